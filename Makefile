@@ -1,0 +1,52 @@
+# make app   create .venv, install, open the app          make lint   style and types
+# make test  the same, then every test                    make bench  the benchmarks
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: app test lint format bench clean
+
+app: $(VENV)/.app
+	@echo "==> Opening DPMC Lab (stop it with Ctrl-C)"
+	@$(BIN)/python -m streamlit run app.py $(ARGS)
+
+test: $(VENV)/.dev
+	@echo "==> Running every test"
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev
+	@echo "==> Style"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo "==> Types"
+	@$(BIN)/mypy
+
+format: $(VENV)/.dev
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.app
+	@for script in benchmarks/*.py; do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+
+# The empty files .app and .dev in the environment stand for "installed", so a second run is quick.
+$(VENV)/bin/python:
+	@echo "==> Creating the environment in $(VENV)"
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
+		{ echo "Python 3.11 or newer is needed: run 'make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)'"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "Could not create $(VENV); on Debian: apt install python3-venv"; exit 1; }
+
+$(VENV)/.app: requirements.txt pyproject.toml | $(VENV)/bin/python
+	@echo "==> Installing the app (about a minute, once)"
+	@$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e .
+	@touch $@
+
+$(VENV)/.dev: requirements.txt pyproject.toml | $(VENV)/bin/python
+	@echo "==> Installing the app and what its tests need (a few minutes, once)"
+	@$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e '.[dev]'
+	@touch $@ $(VENV)/.app

@@ -1,0 +1,76 @@
+"""One sweep with one worker and with two: wall time, rows per minute, speed-up, first row.
+
+    python benchmarks/sweep_speedup.py [--seeds N] [--repeats N]
+
+The command line as anybody types it: the one-bit mechanisms on MovieLens 100K's official split u1
+(on the movie-night sample where that is absent), 10 epsilons, each into a new store; linear
+algebra has one thread per worker in both. Repeats alternate, and the best time of each counts,
+because other programs on the machine can only slow a sweep down; the load is printed beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from dpmc_core import sweep
+from dpmc_core.model import Task
+from dpmc_core.sweep import presets
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLD = ROOT.parent / "shared" / "data" / "ml-100k" / "u1"
+EPSILONS = (0.1, 0.2, 0.5, 0.7, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0)
+
+
+def timed(jobs, seeds):
+    """(rows, seconds until the first row is stored, seconds in all) of a sweep."""
+    data = str(FOLD) if FOLD.with_name("u1.base").is_file() else "movie-night"
+    with tempfile.TemporaryDirectory() as folder:
+        words = sweep.command(
+            [data],
+            presets.noisy(Task.BINARY),
+            EPSILONS,
+            range(1, seeds + 1),
+            options=["--json"],
+            store=Path(folder) / "results.sqlite",
+            jobs=jobs,
+        )
+        begin = time.perf_counter()
+        child = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        first, state = None, {}
+        for line in child.stdout:
+            state = json.loads(line)
+            if first is None and state["done"]:
+                first = time.perf_counter() - begin
+        if child.wait() or state["failed"]:
+            raise SystemExit("the sweep failed")
+        return state["done"], first, time.perf_counter() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=1)
+    args = parser.parse_args()
+    best = {}
+    for _ in range(args.repeats):
+        for jobs in (1, 2):
+            load = os.getloadavg()[0]
+            rows, first, seconds = timed(jobs, args.seeds)
+            print(
+                f"{jobs} worker{'s' * (jobs > 1)}: {rows} rows in {seconds:.1f} s,"
+                f" {60 * rows / seconds:.0f} rows per minute, first row after {first:.2f} s"
+                f" (load {load:.1f} before, {os.getloadavg()[0]:.1f} after)",
+                flush=True,
+            )
+            best[jobs] = min(seconds, best.get(jobs, seconds))
+    print(f"speed-up from one worker to two: {best[1] / best[2]:.2f}")
+
+
+if __name__ == "__main__":
+    main()

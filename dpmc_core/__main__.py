@@ -1,0 +1,23 @@
+"""`python -m dpmc_core` and `dpmc` are the same."""
+
+import os
+import sys
+
+# The matrices here are thin: further BLAS threads mostly wait for each other, and on a busy machine
+# they make a fit many times slower. A number of one's own still counts.
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+
+def entry() -> None:
+    """The console script."""
+    try:
+        from dpmc_core.cli import main  # here: after the lines above, and so that Ctrl-C is clean
+
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    entry()

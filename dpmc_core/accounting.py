@@ -1,0 +1,184 @@
+"""Exact accounting as pure functions of numbers: Gaussian mechanisms, channels, attackers.
+
+Gaussian releases with sensitivity-to-noise ratios mu_1, mu_2, ... compose, also adaptively, to one
+Gaussian mechanism with mu = sqrt(sum mu_i^2) (Dong, Roth, Su, "Gaussian differential privacy",
+2022), whose exact curve is (Balle, Wang, "Improving the Gaussian mechanism", 2018)
+
+    delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx, log_ndtr, ndtr
+
+from dpmc_core.errors import InvalidSetting, check_number
+
+_ROOT_HALF_PI = math.sqrt(math.pi / 2)
+_EVALUATION = 1e-13  # error of ln delta as evaluated here: what is promised stays this far inside
+_ROUNDING = 1 - 1e-12  # a calibrated budget, composed again in floats, never exceeds its target
+
+
+def compose_gaussian(mus: Iterable[float]) -> float:
+    """The single mu of a sequence of Gaussian releases: the root of the sum of squares."""
+    return math.hypot(*mus)
+
+
+def gaussian_log_delta(epsilon: float, mu: float) -> float:
+    """ln delta(epsilon) of the Gaussian mechanism with ratio mu = l2 sensitivity / sigma.
+
+    Written as ln phi(u) + ln(R(u) - R(u + mu)) with u = epsilon/mu - mu/2 and the Mills ratio
+    R(x) = Phi(-x)/phi(x), because e^eps phi(u + mu) = phi(u): nothing underflows.
+    """
+    check_number("epsilon", epsilon, at_least=0)
+    _check_ratio(mu)
+    if mu == 0:
+        return -math.inf
+    if math.isinf(mu):
+        return 0.0
+    u = epsilon / mu - mu / 2
+    if u < -5:  # delta is close to one: the plain difference loses nothing
+        return math.log(float(ndtr(-u)) - math.exp(epsilon + float(log_ndtr(-u - mu))))
+    gap = _mills_gap(u, mu)
+    return -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(gap) if gap > 0 else -math.inf
+
+
+def _mills_gap(u: float, mu: float) -> float:
+    """R(u) - R(u + mu) for the Mills ratio R, to about 1e-12 relative where delta can be seen."""
+    if u > 1e4:  # delta has underflowed long before; -R'(t) < 1/t^2 keeps this an upper bound
+        return mu / u / u
+    if mu > 0.01:
+        return float(_mills(u) - _mills(u + mu))
+    # The difference of two nearly equal numbers: integrate -R'(t) = 1 - t R(t) instead.
+    nodes, weights = np.polynomial.legendre.leggauss(3)
+    t = u + 0.5 * mu * (1.0 + nodes)
+    return float(0.5 * mu * (weights @ (1.0 - t * _mills(t))))
+
+
+def _mills(x: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    ratio: NDArray[np.float64] = _ROOT_HALF_PI * erfcx(np.asarray(x) / math.sqrt(2))
+    return ratio
+
+
+def _check_ratio(mu: float) -> None:
+    if not mu >= 0:  # also refuses NaN, which would otherwise certify epsilon 0
+        raise InvalidSetting("Gaussian ratio mu", ">= 0", mu)
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """delta(epsilon) of the Gaussian mechanism with ratio mu."""
+    return math.exp(gaussian_log_delta(epsilon, mu))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The smallest epsilon at which ratio mu is (epsilon, delta)-DP, never understated."""
+    check_number("delta", delta, at_least=0, below=1)
+    _check_ratio(mu)
+    if mu == 0:
+        return 0.0
+    if delta == 0 or mu > 1e100:  # beyond that mu^2 / 2 overflows, and no epsilon means anything
+        return math.inf
+    target = math.log(delta) - _EVALUATION
+
+    def holds(epsilon: float) -> bool:
+        return gaussian_log_delta(epsilon, mu) <= target
+
+    if holds(0.0):
+        return 0.0
+    return _boundary(holds, start=max(mu * mu, 1e-6))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The largest ratio mu that is (epsilon, delta)-DP, never overstated."""
+    check_number("epsilon", epsilon, above=0)
+    check_number("delta", delta, above=0, below=1)
+    target = math.log(delta) - _EVALUATION
+    # In terms of x = 1/mu the condition holds from some point on, as _boundary wants.
+    end = _boundary(lambda x: gaussian_log_delta(epsilon, 1.0 / x) <= target, start=1.0)
+    return _ROUNDING / end
+
+
+def split_gaussian(
+    epsilon: float,
+    delta: float,
+    weights: Mapping[str, float],
+    times: Mapping[str, int] | None = None,
+) -> dict[str, float]:
+    """The ratio mu_i of one publication of each Gaussian release that spends a budget together.
+
+    mu_i = mu w_i with sum times_i w_i^2 = 1, so noise of sigma_i = l2_i / mu_i certifies at most
+    (epsilon, delta). `weights` are positive and need no common scale; `times` counts the
+    publications of a release and defaults to 1.
+    """
+    counts = _check_split(weights, times)
+    length = math.hypot(*(math.sqrt(counts[name]) * w for name, w in weights.items()))
+    mu = gaussian_mu(epsilon, delta)
+    return {name: mu * w / length for name, w in weights.items()}
+
+
+def split_pure(
+    epsilon: float, weights: Mapping[str, float], times: Mapping[str, int] | None = None
+) -> dict[str, float]:
+    """The epsilon_i of one publication of each pure release that spends epsilon together.
+
+    epsilon_i = epsilon w_i with sum times_i w_i = 1; weights and times as in `split_gaussian`.
+    """
+    check_number("epsilon", epsilon, above=0)
+    counts = _check_split(weights, times)
+    total = math.fsum(counts[name] * w for name, w in weights.items())
+    return {name: epsilon * _ROUNDING * w / total for name, w in weights.items()}
+
+
+def _check_split(
+    weights: Mapping[str, float], times: Mapping[str, int] | None
+) -> Mapping[str, int]:
+    counts = dict.fromkeys(weights, 1) | dict(times or {})
+    if not weights or counts.keys() != weights.keys():
+        names = ", ".join(counts) or "none"
+        raise InvalidSetting("budget weights", f"given for each release ({names})", list(weights))
+    for name, weight in weights.items():
+        check_number(f"budget weight of {name}", weight, above=0)
+        check_number(f"times of {name}", counts[name], at_least=1, integer=True)
+    return counts
+
+
+def _boundary(holds: Callable[[float], bool], start: float) -> float:
+    """The smallest positive x with holds(x), for a condition that holds from some x on.
+
+    Bisection on a geometric scale down to neighbouring floats; the returned end holds.
+    """
+    high = start
+    while not holds(high):
+        high *= 2.0
+    low = high / 2.0
+    while holds(low):
+        high, low = low, low / 2.0
+    while high - low > 1e-14 * high:
+        middle = 0.5 * (low + high)
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def channel_epsilon(channel: NDArray[np.float64]) -> float:
+    """Pure epsilon of a channel C[input, output]: the largest |ln C[a, o] - ln C[b, o]|."""
+    matrix = np.asarray(channel, dtype=float)
+    possible = matrix[:, matrix.max(axis=0) > 0]
+    if (possible == 0).any():
+        return math.inf
+    logs = np.log(possible)
+    return float((logs.max(axis=0) - logs.min(axis=0)).max())
+
+
+def attacker_certainty(epsilon: float, delta: float = 0.0) -> float:
+    """Best posterior of an attacker with a 50/50 prior: (e^eps + delta)/(1 + e^eps), at most 1."""
+    if math.isinf(epsilon):
+        return 1.0
+    odds = math.exp(-epsilon)
+    return min(1.0, (1.0 + delta * odds) / (1.0 + odds))

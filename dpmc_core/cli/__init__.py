@@ -1,0 +1,51 @@
+"""The command line `dpmc`: one file per command, each thin over the core."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from dpmc_core.cli import data, fit, guarantees, listing, protocol, store, sweep
+from dpmc_core.cli.arguments import join_negative_ranges
+from dpmc_core.errors import DpmcError
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Exit status: 0 done, 1 a DpmcError, 2 usage, 130 interrupted."""
+    try:
+        words = join_negative_ranges(sys.argv[1:] if argv is None else argv)
+        args = build_parser().parse_args(words)
+    except SystemExit as stop:  # argparse has already said why
+        return stop.code if isinstance(stop.code, int) else FAILED
+    try:
+        args.command(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        print("dpmc: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except (DpmcError, OSError) as error:
+        print(f"dpmc: {error}", file=sys.stderr)
+        return FAILED
+    except MemoryError:
+        print("dpmc: not enough memory; take smaller data or another method", file=sys.stderr)
+        return FAILED
+    return DONE
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands with their help."""
+    parser = argparse.ArgumentParser(
+        prog="dpmc",
+        description="Differentially private matrix completion: train, compare, check the claims.",
+        epilog="Try: dpmc fit movie-night input-flip --epsilon 2",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for group in (listing, data, fit, guarantees, protocol, sweep, store):
+        group.add_to(commands)
+    return parser

@@ -1,0 +1,94 @@
+"""Options that several commands share: the data, its public range, values as people type them."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from dpmc_core.datasets import ReadOptions
+from dpmc_core.errors import InvalidSetting, unknown_name
+
+GENERATED = "one-bit-lab"  # the sample whose options are those of its generator
+DATA_HELP = "a sample's id, a file, or a folder of a known set"
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """The public rating range and how a file is read."""
+    parser.add_argument(
+        "--range",
+        metavar="LO:HI",
+        type=_range,
+        help="public rating range, known before any rating is read (as --low LO --high HI)",
+    )
+    parser.add_argument("--low", metavar="LO", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--high", metavar="HI", type=float, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--read",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="how a file is read: user, item, rating, time = a column's name or number,"
+        " duplicates = last|mean, bad_rows = leave-out, separator, encoding (repeatable)",
+    )
+
+
+def range_of(args: argparse.Namespace) -> dict[str, float]:
+    """The ends of the range that were given, as {'low': ..., 'high': ...}."""
+    ends = {"low": args.low, "high": args.high}
+    if args.range is not None:
+        ends = {"low": args.range[0], "high": args.range[1]}
+    return {name: end for name, end in ends.items() if end is not None}
+
+
+def reading_of(args: argparse.Namespace, data: str) -> dict[str, Any]:
+    """Everything `datasets.load` is asked for beside the data. Raises InvalidSetting."""
+    options: dict[str, Any] = dict(range_of(args))
+    fields = [f.name for f in dataclasses.fields(ReadOptions)]
+    for text in args.read:
+        name, value = assignment("--read", text)
+        if name not in fields and data != GENERATED:
+            raise unknown_name("--read", name, fields)
+        options[name] = _value(value)
+    return options
+
+
+def join_negative_ranges(argv: Sequence[str]) -> list[str]:
+    """`--range -10:10` as `--range=-10:10`: argparse would take the value for an option."""
+    joined: list[str] = []
+    for word in argv:
+        if joined and joined[-1] == "--range" and re.match(r"-[\d.]", word):
+            joined[-1] += "=" + word
+        else:
+            joined.append(word)
+    return joined
+
+
+def assignment(option: str, text: str) -> tuple[str, str]:
+    """NAME=VALUE as (NAME, VALUE). Raises InvalidSetting."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidSetting(option, "NAME=VALUE", text)
+    return name.strip(), value.strip()
+
+
+def _range(text: str) -> tuple[float, float]:
+    low, colon, high = text.partition(":")
+    try:
+        if colon:
+            return float(low), float(high)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be LO:HI, for example 1:5, got {text!r}")
+
+
+def _value(text: str) -> int | float | str:
+    """A number where the text is one, else the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

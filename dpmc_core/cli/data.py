@@ -1,0 +1,130 @@
+"""`dpmc data`: what there is to work on, public downloads, a description of any data."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dpmc_core import datasets, download, samples
+from dpmc_core.cli import arguments, output
+from dpmc_core.cli.progress import Progress
+from dpmc_core.errors import unknown_name
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "data",
+        help="list samples and public sets, download one, describe a file",
+        description="The data there is to work on.",
+    )
+    _finish(parser, listing)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
+    _finish(actions.add_parser("list", help="samples and public sets (the default)"), listing)
+    get = actions.add_parser("get", help="download a public set and check it")
+    get.add_argument("name", metavar="NAME", help=f"one of {', '.join(download.ARCHIVES)}")
+    _finish(get, fetch)
+    about = actions.add_parser("describe", help="what a data set holds")
+    about.add_argument("data", metavar="DATA", help=arguments.DATA_HELP)
+    arguments.add_reading(about)
+    _finish(about, describe)
+
+
+def listing(args: argparse.Namespace) -> None:
+    entries: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "kind": "sample",
+            "title": sample.title,
+            "available": True,
+            "about": sample.made,
+            "terms": samples.LICENCE,
+        }
+        for name, sample in samples.SAMPLES.items()
+    ]
+    entries += [
+        {
+            "name": name,
+            "kind": "public",
+            "title": archive.title,
+            "available": download.folder_of(name).is_dir(),
+            "about": f"{archive.megabytes:g} MB from {archive.url}",
+            "terms": archive.terms,
+        }
+        for name, archive in download.ARCHIVES.items()
+    ]
+    if args.json:
+        output.write_json(entries)
+        return
+    rows = [("name", "title", "")]
+    for entry in entries:
+        note = "sample" if entry["kind"] == "sample" else entry["about"].partition(" from")[0]
+        if entry["kind"] == "public" and entry["available"]:
+            note = "downloaded"
+        rows.append((entry["name"], entry["title"], note))
+    print(output.table(rows))
+    print("\nMore on one: dpmc data describe NAME. Download one: dpmc data get NAME.")
+
+
+def fetch(args: argparse.Namespace) -> None:
+    if args.name not in download.ARCHIVES:
+        raise unknown_name("public set", args.name, download.ARCHIVES)
+    archive = download.ARCHIVES[args.name]
+    if not args.json:
+        print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
+        print(output.paragraph(archive.terms), flush=True)
+    progress = Progress()
+
+    def show(done: int, total: int | None) -> None:
+        progress.update(args.name, done, total or done, _megabytes)
+
+    try:
+        folder = download.get(args.name, progress=show)
+    finally:
+        progress.close()
+    if args.json:
+        output.write_json({"name": args.name, "folder": str(folder), "terms": archive.terms})
+    else:
+        print(f"ready in {folder}; try: dpmc fit {args.name} input-flip --epsilon 2")
+
+
+def describe(args: argparse.Namespace) -> None:
+    data = datasets.load(args.data, **arguments.reading_of(args, args.data))
+    public = data.ratings.public
+    if args.json:
+        output.write_json(
+            {
+                "name": data.name,
+                "title": data.title,
+                "source": data.source,
+                "licence": data.licence,
+                "users": public.users,
+                "items": public.items,
+                "low": public.low,
+                "high": public.high,
+                "cap": public.cap,
+                "ratings": len(data.ratings),
+                "density": data.ratings.density,
+                "fingerprint": data.ratings.fingerprint,
+                "report": list(data.report),
+            }
+        )
+        return
+    print(f"{data.title} ({data.name})")
+    print(
+        f"{public.users:,} users x {public.items:,} items, {len(data.ratings):,} ratings"
+        f" ({100 * data.ratings.density:.2g} % of all cells), from {public.low:g} to"
+        f" {public.high:g}\n"
+    )
+    for sentence in data.report:
+        print(output.paragraph(sentence, "  ", "- "))
+    print(output.paragraph(f"Source: {data.source}"))
+    print(output.paragraph(f"Licence: {data.licence}"))
+
+
+def _finish(parser: argparse.ArgumentParser, command: Any) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.set_defaults(command=command)
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / datasets.MEGABYTE:.1f} MB"

@@ -1,0 +1,112 @@
+"""`dpmc guarantees`: what every mechanism claims, and what its releases prove."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import Any
+
+from dpmc_core import datasets, registry
+from dpmc_core.cli import arguments, output
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import UNITS, Guarantee
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.views import cards
+
+DEFAULT_DATA = "movie-night"
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "guarantees",
+        help="claimed and certified epsilon of every mechanism",
+        description="What each mechanism claims and what its releases prove, from public facts"
+        " alone (default: those of movie-night).",
+    )
+    add = parser.add_argument
+    add("--epsilon", metavar="E", type=float, default=1.0, help="claimed budget (default 1)")
+    add("--delta", metavar="D", type=float, help="probability of failure, where one is used")
+    add("--data", metavar="DATA", help="take the public facts of " + arguments.DATA_HELP)
+    add("--users", metavar="M", type=int, help="number of users")
+    add("--items", metavar="N", type=int, help="number of items")
+    add("--cap", metavar="K", type=int, help="enforced cap on ratings per user")
+    arguments.add_reading(parser)
+    add("--json", action="store_true", help="one JSON document")
+    parser.set_defaults(command=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    public = public_facts(args)
+    found = [
+        (cls, registry.create(id, epsilon=args.epsilon, delta=args.delta))
+        for id, cls in registry.MECHANISMS.items()
+        if registry.has_setting(cls, "epsilon")
+    ]
+    guarantees: list[tuple[type[Mechanism], Guarantee]] = []
+    refused: list[tuple[str, InvalidSetting]] = []  # these facts do not suit them, say why
+    for cls, instance in found:
+        try:
+            guarantees.append((cls, instance.guarantee(facts_for(cls, public))))
+        except InvalidSetting as error:
+            refused.append((cls.id, error))
+    if not guarantees:
+        raise refused[0][1]
+    if args.json:
+        output.write_json([describe(cls, card) for cls, card in guarantees])
+        return
+    cap = f", at most {public.cap} ratings per user" if public.cap else ""
+    print(f"{public.users:,} users x {public.items:,} items{cap}, epsilon {args.epsilon:g}\n")
+    rows: list[tuple[str, ...]] = [
+        ("mechanism", "protects", "trust", "claimed", "certified", "per rating", "per user")
+    ]
+    for cls, card in guarantees:
+        row = cards.card_row(cls.name, card)
+        epsilons = (row.claimed, row.certified, row.per_rating, row.per_user)
+        rows.append((cls.id, row.protects, row.trust, *map(cards.epsilon_text, epsilons)))
+    print(output.table(rows) + "\n")
+    for cls, card in guarantees:
+        why = cards.card_row(cls.name, card).why or "certified as claimed"
+        print(output.paragraph(f"{cls.id}: {why}", "  ", ""))
+    for id, reason in refused:
+        print(output.paragraph(f"{id}: not for these facts: {reason}", "  ", ""))
+
+
+def public_facts(args: argparse.Namespace) -> PublicFacts:
+    """Facts of --data, or those given one by one over the defaults."""
+    given: dict[str, Any] = {
+        name: getattr(args, name)
+        for name in ("users", "items", "cap")
+        if getattr(args, name) is not None
+    }
+    ends: dict[str, Any] = dict(arguments.range_of(args))
+    if args.data is not None:
+        if "users" in given or "items" in given:
+            raise InvalidSetting("--data", "left out where --users or --items is given", args.data)
+        data = datasets.load(args.data, **arguments.reading_of(args, args.data))
+        return dataclasses.replace(data.ratings.public, **given)
+    return dataclasses.replace(datasets.load(DEFAULT_DATA).ratings.public, **given, **ends)
+
+
+def facts_for(cls: type[Mechanism], public: PublicFacts) -> PublicFacts:
+    """The facts a mechanism meets after its default preparation: signs for BINARY."""
+    if cls.task is Task.BINARY:
+        return dataclasses.replace(public, low=-1, high=1)
+    return public
+
+
+def describe(cls: type[Mechanism], card: Guarantee) -> dict[str, Any]:
+    """A card as plain JSON, with the certified epsilon of every unit (null: infinite)."""
+    units = []
+    for unit, neighbours in UNITS:
+        proved = card.certified(unit, neighbours)
+        units.append(
+            {
+                "unit": unit.value,
+                "neighbours": neighbours.value,
+                "epsilon": proved.epsilon if proved.finite else None,
+                "delta": proved.delta,
+                "reason": proved.reason,
+            }
+        )
+    return {"mechanism": cls.id, **card.as_dict(), "units": units}

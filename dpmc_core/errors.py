@@ -1,0 +1,97 @@
+"""Errors a person can act on: each names the field, the limit and the value."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+
+class DpmcError(Exception):
+    """Base of every error this package raises on purpose; `str()` of it is one plain sentence."""
+
+
+class InvalidSetting(DpmcError, ValueError):
+    """A public setting (epsilon, rank, rounds, ...) outside its limits.
+
+    >>> str(InvalidSetting("epsilon", "> 0", 0))
+    'epsilon must be > 0, got 0'
+    """
+
+    def __init__(self, field: str, limit: str, value: Any, hint: str = "") -> None:
+        self.field, self.limit, self.value, self.hint = field, limit, value, hint
+        super().__init__(
+            f"{field} must be {limit}, got {_show(value)}" + (f"; {hint}" if hint else "")
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is rebuilt from its message alone by default: a worker process would hang up.
+        return type(self), (self.field, self.limit, self.value, self.hint)
+
+
+class BadRatings(DpmcError, ValueError):
+    """Ratings that cannot be read or make no sense; the sentence names the place and the remedy."""
+
+
+def check_number(
+    field: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+    integer: bool = False,
+) -> None:
+    """Raise InvalidSetting unless `value` is a finite number (or integer) in the limits."""
+    limits = [
+        f"{sign} {bound:g}"
+        for sign, bound in ((">", above), (">=", at_least), ("<", below), ("<=", at_most))
+        if bound is not None
+    ]
+    limit = " and ".join(limits)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, numbers.Real)
+        or (integer and not isinstance(value, numbers.Integral))
+    ):
+        kind = "an integer" if integer else "a number"
+        raise InvalidSetting(field, f"{kind} {limit}".strip(), value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond the floats
+        number = math.inf
+    if math.isinf(number) or (math.isnan(number) and not limits):
+        raise InvalidSetting(field, f"a finite number {limit}".strip(), value)
+    inside = (
+        (above is None or number > above)
+        and (at_least is None or number >= at_least)
+        and (below is None or number < below)
+        and (at_most is None or number <= at_most)
+    )
+    if not inside:
+        raise InvalidSetting(field, limit, value)
+
+
+def unknown_name(field: str, name: str, known: Iterable[str]) -> InvalidSetting:
+    """The error for a name not in `known`, with the nearest names as a hint."""
+    names = list(known)
+    near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    near += [n for n in names if name and n.startswith(name.lower()) and n not in near]
+    hint = f"did you mean {' or '.join(near)}?" if near else ""
+    return InvalidSetting(field, f"one of {', '.join(names)}", name, hint)
+
+
+def _show(value: Any) -> str:
+    """The value as a person typed it: numbers bare, text quoted, long text cut."""
+    if isinstance(value, float):
+        short = f"{value:g}"  # 1.0000001 must not read as the limit it breaks
+        return short if float(short) == value or math.isnan(value) else repr(float(value))
+    plain = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    try:
+        text = str(value) if plain else repr(value)
+    except ValueError:  # Python refuses to print an integer of more than 4300 digits
+        text = "an integer of thousands of digits"
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,226 @@
+"""One run: a problem, a mechanism and a seed give metrics beside the floor and the twin."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpmc_core import metrics, registry
+from dpmc_core.errors import DpmcError, check_number
+from dpmc_core.model import AddsNoiseLast, Mechanism, Model, Rounds, Step, Task
+from dpmc_core.privacy import Guarantee
+from dpmc_core.problem import (
+    LeaveLast,
+    Problem,
+    RandomShare,
+    SharePerUser,
+    Split,
+    build_problem,
+    generator,
+)
+from dpmc_core.ratings import Ratings
+from dpmc_core.settings import settings_of, show_setting
+
+__all__ = [
+    "LeaveLast",
+    "Problem",
+    "RandomShare",
+    "Result",
+    "SharePerUser",
+    "Split",
+    "build_problem",
+    "run",
+]
+
+EVALUATION_ONLY = "evaluation only, not private: measured on raw held-out ratings"
+
+OnStep = Callable[[Mechanism, Step], None]
+Stop = Callable[[], bool]
+Solve = Callable[[AddsNoiseLast, Ratings], Rounds]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What one run found. Metrics and baselines are evaluation only, not private.
+
+    model: the last one yielded. trace: the numbers of each round; seconds: of the fit alone.
+    baselines: metrics of the trivial predictor and of the method without privacy, by id.
+    stopped: the caller ended the run early.
+    """
+
+    mechanism: Mechanism
+    problem: Problem
+    seed: int
+    guarantee: Guarantee
+    model: Model
+    metrics: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]]
+    trace: tuple[Mapping[str, float], ...]
+    seconds: float
+    stopped: bool = False
+
+    @property
+    def rounds(self) -> int:
+        return len(self.trace)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The `dpmc fit --json` object: plain JSON values, null for what is not finite."""
+        train, test = self.problem.train, self.problem.test
+        card: dict[str, Any] = {
+            "mechanism": self.mechanism.id,
+            "revision": self.mechanism.revision,
+            "task": self.mechanism.task.value,
+            "data": {
+                "name": self.problem.name,
+                "users": train.public.users,
+                "items": train.public.items,
+                "ratings": len(train),
+                "fingerprint": train.fingerprint,
+                "test_ratings": len(test),
+                "split": self.problem.split,
+                "prepare": list(self.problem.steps),
+            },
+            "settings": settings_dict(self.mechanism),
+            "seed": self.seed,
+            "guarantee": self.guarantee.as_dict(),
+            "metrics": dict(self.metrics),
+            "baselines": {id: dict(found) for id, found in self.baselines.items()},
+            "evaluation": EVALUATION_ONLY,
+            "rounds": self.rounds,
+            "stopped": self.stopped,
+            "seconds": round(self.seconds, 3),
+        }
+        plain: dict[str, Any] = _plain(card)
+        return plain
+
+
+def run(
+    mechanism: Mechanism,
+    problem: Problem,
+    seed: int,
+    on_step: OnStep | None = None,
+    stop: Stop | None = None,
+    known: Mapping[str, Mapping[str, float]] | None = None,
+    with_baselines: bool = True,
+    solve: Solve | None = None,
+) -> Result:
+    """Fit the mechanism, then its baselines, and measure all of them on the test ratings.
+
+    on_step sees every step with the method it belongs to; once `stop()` is true no further step
+    is taken. known: metrics of baselines that need not be computed again, by id. solve: where a
+    mechanism that adds its noise last gets its solve from. Raises DpmcError where the run was
+    stopped before the first publishable model.
+    """
+    check_number("seed", seed, at_least=0, integer=True)
+    start = time.perf_counter()
+    model, trace, stopped = _fit(mechanism, problem, seed, on_step, stop, solve)
+    seconds = time.perf_counter() - start
+    if model is None:
+        raise DpmcError("stopped before the noise was in, so there is no model to publish")
+    baselines: dict[str, Mapping[str, float]] = {}
+    for other in baselines_of(mechanism) if with_baselines else ():
+        if known is not None and other.id in known:
+            baselines[other.id] = known[other.id]
+        elif not (stop and stop()):
+            found, _, cut = _fit(other, problem, seed, on_step, stop)
+            if found is not None and not cut:
+                baselines[other.id] = measure(other, found, problem, seed)
+    return Result(
+        mechanism=mechanism,
+        problem=problem,
+        seed=seed,
+        guarantee=mechanism.guarantee(problem.train.public).given(problem.train.prepared),
+        model=model,
+        metrics=measure(mechanism, model, problem, seed),
+        baselines=baselines,
+        trace=trace,
+        seconds=seconds,
+        stopped=stopped,
+    )
+
+
+def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> dict[str, float]:
+    """The task's metrics on the test ratings, and `are` where the truth is known.
+
+    Sampled ranking candidates depend on the test ratings and the seed, not on the mechanism.
+    """
+    rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
+    found = metrics.evaluate(mechanism.task, model, problem.train, problem.test, rng)
+    if problem.truth is not None and mechanism.task is not Task.RANKING:
+        found["are"] = metrics.model_are(model, problem.truth)
+    return found
+
+
+def baselines_of(mechanism: Mechanism) -> list[Mechanism]:
+    """The trivial predictor and the method without privacy beside a mechanism, without itself.
+
+    A setting carries over where both classes declare it with the same default (link, radius), so
+    like is compared with like; where the defaults differ it plays another part (output
+    perturbation's bound sets its noise, gradient perturbation's rounds share its budget).
+    """
+    own = {s.name: s.default for s in settings_of(type(mechanism))}
+    others = []
+    for id in dict.fromkeys((mechanism.floor, mechanism.twin)):
+        if id != mechanism.id:
+            shared = [
+                s.name
+                for s in settings_of(registry.get(id))
+                if s.name in own and s.default == own[s.name]
+            ]
+            others.append(registry.create(id, **{n: getattr(mechanism, n) for n in shared}))
+    return others
+
+
+def settings_dict(mechanism: Mechanism) -> dict[str, Any]:
+    """The mechanism's settings as plain JSON values, by name; equal settings show alike."""
+    values = {s.name: (s.type, getattr(mechanism, s.name)) for s in settings_of(type(mechanism))}
+    return {
+        name: show_setting(float(value) if kind is float and value is not None else value)
+        for name, (kind, value) in values.items()
+    }
+
+
+def key_of(mechanism: Mechanism, problem: Problem) -> str:
+    """The text that names a run up to its seed: training data, mechanism, revision, settings."""
+    settings = json.dumps(settings_dict(mechanism), sort_keys=True)
+    return f"{mechanism.id} {mechanism.revision} {settings} on {problem.train.fingerprint}"
+
+
+def _fit(
+    mechanism: Mechanism,
+    problem: Problem,
+    seed: int,
+    on_step: OnStep | None,
+    stop: Stop | None,
+    solve: Solve | None = None,
+) -> tuple[Model | None, tuple[Mapping[str, float], ...], bool]:
+    """The last publishable model, the trace of each round, and whether the caller cut it short."""
+    model: Model | None = None
+    trace: list[Mapping[str, float]] = []
+    rng = generator(seed, key_of(mechanism, problem))
+    if solve is not None and isinstance(mechanism, AddsNoiseLast):
+        steps = mechanism.fit(problem.train, rng, solve(mechanism, problem.train))
+    else:
+        steps = mechanism.fit(problem.train, rng)
+    for step in steps:
+        model = step.model or model
+        trace.append(step.trace)
+        if on_step is not None:
+            on_step(mechanism, step)
+        if stop is not None and stop():
+            return model, tuple(trace), not (step.final or step.index == step.total)
+    return model, tuple(trace), False
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,238 @@
+"""Linear algebra on observed cells: sampled products, leading singular triplets, l1 threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.ratings import Ratings
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+
+_BLOCK_CELLS = 2_000_000  # dense scratch of a sampled product: 16 MB
+_GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
+
+
+class Operator(Protocol):
+    """A matrix known by its products."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    def times(self, block: Floats) -> Floats:
+        """A @ block, block: columns x b."""
+        ...
+
+    def transposed(self, block: Floats) -> Floats:
+        """A' @ block, block: rows x b."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The observed cells of a matrix, sorted by row: users[k], items[k], row starts indptr."""
+
+    users: NDArray[np.int32]
+    items: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, ratings: Ratings) -> Pattern:
+        return cls(ratings.users, ratings.items, ratings.indptr, ratings.shape)
+
+    @cached_property
+    def _by_item(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        order = np.argsort(self.items, kind="stable")
+        counts = np.bincount(self.items, minlength=self.shape[1])
+        return order, np.concatenate(([0], np.cumsum(counts)))
+
+    def by_user(self, values: Floats) -> csr_array:
+        """The sparse matrix with these values on the observed cells."""
+        from scipy.sparse import csr_array
+
+        return csr_array((values, self.items, self.indptr), shape=self.shape)
+
+    def by_item(self, values: Floats) -> csr_array:
+        """Its transpose, also row-compressed, because CSR products run along rows."""
+        from scipy.sparse import csr_array
+
+        order, indptr = self._by_item
+        return csr_array((values[order], self.users[order], indptr), shape=self.shape[::-1])
+
+    def sample(self, left: Floats, right: Floats) -> Floats:
+        """(left @ right') on the observed cells; left: rows x r, right: columns x r."""
+        rows, columns = self.shape
+        out = np.empty(len(self.users))
+        if len(out) < _GATHER_BELOW * rows * columns:
+            step = max(1, _BLOCK_CELLS // max(1, left.shape[1]))
+            for start in range(0, len(out), step):
+                k = slice(start, start + step)
+                np.einsum("kr,kr->k", left[self.users[k]], right[self.items[k]], out=out[k])
+            return out
+        step = max(1, _BLOCK_CELLS // columns)
+        for start in range(0, rows, step):
+            k = slice(self.indptr[start], self.indptr[min(start + step, rows)])
+            dense = left[start : start + step] @ right.T
+            out[k] = dense[self.users[k] - start, self.items[k]]
+        return out
+
+
+class Triplets(NamedTuple):
+    """Leading singular triplets: left: m x b, values: b (descending), right: n x b."""
+
+    left: Floats
+    values: Floats
+    right: Floats
+
+    @property
+    def rank(self) -> int:
+        return len(self.values)
+
+
+class DenseOperator:
+    """An Operator over a whole matrix."""
+
+    def __init__(self, matrix: Floats) -> None:
+        self.matrix = matrix
+        self.shape: tuple[int, int] = (matrix.shape[0], matrix.shape[1])
+
+    def times(self, block: Floats) -> Floats:
+        product: Floats = self.matrix @ block
+        return product
+
+    def transposed(self, block: Floats) -> Floats:
+        product: Floats = self.matrix.T @ block
+        return product
+
+
+class LowRankPlusSparse:
+    """left @ right' + the sparse matrix `values` on a pattern."""
+
+    def __init__(self, left: Floats, right: Floats, pattern: Pattern, values: Floats) -> None:
+        self.left, self.right = left, right
+        self.sparse, self.sparse_transposed = pattern.by_user(values), pattern.by_item(values)
+        self.shape = pattern.shape
+
+    def times(self, block: Floats) -> Floats:
+        product: Floats = self.left @ (self.right.T @ block) + self.sparse @ block
+        return product
+
+    def transposed(self, block: Floats) -> Floats:
+        product: Floats = self.right @ (self.left.T @ block) + self.sparse_transposed @ block
+        return product
+
+
+def l1_threshold(values: Floats, radius: float) -> float:
+    """The theta >= 0 with sum max(values - theta, 0) = radius, or 0 if the sum is within it.
+
+    values: non-negative, descending (Duchi, Shalev-Shwartz, Singer, Chandra 2008).
+    """
+    if values.sum() <= radius:
+        return 0.0
+    means = (np.cumsum(values) - radius) / np.arange(1, len(values) + 1)
+    return float(means[np.flatnonzero(values > means)[-1]])
+
+
+def dense_triplets(operator: Operator) -> Triplets:
+    """All singular triplets through the Gram matrix of the smaller side: the checked fallback.
+
+    Values under about 1e-8 of the largest are not resolved; a threshold never sits that low.
+    """
+    m, n = operator.shape
+    if m > n:
+        right = dense_triplets(_Transposed(operator))
+        return Triplets(right.right, right.values, right.left)
+    matrix = operator.transposed(np.eye(m)).T  # through the smaller side
+    squares, left = np.linalg.eigh(matrix @ matrix.T)
+    values = np.sqrt(np.maximum(squares[::-1], 0.0))
+    left = left[:, ::-1]
+    keep = values > 1e-8 * max(values[0], np.finfo(float).tiny)
+    left, values = left[:, keep], values[keep]
+    return Triplets(left, values, matrix.T @ left / values)
+
+
+def leading_triplets(
+    operator: Operator,
+    start: Floats,
+    enough: Callable[[Floats], int],
+    tolerance: float,
+    rng: np.random.Generator,
+    max_passes: int = 40,
+) -> Triplets | None:
+    """Leading singular triplets by Chebyshev-filtered subspace iteration (Zhou, Saad et al. 2006).
+
+    start: k x b block to begin from, k = the smaller side of the operator (a previous answer's
+    vectors of that side make it quick). enough(values) says how many leading triplets matter; the
+    block grows until the smallest value in it does not, which certifies that none outside does.
+    tolerance: bound on the Frobenius norm of the residuals of those that matter.
+    None when the block would pass half of the smaller side: a full decomposition is then cheaper.
+    """
+    m, n = operator.shape
+    if m < n:
+        flipped = leading_triplets(_Transposed(operator), start, enough, tolerance, rng, max_passes)
+        return None if flipped is None else Triplets(flipped.right, flipped.values, flipped.left)
+    limit = n // 2
+    # Fresh random columns: a start that happens to be invariant could hide larger values.
+    width = start.shape[1]
+    basis = _widen(start, min(max(8, width + 4 + width // 4), n), n, rng)
+    for _ in range(max_passes):
+        if basis.shape[1] > limit:
+            return None
+        basis = np.linalg.qr(basis)[0]
+        image = operator.times(basis)
+        squares, rotation = np.linalg.eigh(image.T @ image)
+        squares, rotation = np.maximum(squares[::-1], 0.0), rotation[:, ::-1]
+        values = np.sqrt(squares)
+        right, image = basis @ rotation, image @ rotation
+        count = enough(values)
+        if count >= len(values):
+            basis = _widen(right, len(values) + max(8, len(values) // 2), n, rng)
+            continue
+        back = operator.transposed(image)  # A'A right: also the filter's first product
+        kept = values[:count]
+        residual = (back[:, :count] - right[:, :count] * squares[:count]) / kept
+        if np.linalg.norm(residual) <= tolerance:
+            return Triplets(image[:, :count] / kept, kept, right[:, :count])
+        basis = _filtered(operator, right, back, squares)
+    return None
+
+
+def _filtered(operator: Operator, block: Floats, first: Floats, squares: Floats) -> Floats:
+    """Chebyshev polynomial of A'A that stays small on [0, squares[-1]] and grows above it."""
+    half = max(squares[-1], 1e-12 * squares[0]) / 2
+    if half == 0:
+        return block
+    # The degree is held where the largest value's growth would lift rounding errors above 1e-7.
+    reach = 2 * max(squares[0] / half - 1, 1.0 + 1e-9)
+    degree = int(np.clip(np.log(1e9) / np.log(reach), 1, 8))
+    previous, current = block, first / half - block
+    for _ in range(degree - 1):
+        product = operator.transposed(operator.times(current))
+        previous, current = current, 2 * (product / half - current) - previous
+    filtered: Floats = current / np.linalg.norm(current, axis=0)
+    return filtered
+
+
+def _widen(block: Floats, width: int, rows: int, rng: np.random.Generator) -> Floats:
+    extra = rng.standard_normal((rows, max(0, width - block.shape[1])))
+    return np.hstack([block.reshape(rows, -1), extra])
+
+
+class _Transposed:
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.shape = operator.shape[::-1]
+
+    def times(self, block: Floats) -> Floats:
+        return self.operator.transposed(block)
+
+    def transposed(self, block: Floats) -> Floats:
+        return self.operator.times(block)

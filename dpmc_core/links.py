@@ -1,0 +1,111 @@
+"""Links h of the one-bit model P(Y = +1) = h(M): logistic and probit, stable for |x| up to 1e3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx, expit, log_expit, log_ndtr, ndtr
+
+from dpmc_core.errors import InvalidSetting, check_number
+
+Floats = NDArray[np.float64]
+
+
+@runtime_checkable
+class Link(Protocol):
+    """An increasing h with h(-x) = 1 - h(x); every method maps arrays elementwise."""
+
+    def probability(self, x: Floats) -> Floats:
+        """h(x)."""
+        ...
+
+    def log_probability(self, x: Floats) -> Floats:
+        """ln h(x); by symmetry ln(1 - h(x)) is log_probability(-x)."""
+        ...
+
+    def density(self, x: Floats) -> Floats:
+        """h'(x)."""
+        ...
+
+    def score(self, x: Floats) -> Floats:
+        """h'(x) / h(x); by symmetry h'(x) / (1 - h(x)) is score(-x)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """h(x) = 1/(1 + e^-x): the paper's "Logistic noise"."""
+
+    def probability(self, x: Floats) -> Floats:
+        return expit(x)
+
+    def log_probability(self, x: Floats) -> Floats:
+        return log_expit(x)
+
+    def density(self, x: Floats) -> Floats:
+        return expit(x) * expit(-x)
+
+    def score(self, x: Floats) -> Floats:
+        return expit(-x)
+
+    def __str__(self) -> str:
+        return "logistic"
+
+
+@dataclass(frozen=True)
+class Probit:
+    """h(x) = Phi(x / sigma): the paper's "Gaussian noise" of standard deviation sigma."""
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("sigma of the probit link", self.sigma, above=0)
+
+    def probability(self, x: Floats) -> Floats:
+        return ndtr(x / self.sigma)
+
+    def log_probability(self, x: Floats) -> Floats:
+        return log_ndtr(x / self.sigma)
+
+    def density(self, x: Floats) -> Floats:
+        density: Floats = np.exp(-0.5 * (x / self.sigma) ** 2) / (self.sigma * np.sqrt(2 * np.pi))
+        return density
+
+    def score(self, x: Floats) -> Floats:
+        # phi/Phi through the scaled complementary error function: no 0/0 far in the tail.
+        root = np.sqrt(2.0)
+        score: Floats = root / (np.sqrt(np.pi) * self.sigma * erfcx(-x / (self.sigma * root)))
+        return score
+
+    def __str__(self) -> str:
+        return f"probit:{self.sigma:g}"
+
+
+LOGISTIC = Logistic()
+LINK_CHOICES = ("logistic", "probit", "probit:SIGMA")
+
+
+def parse_link(text: str) -> Link:
+    """`logistic`, `probit` or `probit:SIGMA`. Raises InvalidSetting."""
+    name, _, sigma = text.partition(":")
+    if name == "logistic" and not sigma:
+        return LOGISTIC
+    if name == "probit":
+        try:
+            return Probit(float(sigma)) if sigma else Probit()
+        except ValueError as error:
+            if isinstance(error, InvalidSetting):
+                raise
+    raise InvalidSetting("link", f"one of {', '.join(LINK_CHOICES)}", text)
+
+
+def steepness(link: Link, bound: float) -> float:
+    """Supremum of h'/(h (1 - h)) = h'/h + h'/(1 - h) over [-bound, bound].
+
+    One for the logistic link everywhere; for the probit it grows with |x|, so the end decides.
+    """
+    ends = np.array([0.0, bound])
+    return float(np.max(link.score(ends) + link.score(-ends)))

@@ -1,0 +1,204 @@
+"""Two ways to collect ratings under local privacy: every user randomises the whole row first.
+
+Z16: Zheng, "Two Differentially Private Rating Collection Mechanisms for Recommender Systems".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.bounds.collection import modified_laplace_rho, randomised_response_rho
+from dpmc_core.linalg import Pattern
+from dpmc_core.local import LocalChannel, ModifiedLaplace, SymbolChannel
+from dpmc_core.model import Step, Task
+from dpmc_core.privacy import Budget, Guarantee, Neighbours, Notion, Trust, Unit, by_unit
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import setting
+from dpmc_core.solvers.recovery import Recovery, Reports, centre
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+
+_GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection(Recovery):
+    """What both mechanisms share: a budget per cell, the card, and the server's estimates."""
+
+    task: ClassVar[Task] = Task.RATINGS
+    twin: ClassVar[str] = "soft-impute"
+    floor: ClassVar[str] = "global-mean"
+    theorem: ClassVar[str]
+    epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
+
+    def channel(self, public: PublicFacts) -> LocalChannel:
+        """The release: every cell of every row, rated or not."""
+        raise NotImplementedError
+
+    def rows(self, ratings: Ratings, channel: LocalChannel) -> csr_array:
+        """The ratings as the channel takes them."""
+        raise NotImplementedError
+
+    def values(self, reported: Floats, channel: LocalChannel) -> Floats:
+        """Reports on the scale -1..1."""
+        raise NotImplementedError
+
+    def rho(self, public: PublicFacts, rated: float) -> float:
+        """Theorem 3's bound on the residual, on the scale -1..1."""
+        raise NotImplementedError
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return Guarantee(
+            unit=Unit.ENTRY,
+            neighbours=Neighbours.REPLACE,
+            notion=Notion.PURE,
+            trust=Trust.LOCAL,
+            publishes="randomised rows",
+            public=public,
+            claimed=Budget(self.epsilon),
+            source=f"Z16, {self.theorem}: epsilon per cell, items x epsilon for a row",
+            releases={"rows": self.channel(public)},
+        )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        channel = self.guarantee(ratings.public).releases["rows"]
+        assert isinstance(channel, LocalChannel)
+        reported = channel.publish(self.rows(ratings, channel), rng)
+        reports = self.reports(reported, channel, ratings.public)
+        yield from self.recover(reports, ratings.public, rng, raw=False)
+
+    def reports(self, reported: csr_array, channel: LocalChannel, public: PublicFacts) -> Reports:
+        """What the server knows; the density is estimated from the number of reports alone."""
+        users, items = public.shape
+        cells = users * items
+        share = max(reported.nnz, 1) / cells
+        density = estimated_density(share, cells, channel)
+        gain = channel.gain * density / share
+        # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
+        variance = channel.energy(0.0, density) / share + gain * self.misfit**2
+        pattern = Pattern(
+            np.repeat(np.arange(users, dtype=np.int32), np.diff(reported.indptr)),
+            reported.indices.astype(np.int32),
+            reported.indptr.astype(np.int64),
+            public.shape,
+        )
+        return Reports(
+            pattern=pattern,
+            values=self.values(reported.data, channel),
+            gain=min(gain, 1.0),
+            variance=variance,
+            rho=self.rho(public, density * cells),
+        )
+
+
+def estimated_density(share: float, cells: int, channel: LocalChannel) -> float:
+    """The share of rated cells, from the share of reported ones: post-processing.
+
+    Held between its own standard error, below which the reports cannot tell it from 0, and 1.
+    """
+    slope = channel.reported_if_rated - channel.reported_if_missing
+    error = math.sqrt(max(share * (1 - share), 1 / cells) / cells) / slope
+    return float(np.clip((share - channel.reported_if_missing) / slope, min(error, 1.0), 1.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceCollection(Collection):
+    """Modified Laplace: ratings get Laplace(2/eps) noise and may vanish, missing cells may speak.
+
+    Ratings are scaled to -1..1. With q = e^(eps/2) / (e^(eps/2) + 1) a rated cell is reported with
+    chance q, as rating + Laplace(2/eps); a missing one with chance 1 - q, as Laplace(2/eps) alone
+    (Z16, Definition 2).
+    """
+
+    id: ClassVar[str] = "modified-laplace"
+    name: ClassVar[str] = "Modified Laplace collection"
+    revision: ClassVar[int] = 1
+    theorem: ClassVar[str] = "Theorem 1"
+
+    def channel(self, public: PublicFacts) -> LocalChannel:
+        return ModifiedLaplace.calibrated(
+            self.epsilon,
+            query="every cell of a row, scaled to -1..1",
+            shape=public.shape,
+            sensitivity=by_unit(entry=1),
+        )
+
+    def rows(self, ratings: Ratings, channel: LocalChannel) -> csr_array:  # noqa: ARG002
+        from scipy.sparse import csr_array
+
+        public = ratings.public
+        scaled = np.clip((ratings.values - centre(public)) / (public.width / 2), -1, 1)
+        return csr_array((scaled, ratings.items, ratings.indptr), shape=ratings.shape)
+
+    def values(self, reported: Floats, channel: LocalChannel) -> Floats:  # noqa: ARG002
+        return reported
+
+    def rho(self, public: PublicFacts, rated: float) -> float:
+        m, n = public.shape
+        return modified_laplace_rho(self.epsilon, m, n, rated, intrinsic=self.misfit, gamma=_GAMMA)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResponseCollection(Collection):
+    """Randomised response over 0 (missing) and 1..d: keep the symbol or take any other alike.
+
+    A symbol is kept with chance e^eps / (e^eps + d) (Z16, Definition 3). The d levels are spread
+    evenly over the public range and each user rounds to the nearest.
+    """
+
+    id: ClassVar[str] = "randomised-response"
+    name: ClassVar[str] = "Randomised-response collection"
+    revision: ClassVar[int] = 1
+    theorem: ClassVar[str] = "Theorem 2"
+    levels: int | None = setting(
+        None,
+        "number of different ratings (none: one per point of a whole-numbered range, at most 10)",
+        at_least=2,
+        at_most=100,
+    )
+
+    def levels_of(self, public: PublicFacts) -> int:
+        """d: as set, else the whole numbers in the range where those are 2..10, else 5."""
+        if self.levels is not None:
+            return self.levels
+        whole = public.low.is_integer() and public.high.is_integer()
+        return int(public.width) + 1 if whole and public.width < 10 else 5
+
+    def channel(self, public: PublicFacts) -> LocalChannel:
+        return SymbolChannel.symmetric(
+            self.epsilon,
+            tuple(np.linspace(-1, 1, self.levels_of(public)).tolist()),
+            query="every cell of a row, as a symbol",
+            shape=public.shape,
+            sensitivity=by_unit(entry=1),
+        )
+
+    def rows(self, ratings: Ratings, channel: LocalChannel) -> csr_array:
+        from scipy.sparse import csr_array
+
+        assert isinstance(channel, SymbolChannel)
+        share = (ratings.values - ratings.public.low) / ratings.public.width
+        symbols = 1 + np.rint(share * (len(channel.levels) - 1))
+        return csr_array((symbols, ratings.items, ratings.indptr), shape=ratings.shape)
+
+    def values(self, reported: Floats, channel: LocalChannel) -> Floats:
+        assert isinstance(channel, SymbolChannel)
+        return np.array(channel.levels)[reported.astype(np.int64) - 1]
+
+    def rho(self, public: PublicFacts, rated: float) -> float:
+        d = self.levels_of(public)
+        m, n = public.shape
+        point = 2 / (d - 1)  # one symbol on the scale -1..1
+        misfit = self.misfit / point
+        return point * randomised_response_rho(
+            self.epsilon, m, n, rated, levels=d, intrinsic=misfit, gamma=_GAMMA
+        )

@@ -1,0 +1,212 @@
+"""DPALS: alternating least squares with private item statistics.
+
+Chien, Jain, Krichene, Rendle, Song, Thakurta, Zhang, "Private Alternating Least Squares" (2021);
+Krichene, Mayoraz, Rendle, Song, Thakurta, Zhang, "Private Learning with Public Features" and its
+budgets over items by private counts (2023).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.joint import UserLevel, check_rank, private_item_means, scale_of, split
+from dpmc_core.linalg import Pattern
+from dpmc_core.model import Step
+from dpmc_core.privacy import Gaussian, Guarantee, by_unit
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.rows import clip_rows, recentred, user_rows, with_offsets
+from dpmc_core.settings import setting
+from dpmc_core.solvers.als import (
+    bounded_scale,
+    item_statistics,
+    nearest_positive,
+    random_factors,
+    solve_ridge,
+    user_ridge,
+)
+from dpmc_core.transforms import kept_at_random, lowest_per_user
+
+Floats = NDArray[np.float64]
+
+_LEAST_RIDGE = 4.0  # of the items' problems, in squared factor clips
+
+
+class ItemBudget(enum.Enum):
+    """Which of a user's ratings reach the item side, at most `cap` of them or of their weight."""
+
+    UNIFORM = "uniform"  # a random choice
+    TAIL = "tail"  # those of the items with the lowest private counts
+    ADAPTIVE = "adaptive"  # all, item j weighted by its private count to the power -exponent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dpals(UserLevel):
+    """Alternating least squares: users solve alone, items from noisy sufficient statistics.
+
+    A round: each user solves an exact ridge problem for u_i (rating points, clipped to norm c) and
+    adds w_ij u_i u_i' to A_j and w_ij x_ij u_i to b_j, x_ij the rating less user and item mean,
+    clipped to g; the weights of a user's own items are scaled until sum_j w_ij^2 <= cap. All A_j
+    together move by sqrt(cap) c^2 where a row becomes empty and by sqrt(2 cap) c^2 where it becomes
+    another, all b_j by sqrt(cap) c g and 2 sqrt(cap) c g. Item means, counts and every round are
+    on the card.
+    """
+
+    id: ClassVar[str] = "dpals"
+    name: ClassVar[str] = "DPALS"
+    twin: ClassVar[str] = "als"
+    revision: ClassVar[int] = 1
+    rank: int = setting(3, "length of the factors", at_least=1, at_most=200)
+    rounds: int = setting(6, "rounds that share the budget", at_least=1, at_most=100)
+    ridge: float = setting(10.0, "ridge of the users' problems", above=0, at_most=1e6)
+    factor_clip: float = setting(
+        0.1,
+        "largest norm c of a user's factors, in widths of the rating range",
+        above=0,
+        at_most=1e3,
+    )
+    residual_clip: float = setting(
+        0.3, "largest |rating less user and item mean| g, in widths of the range",
+        above=0, at_most=1e3,
+    )  # fmt: skip
+    item_ridge: float = setting(
+        2.0, "ridge of the items' problems, in standard deviations of the noise on b",
+        at_least=0, at_most=1e3,
+    )  # fmt: skip
+    squares_share: float = setting(
+        0.5, "share of a round's budget for the matrices A (the rest: the vectors b)",
+        above=0, below=1,
+    )  # fmt: skip
+    growth: float = setting(
+        1.0, "signal-to-noise ratio of a round over that of the round before", above=0.1, at_most=10
+    )
+    items: ItemBudget = setting(ItemBudget.UNIFORM, "which ratings of a user reach the item side")
+    exponent: float = setting(
+        0.25, "adaptive: item weight is its private count to minus this", at_least=0, at_most=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.items is not ItemBudget.UNIFORM and self.item_share == 0:
+            raise InvalidSetting(
+                "item_share", "> 0 for tail or adaptive budgets, which need private counts", 0
+            )
+
+    def bounds(self, public: PublicFacts) -> tuple[float, float]:
+        """(c, g) in rating points."""
+        return self.factor_clip * public.width, self.residual_clip * public.width
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        check_rank(self.rank, public)
+        n, r, root = public.items, self.rank, math.sqrt(self.most(public))
+        c, g = self.bounds(public)
+        budget = self.budget()
+        rounds = split(
+            self.rest(budget), {str(t): self.growth**t for t in range(1, self.rounds + 1)}
+        )
+        releases = self.item_releases(public, budget)
+        even = self.growth == 1  # then one record stands for all rounds
+        for t, mu in enumerate(rounds.values(), 1):
+            times, words = (self.rounds, "") if even else (1, f", round {t}")
+            releases[self._name("squares", t)] = Gaussian(
+                query=f"weighted squares of the users' factors of each item{words}",
+                shape=(n, r, r),
+                sensitivity=by_unit(
+                    user_empty=root * c * c, user_replace=math.sqrt(2) * root * c * c
+                ),
+                scale=root * c * c / (mu * math.sqrt(self.squares_share)),
+                times=times,
+            )
+            releases[self._name("moments", t)] = Gaussian(
+                query=f"weighted ratings times the users' factors of each item{words}",
+                shape=(n, r),
+                sensitivity=by_unit(user_empty=root * c * g, user_replace=2 * root * c * g),
+                scale=root * c * g / (mu * math.sqrt(1 - self.squares_share)),
+                times=times,
+            )
+            if even:
+                break
+        return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
+
+    def _name(self, what: str, index: int) -> str:
+        return what if self.growth == 1 else f"{what} {index}"
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        releases = self.guarantee(public).releases
+        most = self.most(public)
+        c, g = self.bounds(public)
+        capped = user_rows(ratings, most, rng)
+        offsets = private_item_means(releases, capped, self.row_norm(public), public, rng)
+        # A user's own problem may use the whole row: what leaves it is bounded below.
+        rows = recentred(user_rows(ratings, public.items, rng), offsets.means)
+        cells = rows.cells
+        weights, scaled = self._item_weights(ratings, offsets.counts, rng)
+        bounded = np.clip(rows.values, -g, g)
+        right = bounded_scale(random_factors(public.items, self.rank, rng))
+        left = user_ridge(cells, rows.values, right, self.ridge)
+        for index in range(1, self.rounds + 1):
+            kept, cut = _clipped(left, c)
+            squares, moments = item_statistics(cells, bounded, kept, weights)
+            noisy_squares = releases[self._name("squares", index)].publish(squares, rng)
+            release = releases[self._name("moments", index)]
+            noisy_moments = release.publish(moments, rng)
+            symmetric = 0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1))
+            # The second part keeps the problem solvable where there is no noise to speak of.
+            ridge = self.item_ridge * scale_of(release)
+            ridge += _LEAST_RIDGE * c * c
+            right = solve_ridge(nearest_positive(symmetric), noisy_moments, ridge)
+            right = bounded_scale(right)
+            left = user_ridge(cells, rows.values, right, self.ridge)
+            yield Step(
+                index=index,
+                total=self.rounds,
+                model=with_offsets(left, right, rows.means, offsets.means),
+                trace={
+                    "largest item factor": float(np.abs(right).max()),
+                    "rows clipped": float(offsets.clipped),
+                    "user factors clipped": float(cut),
+                    "ratings clipped": float((bounded != rows.values).sum()),
+                    "item weights scaled": float(scaled),
+                },
+                raw=frozenset(
+                    {
+                        "rows clipped",
+                        "user factors clipped",
+                        "ratings clipped",
+                        "item weights scaled",
+                    }
+                ),
+                final=index == self.rounds,
+            )
+
+    def _item_weights(
+        self, ratings: Ratings, counts: Floats, rng: np.random.Generator
+    ) -> tuple[Floats, int]:
+        """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; users scaled down."""
+        most = self.most(ratings.public)
+        if self.items is ItemBudget.UNIFORM:
+            weights = kept_at_random(ratings, most, int(rng.integers(2**63))).astype(float)
+        elif self.items is ItemBudget.TAIL:
+            weights = lowest_per_user(ratings, counts[ratings.items], most).astype(float)
+        else:
+            positive = np.maximum(counts, 1.0)
+            by_item = positive**-self.exponent
+            # Over all ratings the mean squared weight is one, as with uniform budgets.
+            by_item /= math.sqrt(float(positive @ by_item**2) / float(positive.sum()))
+            weights = by_item[ratings.items]
+        return clip_rows(Pattern.of(ratings), weights, math.sqrt(most))
+
+
+def _clipped(left: Floats, norm: float) -> tuple[Floats, int]:
+    """Rows scaled to norm at most, and how many were."""
+    norms = np.linalg.norm(left, axis=1)
+    factor = norm / np.maximum(norms, norm)
+    return left * factor[:, None], int((factor < 1).sum())

@@ -1,0 +1,196 @@
+"""Measures of a model on held-out ratings: evaluation only, never private."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmc_core.errors import BadRatings, check_number
+from dpmc_core.model import Factors, Model, Task
+from dpmc_core.ratings import Ratings
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK = 4_000_000  # cells scored at once: 32 MB
+
+
+class RankingScore(NamedTuple):
+    """Mean over test interactions: hit ratio and normalised discounted cumulative gain."""
+
+    hr: float
+    ndcg: float
+
+
+def rmse(estimate: ArrayLike, truth: ArrayLike) -> float:
+    """Root mean squared error, in rating points."""
+    return float(np.sqrt(np.mean(np.square(np.subtract(estimate, truth)))))
+
+
+def mae(estimate: ArrayLike, truth: ArrayLike) -> float:
+    """Mean absolute error, in rating points."""
+    return float(np.mean(np.abs(np.subtract(estimate, truth))))
+
+
+def accuracy(scores: ArrayLike, signs: ArrayLike) -> float:
+    """Share of ratings +1/-1 whose sign the score has; a score of exactly 0 or NaN is wrong."""
+    return float(np.mean(np.sign(scores) == np.sign(signs)))
+
+
+def are(estimate: ArrayLike, truth: ArrayLike) -> float:
+    """Average relative error of a matrix, ||estimate - truth||_F^2 / ||truth||_F^2 (no root)."""
+    target = np.asarray(truth, dtype=float)
+    return float(np.sum(np.square(np.asarray(estimate) - target)) / np.sum(np.square(target)))
+
+
+def model_are(model: Model, truth: Factors) -> float:
+    """`are` over all cells of a true matrix given by its factors, a block of rows at a time."""
+    error = norm = 0.0
+    for rows in _row_blocks(len(truth.left), len(truth.right)):
+        target = truth.left[rows] @ truth.right.T
+        error += float(np.sum(np.square(_scores(model, rows, len(truth.right)) - target)))
+        norm += float(np.sum(np.square(target)))
+    return error / norm
+
+
+def error_cdf(errors: ArrayLike, points: ArrayLike) -> Floats:
+    """Share of the errors with |error| <= x, for each x in points."""
+    ordered = np.sort(np.abs(np.asarray(errors, dtype=float)))
+    return np.searchsorted(ordered, np.asarray(points), side="right") / len(ordered)
+
+
+def mean_increase(errors: ArrayLike, baseline: ArrayLike) -> float:
+    """How much larger errors are on average than a baseline's on the same ratings, absolute."""
+    found, base = np.abs(np.asarray(errors, dtype=float)), np.abs(np.asarray(baseline, dtype=float))
+    return float((found - base).mean())
+
+
+def ranking(
+    model: Model,
+    train: Ratings,
+    test: Ratings,
+    rng: np.random.Generator,
+    k: int = 10,
+    negatives: int | None = 99,
+) -> RankingScore:
+    """Rank each test interaction among items its user has in neither train nor test.
+
+    negatives: how many such items are drawn without replacement (fewer where a user has fewer);
+    None: all of them. Ties, and scores that are not numbers, count against the model.
+    """
+    check_number("k", k, at_least=1, integer=True)
+    seen = _Seen(train, test)
+    if negatives is None:
+        rank = _full_ranks(model, test, seen)
+    else:
+        check_number("negatives", negatives, at_least=1, integer=True)
+        candidates, real = seen.sample_unseen(test.users, negatives, rng)
+        target = model.predict(test.users, test.items)
+        scores = model.predict(test.users[:, None], candidates)
+        rank = (~(scores < target[:, None]) & real).sum(axis=1)
+    hit = rank < k
+    return RankingScore(
+        float(hit.mean()), float(np.where(hit, 1.0 / np.log2(rank + 2.0), 0).mean())
+    )
+
+
+def evaluate(
+    task: Task, model: Model, train: Ratings, test: Ratings, rng: np.random.Generator
+) -> dict[str, float]:
+    """The task's metrics on the test ratings, under the names of the command line.
+
+    Predicted ratings are clipped to the public range first.
+    """
+    if train.shape != test.shape:
+        raise BadRatings(
+            f"training ratings are {train.shape[0]} x {train.shape[1]} (users x items), test"
+            f" ratings {test.shape[0]} x {test.shape[1]}: load both over one shared index space"
+        )
+    if task is Task.RANKING:
+        sampled = ranking(model, train, test, rng)
+        full = ranking(model, train, test, rng, negatives=None)
+        return {
+            "hr@10": sampled.hr,
+            "ndcg@10": sampled.ndcg,
+            "hr@10_full": full.hr,
+            "ndcg@10_full": full.ndcg,
+        }
+    predicted = model.predict(test.users, test.items)
+    if task is Task.BINARY:
+        return {"accuracy": accuracy(predicted, test.values)}
+    clipped = np.clip(predicted, test.public.low, test.public.high)
+    return {"rmse": rmse(clipped, test.values), "mae": mae(clipped, test.values)}
+
+
+class _Seen:
+    """Which items each user has in train or test, as sorted rows."""
+
+    def __init__(self, train: Ratings, test: Ratings) -> None:
+        self.n_users, self.n_items = train.shape
+        cells = np.concatenate([_cells(train), _cells(test)])
+        self.users, self.items = np.divmod(np.unique(cells), self.n_items)
+        counts = np.bincount(self.users, minlength=self.n_users)
+        self.indptr = np.concatenate(([0], np.cumsum(counts)))
+
+    def cells(self, users: NDArray[np.integer]) -> tuple[Ints, Ints]:
+        """The items each of the users has, as (place in `users`, item) pairs."""
+        start, end = self.indptr[users], self.indptr[users + 1]
+        row = np.repeat(np.arange(len(users)), end - start)
+        first = np.concatenate(([0], np.cumsum(end - start)))
+        return row, self.items[np.arange(len(row)) - first[row] + start[row]]
+
+    def sample_unseen(
+        self, users: NDArray[np.int32], count: int, rng: np.random.Generator
+    ) -> tuple[Ints, NDArray[np.bool_]]:
+        """Distinct unseen items of each user, len(users) x count, and which of them are real.
+
+        Floyd's sampling without replacement draws ranks among the unseen items, all users at
+        once: O(len(users) count^2) with no array of users x items. A user with fewer than `count`
+        unseen items gets all of them; the rest of the row is filled with item 0, not real.
+        """
+        unseen = self.n_items - np.diff(self.indptr)[users]
+        ranks = np.empty((len(users), count), dtype=np.int64)
+        for j in range(count):
+            last = np.maximum(unseen - count, 0) + j  # ranks 0..last are open in draw j
+            draw = rng.integers(0, last, endpoint=True)
+            taken = (ranks[:, :j] == draw[:, None]).any(axis=1)
+            ranks[:, j] = np.where(taken | (unseen <= count), last, draw)
+        real = ranks < unseen[:, None]
+        # The seen item s at place p of its row has s - p unseen items below it.
+        place = np.arange(len(self.items)) - self.indptr[self.users]
+        keys = self.users * (self.n_items + 1) + (self.items - place)
+        wanted = users.astype(np.int64)[:, None] * (self.n_items + 1) + np.where(real, ranks, 0)
+        below = np.searchsorted(keys, wanted, side="right") - self.indptr[users][:, None]
+        return np.where(real, ranks + below, 0), real
+
+
+def _full_ranks(model: Model, test: Ratings, seen: _Seen) -> Ints:
+    rank = np.empty(len(test), dtype=np.int64)
+    for rows in _row_blocks(len(test), seen.n_items):
+        users = test.users[rows]
+        scores = _scores(model, users, seen.n_items)
+        target = scores[np.arange(len(users)), test.items[rows]]
+        against = ~(scores < target[:, None])
+        row, items = seen.cells(users)
+        against[row, items] = False
+        rank[rows] = against.sum(axis=1)
+    return rank
+
+
+def _scores(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:
+    """Scores of all items for each of the users, len(users) x n_items."""
+    if isinstance(model, Factors):  # one matrix product instead of gathered rows
+        scores: Floats = model.left[users] @ model.right.T
+        return scores
+    return model.predict(users[:, None], np.arange(n_items)[None, :])
+
+
+def _row_blocks(rows: int, columns: int) -> list[Ints]:
+    size = max(1, BLOCK // columns)
+    return [np.arange(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def _cells(ratings: Ratings) -> Ints:
+    return ratings.users.astype(np.int64) * ratings.public.items + ratings.items

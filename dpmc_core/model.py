@@ -1,0 +1,144 @@
+"""What every mechanism shares: its task, the steps of its fit and the model it yields."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmc_core.privacy import Guarantee
+from dpmc_core.ratings import PublicFacts, Ratings
+
+Floats = NDArray[np.float64]
+
+
+class Task(enum.Enum):
+    """What a mechanism predicts."""
+
+    BINARY = "binary"  # the sign of a +1/-1 rating; predict() returns a real score
+    RATINGS = "ratings"  # a rating in the public range
+    RANKING = "ranking"  # which unseen items come next; predict() returns a score
+
+
+class Model(Protocol):
+    """A trained predictor."""
+
+    def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        """Score of each (users[k], items[k]) pair; index arrays broadcast to one shape."""
+        ...
+
+    @property
+    def factors(self) -> Factors | None:
+        """User and item factors where the model has them."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """X = left right', left: users x r, right: items x r."""
+
+    left: Floats
+    right: Floats
+
+    @property
+    def factors(self) -> Factors:
+        return self
+
+    def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        u, i = np.broadcast_arrays(np.asarray(users), np.asarray(items))
+        out = np.empty(u.size)
+        flat_u, flat_i = u.ravel(), i.ravel()
+        block = max(1, 4_000_000 // max(1, self.left.shape[1]))  # at most 32 MB per gathered side
+        for start in range(0, u.size, block):
+            part = slice(start, start + block)
+            np.einsum("kr,kr->k", self.left[flat_u[part]], self.right[flat_i[part]], out=out[part])
+        return out.reshape(u.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A whole users x items matrix of scores, for outputs that are that dense by nature."""
+
+    matrix: Floats
+    factors: ClassVar[None] = None
+
+    def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        scores: Floats = self.matrix[np.asarray(users), np.asarray(items)]
+        return scores
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same score everywhere."""
+
+    value: float
+    factors: ClassVar[None] = None
+
+    def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        return np.full(np.broadcast_shapes(np.shape(users), np.shape(items)), self.value)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One round of `fit`.
+
+    index: 1, 2, ... up to at most `total`, the announced rounds; final: nothing follows (a solver
+    may converge early). model: None before the noise is in. trace: numbers to draw; `raw` names
+    those computed from raw data without noise (evaluation only, not private).
+    """
+
+    index: int
+    total: int
+    model: Model | None
+    trace: Mapping[str, float] = field(default_factory=dict)
+    raw: frozenset[str] = frozenset()
+    final: bool = False
+
+
+class Mechanism(Protocol):
+    """A frozen, keyword-only dataclass of public settings with the two methods below.
+
+    Private data and randomness arrive only as arguments of `fit`.
+    """
+
+    id: ClassVar[str]  # command-line name
+    name: ClassVar[str]  # on screen
+    twin: ClassVar[str]  # id of the method without privacy drawn beside it
+    floor: ClassVar[str]  # id of the trivial predictor drawn beside it
+    task: ClassVar[Task]
+    revision: ClassVar[int]  # raised when results change; part of a stored row's key
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        """The card: releases, claimed budget, caveats."""
+        ...
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        """Train, yielding a Step per round; every release goes through self.guarantee(...)."""
+        ...
+
+
+# The rounds of a solve without noise, each with None but the last, which comes with the solution.
+Rounds = Iterable[tuple[Step, Model | None]]
+
+
+@runtime_checkable
+class AddsNoiseLast(Mechanism, Protocol):
+    """A mechanism that solves on raw ratings and only then adds noise, to the solution itself.
+
+    That solve knows no epsilon, so runs at several epsilons may share it: the release covers
+    whatever the solution is. No other mechanism may start from it: an access nobody accounts for.
+    """
+
+    def before_noise(self, ratings: Ratings) -> Rounds:
+        """The solve before any noise: depends on ratings and settings, neither epsilon nor seed."""
+        ...
+
+    def fit(
+        self, ratings: Ratings, rng: np.random.Generator, rounds: Rounds | None = None
+    ) -> Iterator[Step]:
+        """As every `fit`; rounds: those of an earlier solve of the same ratings and settings."""
+        ...

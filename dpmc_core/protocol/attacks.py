@@ -1,0 +1,113 @@
+"""What curious parties can compute from what they see in scenarios 2 and 3.
+
+HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015), describes the
+difference attack on single gradients; the attacks on sums are not in the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.protocol.distributed import Run
+from dpmc_core.protocol.fixed_point import FixedPoint, Words
+from dpmc_core.protocol.scenarios import ANSWER
+
+Floats = NDArray[np.float64]
+
+
+class Difference(NamedTuple):
+    """The difference attack on one user: what was computed, the truth, the largest error."""
+
+    user: str
+    found: Floats
+    truth: Floats
+    error: float
+
+    def succeeds(self, step: float) -> bool:
+        """Whether the attack is right up to fixed-point rounding."""
+        return self.error <= 2 * step
+
+
+def difference(first: Words, second: Words, fixed: FixedPoint) -> Floats:
+    """Two answers of one user subtracted mod P: the own noise, the same in both, cancels."""
+    return fixed.decode(fixed.reduce(second - first))
+
+
+def attack_user(run: Run, user: int, rounds: tuple[int, int] = (1, 2)) -> Difference:
+    """The third party's attack on a user's answers for the watched item in two rounds.
+
+    Raises ValueError where the kept transcript does not hold both answers.
+    """
+    item, name = run.wire.watch, run.wire.name(user)
+    answers = {
+        m.round: m.payload["answer"]
+        for m in run.transcript
+        if m.kind == ANSWER and m.sender == name
+    }
+    if item is None or not set(rounds) <= set(answers):
+        raise ValueError(f"{name} did not answer in both rounds {rounds}")
+    own = run.user_factors[user]
+    moved = run.models[rounds[1] - 1][item] - run.models[rounds[0] - 1][item]
+    truth = 2 * own * float(own @ moved)
+    found = difference(answers[rounds[0]], answers[rounds[1]], run.settings.fixed)
+    return Difference(name, found, truth, float(np.abs(found - truth).max()))
+
+
+def passive_squares(models: Sequence[Floats], sums: Sequence[Floats]) -> Floats:
+    """A_j from the item factors v(t) and noisy sums s(t) = 2 A_j v(t) - 2 b_j + eta of a run.
+
+    Differences cancel b and eta: 2 A_j (v(t) - v(t')) = s(t) - s(t'), solved by least squares.
+    """
+    moved = np.diff(np.array(models), axis=0)
+    answered = np.diff(np.array(sums), axis=0)
+    half = np.linalg.lstsq(2 * moved, answered, rcond=None)[0]
+    return np.asarray((half + half.T) / 2, dtype=np.float64)
+
+
+def active_squares(ask: Callable[[Floats], Floats], rank: int, reach: float) -> Floats:
+    """A_j by a recommender that chooses what it sends: v = 0 and `reach` times each unit vector.
+
+    ask: the noisy sum for a chosen v, through the protocol. Fixed-point rounding in the answers is
+    divided by 2 reach, so a long v reads A_j off as exactly as one likes.
+    """
+    base = ask(np.zeros(rank))
+    columns = [(ask(reach * axis) - base) / (2 * reach) for axis in np.eye(rank)]
+    found = np.array(columns)
+    return (found + found.T) / 2
+
+
+def asker(run: Run, item: int) -> Callable[[Floats], Floats]:
+    """The noisy sum of one item at chosen factors, masked and summed as in any round.
+
+    For a run of scenario 2 that has been set up: the users' shares of noise are in.
+    """
+    pairs = np.flatnonzero(run.what == item)
+    group, count = run.what[pairs], len(run.items)
+
+    def ask(v: Floats) -> Floats:
+        sent = np.broadcast_to(v, (len(pairs), len(v)))
+        masks = run.recommender.mask(len(pairs))
+        answers = run.users.answer(pairs, sent, run.raters[group], masks)
+        total = run.third_party.add(answers, group, count)
+        sums = run.settings.fixed.decode(run.recommender.unmask(total, masks, group))
+        return np.asarray(sums[item])
+
+    return ask
+
+
+def true_squares(run: Run, item: int) -> Floats:
+    """A_j = sum u_i u_i' over the raters of an item: what no party is meant to learn."""
+    own = run.users.factors[run.what == item]
+    squares: Floats = own.T @ own
+    return squares
+
+
+def longest_reach(run: Run, item: int) -> float:
+    """The longest v that passes every user's range check with room to spare, a power of two."""
+    fixed, k = run.settings.fixed, int(run.raters[item])
+    room = fixed.largest / k / 4 - float(np.abs(run.users.linear[run.what == item]).max())
+    return float(2.0 ** np.floor(np.log2(max(room / 2, 1.0))))

@@ -1,0 +1,224 @@
+"""The data model: sparse, validated ratings and the facts about them that are public."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicFacts:
+    """What is known before any rating is read: sizes, the rating range, an enforced cap.
+
+    users, items: matrix shape. low, high: the public rating range, in rating points.
+    cap: the most ratings any user can have, only where the input was already capped.
+    """
+
+    users: int
+    items: int
+    low: float
+    high: float
+    cap: int | None = None
+
+    def __post_init__(self) -> None:
+        check_number("users", self.users, at_least=1, integer=True)
+        check_number("items", self.items, at_least=1, integer=True)
+        check_number("low end of the rating range", self.low)
+        check_number("high end of the rating range", self.high)
+        if self.low >= self.high:
+            raise InvalidSetting(
+                "rating range", "a low end below its high end", f"{self.low:g}:{self.high:g}"
+            )
+        if self.cap is not None:
+            check_number("cap on ratings per user", self.cap, at_least=1, integer=True)
+        # Equal facts must print alike, whatever number types they came in: fingerprints hash them.
+        plain = {"users": int, "items": int, "low": float, "high": float, "cap": int}
+        for name, kind in plain.items():
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else kind(value))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.users, self.items
+
+    @property
+    def width(self) -> float:
+        """Width of the rating range, in rating points."""
+        return self.high - self.low
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Observed cells of a users x items matrix, sorted by user, then item. Build with `build`.
+
+    users, items: int32 arrays of length n_obs; values: float64, in rating points.
+    times: int64 Unix seconds, or None. user_ids, item_ids: the names in the source, by index.
+    titles: item titles, by index. prepared: data-dependent steps that made these ratings, in words.
+    """
+
+    users: Index
+    items: Index
+    values: Floats
+    public: PublicFacts
+    times: NDArray[np.int64] | None = None
+    user_ids: Sequence[str] | None = None
+    item_ids: Sequence[str] | None = None
+    titles: Sequence[str] | None = None
+    prepared: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # The certified values of whole users rest on the cap, so no route may get around it.
+        cap = self.public.cap
+        if cap is not None and len(self) > cap:
+            counts = np.bincount(self.users)
+            if counts.max() > cap:
+                user = int(counts.argmax())
+                raise BadRatings(
+                    f"user {user} (counted from 0) has {counts[user]} ratings, more than the cap"
+                    f" of {cap} per user: cap the ratings first"
+                )
+
+    @classmethod
+    def build(
+        cls,
+        users: ArrayLike,
+        items: ArrayLike,
+        values: ArrayLike,
+        public: PublicFacts,
+        *,
+        times: ArrayLike | None = None,
+        **names: Any,
+    ) -> Ratings:
+        """Validate and sort. Raises BadRatings for the first thing wrong, with its place."""
+        u, i = np.asarray(users), np.asarray(items)
+        v = _numbers("ratings", values, float)
+        if not (u.ndim == i.ndim == v.ndim == 1 and len(u) == len(i) == len(v)):
+            raise BadRatings("users, items and values must be three columns of one length")
+        t = None if times is None else _numbers("times", times, np.int64)
+        if t is not None and t.shape != v.shape:
+            raise BadRatings(f"there are {len(v)} ratings but {t.size} times")
+        if len(v) == 0:
+            raise BadRatings("there are no ratings: the data is empty")
+        for name, index, size in (("user", u, public.users), ("item", i, public.items)):
+            if index.dtype.kind not in "iu":
+                raise BadRatings(f"{name} indices must be integers, got {index.dtype} values")
+            if index.min() < 0 or index.max() >= size:
+                bad = int(index[(index < 0) | (index >= size)][0])
+                raise BadRatings(f"{name} index must lie in 0..{size - 1}, got {bad}")
+        _check_values(u, i, v, public)
+        cell = u.astype(np.int64) * public.items + i
+        if (np.diff(cell) <= 0).any():
+            order = np.argsort(cell, kind="stable")
+            cell, u, i, v = cell[order], u[order], i[order], v[order]
+            same = np.flatnonzero(np.diff(cell) == 0)
+            if len(same):
+                raise BadRatings(
+                    f"{len(same)} user-item pairs appear more than once, first user"
+                    f" {u[same[0]]} with item {i[same[0]]} (counted from 0):"
+                    " keep one rating per pair"
+                )
+            t = None if t is None else t[order]
+        return cls(
+            users=u.astype(np.int32),
+            items=i.astype(np.int32),
+            values=v,
+            public=public,
+            times=t,
+            **names,
+        )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.public.shape
+
+    @property
+    def density(self) -> float:
+        """Share of cells observed, in 0..1."""
+        return len(self) / (self.public.users * self.public.items)
+
+    @cached_property
+    def indptr(self) -> NDArray[np.int64]:
+        """Where each user's ratings start: user u owns positions indptr[u]:indptr[u+1]."""
+        counts = np.bincount(self.users, minlength=self.public.users)
+        return np.concatenate(([0], np.cumsum(counts)))
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """The ratings as a users x items CSR array (an observed zero stays stored)."""
+        from scipy.sparse import csr_array
+
+        return csr_array((self.values, self.items, self.indptr), shape=self.shape)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Content hash (16 hex digits) of cells, values and public facts; names do not count."""
+        p = self.public
+        facts = (p.users, p.items, float(p.low), float(p.high), p.cap, self.prepared)  # 1 is 1.0
+        digest = hashlib.sha256(repr(facts).encode())
+        for array in (self.users, self.items, self.values):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
+
+    def select(self, keep: NDArray[Any]) -> Ratings:
+        """The ratings at a boolean mask or sorted positions, same users, items and public facts."""
+        chosen = dataclasses.replace(
+            self,
+            users=self.users[keep],
+            items=self.items[keep],
+            values=self.values[keep],
+            times=None if self.times is None else self.times[keep],
+        )
+        if len(chosen) == 0:
+            raise BadRatings("no rating is left after the selection")
+        return chosen
+
+    def with_values(self, values: ArrayLike, *, low: float, high: float, step: str = "") -> Ratings:
+        """The same cells, new values and range; `step` names a data-dependent step."""
+        public = dataclasses.replace(self.public, low=low, high=high)
+        array = _numbers("ratings", values, float)
+        if array.shape != self.values.shape:
+            raise BadRatings(f"{len(self)} ratings cannot take {array.size} new values")
+        _check_values(self.users, self.items, array, public)
+        prepared = self.prepared + ((step,) if step else ())
+        return dataclasses.replace(self, values=array, public=public, prepared=prepared)
+
+
+def _numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:
+    try:
+        with np.errstate(invalid="raise"):  # a NaN among whole numbers
+            return np.asarray(column).astype(kind, copy=False)
+    except (TypeError, ValueError, FloatingPointError):
+        raise BadRatings(f"{name} must be numbers") from None
+
+
+def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -> None:
+    wrong = ~((values >= public.low) & (values <= public.high))  # NaN compares false: also wrong
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        value = float(values[first])
+        problem = (
+            f"outside {public.low:g}..{public.high:g}" if math.isfinite(value) else "not finite"
+        )
+        raise BadRatings(
+            f"{int(wrong.sum())} ratings are {problem}, first {value:g} of user {users[first]},"
+            f" item {items[first]} (counted from 0)"
+        )

@@ -1,0 +1,137 @@
+"""Public settings of a mechanism: declared once, read by the command line, the app and checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import numbers
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+
+
+@dataclass(frozen=True)
+class SettingInfo:
+    """How a person sets one field: shown by `dpmc list`, the app's widgets and error sentences."""
+
+    help: str
+    above: float | None = None
+    at_least: float | None = None
+    below: float | None = None
+    at_most: float | None = None
+    parse: Callable[[str], Any] | None = None
+    choices: tuple[str, ...] = ()
+
+
+def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -> Any:
+    """A dataclass field with its limits and a one-line help; check with `check_settings`."""
+    info = SettingInfo(help=help, **limits)
+    if default is dataclasses.MISSING:
+        return field(metadata={"setting": info})
+    return field(default=default, metadata={"setting": info})
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One public setting of a mechanism class: name, plain type, default and its SettingInfo."""
+
+    name: str
+    type: type[Any]
+    optional: bool  # None is allowed
+    default: Any  # dataclasses.MISSING where required
+    info: SettingInfo
+
+
+_declared: dict[type, tuple[Setting, ...]] = {}  # by class: type hints take long to resolve
+
+
+def settings_of(mechanism: type) -> tuple[Setting, ...]:
+    """The settings a mechanism class declares, in order."""
+    if mechanism not in _declared:
+        _declared[mechanism] = _settings_of(mechanism)
+    return _declared[mechanism]
+
+
+def _settings_of(mechanism: type) -> tuple[Setting, ...]:
+    hints = typing.get_type_hints(mechanism)
+    found = []
+    for f in dataclasses.fields(mechanism):
+        info = f.metadata.get("setting")
+        if info is None:
+            continue
+        parts = [hints[f.name]]
+        if isinstance(hints[f.name], types.UnionType):
+            parts = list(typing.get_args(hints[f.name]))
+        plain = next(p for p in parts if p is not type(None))
+        if not info.choices:
+            info = dataclasses.replace(info, choices=_choices(plain))
+        found.append(Setting(f.name, plain, type(None) in parts, f.default, info))
+    return tuple(found)
+
+
+def _choices(plain: type[Any]) -> tuple[str, ...]:
+    if plain is bool:
+        return ("true", "false")
+    return tuple(str(m.value) for m in plain) if issubclass(plain, enum.Enum) else ()
+
+
+def check_settings(mechanism: Any) -> None:
+    """Validate every setting's type, and numbers against their limits (call from __post_init__)."""
+    for s in settings_of(type(mechanism)):
+        value = getattr(mechanism, s.name)
+        if value is None and s.optional:
+            continue
+        if s.type in (int, float):
+            i = s.info
+            check_number(
+                s.name,
+                value,
+                above=i.above,
+                at_least=i.at_least,
+                below=i.below,
+                at_most=i.at_most,
+                integer=s.type is int,
+            )
+        elif not isinstance(value, s.type):
+            raise InvalidSetting(s.name, _wanted(s), value)
+
+
+def _wanted(s: Setting) -> str:
+    kinds = {int: "an integer", float: "a number", str: "text"}
+    if s.info.choices:
+        return f"one of {', '.join(s.info.choices)}"
+    return kinds.get(s.type) or f"a {s.type.__name__}"
+
+
+def parse_setting(mechanism: type, name: str, text: str) -> Any:
+    """A setting's value from its text form (`none` for an optional one). Raises InvalidSetting."""
+    known = {s.name: s for s in settings_of(mechanism)}
+    if name not in known:
+        raise unknown_name("setting", name, known)
+    s = known[name]
+    text = text.strip()
+    if s.optional and text.lower() == "none":
+        return None
+    try:
+        if s.info.parse is not None:
+            return s.info.parse(text)
+        if s.type is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return s.type(text)  # int, float, str or an enum by its value
+    except DpmcError:
+        raise
+    except (ValueError, KeyError):
+        raise InvalidSetting(name, _wanted(s), text) from None
+
+
+def show_setting(value: Any) -> Any:
+    """A setting's value as plain JSON, the inverse of `parse_setting`'s text form."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, numbers.Real):  # NumPy's
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    return value.value if isinstance(value, enum.Enum) else str(value)

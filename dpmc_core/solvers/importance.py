@@ -1,0 +1,98 @@
+"""Weights of Poisson importance sampling (RYHH24, section IV-C): the term k is drawn with
+probability 1/w_k and then counted w_k times, which leaves the expected sum as it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmc_core.errors import check_number
+
+Floats = NDArray[np.float64]
+
+_BISECTIONS = 200
+
+
+def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
+    """The largest weights w >= 1 at which sampling with probability 1/w keeps the loss at epsilon.
+
+    losses: a >= 0, the privacy loss of each term at weight 1; at weight w it is a w. A term drawn
+    with probability 1/w and then counted w times has the loss ln(1 + (e^{a w} - 1)/w), which is
+    epsilon where (e^{a w} - 1)/w = e^epsilon - 1 (RYHH24, Theorem 2 and Problem 1; its Algorithm 3
+    drops the -1/w). A term with a >= epsilon keeps w = 1; one with a = 0 has no largest weight
+    and gets infinity, so it is never drawn. By bisection, all terms at once.
+    """
+    check_number("epsilon", epsilon, above=0)
+    a = np.asarray(losses, dtype=float)
+    target = _log_expm1(np.asarray(float(epsilon)))
+
+    def too_large(w: Floats) -> NDArray[np.bool_]:
+        return np.asarray(_log_expm1(a * w) > target + np.log(w))
+
+    low = np.ones_like(a)
+    high = np.full_like(a, 2.0)
+    open_end = (a > 0) & (a < epsilon)
+    while (growing := open_end & ~too_large(high)).any():
+        low = np.where(growing, high, low)
+        high = np.where(growing, 2.0 * high, high)
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        above = too_large(middle)
+        high = np.where(above, middle, high)
+        low = np.where(above, low, middle)
+        if np.all(high - low <= 1e-14 * high):
+            break
+    return np.where(open_end, low, np.where(a == 0, np.inf, 1.0))
+
+
+def uniform_weights(count: int, sample: float) -> Floats:
+    """The same weight for each of `count` terms, at an expected sample of that size."""
+    check_number("sample size", sample, above=0, at_most=count)
+    return np.full(count, count / sample)
+
+
+def utility_weights(norms: ArrayLike, sample: float) -> Floats:
+    """The weights w >= 1 that minimise the variance sum norm^2 (w - 1) of a sampled sum of vectors.
+
+    At an expected sample sum 1/w of the given size: 1/w is min(1, norm / level).
+    """
+    size = np.asarray(norms, dtype=float)
+    check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(size)))
+    low, high = 0.0, float(size.sum() / sample) + float(size.max())
+    for _ in range(_BISECTIONS):
+        level = 0.5 * (low + high)
+        if np.minimum(1.0, size / level).sum() > sample:
+            low = level
+        else:
+            high = level
+    with np.errstate(divide="ignore"):
+        return np.maximum(1.0, high / size)
+
+
+def weights_of_sample(losses: ArrayLike, sample: float) -> tuple[Floats, float]:
+    """Importance weights with an expected sample of that size, and the epsilon they keep.
+
+    A larger epsilon lets weights grow, so the sample shrinks: found by bisection.
+    """
+    a = np.asarray(losses, dtype=float)
+    check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(a)))
+    low, high = float(a[a > 0].min()) * 1e-6, float(a.max())
+    while (1.0 / importance_weights(a, high)).sum() > sample:
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        epsilon = 0.5 * (low + high)
+        if (1.0 / importance_weights(a, epsilon)).sum() > sample:
+            low = epsilon
+        else:
+            high = epsilon
+    return importance_weights(a, high), high
+
+
+def _log_expm1(x: Floats) -> Floats:
+    """ln(e^x - 1) without overflow; -inf at 0."""
+    with np.errstate(divide="ignore"):
+        logs: Floats = np.where(
+            x > 1.0, x + np.log1p(-np.exp(-x)), np.log(np.expm1(np.minimum(x, 1.0)))
+        )
+    return logs

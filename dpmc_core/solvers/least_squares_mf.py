@@ -1,0 +1,104 @@
+"""Regularised least-squares factorization, HXZ15's objective, by alternating exact solutions.
+
+HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015): minimise
+sum (r_ij - u_i'v_j)^2 + user_penalty ||U||_F^2 + item_penalty ||V||_F^2 over the observed cells,
+with ||u_i|| <= 1 where asked for. Ratings are taken from the middle of their public range. No
+privacy here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.model import Factors
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import check_settings, setting
+from dpmc_core.solvers.ridge import normal_equations, ridge, ridge_in_ball
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+
+_SPREAD = 0.1  # of the starting item factors around (1, 0, ..., 0), in rating points
+
+
+class Sides(NamedTuple):
+    """Centred ratings by user and, transposed, by item."""
+
+    by_user: csr_array
+    by_item: csr_array
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastSquaresMF:
+    """Settings of the factorization, and its two half steps."""
+
+    rank: int = setting(3, "length of a factor", at_least=1, at_most=200)
+    user_penalty: float = setting(4.0, "ridge penalty on user factors", above=0, at_most=1e6)
+    item_penalty: float = setting(4.0, "ridge penalty on item factors", above=0, at_most=1e6)
+    iterations: int = setting(20, "alternations without noise", at_least=1, at_most=10_000)
+    unit_ball: bool = setting(True, "hold each user's factors within length 1")
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def sides(self, ratings: Ratings) -> Sides:
+        """The ratings as deviations from the middle of the public range, both ways round."""
+        from scipy.sparse import csr_array
+
+        deviations = ratings.values - middle(ratings.public)
+        rows = csr_array((deviations, ratings.items, ratings.indptr), shape=ratings.shape)
+        return Sides(rows, rows.T.tocsr())
+
+    def first_items(self, items: int, rng: np.random.Generator) -> Floats:
+        """Data-free starting item factors: near (1, 0, ..., 0), so a first fit finds the means."""
+        start = _SPREAD * rng.standard_normal((items, self.rank))
+        start[:, 0] += 1.0
+        return start
+
+    def fit_users(self, sides: Sides, item_factors: Floats) -> Floats:
+        """Every user's own factors given those of the items; zeros without ratings."""
+        squares, moments = normal_equations(sides.by_user, item_factors)
+        solve = ridge_in_ball if self.unit_ball else ridge
+        return solve(squares, moments, self.user_penalty)
+
+    def fit_items(self, sides: Sides, user_factors: Floats) -> Floats:
+        squares, moments = normal_equations(sides.by_item, user_factors)
+        return ridge(squares, moments, self.item_penalty)
+
+    def alternate(self, sides: Sides, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
+        """(user factors, item factors) after each alternation, the users' fitted last."""
+        users = self.fit_users(sides, self.first_items(sides.by_item.shape[0], rng))
+        for _ in range(self.iterations):
+            items = self.fit_items(sides, users)
+            users = self.fit_users(sides, items)
+            yield users, items
+
+    def objective(self, sides: Sides, users: Floats, items: Floats) -> float:
+        """The value that the alternation brings down."""
+        cells = sides.by_user.tocoo()
+        fitted = np.einsum("kd,kd->k", users[cells.row], items[cells.col])
+        return float(
+            np.square(cells.data - fitted).sum()
+            + self.user_penalty * np.square(users).sum()
+            + self.item_penalty * np.square(items).sum()
+        )
+
+
+def middle(public: PublicFacts) -> float:
+    """Middle of the public range, in rating points."""
+    return (public.low + public.high) / 2
+
+
+def in_points(users: Floats, items: Floats, public: PublicFacts) -> Factors:
+    """Factors that predict ratings: the middle of the range is a constant last pair."""
+    return Factors(
+        np.hstack([users, np.full((len(users), 1), middle(public))]),
+        np.hstack([items, np.ones((len(items), 1))]),
+    )

@@ -1,0 +1,111 @@
+"""Projected gradient descent over the nuclear ball through the Gram matrix. No privacy here.
+
+JTT18, Algorithm 5: a gradient step on the observed cells, the eigenpairs of Y'Y, soft-thresholding
+of the singular values. The paper prints the gradient with the wrong sign.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.linalg import Pattern, l1_threshold
+from dpmc_core.model import Factors
+
+Floats = NDArray[np.float64]
+
+_CELL_LIMIT = 400_000_000  # m x n: the iterate may have full rank, 3.2 GB
+_BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
+
+
+class Schedule(enum.Enum):
+    """Step size of round t = 1, 2, ..."""
+
+    ROOT = "root"  # t^(-1/2)
+    INVERSE = "inverse"  # 1/t
+    CONSTANT = "constant"  # the setting `step`
+
+    def step(self, index: int, constant: float) -> float:
+        if self is Schedule.CONSTANT:
+            return constant
+        return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
+
+
+def check_cells(shape: tuple[int, int]) -> None:
+    """Raise InvalidSetting where the iterate, which may have full rank, would be too large."""
+    if shape[0] * shape[1] > _CELL_LIMIT:
+        raise InvalidSetting(
+            "users x items",
+            f"<= {_CELL_LIMIT} for projected gradient, whose iterates may have full rank",
+            shape[0] * shape[1],
+        )
+
+
+class Descent:
+    """Y = left right' (m x n, starts at zero) and the targets at the observed cells."""
+
+    def __init__(self, cells: Pattern, target: Floats) -> None:
+        check_cells(cells.shape)
+        self.cells, self.target = cells, target
+        self.left, self.right = np.zeros((cells.shape[0], 1)), np.zeros((cells.shape[1], 1))
+
+    def stepped_gram(self, step: float, norm: float) -> tuple[Floats, int]:
+        """Y'Y after the gradient step with rows clipped to `norm`; also how many were."""
+        n = self.cells.shape[1]
+        total, cut = np.zeros((n, n)), 0
+        for _, rows, clipped in self._blocks(step, norm):
+            total += rows.T @ rows
+            cut += clipped
+        return total, cut
+
+    def project(
+        self, step: float, norm: float, squares: Floats, vectors: Floats, radius: float
+    ) -> None:
+        """Y <- (stepped, clipped Y) V diag(Z/Lambda) V', Z the soft-thresholded Lambda.
+
+        squares, vectors: eigenpairs of the (noisy) Gram matrix; negative eigenvalues are dropped
+        and only positive ones inverted. The sum of Z is at most `radius`.
+        """
+        roots = np.sqrt(np.maximum(squares[::-1], 0.0))
+        shrunken = np.maximum(roots - l1_threshold(roots, radius), 0.0)
+        kept = shrunken > 0
+        basis = vectors[:, ::-1][:, kept]
+        ratio = shrunken[kept] / roots[kept]
+        left = np.empty((self.cells.shape[0], max(1, int(kept.sum()))))
+        left[:] = 0.0
+        if kept.any():
+            for where, rows, _ in self._blocks(step, norm):
+                left[where] = (rows @ basis) * ratio
+            self.right = basis
+        self.left = left
+        if not kept.any():
+            self.right = np.zeros((self.cells.shape[1], 1))
+
+    def factors(self) -> Factors:
+        return Factors(self.left, self.right)
+
+    def residual_rmse(self) -> float:
+        """Root mean square of P(Y - Y*), in rating points."""
+        residual = self.cells.sample(self.left, self.right) - self.target
+        return math.sqrt(float(residual @ residual) / max(1, len(residual)))
+
+    def _blocks(self, step: float, norm: float) -> Iterator[tuple[slice, Floats, int]]:
+        """Blocks of rows of Y + step P(Y* - Y), each row scaled to l2 norm `norm` at most."""
+        m, n = self.cells.shape
+        size = max(1, _BLOCK_CELLS // n)
+        for start in range(0, m, size):
+            stop = min(start + size, m)
+            k = slice(self.cells.indptr[start], self.cells.indptr[stop])
+            rows = self.left[start:stop] @ self.right.T
+            where = self.cells.users[k] - start, self.cells.items[k]
+            rows[where] += step * (self.target[k] - rows[where])
+            norms = np.linalg.norm(rows, axis=1)
+            clipped = int((norms > norm).sum())
+            if clipped:
+                rows *= (norm / np.maximum(norms, norm))[:, None]
+            yield slice(start, stop), rows, clipped

@@ -1,0 +1,239 @@
+"""Opening a result store, adding rows to it and taking rows out."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from dpmc_core import paths
+from dpmc_core.store import schema
+from dpmc_core.store.errors import StoreError, sentences
+from dpmc_core.store.rows import CURVE_COLUMNS, RESULT_COLUMNS, Record, to_tables
+
+WAIT = 10.0  # seconds to wait for another program's lock
+_MAGIC = b"SQLite format 3\0"  # how every such file begins
+_BATCH = 500  # keys asked for in one query
+
+
+def default_path() -> Path:
+    """The shared store of this machine's user."""
+    return paths.home() / "results.sqlite"
+
+
+class Store:
+    """An open result store; close it, or use it in a `with` block. For one thread.
+
+    Every committed row survives the death of this or any other process. Raises StoreError, whose
+    sentence says what is wrong with the file, and StoreLocked where waiting may help.
+    """
+
+    def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
+        """Open the file, made where it is missing (not when read_only)."""
+        self.path = default_path() if path is None else Path(path).expanduser()
+        with sentences(self.path):
+            self.connection = _connect(self.path, read_only)
+            try:
+                self._prepare_patiently(read_only)
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with sentences(self.path):
+            self.connection.close()
+
+    def present(self, keys: Iterable[str]) -> set[str]:
+        """Which of the unit keys have a row."""
+        wanted, found = list(keys), set()
+        with sentences(self.path):
+            for start in range(0, len(wanted), _BATCH):
+                some = wanted[start : start + _BATCH]
+                marks = ", ".join("?" * len(some))
+                query = f"SELECT key FROM result WHERE key IN ({marks})"
+                found |= {row["key"] for row in self.connection.execute(query, some)}
+        return found
+
+    def add(self, records: Iterable[Record]) -> int:
+        """Write finished units, all or none; a unit that is there already stays as it is.
+
+        Returns how many were new.
+        """
+        split = [to_tables(record) for record in records]
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        with sentences(self.path), self._transaction():
+            added = 0
+            for curve, card, result in split:
+                row = [result[name] for name in RESULT_COLUMNS]
+                added += self.connection.execute(
+                    _INSERT_RESULT, [*row, self._curve(curve), self._card(card), now]
+                ).rowcount
+        return added
+
+    def prune(self, curves: Sequence[int], before: str | None = None, *, dry: bool = False) -> int:
+        """Delete the rows of some curves (those finished before an ISO time, where given).
+
+        Returns how many rows went, or would with `dry`. The file shrinks by what they took.
+        """
+        with sentences(self.path):
+            with self._transaction():
+                gone = 0
+                values: tuple[int | str, ...]
+                for id in curves:
+                    where, values = "curve = ?", (id,)
+                    if before is not None:
+                        where, values = "curve = ? AND finished < ?", (id, before)
+                    if dry:
+                        query = f"SELECT COUNT(*) FROM result WHERE {where}"
+                        gone += self.connection.execute(query, values).fetchone()[0]
+                    else:
+                        query = f"DELETE FROM result WHERE {where}"
+                        gone += self.connection.execute(query, values).rowcount
+                if not dry:
+                    for table in ("curve", "card"):
+                        self.connection.execute(
+                            f"DELETE FROM {table} WHERE id NOT IN (SELECT {table} FROM result)"
+                        )
+            if gone and not dry:
+                self.connection.execute("VACUUM")
+        return gone
+
+    def _curve(self, columns: dict[str, object]) -> int:
+        row = self.connection.execute(
+            "SELECT id FROM curve WHERE key = ?", [columns["key"]]
+        ).fetchone()
+        if row is not None:
+            return int(row["id"])
+        values = [columns[name] for name in CURVE_COLUMNS]
+        return int(self.connection.execute(_INSERT_CURVE, values).lastrowid or 0)
+
+    def _card(self, text: str) -> int:
+        row = self.connection.execute("SELECT id FROM card WHERE text = ?", [text]).fetchone()
+        if row is not None:
+            return int(row["id"])
+        query = "INSERT INTO card (text) VALUES (?)"
+        return int(self.connection.execute(query, [text]).lastrowid or 0)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:  # a full disk has rolled it back already
+                self.connection.execute("ROLLBACK")
+            raise
+
+    def _prepare_patiently(self, read_only: bool) -> None:
+        """SQLite does not wait where several programs make the same new file at once: we do."""
+        end = time.monotonic() + WAIT
+        while True:
+            try:
+                return self._prepare(read_only)
+            except sqlite3.OperationalError as error:
+                locked = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not locked or time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+
+    def _prepare(self, read_only: bool) -> None:
+        """Check that the file is a store of a version we know; make the tables of a new one."""
+        if not read_only and not self._has_tables():
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            with self._transaction():
+                if not self._has_tables():  # nobody was quicker
+                    schema.create(self.connection)
+        elif not self._has_tables():  # about to be made by another program, or never begun
+            raise _missing(self.path)
+        version, application = self._pragma("user_version"), self._pragma("application_id")
+        if application != schema.APPLICATION:
+            raise StoreError(f"{self.path} is not a result store: choose another file with --store")
+        if version > schema.VERSION:
+            raise StoreError(
+                f"the result store {self.path} is from a newer version of this program (its format"
+                f" is {version}, this one knows {schema.VERSION}): update dpmc-lab, or choose"
+                " another file with --store"
+            )
+
+    def _pragma(self, name: str) -> int:
+        return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _has_tables(self) -> bool:
+        return bool(self.connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0])
+
+
+def _columns(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+_INSERT_CURVE = (
+    f"INSERT INTO curve ({_columns(CURVE_COLUMNS)}) VALUES ({', '.join('?' * len(CURVE_COLUMNS))})"
+)
+_INSERT_RESULT = (
+    f"INSERT INTO result ({_columns(RESULT_COLUMNS)}, curve, card, finished)"
+    f" VALUES ({', '.join('?' * (len(RESULT_COLUMNS) + 3))}) ON CONFLICT (key) DO NOTHING"
+)
+
+
+def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    _check_kind(path)
+    if read_only:
+        if not path.is_file():
+            raise _missing(path)
+        connection = _open(path, "mode=ro")
+        try:
+            connection.execute("SELECT COUNT(*) FROM sqlite_schema")
+        except sqlite3.OperationalError as error:
+            connection.close()
+            beside = path.with_name(path.name + "-wal")
+            unreadable = sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY
+            if error.sqlite_errorcode & 0xFF not in unreadable or beside.exists():
+                raise
+            # A folder nobody can write to cannot change under us, and needs no lock.
+            connection = _open(path, "immutable=1")
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = _open(path, "mode=rwc")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = FULL")  # a row is on the disk before the next
+    connection.execute("PRAGMA wal_autocheckpoint = 250")  # pages: the log stays under 1 MB or so
+    return connection
+
+
+def _missing(path: Path) -> StoreError:
+    return StoreError(f"there is no result store at {path} yet: 'dpmc sweep' makes one")
+
+
+def _check_kind(path: Path) -> None:
+    """Raise StoreError for another kind of file; SQLite takes a short one for an empty database."""
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder: give the result store a file name")
+    if path.exists():
+        with path.open("rb") as file:
+            head = file.read(len(_MAGIC))
+        if head and head != _MAGIC:
+            raise StoreError(f"{path} is not a result store: choose another file with --store")
+
+
+def _open(path: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{how}", uri=True, timeout=WAIT, isolation_level=None
+    )
+    connection.row_factory = sqlite3.Row
+    return connection

@@ -1,0 +1,151 @@
+"""Rows of a store as CSV or Parquet: every record flattened to dotted column names."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.store.connection import Store
+from dpmc_core.store.queries import CurveInfo, records
+from dpmc_core.store.rows import flatten
+from dpmc_core.store.schema import METRICS, UNIT_COLUMNS
+
+_BLOCK = 20_000  # rows of a Parquet file held at once
+
+
+def export(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
+    """Write a .csv or .parquet file, complete or not at all; returns how many rows."""
+    writers = {".csv": _write_csv, ".parquet": _write_parquet}
+    if path.suffix.lower() not in writers:
+        raise InvalidSetting("export file", f"named {' or '.join(writers)}", path.name)
+    with _complete(path) as part:
+        return writers[path.suffix.lower()](store, curves, part)
+
+
+def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int:
+    """Write a header and the rows; returns how many rows."""
+    names, count = list(columns(curves)), 0
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
+    for row in _rows(store, curves, names):
+        writer.writerow(row)
+        count += 1
+    return count
+
+
+def columns(curves: Sequence[CurveInfo]) -> dict[str, str]:
+    """Name and kind ('string', 'float64', 'int64', 'bool_') of every column, in order."""
+    settings: dict[str, set[str]] = {"epsilon": {"float64"}}
+    for info in curves:
+        for name, value in info.settings.items():
+            settings.setdefault(name, set()).update(_kind(value))
+    words = ("unit", "neighbours", "notion", "trust", "publishes", "source", "reason", "caveats")
+    budgets = [f"{who}.{part}" for who in ("claimed", "certified") for part in ("epsilon", "delta")]
+    return {
+        **dict.fromkeys(("key", "version", "finished", "mechanism"), "string"),
+        "revision": "int64",
+        "task": "string",
+        "seed": "int64",
+        **dict.fromkeys(_named("data", "name title source fingerprint"), "string"),
+        **dict.fromkeys(_named("data", "users items ratings test_ratings"), "int64"),
+        "data.low": "float64",
+        "data.high": "float64",
+        "data.cap": "int64",
+        **dict.fromkeys(_named("data", "split prepare prepared"), "string"),
+        **{f"settings.{name}": _common(kinds) for name, kinds in settings.items()},
+        **{f"guarantee.{name}": "string" for name in words},
+        **{f"guarantee.{name}": "float64" for name in budgets},
+        **{f"guarantee.units.{unit}": "float64" for unit in UNIT_COLUMNS},
+        **{f"guarantee.reasons.{unit}": "string" for unit in UNIT_COLUMNS},
+        **{f"metrics.{metric}": "float64" for metric in METRICS},
+        "rounds": "int64",
+        "stopped": "bool_",
+        "seconds": "float64",
+    }
+
+
+def _write_csv(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        return write_csv(store, curves, stream)
+
+
+def _write_parquet(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise DpmcError("a Parquet file needs pyarrow: run 'pip install pyarrow'") from None
+    kinds, count = columns(curves), 0
+    # Types are fixed beforehand: a block of rows may hold nothing in some of its columns.
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in kinds.items()])
+    rows = _rows(store, curves, list(kinds))
+    with pq.ParquetWriter(path, schema) as writer:
+        while block := list(itertools.islice(rows, _BLOCK)):
+            values = zip(*block, strict=True)
+            arrays = [
+                pa.array([_cast(v, kind) for v in column], getattr(pa, kind)())
+                for column, kind in zip(values, kinds.values(), strict=True)
+            ]
+            writer.write_table(pa.table(arrays, schema=schema))
+            count += len(block)
+    return count
+
+
+def _rows(
+    store: Store, curves: Sequence[CurveInfo], names: Sequence[str]
+) -> Iterator[Sequence[Any]]:
+    for record in records(store, [info.id for info in curves]):
+        flat = dict(flatten(record))
+        yield [flat.get(name) for name in names]
+
+
+def _named(prefix: str, names: str) -> list[str]:
+    return [f"{prefix}.{name}" for name in names.split()]
+
+
+def _kind(value: Any) -> set[str]:
+    if value is None:
+        return set()
+    kinds: Mapping[type, str] = {bool: "bool_", int: "int64", float: "float64"}
+    return {kinds.get(type(value), "string")}
+
+
+def _common(kinds: set[str]) -> str:
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return "float64" if kinds == {"int64", "float64"} else "string"
+
+
+def _cast(value: Any, kind: str) -> Any:
+    if value is None or kind != "string":
+        return value
+    return str(value)
+
+
+@contextmanager
+def _complete(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that takes its place only once the block is through."""
+    if not path.parent.is_dir():
+        raise DpmcError(f"there is no folder {path.parent} to write {path.name} to")
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        part.chmod(0o666 & ~_umask())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

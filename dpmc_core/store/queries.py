@@ -1,0 +1,233 @@
+"""What pages and the command line ask a store: curves, means over seeds, values, whole records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dpmc_core.errors import unknown_name
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.store.connection import Store
+from dpmc_core.store.errors import sentences
+from dpmc_core.store.rows import from_tables
+from dpmc_core.store.schema import METRICS, UNIT_COLUMNS
+
+
+class CurveInfo(NamedTuple):
+    """A mechanism with its settings (epsilon aside) on prepared and split data.
+
+    id: in this store; key: everywhere. public: facts of the prepared training ratings. rows: of
+    the curve; 0 where they were not counted.
+    """
+
+    id: int
+    key: str
+    source: str
+    name: str
+    title: str
+    public: PublicFacts
+    prepare: tuple[str, ...]
+    split: str
+    mechanism: str
+    revision: int
+    settings: Mapping[str, Any]
+    task: str
+    rows: int = 0
+
+
+class Summary(NamedTuple):
+    """One epsilon of a curve (None for methods without one): mean and spread over its seeds.
+
+    deviation: the sample's standard deviation, None for a single seed.
+    """
+
+    curve: int
+    epsilon: float | None
+    seeds: int
+    mean: float
+    deviation: float | None
+
+
+class Point(NamedTuple):
+    """One measured value."""
+
+    curve: int
+    epsilon: float | None
+    seed: int
+    value: float
+
+
+class Certified(NamedTuple):
+    """What holds at one epsilon of a curve. units, reasons: by column name of the unit.
+
+    A unit's value is None where it is infinite; reasons then says why.
+    """
+
+    curve: int
+    epsilon: float | None
+    claimed: float | None
+    unit: str
+    units: Mapping[str, float | None]
+    reasons: Mapping[str, str]
+    caveats: tuple[str, ...]
+
+
+def curves(
+    store: Store,
+    *,
+    keys: Collection[str] | None = None,
+    source: str | None = None,
+    data: str | None = None,
+    mechanism: str | None = None,
+    count: bool = True,
+) -> list[CurveInfo]:
+    """The curves of a store, optionally by key, data fingerprint, data name and mechanism."""
+    where, values = ["1"], []
+    if keys is not None:
+        where.append(f"key IN ({_marks(keys)})")
+        values += list(keys)
+    for column, value in (("source", source), ("name", data), ("mechanism", mechanism)):
+        if value is not None:
+            where.append(f"{column} = ?")
+            values.append(value)
+    rows = "(SELECT COUNT(*) FROM result WHERE result.curve = curve.id)" if count else "0"
+    query = f"SELECT *, {rows} AS rows FROM curve WHERE {' AND '.join(where)} ORDER BY id"
+    with sentences(store.path):
+        return [_curve_info(row) for row in store.connection.execute(query, values)]
+
+
+def summaries(store: Store, ids: Collection[int], metric: str) -> list[Summary]:
+    """Count, mean and deviation over seeds, computed by the database, by curve and epsilon."""
+    name = _metric(metric)
+    # Two passes: the sum of squared deviations, not the difference of two large sums.
+    query = f"""
+        WITH middle AS (
+            SELECT curve, epsilon, COUNT(*) AS seeds, AVG({name}) AS mean FROM result
+            WHERE curve = ? AND {name} IS NOT NULL GROUP BY epsilon
+        )
+        SELECT middle.curve, middle.epsilon, seeds, mean, (
+            SELECT SUM(({name} - mean) * ({name} - mean)) FROM result
+            WHERE curve = middle.curve AND epsilon IS middle.epsilon AND {name} IS NOT NULL
+        ) AS squares FROM middle ORDER BY middle.epsilon"""
+    found = []
+    with sentences(store.path):
+        for id in ids:
+            for curve, epsilon, seeds, mean, squares in store.connection.execute(query, [id]):
+                deviation = (squares / (seeds - 1)) ** 0.5 if seeds > 1 else None
+                found.append(Summary(curve, epsilon, seeds, mean, deviation))
+    return found
+
+
+def points(
+    store: Store, ids: Collection[int], metric: str, seeds: Collection[int] | int = 200
+) -> list[Point]:
+    """The values of a metric by curve, epsilon and seed.
+
+    seeds: which ones, or how many of the lowest at every epsilon at most.
+    """
+    name = _metric(metric)
+    where, order = f"curve = ? AND epsilon IS ? AND {name} IS NOT NULL", "ORDER BY seed LIMIT ?"
+    values = [seeds] if isinstance(seeds, int) else [*sorted(set(seeds)), -1]
+    if not isinstance(seeds, int):
+        where += f" AND seed IN ({_marks(values[:-1])})"
+    query = f"SELECT curve, epsilon, seed, {name} FROM result WHERE {where} {order}"
+    with sentences(store.path):
+        return [
+            Point(*row)
+            for id in ids
+            for epsilon in _epsilons(store, id)
+            for row in store.connection.execute(query, [id, epsilon, *values])
+        ]
+
+
+def certified(store: Store, ids: Collection[int]) -> list[Certified]:
+    """What is claimed and certified at every epsilon of the curves.
+
+    It follows from settings and public facts, so any one row of an epsilon tells it.
+    """
+    units = ", ".join(f"certified_{unit}" for unit in UNIT_COLUMNS)
+    query = f"""
+        SELECT result.curve, epsilon, claimed_epsilon, text, {units}
+        FROM result JOIN card ON card.id = result.card
+        WHERE curve = ? AND epsilon IS ? LIMIT 1"""
+    found = []
+    with sentences(store.path):
+        for pair in [(id, epsilon) for id in ids for epsilon in _epsilons(store, id)]:
+            row = store.connection.execute(query, pair).fetchone()
+            card = json.loads(row["text"])
+            found.append(
+                Certified(
+                    row["curve"],
+                    row["epsilon"],
+                    row["claimed_epsilon"],
+                    card["unit"],
+                    {unit: row[f"certified_{unit}"] for unit in UNIT_COLUMNS},
+                    card["reasons"],
+                    tuple(card["caveats"]),
+                )
+            )
+    return found
+
+
+def _epsilons(store: Store, id: int) -> list[float | None]:
+    """The epsilons of a curve, None first: from one to the next, not through all its rows."""
+    query = "SELECT epsilon FROM result WHERE curve = ? AND epsilon IS NULL LIMIT 1"
+    found: list[float | None] = [None] * len(store.connection.execute(query, [id]).fetchall())
+    query = "SELECT MIN(epsilon) FROM result WHERE curve = ? AND epsilon > ?"
+    last = -1.0  # every epsilon is positive
+    while (row := store.connection.execute(query, [id, last]).fetchone()) and row[0] is not None:
+        last = row[0]
+        found.append(last)
+    return found
+
+
+def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
+    """Whole records, curve by curve, by epsilon and seed; all curves where ids is None."""
+    if ids is None:
+        ids = [info.id for info in curves(store, count=False)]
+    query = """
+        SELECT result.*, card.text, curve.key AS curve_key, source, prepare, split, mechanism,
+            revision, settings, task, name, title, users, items, low, high, cap
+        FROM result JOIN curve ON curve.id = result.curve JOIN card ON card.id = result.card
+        WHERE result.curve = ? ORDER BY epsilon, seed"""
+    with sentences(store.path):
+        for id in ids:
+            for row in store.connection.execute(query, [id]):
+                yield from_tables(row)
+
+
+def last_row(store: Store) -> int:
+    """A number that grows with every new row: has anything arrived since?"""
+    with sentences(store.path):
+        found = store.connection.execute("SELECT MAX(id) FROM result").fetchone()[0]
+    return int(found or 0)
+
+
+def _curve_info(row: Any) -> CurveInfo:
+    public = PublicFacts(**{n: row[n] for n in ("users", "items", "low", "high", "cap")})
+    return CurveInfo(
+        id=row["id"],
+        key=row["key"],
+        source=row["source"],
+        name=row["name"],
+        title=row["title"],
+        public=public,
+        prepare=tuple(json.loads(row["prepare"])),
+        split=row["split"],
+        mechanism=row["mechanism"],
+        revision=row["revision"],
+        settings=json.loads(row["settings"]),
+        task=row["task"],
+        rows=row["rows"],
+    )
+
+
+def _metric(metric: str) -> str:
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)
+    return f'"{metric}"'
+
+
+def _marks(values: Collection[Any]) -> str:
+    return ", ".join("?" * len(values))

@@ -1,0 +1,190 @@
+"""Where units run: processes of this machine, a Dask cluster, or any other executor."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from typing import Any, Protocol
+
+from dpmc_core.errors import DpmcError, check_number
+from dpmc_core.sweep import worker
+from dpmc_core.sweep.source import Source
+from dpmc_core.sweep.unit import Unit
+from dpmc_core.sweep.worker import THREADS, Outcome, run_unit
+from dpmc_core.version import version
+
+PATIENCE = 10.0  # seconds to reach a scheduler, and to wait for its first worker
+
+
+class Pool(Protocol):
+    """Workers that take units. Units already running are dropped when a pool is closed at once."""
+
+    @property
+    def size(self) -> int:
+        """How many units run at the same time."""
+        ...
+
+    def submit(self, unit: Unit) -> Future[Outcome]: ...
+    def close(self, *, at_once: bool) -> None: ...
+
+
+class ExecutorPool:
+    """Units on an executor of the caller's, who also shuts it down."""
+
+    def __init__(self, executor: Executor, sources: Mapping[str, Source], size: int) -> None:
+        self.executor, self.sources, self.size = executor, sources, size
+
+    def submit(self, unit: Unit) -> Future[Outcome]:
+        return self.executor.submit(run_unit, unit, self.sources[unit.source])
+
+    def close(self, *, at_once: bool) -> None:
+        """Nothing is ours to close."""
+
+
+def default_jobs() -> int:
+    """The processor cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class LocalPool:
+    """Processes of this machine, each with one thread of linear algebra.
+
+    They never outlive this process: each watches a pipe whose other end only this process holds.
+    """
+
+    def __init__(self, sources: Mapping[str, Source], jobs: int | None = None) -> None:
+        self.size = default_jobs() if jobs is None else jobs
+        check_number("jobs", self.size, at_least=1, at_most=1024, integer=True)
+        context = _context()
+        reader, self._lifeline = context.Pipe(duplex=False)
+        self._reader = reader
+        self._executor = ProcessPoolExecutor(
+            self.size, context, initializer=worker.start, initargs=(dict(sources), reader)
+        )
+
+    def submit(self, unit: Unit) -> Future[Outcome]:
+        try:
+            with _birth():
+                return self._executor.submit(run_unit, unit)
+        except (EOFError, OSError) as error:  # no process can be started
+            raise BrokenExecutor(str(error)) from None
+
+    def close(self, *, at_once: bool) -> None:
+        if at_once:
+            self._lifeline.close()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._lifeline.close()
+        self._reader.close()
+
+
+def warm_up() -> None:
+    """Begin to load the library in the process that workers are forked from, in the background."""
+    if _context().get_start_method() == "forkserver":
+        from multiprocessing import forkserver
+
+        with _birth():
+            forkserver.ensure_running()
+
+
+def _context() -> Any:
+    # Never a fork of this process: it may hold locks and threads. A fork server has loaded the
+    # library once and hands out copies in milliseconds; elsewhere each worker loads it anew.
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["dpmc_core.sweep.worker"])
+    return context
+
+
+@contextmanager
+def _birth() -> Iterator[None]:
+    """Processes started inside the block have one thread of linear algebra, and no Ctrl-C."""
+    if os.name == "posix":
+        resource_tracker.ensure_running()  # first, because its start lets Ctrl-C through again
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    masks = hasattr(signal, "pthread_sigmask")
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else set()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        if masks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+class ClusterPool:
+    """The workers of a running Dask scheduler. Needs the extra `cluster`."""
+
+    def __init__(self, address: str, sources: Mapping[str, Source]) -> None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise DpmcError(
+                "a cluster needs Dask: run 'pip install \"dpmc-lab[cluster]\"', or leave --cluster"
+                " out"
+            ) from None
+        connect: Any = Client
+        try:
+            self._client: Any = connect(address, timeout=PATIENCE, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise DpmcError(
+                f"the cluster at {address} cannot be reached ({error}): start it with 'dask"
+                " scheduler' and 'dask worker', or leave --cluster out"
+            ) from None
+        try:
+            self._check_workers(address)
+            self.size = sum(self._client.nthreads().values())
+            self._data = {
+                mark: self._client.scatter(source, broadcast=True, hash=False)
+                for mark, source in sources.items()
+            }
+        except BaseException:
+            self._client.close()
+            raise
+        self._executor = self._client.get_executor(pure=False)
+
+    def submit(self, unit: Unit) -> Future[Outcome]:
+        future: Future[Outcome] = self._executor.submit(
+            run_unit, unit, self._data[unit.source], True
+        )
+        return future
+
+    def close(self, *, at_once: bool) -> None:
+        with suppress(Exception):  # the scheduler may be gone
+            self._executor.shutdown(wait=not at_once)
+        with suppress(Exception):
+            self._data.clear()
+            self._client.close()
+
+    def _check_workers(self, address: str) -> None:
+        try:
+            self._client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise DpmcError(
+                f"the cluster at {address} has no workers: start some with 'dask worker {address}'"
+            ) from None
+        try:
+            there = {*self._client.run(version).values(), self._client.run_on_scheduler(version)}
+        except Exception as error:
+            raise DpmcError(
+                f"the scheduler and the workers of {address} must be able to load this program:"
+                f" install dpmc-lab {version()} there too ({type(error).__name__})"
+            ) from None
+        if there != {version()}:
+            raise DpmcError(
+                f"{address} runs version {' and '.join(sorted(there))} of dpmc-lab, and this is"
+                f" {version()}: install the same everywhere"
+            )

@@ -1,0 +1,208 @@
+"""Running a plan: every finished unit is stored at once, and nothing that is stored runs again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from dataclasses import dataclass, field
+
+from dpmc_core.errors import DpmcError
+from dpmc_core.store import Record, Store, StoreError, StoreLocked
+from dpmc_core.sweep.pools import Pool
+from dpmc_core.sweep.unit import Unit
+from dpmc_core.sweep.worker import Outcome
+
+TICK = 0.2  # seconds between two looks at the stop button
+COMPANY = 2  # times a unit may lose its worker beside others, before it runs on its own
+ALONE = 2  # times it may on its own, before it is given up
+BREAKS = 8  # broken pools in a row without one finished unit
+PATIENCE = 60.0  # seconds to go on trying a locked store once everything else is done
+
+
+@dataclass
+class Report:
+    """How far a sweep is. failed: units without a result, with the reason in a sentence."""
+
+    total: int
+    skipped: int = 0
+    done: int = 0
+    failed: dict[Unit, str] = field(default_factory=dict)
+    stopped: bool = False
+    note: str = ""
+
+    @property
+    def finished(self) -> int:
+        return self.skipped + self.done + len(self.failed)
+
+
+OnProgress = Callable[[Report], None]
+
+
+def run(
+    units: Sequence[Unit],
+    store: Store,
+    open_pool: Callable[[], Pool],
+    *,
+    on_progress: OnProgress = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+    patience: float = PATIENCE,
+) -> Report:
+    """Run every unit that the store has no row of; each finished one is written as it comes.
+
+    open_pool is called again where a worker was killed: its unit is tried again, in the end on its
+    own, and reported as failed if that kills its worker too. Once `stop()` is true the units
+    running are dropped. Raises StoreError where rows cannot be written; what was written stays.
+    """
+    present = store.present(unit.key for unit in units)
+    report = Report(total=len(units), skipped=sum(unit.key in present for unit in units))
+    todo = deque(unit for unit in units if unit.key not in present)
+    writer = _Writer(store, report)
+    lost: Counter[str] = Counter()
+    breaks = 0
+    on_progress(report)
+    try:
+        while todo and not report.stopped:
+            before = report.done, len(report.failed)
+            pool = open_pool()
+            try:
+                broken, suspects = _drain(pool, todo, lost, report, writer, on_progress, stop)
+            except BaseException:
+                pool.close(at_once=True)
+                raise
+            pool.close(at_once=report.stopped or broken)
+            _sort_out(suspects, todo, lost, report)
+            onward = report.done > before[0] or (report.done and len(report.failed) > before[1])
+            breaks = breaks + 1 if broken and not onward else 0
+            if breaks == BREAKS:
+                raise DpmcError(
+                    f"the worker processes ended {BREAKS} times before any unit was through: is"
+                    " there enough memory? The rows so far are kept"
+                )
+            on_progress(report)
+    finally:
+        writer.finish(patience, stop, lambda: on_progress(report))
+    return report
+
+
+def _drain(
+    pool: Pool,
+    todo: deque[Unit],
+    lost: Counter[str],
+    report: Report,
+    writer: _Writer,
+    on_progress: OnProgress,
+    stop: Callable[[], bool],
+) -> tuple[bool, list[Unit]]:
+    """Work until nothing is left, the stop button, or a broken pool; then the units it took."""
+    running: dict[Future[Outcome], Unit] = {}
+    suspects: list[Unit] = []
+    broken = False
+    while running or (todo and not broken):
+        if stop():
+            report.stopped = True
+            break
+        try:
+            # One more than there are workers, so that none waits while a row is written.
+            while todo and not broken and len(running) <= pool.size:
+                if not _may_start(todo[0], running, lost):
+                    break
+                running[pool.submit(todo[0])] = todo[0]
+                todo.popleft()
+        except BrokenExecutor:
+            broken = True
+        done, _ = wait(running, TICK, FIRST_COMPLETED)
+        for future in done:
+            unit = running.pop(future)
+            try:
+                outcome = future.result()
+            except BrokenExecutor:  # all that run are told so, one after the other
+                broken = True
+                suspects.append(unit)
+                continue
+            except CancelledError:  # a cluster lost the data, or is gone: connecting will tell
+                broken = True
+                todo.appendleft(unit)
+                continue
+            except Exception as error:  # the executor itself could not run it
+                first = (str(error) or type(error).__name__).splitlines()[0]
+                outcome = Outcome(None, f"its worker was lost: {first}")
+            if outcome.record is None:
+                report.failed[unit] = outcome.error
+            else:
+                writer.write(outcome.record)
+                report.done += 1
+        writer.retry()
+        on_progress(report)
+    return broken, suspects
+
+
+def _may_start(unit: Unit, running: dict[Future[Outcome], Unit], lost: Counter[str]) -> bool:
+    """A unit that was there twice when a worker died runs with no other beside it."""
+    alone = any(lost[other.key] >= COMPANY for other in running.values())
+    return not running or (not alone and lost[unit.key] < COMPANY)
+
+
+def _sort_out(suspects: list[Unit], todo: deque[Unit], lost: Counter[str], report: Report) -> None:
+    """Put units whose pool broke back to the front, except those that break it on their own."""
+    for unit in reversed(suspects):
+        lost[unit.key] += 1
+        if lost[unit.key] >= COMPANY + ALONE:
+            report.failed[unit] = (
+                f"its worker process was killed {lost[unit.key]} times, the last times with nothing"
+                " else running: out of memory, perhaps"
+            )
+        else:
+            todo.appendleft(unit)
+
+
+class _Writer:
+    """Rows on their way to the store; those it cannot take while it is locked wait here."""
+
+    def __init__(self, store: Store, report: Report) -> None:
+        self._store, self._report = store, report
+        self._waiting: list[Record] = []
+        self._again = 0.0
+
+    def write(self, record: Record) -> None:
+        self._waiting.append(record)
+
+    def retry(self) -> None:
+        """Write what waits. Raises StoreError unless the store is merely locked."""
+        if not self._waiting or time.monotonic() < self._again:
+            return
+        try:
+            self._store.add(self._waiting)
+        except StoreLocked as error:
+            self._report.note = f"{error}; waiting with {_rows(len(self._waiting))}"
+            self._again = time.monotonic() + 1.0
+        except StoreError as error:
+            lost = len(self._waiting)
+            self._waiting.clear()
+            raise StoreError(f"{error} ({_rows(lost)} could not be written)") from None
+        else:
+            self._waiting.clear()
+            self._report.note = ""
+
+    def finish(self, patience: float, stop: Callable[[], bool], tell: Callable[[], None]) -> None:
+        """Write what still waits, for as long as `patience` in seconds allows."""
+        end = time.monotonic() + patience
+        while self._waiting:
+            self._again = 0.0
+            self.retry()
+            if not self._waiting:
+                break
+            tell()
+            if time.monotonic() > end or stop():
+                lost = len(self._waiting)
+                self._waiting.clear()
+                raise StoreError(
+                    f"the result store {self._store.path} stayed locked by another program, so"
+                    f" {_rows(lost)} could not be written: run the same command again"
+                )
+            time.sleep(TICK)
+
+
+def _rows(count: int) -> str:
+    return f"{count} finished row{'' if count == 1 else 's'}"

@@ -1,0 +1,213 @@
+"""What a sweep runs on: a data set, an official pair of files, or data drawn anew for each seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpmc_core import datasets, download
+from dpmc_core.datasets import Dataset
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.ratings import Ratings
+from dpmc_core.store import digest
+from dpmc_core.sweep import snapshot
+
+DRAWN = "one-bit-lab"  # the generator whose data can be drawn anew
+EACH = "each"  # as its seed: that of the unit
+
+
+class Source(Protocol):
+    """Where the ratings of a unit come from; small enough to travel to a worker process."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def fingerprint(self) -> str:
+        """Content hash of everything that results can depend on."""
+        ...
+
+    @property
+    def per_seed(self) -> bool:
+        """Whether the ratings, before any split, depend on the seed."""
+        ...
+
+    def at(self, seed: int) -> Dataset | tuple[Ratings, Ratings]:
+        """A data set to split, or (training, test) ratings."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """One data set, split by each unit."""
+
+    dataset: Dataset
+    per_seed: bool = field(default=False, init=False)
+
+    @property
+    def name(self) -> str:
+        return self.dataset.name
+
+    @property
+    def title(self) -> str:
+        return self.dataset.title
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return digest("whole", _content(self.dataset.ratings), _truth(self.dataset))[:16]
+
+    def at(self, seed: int) -> Dataset:  # noqa: ARG002
+        return self.dataset
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Official training and test ratings over one index space."""
+
+    train: Ratings
+    test: Ratings
+    name: str
+    title: str
+    per_seed: bool = field(default=False, init=False)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return digest("pair", _content(self.train), _content(self.test))[:16]
+
+    def at(self, seed: int) -> tuple[Ratings, Ratings]:  # noqa: ARG002
+        return self.train, self.test
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Generated ratings, a new draw for each seed. options: of the generator, all but its seed."""
+
+    options: Mapping[str, Any]
+    per_seed: bool = field(default=True, init=False)
+
+    @property
+    def name(self) -> str:
+        words = "".join(f",{name}={value}" for name, value in self.options.items())
+        return f"{DRAWN}:seed={EACH}{words}"
+
+    @property
+    def title(self) -> str:
+        return "One-bit lab, drawn anew for each seed"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        # One draw stands for the generator: were that changed, old results would not be mixed in.
+        shown = {name: str(value) for name, value in self.options.items()}
+        return digest("drawn", shown, _content(self.at(0).ratings))[:16]
+
+    def at(self, seed: int) -> Dataset:
+        return datasets.load(DRAWN, seed=seed, **self.options)
+
+
+def open_source(data: str, test: str | None = None, **options: Any) -> Source:
+    """DATA as typed: what `datasets.load` opens, an official fold, a snapshot, or generated data.
+
+    A fold: FOLDER/u1 where that has u1.base and u1.test, FOLDER a path or a downloaded set's name.
+    Generated: one-bit-lab:NAME=VALUE,...; with seed=each drawn anew for the seed of each unit.
+    test: official test ratings. options: of reading a file. Raises DpmcError or OSError.
+    """
+    fold = None if test else _fold(data)
+    if test is not None or fold is not None:
+        train, tested_on = (_located(data), _located(test or "")) if fold is None else fold
+        pair = datasets.read_pair(train, tested_on, **options)
+        name = f"{train.resolve().parent.name}/{train.stem if fold else train.name}"
+        return lean(Pair(*pair, name, f"{name}, tested on {tested_on.name}"))
+    if data.startswith(f"{DRAWN}:"):
+        return _generated(data.removeprefix(f"{DRAWN}:"))
+    if snapshot.is_snapshot(data):
+        return lean(Whole(snapshot.read(Path(data))))
+    return lean(Whole(datasets.load(data, **options)))
+
+
+def lean(source: Whole | Pair) -> Whole | Pair:
+    """The same without names of users and items, which no result depends on."""
+    if isinstance(source, Pair):
+        train, test = _nameless(source.train), _nameless(source.test)
+        return Pair(train, test, source.name, source.title)
+    ratings = _nameless(source.dataset.ratings)
+    return Whole(dataclasses.replace(source.dataset, ratings=ratings, genres=None))
+
+
+def _generated(text: str) -> Source:
+    from dpmc_core.links import parse_link
+
+    options: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not name:
+            raise InvalidSetting(f"option of {DRAWN}", "NAME=VALUE", part)
+        options[name] = parse_link(value) if name == "link" else _number(name, value)
+    if options.get("seed") == EACH:
+        del options["seed"]
+        drawn = Drawn(options)
+        drawn.at(0)  # a wrong option is told now
+        return drawn
+    plain = ",".join(f"{name}={value}" for name, value in options.items())
+    found = datasets.load(DRAWN, **options)
+    return lean(Whole(dataclasses.replace(found, name=f"{DRAWN}:{plain}")))
+
+
+def _number(name: str, text: str) -> Any:
+    if name == "seed" and text == EACH:
+        return EACH
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise InvalidSetting(f"{name} of {DRAWN}", "a number", text)
+
+
+def _fold(data: str) -> tuple[Path, Path] | None:
+    """The two files of an official split, where `data` is their common stem."""
+    path = _located(data)
+    if not path.exists():
+        for train in (path.with_name(f"{path.name}.{end}") for end in ("base", "train")):
+            test = path.with_name(f"{path.name}.test")
+            if train.is_file() and test.is_file():
+                return train, test
+    return None
+
+
+def _located(data: str) -> Path:
+    """The path itself, or below the folder of a downloaded set that its first part names."""
+    path = Path(data)
+    if path.parent.exists() or path.parts[0] not in download.ARCHIVES:
+        return path
+    folder = download.folder_of(path.parts[0])
+    if not folder.is_dir():
+        name = path.parts[0]
+        raise BadRatings(f"{name} is not downloaded yet: run 'dpmc data get {name}'")
+    return folder.joinpath(*path.parts[1:])
+
+
+def _nameless(ratings: Ratings) -> Ratings:
+    return dataclasses.replace(ratings, user_ids=None, item_ids=None, titles=None)
+
+
+def _content(ratings: Ratings) -> list[str | None]:
+    times = None if ratings.times is None else _hash(ratings.times)
+    return [ratings.fingerprint, times]
+
+
+def _truth(dataset: Dataset) -> list[str] | None:
+    if dataset.truth is None:
+        return None
+    return [_hash(dataset.truth.left), _hash(dataset.truth.right)]
+
+
+def _hash(array: np.ndarray[Any, Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -1,0 +1,119 @@
+"""Budget planner: the smallest epsilon that reaches a wanted accuracy, with its uncertainty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.views import resample
+from dpmc_core.views.compare import Placed, Reference
+from dpmc_core.views.curves import LOWER_IS_BETTER, amount
+from dpmc_core.views.resample import Estimate, short
+
+Floats = NDArray[np.float64]
+
+
+class Answer(NamedTuple):
+    """What a wanted value costs on one line. epsilon: inf where it is not reached.
+
+    best: the best value of the monotone fit; at: the epsilon it is first reached at.
+    """
+
+    placed: Placed
+    wanted: float
+    epsilon: Estimate
+    best: float
+    at: float
+
+
+def smallest_epsilon(placed: Placed, wanted: float, rng: np.random.Generator) -> Answer:
+    """Invert the monotone fit of the means: more epsilon cannot make a mechanism worse.
+
+    The fit is isotonic (pool adjacent violators) on the means over seeds, linear in log epsilon
+    between the epsilons computed; it is never extended beyond them.
+    """
+    line = placed.line
+    direction = -1.0 if line.metric in LOWER_IS_BETTER else 1.0
+    whole = resample.complete(line.values)
+    x, goal = placed.x, direction * wanted
+    if whole.sum() >= 2:
+        values = direction * line.values[:, whole]
+        weights = np.ones(len(x))
+        fitted = isotonic(values.mean(axis=1), weights)
+        drawn = resample.resamples(values.shape[1], rng)
+        found = np.array(
+            [_reach(x, isotonic(row, weights), goal) for row in values[:, drawn].mean(axis=2).T]
+        )
+        estimate = resample.estimate(_reach(x, fitted, goal), found, values.shape[1])
+    else:
+        weights = np.sum(~np.isnan(line.values), axis=1).astype(float)
+        fitted = isotonic(direction * np.nanmean(line.values, axis=1), weights)
+        value = _reach(x, fitted, goal)
+        estimate = Estimate(value, value, value, 1)
+    return Answer(placed, wanted, estimate, direction * float(fitted[-1]), _first(x, fitted))
+
+
+def sentence(answer: Answer, name: str = "", twin: Reference | None = None) -> str:
+    """The answer in words. name: of the mechanism, where not the line's label."""
+    line, x = answer.placed.line, answer.placed.x
+    name = name or line.label
+    wanted = f"{line.metric} {amount(line.metric, answer.wanted)}"
+    unit = answer.placed.counts
+    epsilon = answer.epsilon
+    if math.isinf(epsilon.value):
+        text = (
+            f"{name}: {wanted} is not reachable up to epsilon {short(x[-1])} {unit}; the best is"
+            f" {amount(line.metric, answer.best)} at epsilon {short(answer.at)}."
+        )
+        if twin is not None and not _reaches(line.metric, float(twin.values.mean()), answer.wanted):
+            without = amount(line.metric, float(twin.values.mean()))
+            text += f" Even without privacy it is {without}."
+        elif epsilon.seeds > 1 and math.isfinite(epsilon.low):
+            text += f" Some resampled seeds reach it, from epsilon {epsilon.low:.2g} on."
+        return text
+    if epsilon.value <= x[0]:
+        least = short(x[0])
+        return (
+            f"{name}: {wanted} is reached already at the smallest epsilon computed, {least} {unit}."
+        )
+    found = resample.words(epsilon, float(x[0]), float(x[-1]))
+    hollow = "" if answer.placed.solid else " This epsilon is claimed, not certified."
+    return f"{name}: {wanted} needs epsilon {found} {unit}.{hollow}"
+
+
+def isotonic(values: Floats | Sequence[float], weights: Floats | Sequence[float]) -> Floats:
+    """The nearest increasing sequence in weighted least squares (pool adjacent violators)."""
+    blocks: list[list[float]] = []  # mean, weight, length
+    for value, weight in zip(values, weights, strict=True):
+        blocks.append([float(value), float(weight), 1])
+        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
+            mean, mass, length = blocks.pop()
+            before = blocks[-1]
+            before[0] = (before[0] * before[1] + mean * mass) / (before[1] + mass)
+            before[1] += mass
+            before[2] += length
+    return np.concatenate([np.full(int(length), mean) for mean, _, length in blocks])
+
+
+def _reach(x: Floats, fitted: Floats, goal: float) -> float:
+    """The smallest epsilon at which the fit is at least the goal; inf for none."""
+    above = np.flatnonzero(fitted >= goal)
+    if not len(above):
+        return math.inf
+    k = int(above[0])
+    if k == 0:
+        return float(x[0])
+    share = (goal - fitted[k - 1]) / (fitted[k] - fitted[k - 1])
+    return float(np.exp(np.log(x[k - 1]) + share * np.log(x[k] / x[k - 1])))
+
+
+def _first(x: Floats, fitted: Floats) -> float:
+    return float(x[int(np.flatnonzero(fitted >= fitted[-1])[0])])
+
+
+def _reaches(metric: str, value: float, wanted: float) -> bool:
+    return value <= wanted if metric in LOWER_IS_BETTER else value >= wanted

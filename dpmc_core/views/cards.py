@@ -1,0 +1,254 @@
+"""What a guarantee says, as rows of a table and as sentences."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+from dpmc_core.accounting import attacker_certainty, gaussian_epsilon
+from dpmc_core.privacy import (
+    Certified,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    Neighbours,
+    NormLaplace,
+    Notion,
+    RandomizedResponse,
+    Release,
+    Trust,
+    Unit,
+    default_neighbours,
+    sensitivity_at,
+)
+
+_TRUST = {
+    Trust.CURATOR: "from whoever sees what is published; the server itself sees raw ratings",
+    Trust.LOCAL: "from everyone, the server included",
+    Trust.AGGREGATOR: "from the recommender, as long as the third party does not side with it",
+    Trust.FEDERATED: "from the server; each party sees the raw ratings of its own users",
+}
+_NOISE = {
+    Laplace: "Laplace",
+    NormLaplace: "norm-Laplace",
+    Gaussian: "Gaussian",
+    RandomizedResponse: "randomised response",
+}
+
+
+GLOSSARY = (
+    "Trust. curator: a trusted server sees raw ratings; local: each rating is randomised before it"
+    " leaves its user. Notion. pure: epsilon alone; approx: epsilon, with a small chance delta of"
+    " failing; joint: everyone's output but one's own. Per user: everything one person rated comes"
+    " or goes; per rating: one value changes, and that the rating exists is public."
+)
+_SLACK = 1 + 1e-9  # rounding in sums of epsilons
+
+
+class CardRow(NamedTuple):
+    """One mechanism in the table of guarantees. Epsilons are math.inf where nothing is proved."""
+
+    mechanism: str
+    protects: str  # the claim's unit
+    notion: str
+    trust: str
+    publishes: str
+    claimed: float | None
+    certified: float  # in the claim's own unit
+    per_rating: float
+    per_user: float
+    delta: float
+    why: str  # where a number is infinite, or above the claim
+    upheld: bool  # certified in the claim's own unit is at most the claim
+
+
+class LedgerRow(NamedTuple):
+    """One release: what is asked of the data, the noise on it and what it costs."""
+
+    query: str
+    noise: str
+    scale: str
+    answers: str
+    times: int
+    sensitivity: float  # for the unit asked about, in the norm of the noise
+    epsilon: float
+
+
+def card_row(name: str, guarantee: Guarantee) -> CardRow:
+    """The row of one mechanism: its claim beside what its releases prove, in three units."""
+    own = guarantee.certified()
+    rating = guarantee.certified(Unit.VALUE)
+    user = guarantee.certified(Unit.USER)
+    return CardRow(
+        mechanism=name,
+        protects=guarantee.unit.label,
+        notion=guarantee.notion.value,
+        trust=guarantee.trust.value,
+        publishes=guarantee.publishes,
+        claimed=guarantee.claimed.epsilon if guarantee.claimed else None,
+        certified=own.epsilon,
+        per_rating=rating.epsilon,
+        per_user=user.epsilon,
+        delta=own.delta,
+        why=_why(guarantee, own, user),
+        upheld=upheld(guarantee),
+    )
+
+
+def ledger(guarantee: Guarantee, unit: Unit | None = None) -> tuple[LedgerRow, ...]:
+    """Every release with its noise and its cost for a unit; uncovered accesses cost infinity."""
+    unit = unit or guarantee.unit
+    neighbours = default_neighbours(unit)
+    rows = [_ledger_row(r, guarantee, unit, neighbours) for r in guarantee.releases.values()]
+    for access in guarantee.unaccounted:
+        rows.append(LedgerRow(access.query, "none", access.reason, "", 1, math.inf, math.inf))
+    return tuple(rows)
+
+
+def table(rows: list[CardRow]) -> dict[str, list[str]]:
+    """Claims and proofs as columns of text; a filled mark is certified, a hollow one claimed."""
+    return {
+        "mechanism": [row.mechanism for row in rows],
+        "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
+        "claimed": [epsilon_text(row.claimed) for row in rows],
+        "certified": [epsilon_text(row.certified) for row in rows],
+        "per rating": [epsilon_text(row.per_rating) for row in rows],
+        "per user": [epsilon_text(row.per_user) for row in rows],
+        "protects": [row.protects for row in rows],
+        "notion": [row.notion for row in rows],
+        "trust": [row.trust for row in rows],
+        "publishes": [row.publishes for row in rows],
+    }
+
+
+def ledger_table(rows: tuple[LedgerRow, ...]) -> dict[str, list[str]]:
+    """The ledger as columns of text."""
+    return {
+        "asked of the data": [row.query for row in rows],
+        "noise": [row.noise for row in rows],
+        "its size": [row.scale for row in rows],
+        "numbers released": [row.answers for row in rows],
+        "times": [str(row.times) for row in rows],
+        "one change moves it by": [
+            "any amount" if math.isinf(row.sensitivity) else epsilon_text(row.sensitivity)
+            for row in rows
+        ],
+        "epsilon": [epsilon_text(row.epsilon) for row in rows],
+    }
+
+
+def table_words(rows: list[CardRow]) -> str:
+    """Claims and proofs as text."""
+    return "; ".join(
+        f"{row.mechanism}: claimed epsilon {epsilon_text(row.claimed)}, certified"
+        f" {epsilon_text(row.certified)} {row.protects}"
+        for row in rows
+    )
+
+
+def protects(guarantee: Guarantee) -> str:
+    """What is protected and from whom, in one sentence; a claim not upheld is told as a claim."""
+    if guarantee.notion is Notion.NONE:
+        return "Protects nothing: it reads the raw ratings and adds no noise."
+    verb = "Protects" if upheld(guarantee) else "Claims to protect"
+    joint = (
+        "; each person's own recommendations go only to them"
+        if guarantee.notion is Notion.JOINT
+        else ""
+    )
+    return f"{verb} {guarantee.unit.protects}, {_TRUST[guarantee.trust]}{joint}."
+
+
+def relations(guarantee: Guarantee) -> str:
+    """What is certified per user under both neighbour relations, as a sentence."""
+    empty = guarantee.certified(Unit.USER, Neighbours.EMPTY)
+    other = guarantee.certified(Unit.USER, Neighbours.REPLACE)
+    return (
+        f"Per user: epsilon {epsilon_text(empty.epsilon)} where a row becomes empty,"
+        f" {epsilon_text(other.epsilon)} where it becomes any other row."
+    )
+
+
+def certainty(epsilon: float, delta: float = 0.0) -> str:
+    """What an attacker can at most conclude, in words."""
+    if math.isinf(epsilon):
+        return "No limit is proved on what an attacker can conclude."
+    share = attacker_certainty(epsilon, delta)
+    sure = f"ends at most {percent(share)} sure"
+    end = "may end practically certain" if share > 0.9995 else sure
+    return f"An attacker who knows everything else and starts from a 50/50 guess {end}."
+
+
+def row_of_ratings(guarantee: Guarantee, ratings: int) -> Certified:
+    """What the releases prove for all values of one person with so many ratings."""
+    public = dataclasses.replace(guarantee.public, cap=ratings)
+    return dataclasses.replace(guarantee, public=public).certified(Unit.ROW_VALUES)
+
+
+def percent(share: float) -> str:
+    """A chance in 0..1 as a percentage that never rounds up to certainty."""
+    return "more than 99.9 %" if share > 0.9995 else f"{100 * share:.1f} %"
+
+
+def epsilon_text(epsilon: float | None) -> str:
+    """An epsilon for people: three digits, or a sign for none and for no bound."""
+    if epsilon is None:
+        return "none"
+    if math.isinf(epsilon):
+        return "no bound"
+    return f"{epsilon:,.0f}" if epsilon >= 1000 else f"{epsilon:.3g}"
+
+
+def upheld(guarantee: Guarantee) -> bool:
+    """Whether what is certified, in the claim's own unit, is at most what is claimed."""
+    claimed = guarantee.claimed
+    return claimed is not None and guarantee.certified().epsilon <= claimed.epsilon * _SLACK
+
+
+def _why(guarantee: Guarantee, own: Certified, user: Certified) -> str:
+    claimed = guarantee.claimed.epsilon if guarantee.claimed else None
+    parts = []
+    if not own.finite:
+        parts.append(own.reason)
+    elif claimed is not None and own.epsilon > claimed * _SLACK:
+        factor = epsilon_text(own.epsilon / claimed)
+        parts.append(f"the releases prove only {factor} times the claim")
+    elif claimed is not None and own.epsilon * _SLACK < claimed:
+        parts.append("the releases prove a smaller epsilon than is claimed")
+    if own.finite and not user.finite:
+        parts.append(user.reason)
+    return "; ".join((*parts, *guarantee.caveats))
+
+
+def _ledger_row(
+    release: Release, guarantee: Guarantee, unit: Unit, neighbours: Neighbours
+) -> LedgerRow:
+    sensitivity = sensitivity_at(release.sensitivity, unit, neighbours, guarantee.public)
+    if isinstance(release, Gaussian):
+        mu = release.mu(sensitivity)
+        delta = guarantee.claimed.delta if guarantee.claimed else 0.0
+        epsilon = gaussian_epsilon(mu, delta)
+    else:
+        epsilon = release.epsilon(sensitivity)
+    size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape) or "one number"
+    return LedgerRow(
+        query=release.query,
+        noise=_NOISE.get(type(release), type(release).__name__),
+        scale=scale_text(release),
+        answers=size,
+        times=release.times,
+        sensitivity=sensitivity,
+        epsilon=epsilon,
+    )
+
+
+def scale_text(release: Release) -> str:
+    """The size of a release's noise in words: its scale, or the chance of a flip."""
+    scale = getattr(release, "scale", None)
+    if scale is not None:
+        return f"{scale:.4g}"
+    if isinstance(release, RandomizedResponse):
+        flips = 1 - release.matrix.diagonal()
+        return "flips " + " / ".join(dict.fromkeys(f"{100 * p:.1f} %" for p in flips))
+    return ""

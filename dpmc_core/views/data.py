@@ -1,0 +1,166 @@
+"""Pictures of a data set: where ratings are, which values they have, who gave how many."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.ratings import Ratings
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Sparsity(NamedTuple):
+    """Share of cells observed in blocks of users x items, both sorted from most to least rated.
+
+    share: users blocks x item blocks, in 0..1; user_edges, item_edges: the first rank of each
+    block and, last, the number of users or items.
+    """
+
+    share: Floats
+    user_edges: Ints
+    item_edges: Ints
+
+
+class Histogram(NamedTuple):
+    """How often each value (or range of values) occurs: label position, width and count."""
+
+    centers: Floats
+    width: float
+    counts: Ints
+
+
+class Tail(NamedTuple):
+    """Ratings per user or per item by rank: 1 has the most."""
+
+    rank: Ints
+    ratings: Ints
+
+
+class Summary(NamedTuple):
+    """Headline numbers of a data set."""
+
+    users: int
+    items: int
+    ratings: int
+    density: float
+    mean: float
+    median_per_user: float
+    most_per_user: int
+    idle_users: int
+    idle_items: int
+
+
+def summary(ratings: Ratings) -> Summary:
+    """Sizes, density (0..1), mean rating and ratings per user."""
+    per_user = np.diff(ratings.indptr)
+    per_item = np.bincount(ratings.items, minlength=ratings.public.items)
+    return Summary(
+        *ratings.shape,
+        len(ratings),
+        ratings.density,
+        float(ratings.values.mean()),
+        float(np.median(per_user)),
+        int(per_user.max()),
+        int((per_user == 0).sum()),
+        int((per_item == 0).sum()),
+    )
+
+
+def sparsity(ratings: Ratings, blocks: int = 60) -> Sparsity:
+    """Observed share per block; at most `blocks` blocks on each side."""
+    user_rank, user_edges = _ranked(ratings.users, ratings.public.users, blocks)
+    item_rank, item_edges = _ranked(ratings.items, ratings.public.items, blocks)
+    counts, _, _ = np.histogram2d(user_rank, item_rank, bins=[user_edges, item_edges])
+    cells = np.outer(np.diff(user_edges), np.diff(item_edges))
+    return Sparsity(counts / cells, user_edges, item_edges)
+
+
+def histogram(ratings: Ratings, bins: int = 40) -> Histogram:
+    """One bar per value where the scale has few values, else `bins` equal bins of the range."""
+    values, counts = np.unique(ratings.values, return_counts=True)
+    if len(values) <= bins:
+        gaps = np.diff(values)
+        return Histogram(values, float(gaps.min()) if len(gaps) else 1.0, counts.astype(np.int64))
+    low, high = ratings.public.low, ratings.public.high
+    counts, edges = np.histogram(ratings.values, bins=bins, range=(low, high))
+    return Histogram((edges[:-1] + edges[1:]) / 2, (high - low) / bins, counts.astype(np.int64))
+
+
+def tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
+    """Ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
+    return (
+        _tail(ratings.users, ratings.public.users, points),
+        _tail(ratings.items, ratings.public.items, points),
+    )
+
+
+def sparsity_words(view: Sparsity) -> str:
+    """The sparsity picture as text."""
+    return (
+        f"Share of cells rated, {view.share.shape[0]} blocks of users by {view.share.shape[1]} of"
+        f" items: {view.share[0, 0]:.0%} among the busiest users and most rated items,"
+        f" {view.share[-1, -1]:.0%} at the other end, {(view.share == 0).mean():.0%} of the blocks"
+        " are empty."
+    )
+
+
+def histogram_words(view: Histogram) -> str:
+    """The histogram as text."""
+    top = int(np.argmax(view.counts))
+    return (
+        f"{int(view.counts.sum()):,} ratings; most often around {view.centers[top]:g}"
+        f" ({view.counts[top] / view.counts.sum():.0%})."
+    )
+
+
+def tails_words(users: Tail, items: Tail) -> str:
+    """The long tails as text."""
+    return (
+        f"The busiest user has {users.ratings[0]:,} ratings, the least busy {users.ratings[-1]:,};"
+        f" the most rated item has {items.ratings[0]:,}, the least rated {items.ratings[-1]:,}."
+    )
+
+
+def sparsity_table(view: Sparsity, groups: int = 6) -> dict[str, list[str]]:
+    """Mean share rated in at most `groups` x `groups` coarser blocks, as columns of percentages."""
+    columns: dict[str, list[str]] = {"users (rank)": []}
+    rows = np.array_split(np.arange(view.share.shape[0]), min(groups, view.share.shape[0]))
+    blocks = np.array_split(np.arange(view.share.shape[1]), min(groups, view.share.shape[1]))
+    for r in rows:
+        columns["users (rank)"].append(_ranks(view.user_edges, r))
+    for b in blocks:
+        name = f"items {_ranks(view.item_edges, b)}"
+        columns[name] = [f"{100 * view.share[np.ix_(r, b)].mean():.1f} %" for r in rows]
+    return columns
+
+
+def tails_table(users: Tail, items: Tail) -> dict[str, list[object]]:
+    """Both tails as columns."""
+    return {
+        "of": ["user"] * len(users.rank) + ["item"] * len(items.rank),
+        "rank": [*users.rank.tolist(), *items.rank.tolist()],
+        "ratings": [*users.ratings.tolist(), *items.ratings.tolist()],
+    }
+
+
+def _ranks(edges: Ints, blocks: NDArray[np.int64]) -> str:
+    return f"{edges[blocks[0]] + 1}-{edges[blocks[-1] + 1]}"
+
+
+def _tail(index: NDArray[np.int32], size: int, points: int) -> Tail:
+    counts = np.sort(np.bincount(index, minlength=size))[::-1]
+    rank = np.unique(np.geomspace(1, size, points).round().astype(np.int64))
+    return Tail(rank, counts[rank - 1].astype(np.int64))
+
+
+def _ranked(index: NDArray[np.int32], size: int, blocks: int) -> tuple[Ints, Ints]:
+    """Each rating's rank of its user or item (0 = most rated) and the edges of the blocks."""
+    order = np.argsort(-np.bincount(index, minlength=size), kind="stable")
+    rank = np.empty(size, dtype=np.int64)
+    rank[order] = np.arange(size)
+    edges = np.unique(np.linspace(0, size, min(blocks, size) + 1).round().astype(np.int64))
+    return rank[index], edges

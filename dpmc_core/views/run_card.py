@@ -1,0 +1,172 @@
+"""A finished run on paper: Markdown, factors, and the command and code that repeat it."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmc_core.experiment import EVALUATION_ONLY, Result
+from dpmc_core.model import Mechanism
+from dpmc_core.privacy import Unit
+from dpmc_core.problem import LeaveLast, RandomShare, Split
+from dpmc_core.settings import settings_of, show_setting
+from dpmc_core.views import cards
+from dpmc_core.views.curves import amount
+
+SEED_NOTE = (
+    "A fixed seed is for demonstration: whoever knows it can compute the noise and subtract it."
+)
+
+
+class Repeat(NamedTuple):
+    """What it takes to repeat a run. data: a sample's id, or else a file; fresh: unknown seed."""
+
+    result: Result
+    data: str
+    split: Split
+    fresh: bool
+
+
+def card(result: Result, fresh: bool) -> dict[str, Any]:
+    """The `dpmc fit --json` object; without the seed where it came from the operating system."""
+    found = result.as_dict()
+    if fresh:
+        found["seed"] = None
+    return found
+
+
+def as_json(result: Result, fresh: bool) -> str:
+    """The run card as JSON text."""
+    return json.dumps(card(result, fresh), indent=2) + "\n"
+
+
+def markdown(result: Result, title: str, fresh: bool) -> str:
+    """The run card as Markdown."""
+    guarantee, problem = result.guarantee, result.problem
+    own = guarantee.certified()
+    claimed = guarantee.claimed.epsilon if guarantee.claimed else None
+    public = problem.train.public
+    lines = [
+        f"# {result.mechanism.name} on {title}",
+        "",
+        f"{public.users:,} users x {public.items:,} items, {len(problem.train):,} training"
+        f" ratings; tested on {problem.split}.",
+        "",
+        "| method | " + " | ".join(result.metrics) + " |",
+        "|---" * (1 + len(result.metrics)) + "|",
+        *(
+            f"| {name} | " + " | ".join(amount(m, found[m]) for m in result.metrics) + " |"
+            for name, found in _methods(result).items()
+        ),
+        "",
+        f"{EVALUATION_ONLY[:1].upper()}{EVALUATION_ONLY[1:]}.",
+        "",
+        "## Guarantee",
+        "",
+        cards.protects(guarantee),
+        "",
+        f"- claimed epsilon: {cards.epsilon_text(claimed)} ({guarantee.source})",
+        f"- certified epsilon: {cards.epsilon_text(own.epsilon)}"
+        + (f" ({own.reason})" if own.reason else ""),
+        *([f"- {cards.relations(guarantee)}"] if guarantee.unit is Unit.USER else []),
+        f"- {cards.certainty(own.epsilon, own.delta)}",
+        *(f"- mind: {caveat}" for caveat in guarantee.caveats),
+        "",
+        "## Settings",
+        "",
+        *(f"- {k}: {v}" for k, v in _settings(result.mechanism).items()),
+        f"- preparation: {', '.join(problem.steps) or 'none'}",
+        f"- rounds: {result.rounds}, {result.seconds:.1f} s",
+        "- seed: from the operating system, not kept" if fresh else f"- seed: {result.seed}",
+        "",
+        *([] if fresh else [SEED_NOTE, ""]),
+    ]
+    return "\n".join(lines)
+
+
+def command(repeat: Repeat) -> str:
+    """The `dpmc fit` command that repeats the run."""
+    result, data, split, fresh = repeat
+    words = ["dpmc", "fit", data, result.mechanism.id]
+    for s in settings_of(type(result.mechanism)):
+        value = getattr(result.mechanism, s.name)
+        if s.name in ("epsilon", "delta"):
+            words += [f"--{s.name}", f"{value:g}"]
+        elif value != s.default:
+            words += ["--set", f"{s.name}={'none' if value is None else show_setting(value)}"]
+    for step in result.problem.steps:
+        words += ["--prepare", step]
+    if isinstance(split, LeaveLast):
+        words.append("--leave-last")
+    elif isinstance(split, RandomShare):
+        words += ["--holdout", f"{split.share:g}"]
+    if not fresh:
+        words += ["--seed", str(result.seed)]
+    return shlex.join([*words, "--json"])
+
+
+def code(repeat: Repeat) -> str:
+    """The Python lines that repeat the run."""
+    result, data, split, fresh = repeat
+    mechanism = result.mechanism
+    given = "".join(
+        f", {s.name}={_literal(mechanism, s.name)}"
+        for s in settings_of(type(mechanism))
+        if s.name in ("epsilon", "delta") or getattr(mechanism, s.name) != s.default
+    )
+    steps = ", ".join(f"parse_step({step!r})" for step in result.problem.steps)
+    seed = "secrets.randbits(128)" if fresh else str(result.seed)
+    kind = type(mechanism)
+    return "\n".join(
+        [
+            *(["import secrets", ""] if fresh else []),
+            "from dpmc_core import datasets, registry",
+            "from dpmc_core.experiment import build_problem, run",
+            f"from dpmc_core.problem import {type(split).__name__}",
+            "from dpmc_core.settings import parse_setting",
+            "from dpmc_core.transforms import parse_step",
+            "",
+            f"data = datasets.load({data!r})",
+            f"cls = registry.get({kind.id!r})",
+            f"mechanism = registry.create(cls.id{given})",
+            f"seed = {seed}",
+            f"problem = build_problem(data, cls.task, steps=[{steps}], split={split!r}, seed=seed)",
+            "result = run(mechanism, problem, seed)",
+            "print(result.metrics, result.guarantee.certified())",
+            "",
+        ]
+    )
+
+
+def factors(result: Result) -> bytes | None:
+    """The model's factors as an .npz file without pickles; None where it has none."""
+    found = result.model.factors
+    if found is None:
+        return None
+    stream = io.BytesIO()
+    np.savez_compressed(stream, allow_pickle=False, left=found.left, right=found.right)
+    return stream.getvalue()
+
+
+def _methods(result: Result) -> Mapping[str, Mapping[str, float]]:
+    roles = {result.mechanism.twin: "no privacy", result.mechanism.floor: "guessing"}
+    return {result.mechanism.name: result.metrics} | {
+        roles.get(id, id): found for id, found in result.baselines.items()
+    }
+
+
+def _settings(mechanism: Mechanism) -> dict[str, Any]:
+    names = [s.name for s in settings_of(type(mechanism))]
+    return {name: show_setting(getattr(mechanism, name)) for name in names}
+
+
+def _literal(mechanism: Mechanism, name: str) -> str:
+    value = getattr(mechanism, name)
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    return f"parse_setting(cls, {name!r}, {show_setting(value)!r})"

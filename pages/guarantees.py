@@ -1,0 +1,118 @@
+"""What each mechanism claims, what is certified, and why the two differ."""
+
+import streamlit as st
+
+from dpmc_core import curves, registry
+from dpmc_core.accounting import attacker_certainty
+from dpmc_core.privacy import Guarantee, Unit
+from dpmc_core.views import cards
+from pages.ui import blocks, charts_guarantees, public_facts, shell, state, widgets
+
+LEGEND = (
+    "On every page: filled is certified, hollow is only claimed, and a tick marks what an audit"
+    " has measured."
+)
+UNITS = {unit.value: unit.label for unit in (Unit.VALUE, Unit.ROW_VALUES, Unit.ENTRY, Unit.USER)}
+
+
+def page() -> None:
+    blocks.heading(
+        "What do the promises cover?",
+        "Choose epsilon and the public facts; the table shows what each paper claims and what its"
+        " releases prove.",
+    )
+    facts = public_facts.controls()
+    wide = widgets.wide()
+    if facts is not None:
+        body(facts, wide)
+
+
+@st.fragment
+def body(facts: public_facts.Facts, wide: bool) -> None:
+    """All that moves with epsilon."""
+    epsilon = widgets.epsilon(wide, link={})
+    found, problems = facts.cards(curves.offered(), epsilon)
+    for error in problems:
+        blocks.problem(error)
+    if not found:
+        return
+    table(found)
+    st.subheader("In words")
+    id = widgets.mechanism(list(found))
+    left, right = st.columns(2, gap="large")
+    with left, st.container(border=True):
+        blocks.guarantee(found[id])
+    with right:
+        certainty(epsilon)
+    ledger(found[id])
+
+
+def table(found: dict[str, Guarantee]) -> None:
+    """Claimed beside certified for every mechanism."""
+    rows = [cards.card_row(registry.get(id).name, card) for id, card in found.items()]
+    blocks.chart(
+        charts_guarantees.claimed_and_certified(list(found), rows, state.theme()),
+        alt=cards.table_words(rows),
+        key="claims",
+        caption=f"{LEGEND} Epsilon in each claim's own unit; an arrow stands for no bound.",
+    )
+    st.dataframe(
+        cards.table(rows),
+        hide_index=True,
+        height="content",
+        alt="Claimed and certified epsilon of every mechanism, per rating and per user",
+    )
+    with st.expander("Why they differ, and what to mind", icon=":material/help:"):
+        st.markdown(
+            "\n".join(
+                f"- **{blocks.escape(row.mechanism)}**: {blocks.escape(blocks.sentence(row.why))}"
+                for row in rows
+                if row.why
+            )
+        )
+        st.caption(cards.GLOSSARY)
+
+
+def certainty(epsilon: float) -> None:
+    """What an attacker can at most conclude."""
+    grid = widgets.grid(True)
+    shares = [attacker_certainty(e) for e in grid]
+    blocks.chart(
+        charts_guarantees.certainty(grid, shares, epsilon, state.theme()),
+        alt=cards.certainty(epsilon),
+        key="certainty",
+        caption="The most an attacker can be sure of one protected unit, knowing everything else"
+        " and starting from a 50/50 guess.",
+        table={
+            "epsilon": grid,
+            "at most sure": [cards.percent(attacker_certainty(e)) for e in grid],
+        },
+    )
+
+
+def ledger(card: Guarantee) -> None:
+    """Every release of one mechanism with what it costs."""
+    st.subheader("The ledger: every noisy answer it gives")
+    state.from_link("unit", "the unit", UNITS, Unit.VALUE.value)
+    unit = st.segmented_control(
+        "Count the cost",
+        list(UNITS),
+        default=Unit.VALUE.value,
+        required=True,
+        format_func=UNITS.__getitem__,
+        key="unit",
+        bind="query-params",
+    )
+    rows = cards.ledger(card, Unit(unit))
+    st.dataframe(cards.ledger_table(rows), hide_index=True, alt="Releases and their cost")
+    total = card.certified(Unit(unit))
+    st.markdown(
+        f"Together, {UNITS[unit]}: **epsilon {cards.epsilon_text(total.epsilon)}**. "
+        + blocks.escape(blocks.sentence(total.reason) if total.reason else "")
+        + (f" {cards.relations(card)}" if card.unit is Unit.USER and total.finite else "")
+    )
+    st.caption(blocks.escape(f"Claim: {card.source}."))
+
+
+shell.enter()
+page()

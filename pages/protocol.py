@@ -1,0 +1,113 @@
+"""Factorization with an untrusted recommender, one message at a time."""
+
+import streamlit as st
+
+from dpmc_core.errors import DpmcError
+from dpmc_core.shares import Shares
+from dpmc_core.views import protocol
+from pages.ui import blocks, protocol_blocks, shell, sources, widgets
+
+
+def page() -> None:
+    blocks.heading(
+        "Can a recommender learn without seeing?",
+        "Step through the messages: users answer a third party, the recommender gets sums only."
+        " Then try the attacks.",
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        data = sources.pick()
+        scenario = protocol_blocks.scenario()
+    try:
+        ratings = sources.get(data).ratings
+        items = protocol.small_items(ratings)
+    except (DpmcError, OSError) as error:
+        blocks.problem(error)
+        return
+    with st.expander("Who plays, and by which rules", icon=":material/tune:"):
+        rules = protocol_blocks.rules(items, scenario)
+    epsilon = widgets.epsilon(link={"data": data, "scenario": scenario})
+    try:
+        play = protocol.demonstrate(
+            ratings,
+            rules.item,
+            scenario=scenario,
+            epsilon=epsilon,
+            shares=rules.shares,
+            masks=rules.masks,
+            leaver=rules.leaver,
+        )
+    except DpmcError as error:
+        blocks.problem(error)
+        return
+    protocol_blocks.theatre(play)
+    attacks(play)
+    claim(play)
+    communication(ratings, rules.shares)
+
+
+def attacks(play: protocol.Play) -> None:
+    """What the third party and the recommender can compute from what they saw."""
+    st.subheader("Attacks")
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("**The third party compares two rounds of one user**")
+        table = protocol.difference_table(play)
+        if not table["user"]:
+            st.markdown("Nobody answered in both rounds, so there is nothing to compare.")
+        else:
+            hit = table["recovered"].count("yes")
+            st.markdown(
+                f"It recovers {hit} of {len(table['user'])} differences of gradients. Each user's"
+                " noise is the same in every round, so it cancels"
+                + (
+                    ": **without masks the difference lies open.** Switch the masks on above."
+                    if hit
+                    else "; the fresh masks do not: **what is left is a uniform number.**"
+                )
+            )
+            st.dataframe(table, hide_index=True, alt="Difference attack on each user")
+    with right:
+        st.markdown("**The recommender compares sums**")
+        passive, active, size = protocol.sum_attacks(play)
+        st.markdown(
+            "The noise cancels in differences of sums too, and what is left is"
+            " A = sum of u u' over the item's raters: an attack the paper does not consider."
+        )
+        first, second = st.columns(2)
+        first.metric(
+            "Only listening: A is off by",
+            "-" if passive is None else f"{passive:.2g}",
+            help=f"Its largest entry is {size:.2g}. Measured on this run: the more numbers a factor"
+            " has and the closer the run is to its end, the worse a listener does.",
+        )
+        second.metric(
+            "Choosing what it sends: A is off by",
+            f"{active:.1g}",
+            help="It sends 0 and long unit vectors instead of item factors.",
+        )
+        st.markdown(
+            "So an active recommender reads A off exactly. A says how the raters' tastes are"
+            " spread; two groups of raters that differ by one user give that user's factors away."
+            " Ratings themselves stay behind the noise. Against it, users would have to refuse item"
+            " factors that jump, and draw fresh noise, paid for with epsilon, in every round."
+        )
+
+
+def claim(play: protocol.Play) -> None:
+    """The card of the scenario."""
+    st.subheader("What is promised")
+    with st.container(border=True):
+        blocks.guarantee(play.run.settings.guarantee(play.run.public))
+
+
+@st.fragment
+def communication(ratings: sources.Ratings, shares: Shares) -> None:
+    """Bytes by formula against users, items or rounds."""
+    st.subheader("What it costs to send")
+    along = protocol_blocks.along()
+    lines = protocol.communication(along, ratings, shares)
+    protocol_blocks.cost_chart(along, lines, ratings)
+
+
+shell.enter()
+page()

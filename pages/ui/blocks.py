@@ -1,0 +1,197 @@
+"""Blocks that several pages show: charts with their words, guarantee cards, progress, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from dpmc_core import registry
+from dpmc_core.curves import Curves
+from dpmc_core.local import ModifiedLaplace, SymbolChannel
+from dpmc_core.privacy import Additive, Guarantee, RandomizedResponse, Release, Unit
+from dpmc_core.views import cards, local_noise, noise, noise_words, ranking
+from pages.ui import charts_noise, charts_ranking, state
+from pages.ui.jobs import Snapshot
+
+EVALUATION = "Evaluation only, not private: measured on raw held-out ratings."
+_TOOLS = {
+    "displaylogo": False,
+    "modeBarButtonsToRemove": ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
+}
+
+
+def heading(title: str, sentence: str) -> None:
+    """The page's title and the one sentence that says what to do here."""
+    st.title(title)
+    st.markdown(sentence)
+
+
+def problem(error: Exception) -> None:
+    """An error as a sentence."""
+    st.error(escape(sentence(str(error))), icon=":material/error:")
+
+
+def sentence(text: str) -> str:
+    """Words with a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def escape(text: str) -> str:
+    """Plain text that Markdown leaves alone."""
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|~$:" else c for c in text)
+
+
+def chart(
+    fig: go.Figure,
+    *,
+    alt: str,
+    caption: str = "",
+    table: Mapping[str, Sequence[Any]] | None = None,
+    key: str | None = None,
+) -> None:
+    """A chart with its text alternative and, folded beneath it, its table.
+
+    key: a name of the chart that is its own on the page. With it the table is built only when it
+    is unfolded, so that a first view need not wait for what tables bring along.
+    """
+    st.plotly_chart(fig, theme=None, alt=alt, config=_TOOLS, key=key)
+    if caption:
+        st.caption(caption)
+    label, kind = "The chart in words and numbers", "compact"
+    if key is None:
+        folded = st.expander(label, type=kind)
+    else:
+        folded = st.expander(label, type=kind, key=f"{key} table", on_change="rerun")
+        if not folded.open:
+            return
+    with folded:
+        st.text(alt)
+        if table is not None:
+            st.dataframe(table, hide_index=True, alt=f"Numbers of the chart: {alt}")
+
+
+def guarantee(card: Guarantee, *, ratings: int = 20) -> None:
+    """The card: what is protected, claimed and certified, and what that means for an attacker."""
+    own = card.certified()
+    st.markdown(f"**{cards.protects(card)}**")
+    claimed = cards.epsilon_text(card.claimed.epsilon if card.claimed else None)
+    proved = cards.epsilon_text(own.epsilon)
+    if cards.upheld(card):
+        st.badge(f"certified: epsilon {proved}", icon=":material/verified:", color="green")
+    else:
+        st.badge(
+            f"claimed {claimed}, certified {proved}",
+            icon=":material/radio_button_unchecked:",
+            color="orange",
+        )
+    st.markdown(cards.certainty(own.epsilon, own.delta))
+    if own.finite and card.unit is Unit.USER:
+        st.markdown(cards.relations(card))
+    elif own.finite:
+        row = cards.row_of_ratings(card, ratings)
+        st.markdown(
+            f"A person with {ratings} ratings, all together: epsilon"
+            f" {cards.epsilon_text(row.epsilon)}."
+            if row.finite
+            else escape(row.reason)
+        )
+    else:
+        st.markdown(escape(own.reason))
+    for caveat in card.caveats:
+        st.caption(escape(f"Mind: {caveat}."))
+
+
+def noise_of(id: str, release: Release | None, *, height: int = 320) -> None:
+    """The picture of one release's noise: a density, or the chances of a channel."""
+    theme = state.theme()
+    words = "" if release is None else noise_words.describe(release)
+    if isinstance(release, ModifiedLaplace):
+        release = local_noise.additive_part(release)
+    if isinstance(release, RandomizedResponse | SymbolChannel):
+        view = noise.channel(release)
+        fig = charts_noise.channel(id, view, theme, height=height)
+        table = noise_words.channel_table(view)
+    elif isinstance(release, Additive):
+        view = noise.density(release)
+        fig = charts_noise.density(id, view, theme, height=height)
+        table = noise_words.density_table(view)
+    else:
+        st.markdown("This method adds no noise.")
+        return
+    chart(fig, alt=words, caption=words, table=table, key=f"noise on the {release.query}")
+
+
+def row(id: str, views: Sequence[noise.BeforeAfter]) -> None:
+    """One row of the first release, before and after the noise; a sentence where there is none."""
+    if not views:
+        st.markdown("No single rating or item is released here: the noise enters inside the fit.")
+        return
+    chart(
+        charts_noise.strip(id, views[0], 0, state.theme()),
+        alt=noise_words.words(views[0], 0),
+        key="row",
+        caption=f"What is released: {views[0].query}. The values before the noise are raw:"
+        " for looking at only.",
+        table=noise_words.row_table(views[0], 0),
+    )
+
+
+def progress(now: Snapshot) -> None:
+    """How far a job is, in words and as a bar."""
+    if now.state == "queued":
+        words = f"waiting for {now.ahead} run{'s' if now.ahead != 1 else ''} before this one"
+        st.progress(0.0, text=words if now.ahead else "starting")
+        return
+    left = "" if now.left is None else f" · at most about {duration(now.left)} left"
+    st.progress(now.share, text=f"{now.label or 'starting'}{left}")
+
+
+def progress_or_problem(now: Snapshot) -> None:
+    """A job's progress while it runs, a sentence when it failed or was stopped."""
+    if now.active:
+        progress(now)
+    elif now.message:
+        kind = st.error if now.state == "failed" else st.warning
+        kind(escape(now.message))
+
+
+def duration(seconds: float) -> str:
+    """A duration for people."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def ticking(name: str, body: Callable[[Snapshot], None]) -> None:
+    """Draw `body(snapshot)` every half second while the named job runs, and once after it."""
+    job = state.jobs().get(name)
+    if job is None:
+        return
+    running = job.snapshot().active
+
+    @st.fragment(run_every=0.5 if running else None)
+    def panel() -> None:
+        now = job.snapshot()
+        if running and not now.active:
+            st.rerun()
+        body(now)
+
+    panel()
+
+
+def rankings(found: Curves, id: str, epsilon: float, *, certified: bool) -> None:
+    """HR@10 and NDCG@10 against epsilon under both candidate sets, for methods that rank."""
+    cls = registry.get(id)
+    panels = ranking.panels(found, id, cls.floor, cls.twin)
+    if not panels:
+        return
+    st.subheader("Ten items, ranked among few or among all")
+    chart(
+        charts_ranking.against_epsilon(panels, epsilon, certified=certified, theme=state.theme()),
+        alt=ranking.panels_words(panels),
+        key="rankings",
+        caption="Dashed: no privacy. Dotted: popularity. Among 99 items drawn at random it is a"
+        " far easier race than among all unseen items: compare numbers of one kind only.",
+        table=ranking.panels_table(panels),
+    )

@@ -1,0 +1,155 @@
+"""The look of every chart, and what charts share. Core results in, plotly figures out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# plotly looks into pandas wherever another session has begun to import it, and fails on the half
+# of it that is there: so it is imported before the first figure, once, behind the import lock.
+import pandas  # noqa: F401
+import plotly.graph_objects as go
+import plotly.io as pio
+
+HEIGHT = 380
+
+
+class Theme(NamedTuple):
+    """Colours that follow the surface: light or dark."""
+
+    name: str
+    ink: str
+    muted: str
+    grid: str
+    paper: str
+
+
+LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc")
+DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a")
+
+
+class Style(NamedTuple):
+    """How one method is drawn on every page: colour, marker and dash say the same thing."""
+
+    color: str
+    marker: str
+    dash: str
+
+
+# Okabe and Ito's colours, safe for colour blindness; yellow is left out: too faint on white.
+_BLUE, _ORANGE, _GREEN, _RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
+_SKY, _PURPLE = "#56b4e9", "#cc79a7"
+STYLES = {
+    "input-flip": Style(_ORANGE, "circle", "solid"),
+    "objective": Style(_BLUE, "square", "longdash"),
+    "objective-statistic": Style(_SKY, "diamond", "dashdot"),
+    "gradient": Style(_GREEN, "triangle-up", "longdashdot"),
+    "output": Style(_RED, "x", "8px,3px"),
+    "private-frank-wolfe": Style(_BLUE, "circle", "solid"),
+    "private-frank-wolfe-oja": Style(_SKY, "triangle-down", "longdash"),
+    "private-svd": Style(_ORANGE, "square", "dashdot"),
+    "private-pgd": Style(_PURPLE, "diamond", "longdashdot"),
+    "svd-after-cleansing": Style(_RED, "triangle-up", "8px,3px"),
+    "dpals": Style(_GREEN, "star", "solid"),
+    "private-item-mean": Style(_PURPLE, "cross", "dash"),
+    "modified-laplace": Style(_BLUE, "hexagon", "solid"),
+    "randomised-response": Style(_GREEN, "pentagon", "longdash"),
+    "dpmf": Style(_PURPLE, "star", "dashdot"),
+    "dpimf-strawman": Style(_RED, "triangle-down", "dot"),
+    "dpimf-complementary": Style(_ORANGE, "pentagon", "dash"),
+    "dpimf-symmetric": Style(_SKY, "hexagon", "dashdot"),
+    "dpimf-optimal": Style(_BLUE, "star", "solid"),
+    "dpimf-sampled": Style(_GREEN, "cross", "longdash"),
+    "dpimf-user": Style(_PURPLE, "diamond-tall", "solid"),
+    "dplcf": Style(_ORANGE, "hourglass", "longdashdot"),
+    "ldpicf": Style(_GREEN, "bowtie", "8px,3px"),
+    "private-popularity": Style(_PURPLE, "triangle-left", "dot"),
+}
+_SPARE = (_PURPLE, _GREEN, _BLUE, _ORANGE, _RED, _SKY)
+_SPARE_MARKERS = ("star", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
+
+
+def style(mechanism: str) -> Style:
+    """The fixed style of a method; one without an entry gets the same one every time."""
+    if mechanism in STYLES:
+        return STYLES[mechanism]
+    k = sum(mechanism.encode())
+    return Style(_SPARE[k % 6], _SPARE_MARKERS[k // 6 % 6], "solid")
+
+
+def _template(theme: Theme) -> go.layout.Template:
+    axis = {
+        "gridcolor": theme.grid,
+        "linecolor": theme.grid,
+        "zeroline": False,
+        "ticks": "",
+        "automargin": True,
+        "exponentformat": "power",  # never "5k" or "600µ"
+        "minexponent": 5,
+        "title": {"font": {"size": 13, "color": theme.muted}, "standoff": 10},
+    }
+    return go.layout.Template(
+        layout={
+            "font": {"family": '"Source Sans", sans-serif', "size": 14, "color": theme.ink},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "colorway": [_BLUE, _ORANGE, _GREEN, _RED, _SKY, _PURPLE],
+            "margin": {"l": 8, "r": 8, "t": 34, "b": 8},
+            "height": HEIGHT,
+            "xaxis": axis,
+            "yaxis": axis,
+            "legend": {
+                "orientation": "h",
+                "yanchor": "bottom",
+                "y": 1.0,
+                "xanchor": "left",
+                "x": 0,
+                "font": {"size": 13},
+                "bgcolor": "rgba(0,0,0,0)",
+            },
+            "hovermode": "closest",
+            "hoverlabel": {
+                "bgcolor": theme.paper,
+                "bordercolor": theme.grid,
+                "font": {"color": theme.ink, "size": 13},
+            },
+            "modebar": {
+                "bgcolor": "rgba(0,0,0,0)",
+                "color": theme.muted,
+                "activecolor": theme.ink,
+            },
+            "dragmode": False,  # a page scrolls under a finger; zooming is in the tool bar
+            "bargap": 0.08,
+        }
+    )
+
+
+for _theme in (LIGHT, DARK):
+    pio.templates[_theme.name] = _template(_theme)
+
+
+def figure(theme: Theme, **layout: object) -> go.Figure:
+    """An empty figure in the house style."""
+    return go.Figure(layout={"template": theme.name, **layout})
+
+
+def faded(color: str, opacity: float) -> str:
+    """A hex colour with an opacity, for bands and fills."""
+    red, green, blue = (int(color[k : k + 2], 16) for k in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"
+
+
+def ticks(values: list[float]) -> dict[str, object]:
+    """Ticks of a logarithmic axis at round numbers only."""
+    return {"tickmode": "array", "tickvals": values, "ticktext": [f"{v:,.10g}" for v in values]}
+
+
+EPSILON_AXIS = {
+    "type": "log",
+    "title": {"text": "epsilon (left: more private)"},
+    **ticks([0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]),
+}
+
+
+def rule(fig: go.Figure, epsilon: float, theme: Theme) -> None:
+    """The vertical rule at the chosen epsilon."""
+    fig.add_vline(x=epsilon, line={"color": theme.ink, "width": 1.5}, opacity=0.55)

@@ -1,0 +1,160 @@
+"""Several mechanisms in one picture: a metric against epsilon, with bands over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from dpmc_core import registry
+from dpmc_core.views.compare import Band, Placed, Reference, band
+from dpmc_core.views.curves import amount, is_share
+from pages.ui.charts import EPSILON_AXIS, LIGHT, Theme, faded, figure, style, ticks
+
+HEIGHT = 480
+_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
+
+
+def compare(
+    placed: Sequence[Placed],
+    floors: Sequence[Reference],
+    twins: Sequence[Reference],
+    metric: str,
+    ends: tuple[float, float],
+    theme: Theme = LIGHT,
+    waiting: Sequence[str] = (),
+) -> go.Figure:
+    """Markers are solid where an epsilon is certified in the unit of the axis, else hollow.
+
+    ends: epsilons that always have room, and waiting: mechanisms without a point yet, so that the
+    picture stands still while it fills.
+    """
+    fig = figure(theme, height=HEIGHT)
+    low, high = _axis(ends, placed)
+    for level in floors:
+        _level(fig, f"guessing ({level.label.lower()})", level, (low, high), theme, guess=True)
+    for level in twins:
+        name = "no privacy" if len(twins) == 1 else f"no privacy ({level.label.lower()})"
+        _level(fig, name, level, (low, high), theme, guess=False)
+    bands = [band(one.line.values, one.x) for one in placed]
+    for one, over in zip(placed, bands, strict=True):
+        _band(fig, one, over)
+    for one, over in zip(placed, bands, strict=True):
+        _line(fig, one, over, ":.1%" if is_share(metric) else ":.3f")
+    for id in waiting:
+        _promise(fig, id)
+    fig.update_xaxes(**EPSILON_AXIS | _round_ticks(high), range=[math.log10(low), math.log10(high)])
+    reach = [float(v) for over in bands for v in (*over.low, *over.high)]
+    reach += [float(level.values.mean()) for level in (*floors, *twins)]
+    fig.update_yaxes(
+        range=_round_range(reach),
+        tickformat=".0%" if is_share(metric) else None,
+        title_text=f"{metric} on held-out ratings",
+    )
+    return fig
+
+
+def _level(
+    fig: go.Figure,
+    name: str,
+    level: Reference,
+    ends: tuple[float, float],
+    theme: Theme,
+    *,
+    guess: bool,
+) -> None:
+    color, dash = (theme.muted, "dot") if guess else (theme.ink, "dash")
+    mean = float(level.values.mean())
+    text = f"{name}: {amount(level.metric, mean)}"
+    fig.add_scatter(
+        x=ends,
+        y=[mean] * 2,
+        mode="lines",
+        line={"color": color, "dash": dash, "width": 2},
+        hovertemplate=text + "<extra></extra>",
+        showlegend=False,
+    )
+    fig.add_annotation(
+        x=math.log10(ends[1] if guess else ends[0]),
+        y=mean,
+        text=text,
+        showarrow=False,
+        xanchor="right" if guess else "left",
+        yanchor="top" if guess else "bottom",
+        font={"color": color, "size": 13},
+    )
+
+
+def _band(fig: go.Figure, one: Placed, over: Band) -> None:
+    if over.seeds.max() < 2:
+        return
+    fig.add_scatter(
+        x=[*over.x, *over.x[::-1]],
+        y=[*over.high, *over.low[::-1]],
+        mode="lines",
+        fill="toself",
+        fillcolor=faded(style(one.line.mechanism).color, 0.16),
+        line={"width": 0},
+        hoverinfo="skip",
+        showlegend=False,
+        legendgroup=one.line.key,
+    )
+
+
+def _line(fig: go.Figure, one: Placed, over: Band, form: str) -> None:
+    look = style(one.line.mechanism)
+    counts = one.counts if one.solid else f"{one.counts}, not certified"
+    fig.add_scatter(
+        x=over.x.tolist(),
+        y=over.mean.tolist(),
+        name=f"{one.line.label} · {counts}",
+        legendgroup=one.line.key,
+        mode="lines+markers",
+        line={"color": look.color, "width": 2.5, "dash": look.dash},
+        marker={
+            "symbol": look.marker if one.solid else f"{look.marker}-open",
+            "size": 9,
+            "color": look.color,
+            "line": {"color": look.color, "width": 2},
+        },
+        customdata=np.stack([over.low, over.high, over.seeds], axis=1).tolist(),
+        hovertemplate=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{y{form}}}</b>,"
+        f" band %{{customdata[0]{form}}} to %{{customdata[1]{form}}}, seeds: %{{customdata[2]}}"
+        "<extra></extra>",
+    )
+
+
+def _promise(fig: go.Figure, id: str) -> None:
+    """A place in the legend for a curve that is still to come."""
+    look = style(id)
+    fig.add_scatter(
+        x=[None],
+        y=[None],
+        name=f"{registry.get(id).name} · waiting",
+        mode="lines+markers",
+        line={"color": look.color, "width": 2.5, "dash": look.dash},
+        marker={"symbol": look.marker, "size": 9, "color": look.color},
+    )
+
+
+def _axis(ends: tuple[float, float], placed: Sequence[Placed]) -> tuple[float, float]:
+    """All of the grid, and whatever a change of unit moves beyond it."""
+    inside = [float(x) for one in placed for x in one.x]
+    return min([ends[0], *inside]) / 1.15, max([ends[1], *inside]) * 1.15
+
+
+def _round_ticks(high: float) -> dict[str, object]:
+    """Powers of ten alone on wide axes: per user, an epsilon may be thousands of times larger."""
+    return ticks([10.0**k for k in range(-2, 9)]) if high > 200 else {}
+
+
+def _round_range(values: Sequence[float]) -> list[float]:
+    """A range that ends on round numbers, with some room."""
+    if not values:
+        return [0.0, 1.0]
+    low, high = min(values), max(values)
+    room = 0.06 * (high - low) or 0.01
+    step = next((s for s in _STEPS if high - low <= 12 * s), _STEPS[-1])
+    return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]

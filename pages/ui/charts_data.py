@@ -1,0 +1,74 @@
+"""Pictures of a data set."""
+
+from __future__ import annotations
+
+import math
+
+import plotly.graph_objects as go
+
+from dpmc_core.views.data import Histogram, Sparsity, Tail
+from pages.ui.charts import Theme, figure, ticks
+
+_POWERS = [float(10**k) for k in range(8)]
+
+
+def sparsity(view: Sparsity, theme: Theme) -> go.Figure:
+    """Share of cells rated, users down and items across, both from most to least rated."""
+    fig = figure(theme, height=360)
+    fig.add_heatmap(
+        z=100 * view.share,
+        x=(view.item_edges[:-1] + view.item_edges[1:]) / 2,
+        y=(view.user_edges[:-1] + view.user_edges[1:]) / 2,
+        colorscale=[[0, theme.paper], [0.02, "#56b4e9"], [0.3, "#0072b2"], [1, "#00334f"]]
+        if theme.name.endswith("light")
+        else [[0, theme.paper], [0.02, "#00466e"], [0.3, "#0072b2"], [1, "#a9dcff"]],
+        zmin=0,
+        zmax=100,
+        colorbar={"title": {"text": "% rated"}, "thickness": 12, "outlinewidth": 0},
+        hovertemplate="users around rank %{y:.0f}, items around rank %{x:.0f}<br>"
+        "<b>%{z:.1f} %</b> of the cells are rated<extra></extra>",
+    )
+    fig.update_xaxes(title_text="items, most rated first", showgrid=False)
+    fig.update_yaxes(title_text="users, busiest first", autorange="reversed", showgrid=False)
+    return fig
+
+
+def histogram(view: Histogram, theme: Theme) -> go.Figure:
+    """How often each rating is given."""
+    fig = figure(theme, height=300, showlegend=False)
+    fig.add_bar(
+        x=view.centers,
+        y=view.counts,
+        width=0.9 * view.width,
+        marker_color="#0072b2",
+        hovertemplate="rating %{x:g}: <b>%{y:,}</b> times<extra></extra>",
+    )
+    few = len(view.centers) <= 12
+    fig.update_xaxes(
+        title_text="rating (rating points)",
+        **({"tickvals": view.centers, "tickmode": "array"} if few else {}),
+    )
+    fig.update_yaxes(title_text="ratings")
+    return fig
+
+
+def tails(users: Tail, items: Tail, theme: Theme) -> go.Figure:
+    """Ratings per user and per item against their rank, both logarithmic."""
+    fig = figure(theme, height=300)
+    for tail, name, color, dash in (
+        (users, "users", "#e69f00", "solid"),
+        (items, "items", "#009e73", "longdash"),
+    ):
+        some = tail.ratings > 0
+        fig.add_scatter(
+            x=tail.rank[some],
+            y=tail.ratings[some],
+            name=name,
+            mode="lines",
+            line={"color": color, "width": 2.5, "dash": dash},
+            hovertemplate=f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>",
+        )
+    fig.update_xaxes(type="log", title_text="rank, most rated first", **ticks(_POWERS))
+    most = math.log10(max(users.ratings[0], items.ratings[0]))
+    fig.update_yaxes(type="log", title_text="ratings", range=[-0.1, most + 0.15], **ticks(_POWERS))
+    return fig

@@ -1,0 +1,212 @@
+"""Pictures of noise: its density, its scale, and data before and after it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dpmc_core.views.noise import BeforeAfter, Channel, Density, Scale
+from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, rule, style, ticks
+
+
+def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -> go.Figure:
+    """Fresh draws as bars, the exact density as a line."""
+    look = style(mechanism)
+    fig = figure(theme, height=height, bargap=0)
+    fig.add_bar(
+        x=view.bar_centers,
+        y=view.bar_heights,
+        name="fresh draws",
+        marker={"color": faded(look.color, 0.35), "line": {"width": 0}},
+        hovertemplate="around %{x:.2f}: density %{y:.3g}<extra>draws</extra>",
+    )
+    if view.density is not None:
+        fig.add_scatter(
+            x=view.x,
+            y=view.density,
+            name="exact density",
+            mode="lines",
+            line={"color": look.color, "width": 2.5},
+            hovertemplate="noise %{x:.2f}: density <b>%{y:.3g}</b><extra>exact</extra>",
+        )
+    fig.update_xaxes(title_text="noise added to one number")
+    fig.update_yaxes(title_text="density")
+    return fig
+
+
+def channel(mechanism: str, view: Channel, theme: Theme, *, height: int = 320) -> go.Figure:
+    """Chances of each answer for each true value, exact bars with fresh draws as ticks."""
+    look = style(mechanism)
+    if len(view.matrix) > 2:
+        return _matrix(view, theme, look.color, height)
+    fig = figure(theme, height=height, barmode="group", bargap=0.3)
+    names = ["-1", "+1"]
+    fills = (look.color, faded(look.color, 0.3))
+    # dark on the full colour in either theme, the theme's own ink on the thin one
+    inks = ("#101214", theme.ink)
+    for output, answer in enumerate(names):
+        fig.add_bar(
+            x=[f"true {name}" for name in names],
+            y=view.matrix[:, output],
+            name=f"answers {answer}",
+            marker={"color": fills[output % 2], "line": {"color": look.color, "width": 1.5}},
+            text=[_chance(p) for p in view.matrix[:, output]],
+            textposition="auto",
+            insidetextfont={"color": inks[output % 2]},
+            outsidetextfont={"color": theme.ink},
+            customdata=view.drawn[:, output],
+            hovertemplate="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
+            f"<extra>answers {answer}</extra>",
+        )
+    fig.update_yaxes(title_text="chance", tickformat=".0%", range=[0, 1])
+    return fig
+
+
+def _matrix(view: Channel, theme: Theme, color: str, height: int) -> go.Figure:
+    """A channel of many symbols: a cell for each true value and answer."""
+    fig = figure(theme, height=height)
+    fig.add_heatmap(
+        z=view.matrix,
+        x=[str(k) for k in range(view.matrix.shape[1])],
+        y=[str(k) for k in range(len(view.matrix))],
+        zmin=0,
+        zmax=1,
+        colorscale=[[0, faded(color, 0.05)], [1, faded(color, 0.75)]],
+        showscale=False,
+        xgap=2,
+        ygap=2,
+        text=[[_chance(p) for p in row] for row in view.matrix],
+        texttemplate="%{text}",
+        textfont={"color": theme.ink, "size": 12},
+        customdata=view.drawn,
+        hovertemplate="true %{y}, answers %{x}: <b>%{z:.1%}</b> exactly, %{customdata:.1%} of the"
+        " draws<extra></extra>",
+    )
+    fig.update_xaxes(title_text="answer", type="category", showgrid=False)
+    fig.update_yaxes(title_text="true value", type="category", showgrid=False)
+    fig.update_yaxes(autorange="reversed")
+    return fig
+
+
+def _chance(p: float) -> str:
+    return f"{p:.1%}" if 0.0005 < p < 0.9995 else f"{p:.3%}"
+
+
+def scales(
+    views: Sequence[tuple[str, str, Scale]], chosen: str, unit: str, epsilon: float, theme: Theme
+) -> go.Figure:
+    """Noise of releases against epsilon: (id, name, view). Those of the chosen method stand out."""
+    seen: set[str] = set()  # one entry of the legend for each method
+    fig = figure(theme, height=320 + 12 * len({id for id, _, _ in views}))
+    for id, name, view in views:
+        look, own = style(id), id == chosen
+        fig.add_scatter(
+            x=view.epsilon,
+            y=view.scale,
+            name=name,
+            legendgroup=id,
+            showlegend=id not in seen,
+            mode="lines+markers",
+            opacity=1 if own else 0.55,
+            line={"color": look.color, "dash": look.dash, "width": 3 if own else 1.5},
+            marker={"symbol": look.marker, "size": 8 if own else 6},
+            hovertemplate=f"{name}<br>{escape(view.query)}<br>epsilon %{{x:g}}:"
+            " <b>%{y:.3g}</b><extra></extra>",
+        )
+        seen.add(id)
+    rule(fig, epsilon, theme)
+    reach = [x for _, _, view in views for x in view.epsilon]
+    fig.update_xaxes(
+        **EPSILON_AXIS, range=[math.log10(min(reach)) - 0.06, math.log10(max(reach)) + 0.06]
+    )
+    if unit == "noise scale":
+        powers = [10.0**k for k in range(-3, 7)]
+        fig.update_yaxes(type="log", title_text=unit, **ticks(powers))
+    else:
+        fig.update_yaxes(title_text=unit, tickformat=".0%", rangemode="tozero")
+    return fig
+
+
+def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> go.Figure:
+    """One row: every released value of one user before and after the noise."""
+    look = style(mechanism)
+    here = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
+    before, after = view.before[user, here], view.after[user, here]
+    names = [escape(view.items[i]) for i in here]
+    fig = figure(theme, height=260)
+    nothing = [None] * len(here)  # a gap after every pair
+    fig.add_scatter(
+        x=np.column_stack([here, here, nothing]).ravel(),
+        y=np.column_stack([before, after, nothing]).ravel(),
+        mode="lines",
+        line={"color": faded(look.color, 0.4), "width": 2},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    fig.add_scatter(
+        x=here,
+        y=after,
+        name="after the noise",
+        mode="markers",
+        marker={"color": look.color, "symbol": look.marker, "size": 10},
+        customdata=names,
+        hovertemplate="%{customdata}: <b>%{y:.2f}</b> after<extra></extra>",
+    )
+    fig.add_scatter(
+        x=here,
+        y=before,
+        name="before",
+        mode="markers",
+        marker={"color": theme.ink, "symbol": "line-ew-open", "size": 13, "line_width": 2.5},
+        customdata=names,
+        hovertemplate="%{customdata}: <b>%{y:.2f}</b> before<extra></extra>",
+    )
+    fig.update_xaxes(title_text="items, most rated first", showticklabels=False)
+    fig.update_yaxes(title_text="released value")
+    if set(before) <= {0, 1} and set(after) <= {0, 1}:
+        fig.update_yaxes(tickvals=[0, 1], range=[-0.2, 1.2])
+    return fig
+
+
+def heat(view: BeforeAfter, theme: Theme) -> go.Figure:
+    """A block of users x items, before on the left and after on the right, on one colour scale."""
+    fig = make_subplots(
+        rows=1,
+        cols=2,
+        shared_yaxes=True,
+        horizontal_spacing=0.03,
+        column_titles=["before", "after"],
+    )
+    low, high = float(np.nanmin(view.before)), float(np.nanmax(view.before))
+    middle, reach = (low + high) / 2, (high - low) / 2 or 1.0
+    farthest = float(np.nanmax(np.abs(view.after - middle)))
+    # beyond three times what there was, colours are saturated; where all was one value, nothing
+    reach = min(max(reach, farthest), 3 * reach) if high > low else farthest or 1.0
+    for column, values in enumerate((view.before, view.after), start=1):
+        fig.add_heatmap(
+            z=values,
+            coloraxis="coloraxis",
+            hovertemplate="user %{y}, item %{x}: <b>%{z:.2f}</b><extra></extra>",
+            row=1,
+            col=column,
+        )
+    fig.update_layout(
+        template=theme.name,
+        height=340,
+        plot_bgcolor=theme.grid,  # cells without a rating
+        coloraxis={
+            "cmin": middle - reach,
+            "cmax": middle + reach,
+            "colorscale": [[0, "#d55e00"], [0.5, theme.paper], [1, "#0072b2"]],
+            "colorbar": {"thickness": 12, "outlinewidth": 0},
+        },
+    )
+    fig.update_xaxes(title_text="items", showgrid=False, showticklabels=False)
+    fig.update_yaxes(autorange="reversed", showgrid=False, showticklabels=False)
+    fig.update_yaxes(title_text=view.rows, row=1, col=1)
+    return fig

@@ -1,0 +1,78 @@
+"""Rankings: bars of one run and small multiples against epsilon, under both candidate sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dpmc_core.views.ranking import Panel, bars
+from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, rule, style
+
+
+def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]], theme: Theme) -> go.Figure:
+    """Four groups of bars: HR@10 and NDCG@10 under both candidate sets; the first is the run's."""
+    fig = figure(theme, barmode="group")
+    colors = [style(mechanism).color, theme.ink, theme.muted]
+    patterns = ["", "/", "."]
+    for k, (name, values) in enumerate(bars(methods).items()):
+        fig.add_bar(
+            x=list(values),
+            y=list(values.values()),
+            name=name,
+            marker={"color": colors[k % 3], "pattern": {"shape": patterns[k % 3]}},
+            hovertemplate=f"{name}<br>%{{x}}: <b>%{{y:.1%}}</b><extra></extra>",
+        )
+    fig.update_yaxes(tickformat=".0%", rangemode="tozero")
+    return fig
+
+
+def against_epsilon(
+    panels: tuple[Panel, ...], epsilon: float, *, certified: bool, theme: Theme
+) -> go.Figure:
+    """One small chart per metric, with no privacy dashed and popularity dotted."""
+    grid = make_subplots(2, 2, subplot_titles=[p.title for p in panels], vertical_spacing=0.2)
+    fig = figure(theme, height=520, showlegend=False)
+    fig = go.Figure(grid).update_layout(fig.layout)
+    fig.update_layout(annotations=grid.layout.annotations)
+    for k, panel in enumerate(panels):
+        place = {"row": k // 2 + 1, "col": k % 2 + 1}
+        line, look = panel.curve, style(panel.curve.mechanism)
+        ends = [line.epsilon[0], line.epsilon[-1]]
+        for other, dash, color in (
+            (panel.twin, "dash", theme.ink),
+            (panel.floor, "dot", theme.muted),
+        ):
+            if other is not None:
+                fig.add_scatter(
+                    x=ends,
+                    y=[other.mean] * 2,
+                    mode="lines",
+                    line={"dash": dash, "color": color, "width": 1.5},
+                    hoverinfo="skip",
+                    **place,
+                )
+        fig.add_scatter(
+            x=[*line.epsilon, *line.epsilon[::-1]],
+            y=[*line.high, *line.low[::-1]],
+            mode="lines",
+            fill="toself",
+            fillcolor=faded(look.color, 0.22),
+            line={"width": 0},
+            hoverinfo="skip",
+            **place,
+        )
+        fig.add_scatter(
+            x=line.epsilon,
+            y=line.mean,
+            mode="lines+markers",
+            line={"color": look.color, "dash": look.dash},
+            marker={"symbol": look.marker if certified else f"{look.marker}-open", "size": 7},
+            hovertemplate="epsilon %{x:g}: <b>%{y:.1%}</b><extra></extra>",
+            **place,
+        )
+    fig.update_xaxes(**EPSILON_AXIS | {"title": None})
+    fig.update_yaxes(tickformat=".0%")
+    rule(fig, epsilon, theme)
+    return fig

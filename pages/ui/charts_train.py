@@ -1,0 +1,144 @@
+"""A run while it trains, and the trained model on held-out ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dpmc_core.views.training import Calibration, ErrorCdf
+from pages.ui.charts import Theme, figure, style
+
+
+def live(
+    mechanism: str,
+    names: tuple[str, str],
+    traces: tuple[tuple[Sequence[int], Sequence[float | None]], ...],
+    total: int,
+    theme: Theme,
+) -> go.Figure:
+    """The objective above the metric, per round; a fixed height, so nothing jumps."""
+    look = style(mechanism)
+    fig = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09)
+    fig.update_layout(template=theme.name, height=400, showlegend=False)
+    last = min(total, 10)
+    for row, (name, (rounds, values)) in enumerate(zip(names, traces, strict=True), start=1):
+        fig.add_scatter(
+            x=list(rounds),
+            y=list(values),
+            mode="lines+markers" if len(rounds) < 40 else "lines",
+            line={"color": look.color, "width": 2.5},
+            marker={"symbol": look.marker, "size": 6},
+            hovertemplate="round %{x}: <b>%{y:.4~g}</b><extra></extra>",
+            row=row,
+            col=1,
+        )
+        fig.update_yaxes(title_text=name, row=row, col=1)
+        last = max([last, *rounds])
+    fig.update_xaxes(range=[0.5, last + 0.5])
+    fig.update_xaxes(title_text="round", row=2, col=1)
+    return fig
+
+
+def errors(
+    mechanism: str,
+    private: ErrorCdf,
+    clear: ErrorCdf | None,
+    name: str,
+    axis: str,
+    theme: Theme,
+) -> go.Figure:
+    """Share of held-out ratings within an error, with and without privacy."""
+    look = style(mechanism)
+    fig = figure(theme, height=340)
+    for view, label, color, dash in (
+        (clear, "no privacy", theme.ink, "dash"),
+        (private, name, look.color, "solid"),
+    ):
+        if view is not None:
+            fig.add_scatter(
+                x=view.error,
+                y=view.share,
+                name=label,
+                mode="lines",
+                line={"color": color, "dash": dash, "width": 2.5},
+                hovertemplate="error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>",
+            )
+    fig.update_xaxes(title_text=axis)
+    fig.update_yaxes(title_text="share of held-out ratings", tickformat=".0%", range=[0, 1.02])
+    return fig
+
+
+def calibration(
+    mechanism: str,
+    private: Calibration,
+    clear: Calibration | None,
+    name: str,
+    chances: bool,
+    theme: Theme,
+) -> go.Figure:
+    """Mean truth against mean prediction in equal groups; on the diagonal a model is honest."""
+    look = style(mechanism)
+    fig = figure(theme, height=340)
+    views = [private, *([clear] if clear else [])]
+    low = min(float(min(v.predicted.min(), v.observed.min())) for v in views)
+    high = max(float(max(v.predicted.max(), v.observed.max())) for v in views)
+    low, high = (0.0, 1.0) if chances else (low, high)
+    fig.add_scatter(
+        x=[low, high],
+        y=[low, high],
+        name="perfect",
+        mode="lines",
+        line={"color": theme.muted, "dash": "dot"},
+        hoverinfo="skip",
+    )
+    for view, label, color, marker in (
+        (clear, "no privacy", theme.ink, "circle-open"),
+        (private, name, look.color, look.marker),
+    ):
+        if view is not None:
+            fig.add_scatter(
+                x=view.predicted,
+                y=view.observed,
+                customdata=view.size,
+                name=label,
+                mode="lines+markers",
+                line={"color": color, "width": 2},
+                marker={"symbol": marker, "size": 8},
+                hovertemplate="predicted %{x:.2f}, true <b>%{y:.2f}</b>"
+                " (%{customdata:,} ratings)<extra></extra>",
+            )
+    form = {"tickformat": ".0%"} if chances else {}
+    fig.update_xaxes(title_text="predicted chance of +1" if chances else "predicted rating", **form)
+    fig.update_yaxes(title_text="true share of +1" if chances else "true rating", **form)
+    return fig
+
+
+def spectrum(
+    mechanism: str,
+    private: Sequence[float],
+    clear: Sequence[float] | None,
+    name: str,
+    theme: Theme,
+) -> go.Figure:
+    """Singular values of the completed matrix, from large to small."""
+    look = style(mechanism)
+    fig = figure(theme, height=340)
+    for values, label, color, marker in (
+        (clear, "no privacy", theme.ink, "circle-open"),
+        (private, name, look.color, look.marker),
+    ):
+        if values is not None:
+            fig.add_scatter(
+                x=list(range(1, len(values) + 1)),
+                y=list(values),
+                name=label,
+                mode="lines+markers",
+                line={"color": color, "width": 2},
+                marker={"symbol": marker, "size": 7},
+                hovertemplate="number %{x}: <b>%{y:.4~g}</b><extra></extra>",
+            )
+    fig.update_xaxes(title_text="number, largest first")
+    fig.update_yaxes(title_text="singular value", rangemode="tozero")
+    return fig

@@ -1,0 +1,97 @@
+"""Preparation and hold-out controls: what happens to ratings before a mechanism meets them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import streamlit as st
+
+from dpmc_core.model import Task
+from dpmc_core.problem import LeaveLast, RandomShare, Split
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.transforms import Binarise, CapPerUser, TopItems, Transform
+from pages.ui import state
+
+
+class Prepared(NamedTuple):
+    """The chosen steps, in order, and the hold-out."""
+
+    steps: tuple[Transform, ...]
+    split: Split
+
+
+_SPLITS = {"share": "a random fifth of the ratings", "last": "each user's latest rating"}
+
+
+def controls(public: PublicFacts, task: Task) -> Prepared:
+    """The same choices on every page and in the address; each step says what it does to privacy."""
+    columns = st.columns(4)
+    for key, what in (("cap", "the cap"), ("top_items", "the number of items")):
+        state.number_from_link(key, what, 1, public.items)
+    state.number_from_link("binarise", "the threshold", public.low, public.high)
+    cap = columns[0].number_input(
+        "Cap on ratings per user",
+        1,
+        public.items,
+        None,
+        placeholder="no cap",
+        key="cap",
+        bind="query-params",
+        help="Keep at most this many ratings of each person, chosen without looking at their"
+        " values. It bounds what one person can reveal: a guarantee for k ratings is k times the"
+        " one for a single rating. Test ratings are not capped.",
+    )
+    top = columns[1].number_input(
+        "Most rated items only",
+        1,
+        public.items,
+        None,
+        placeholder="all items",
+        key="top_items",
+        bind="query-params",
+        help="Which items are rated most is read off the data without noise: the guarantee then"
+        " holds only if that choice is public.",
+    )
+    threshold = None
+    if task is Task.BINARY and (public.low, public.high) != (-1, 1):
+        threshold = columns[2].number_input(
+            "Like starts at",
+            public.low,
+            public.high,
+            None,
+            placeholder="the mean",
+            key="binarise",
+            bind="query-params",
+            help="Ratings from here on become +1, the others -1. A number chosen beforehand costs"
+            " nothing; the mean is read off the data without noise, and the guarantee then holds"
+            " only if it is public.",
+        )
+    state.from_link("holdout", "the hold-out", _SPLITS, "share")
+    held = columns[3].selectbox(
+        "Held out for testing",
+        list(_SPLITS),
+        format_func=_SPLITS.__getitem__,
+        key="holdout",
+        bind="query-params",
+        help="These ratings are never trained on; the metrics are measured on them.",
+    )
+    steps: list[Transform] = []
+    if top is not None:
+        steps.append(TopItems(top))
+    if cap is not None:
+        steps.append(CapPerUser(cap))
+    if threshold is not None:
+        steps.append(Binarise(threshold))
+    return Prepared(tuple(steps), LeaveLast() if held == "last" else RandomShare())
+
+
+def after(public: PublicFacts, prepared: Prepared, task: Task) -> PublicFacts:
+    """Public facts once the steps are applied."""
+    import dataclasses
+
+    for step in prepared.steps:
+        if isinstance(step, TopItems):
+            public = dataclasses.replace(public, items=min(public.items, step.count))
+        elif isinstance(step, CapPerUser):
+            public = dataclasses.replace(public, cap=min(step.count, public.cap or step.count))
+    return dataclasses.replace(public, low=-1, high=1) if task is Task.BINARY else public

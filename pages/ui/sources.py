@@ -1,0 +1,148 @@
+"""The data a session may look at. Samples are shared; an upload never leaves its session."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from dpmc_core import datasets, download, registry
+from dpmc_core.curves import Curves, offered, shipped
+from dpmc_core.curves import mechanisms as noisy
+from dpmc_core.datasets import Dataset
+from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.model import Task
+from dpmc_core.problem import build_problem
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.samples import SAMPLES
+from dpmc_core.views import noise
+from pages.ui import state
+
+UPLOAD = "upload"
+
+
+def names() -> dict[str, str]:
+    """Ids and titles of the data sets this session can open."""
+    found = {id: sample.title for id, sample in SAMPLES.items()}
+    found |= {
+        id: archive.title
+        for id, archive in download.ARCHIVES.items()
+        if download.folder_of(id).is_dir()
+    }
+    if UPLOAD in st.session_state:
+        found[UPLOAD] = "Your upload"
+    return found
+
+
+def pick(label: str = "Data") -> str:
+    """Which data set; the same choice on every page and in the address."""
+    known = names()
+    if "next data" in st.session_state:
+        st.session_state["data"] = st.session_state.pop("next data")
+    if st.session_state.get("data", UPLOAD) not in known:
+        st.session_state.pop("data", None)  # an upload that is gone
+    state.from_link("data", "the data", known, next(iter(known)))
+    chosen: str = st.selectbox(
+        label,
+        list(known),
+        format_func=known.__getitem__,
+        key="data",
+        bind="query-params",
+        help="Generated samples, public sets you downloaded, or your own ratings: see Data.",
+    )
+    return chosen
+
+
+def get(id: str) -> Dataset:
+    """The data set by its id. Raises DpmcError."""
+    if id == UPLOAD:
+        if UPLOAD not in st.session_state:
+            raise InvalidSetting("data", "uploaded again: uploads end with their session", id)
+        upload: Dataset = st.session_state[UPLOAD]
+        return upload
+    return _shared(id)
+
+
+@st.cache_resource(max_entries=6, show_spinner="Reading the data")
+def _shared(id: str) -> Dataset:
+    return datasets.load(id)
+
+
+def curves_of(id: str, mechanism: str) -> Curves | None:
+    """The curve of a mechanism: shipped with the app, or computed in this session."""
+    found = _shipped(id, registry.get(mechanism).task)
+    if found is None or not any(row.mechanism == mechanism for row in found.rows):
+        job = state.jobs().get(curve_job(id, mechanism))
+        now = None if job is None else job.snapshot()
+        found = now.points[-1] if now and not now.active and now.points else None
+    return found
+
+
+def curve_job(id: str, mechanism: str) -> str:
+    """The name of the job that computes a curve."""
+    return f"curve of {mechanism} on {id}"
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _shipped(id: str, task: Task) -> Curves | None:
+    return shipped(id, task)
+
+
+def keep_upload(dataset: Dataset) -> None:
+    """Make an upload this session's own data; nothing else ever holds it."""
+    forget_upload()
+    st.session_state[UPLOAD] = dataset
+    st.session_state["next data"] = UPLOAD
+
+
+def forget_upload() -> None:
+    """Drop an upload and what was computed from it."""
+    state.jobs().forget_about(UPLOAD)
+    state.private().close()
+    for key in (UPLOAD, "upload looks", "upload targets"):
+        st.session_state.pop(key, None)
+
+
+def look(id: str, what: Callable[[Ratings], Any]) -> Any:
+    """A picture of a data set, computed once: shared for samples, in the session for an upload."""
+    if id != UPLOAD:
+        return _shared_look(id, what.__name__, what)
+    kept: dict[str, Any] = st.session_state.setdefault("upload looks", {})
+    if what.__name__ not in kept:
+        kept[what.__name__] = what(get(id).ratings)
+    return kept[what.__name__]
+
+
+@st.cache_resource(max_entries=40, show_spinner=False)
+def _shared_look(id: str, name: str, _what: Callable[[Ratings], Any]) -> Any:  # noqa: ARG001
+    return _what(get(id).ratings)
+
+
+def mechanisms(id: str) -> tuple[str, ...]:
+    """Ids of the mechanisms that make sense for a data set; those for ratings before it is read."""
+    try:
+        found: tuple[str, ...] = look(id, offered)
+    except (DpmcError, OSError):  # the page says so where it needs the data
+        return noisy()
+    return found
+
+
+def corner(id: str, task: Task) -> Ratings:
+    """The busiest users and most rated items, prepared for a task, for pictures of noise."""
+
+    def prepared(ratings: Ratings) -> Ratings:
+        return noise.block(build_problem((ratings, ratings), task).train)
+
+    prepared.__name__ = f"corner for {task.value}"
+    found: Ratings = look(id, prepared)
+    return found
+
+
+def facts(id: str, task: Task) -> PublicFacts:
+    """Public facts after the task's default preparation."""
+    public = get(id).ratings.public
+    ends = {Task.BINARY: (-1, 1), Task.RANKING: (0, 1), Task.RATINGS: (public.low, public.high)}
+    low, high = ends[task]
+    return dataclasses.replace(public, low=low, high=high)

@@ -1,0 +1,89 @@
+"""What the address says and what a session keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from pages.ui.charts import DARK, LIGHT, Theme
+from pages.ui.jobs import Jobs
+from pages.ui.private import Private
+
+
+@st.cache_resource(scope="session", on_release=lambda jobs: jobs.cancel(), show_spinner=False)
+def jobs() -> Jobs:
+    """The background jobs of this session; a closed tab stops them."""
+    return Jobs()
+
+
+@st.cache_resource(scope="session", on_release=lambda own: own.close(), show_spinner=False)
+def private() -> Private:
+    """Where sweeps on this session's upload happen; a closed tab removes it."""
+    return Private()
+
+
+def theme() -> Theme:
+    """The chart colours that fit the surface the person looks at."""
+    return DARK if st.context.theme.type == "dark" else LIGHT
+
+
+def from_link(key: str, what: str, names: Mapping[Any, str], default: Any) -> None:
+    """Prepare a bound choice before its widget: accept ids in the address, note junk.
+
+    names: option -> the label Streamlit writes into the address.
+    """
+    if key in st.session_state or key not in st.query_params:
+        return
+    asked = st.query_params[key]
+    if asked in names.values():
+        return
+    for option, label in names.items():
+        if str(option).lower() == asked.lower():
+            st.query_params[key] = label  # what the widget understands, from the next run on
+            st.rerun()
+    note(f"The link asks for {what} “{asked[:40]}”, which is not here; showing {names[default]}.")
+
+
+def many_from_link(key: str, what: str, names: Mapping[str, str]) -> None:
+    """The same for a choice of several: ids become labels, junk is noted and left out."""
+    if key in st.session_state or key not in st.query_params:
+        return
+    asked = st.query_params.get_all(key)
+    labels = {id.lower(): label for id, label in names.items()} | {n: n for n in names.values()}
+    for one in asked:
+        if one not in labels and one.lower() not in labels:
+            note(f"The link asks for {what} “{one[:40]}”, which is not here; it is left out.")
+    found = [labels.get(one, labels.get(one.lower())) for one in asked]
+    known = [label for label in found if label is not None]
+    if known != asked:
+        st.query_params[key] = known  # what the widget understands, from the next run on
+        st.rerun()
+
+
+def number_from_link(key: str, what: str, low: float | None, high: float | None) -> None:
+    """Note a number in the address that its widget will not take."""
+    if key in st.session_state or key not in st.query_params:
+        return
+    asked = st.query_params[key]
+    try:
+        value = float(asked)
+        inside = (low is None or value >= low) and (high is None or value <= high)
+    except ValueError:
+        inside = False
+    if not inside:
+        note(f"The link asks for {what} “{asked[:40]}”, which is not possible; using the default.")
+
+
+def note(sentence: str) -> None:
+    """Keep a sentence to show at the top of the page."""
+    notes = st.session_state.setdefault("notes", [])
+    if sentence not in notes:
+        notes.append(sentence)
+
+
+def show_notes() -> None:
+    """Show and forget the kept sentences."""
+    for sentence in st.session_state.pop("notes", []):
+        st.warning(sentence.replace("$", r"\$"), icon=":material/link_off:")

@@ -1,0 +1,237 @@
+"""Sweeps as child processes: start, watch, cancel, find again. Nothing of Streamlit inside.
+
+A running sweep holds a lock for as long as it lives, however it ends: any tab and any later server
+can tell that it runs, and nobody starts it twice.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from dpmc_core.errors import DpmcError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+AT_ONCE = 2  # sweeps of one folder; each has a worker for every core
+GRACE = 5.0  # seconds a cancelled sweep has to put its finished rows away
+_TAIL = 8192
+_KEEP = 7 * 24 * 3600.0  # seconds after which the traces of an old sweep are removed
+_children: set[subprocess.Popen[bytes]] = set()
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is known of a sweep at one moment.
+
+    about: what its starter wrote down. counts: total, skipped, done, failed, seconds_left as far as
+    it has told. message: its last words where it failed.
+    """
+
+    key: str
+    running: bool
+    started: float
+    about: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, Any] = field(default_factory=dict)
+    message: str = ""
+
+
+def start(
+    folder: Path,
+    key: str,
+    command: Sequence[str],
+    *,
+    about: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
+) -> bool:
+    """Start a sweep unless it runs already; False where it does. Raises DpmcError."""
+    if fcntl is None:
+        raise DpmcError(
+            "this page starts sweeps on Linux and macOS only: run the command below in a terminal,"
+            " and look here again"
+        )
+    with _sentences(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _tidy(folder)
+        if len([s for s in found(folder) if s.running and s.key != key]) >= AT_ONCE:
+            raise DpmcError(f"{AT_ONCE} other sweeps run already: wait for one or cancel it")
+        with _path(folder, key, "lock").open("w") as lock:
+            if not _hold(lock):
+                return False
+            _path(folder, key, "json").unlink(missing_ok=True)  # names a process that is gone
+            with (
+                _path(folder, key, "out").open("wb") as out,
+                _path(folder, key, "err").open("wb") as err,
+            ):
+                child = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    env=None if environment is None else dict(environment),
+                    cwd=Path(__file__).resolve().parents[2],
+                    start_new_session=True,  # a group of its own, to be ended as one
+                    pass_fds=(lock.fileno(),),
+                )
+            status = {"process": child.pid, "started": time.time(), "about": dict(about)}
+            _path(folder, key, "json").write_text(json.dumps(status), encoding="utf-8")
+    _children.add(child)
+    threading.Thread(target=_reap, args=(child,), daemon=True).start()
+    return True
+
+
+def look(folder: Path, key: str) -> Sweep | None:
+    """The sweep of that key, running or over; None where there was none."""
+    try:
+        status = json.loads(_path(folder, key, "json").read_text(encoding="utf-8"))
+        started, about = float(status["started"]), status["about"]
+    except (OSError, ValueError, KeyError):
+        return None
+    alive = _runs(folder, key)
+    message = "" if alive else _last_words(_path(folder, key, "err"))
+    return Sweep(key, alive, started, about, _counts(_path(folder, key, "out")), message)
+
+
+def found(folder: Path) -> list[Sweep]:
+    """Every sweep that has left a trace in the folder, the newest first."""
+    sweeps = [look(folder, path.stem) for path in folder.glob("*.json")]
+    return sorted((s for s in sweeps if s is not None), key=lambda s: -s.started)
+
+
+def cancel(folder: Path, key: str) -> None:
+    """End a sweep with all its processes; every finished row stays in the store."""
+    if not _runs(folder, key):
+        return
+    try:
+        process = int(json.loads(_path(folder, key, "json").read_text("utf-8"))["process"])
+    except (OSError, ValueError, KeyError):
+        return  # it has only just been started by somebody else
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGTERM)
+    end = time.monotonic() + GRACE
+    while _runs(folder, key) and time.monotonic() < end:
+        time.sleep(0.02)
+    _end_group(process)
+
+
+def cancel_all(folder: Path) -> None:
+    """End every sweep of the folder."""
+    for sweep in found(folder):
+        cancel(folder, sweep.key)
+
+
+def forget(folder: Path, key: str) -> None:
+    """Remove what a sweep that is over left behind, its message for one."""
+    if not _runs(folder, key):
+        for kind in ("json", "out", "err"):
+            _path(folder, key, kind).unlink(missing_ok=True)
+
+
+def _hold(lock: IO[str]) -> bool:
+    for _ in range(5):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.01)  # somebody may merely be looking
+    return False
+
+
+def _runs(folder: Path, key: str) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        with _path(folder, key, "lock").open("r") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _counts(path: Path) -> dict[str, Any]:
+    """The last whole line of progress."""
+    for line in reversed(_tail(path).split("\n")[:-1]):
+        with suppress(ValueError):
+            counts = json.loads(line)
+            if isinstance(counts, dict):
+                return counts
+    return {}
+
+
+def _last_words(path: Path) -> str:
+    """What a failed sweep said, without the name of the program; nothing for a cancelled one."""
+    said = [line.removeprefix("dpmc: ").strip() for line in _tail(path).splitlines()]
+    said = [line for line in said if line and not line.endswith(" left")]
+    if any("the same command goes on" in line for line in said):
+        return ""
+    if any(line.startswith("Traceback") for line in said):
+        return "Something went wrong inside the program; the finished rows are kept"
+    return " ".join(dict.fromkeys(said[-4:]))
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _TAIL))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _path(folder: Path, key: str, kind: str) -> Path:
+    return folder / f"{key}.{kind}"
+
+
+def _tidy(folder: Path) -> None:
+    for sweep in found(folder):
+        if not sweep.running and time.time() - sweep.started > _KEEP:
+            forget(folder, sweep.key)
+
+
+def _reap(child: subprocess.Popen[bytes]) -> None:
+    child.wait()
+    _children.discard(child)
+
+
+def _end_group(process: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, signal.SIGKILL)
+
+
+@atexit.register
+def _end_children() -> None:
+    """The end of the server is the end of what it started."""
+    for child in list(_children):
+        with suppress(ProcessLookupError):
+            child.terminate()
+    for child in list(_children):
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(1.0)
+        _end_group(child.pid)
+
+
+@contextmanager
+def _sentences(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DpmcError(
+            f"the sweep could not be started: {folder} cannot be written"
+            f" ({(error.strerror or str(error)).lower()}); set DPMC_HOME to a folder that can"
+        ) from None

@@ -1,0 +1,210 @@
+"""Controls that several pages share; their values live in the session and in the address."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from dpmc_core import registry
+from dpmc_core.curves import EPSILONS
+from dpmc_core.errors import DpmcError
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
+from pages.ui import blocks, state
+
+_PREDICTS = {Task.BINARY: "likes", Task.RATINGS: "ratings", Task.RANKING: "top lists"}
+WIDE = (0.01, 0.02, 0.03, 0.05, 0.07, *EPSILONS, 15.0, 20.0, 30.0, 50.0, 100.0)
+
+
+def mechanism(ids: Sequence[str], **options: Any) -> str:
+    """Which mechanism; the same choice on every page and in the address."""
+    names = {id: f"{registry.get(id).name} · {_PREDICTS[registry.get(id).task]}" for id in ids}
+    state.from_link("mechanism", "the mechanism", names, ids[0])
+    chosen: str = st.selectbox(
+        "Mechanism",
+        list(names),
+        format_func=names.__getitem__,
+        key="mechanism",
+        bind="query-params",
+        help="After the dot: what it predicts, likes and dislikes, ratings or top lists. Methods"
+        " differ in where their noise enters and in whom they trust: see Guarantees.",
+        **options,
+    )
+    return chosen if chosen in names else ids[0]
+
+
+def wide() -> bool:
+    """Whether epsilon may leave 0.1..10."""
+    chosen: bool = st.toggle(
+        "Wide range",
+        key="wide",
+        bind="query-params",
+        help="epsilon from 0.01 to 100, for experts: below 0.1 little is left to learn, above 10"
+        " little is protected.",
+    )
+    return chosen
+
+
+def grid(wide: bool) -> list[float]:
+    """The epsilons of the slider: rounded, spread over the logarithmic scale."""
+    return list(WIDE if wide else EPSILONS)
+
+
+def epsilon(wide: bool = False, *, link: Mapping[str, str]) -> float:
+    """The privacy budget on a logarithmic slider, the same on every page and in the address.
+
+    link: what else a shared link must hold to open this view.
+    """
+    values = grid(wide)
+    names = {value: f"{value:g}" for value in values}
+    state.from_link("epsilon", "epsilon", names, 1.0)
+    now = st.session_state.get("epsilon", 1.0)
+    if now not in values:  # chosen on the wide range
+        st.session_state["epsilon"] = min(values, key=lambda e: abs(e - now))
+    left, right = st.columns([8, 1], vertical_alignment="center", gap="medium")
+    with left:
+        chosen = st.select_slider(
+            "epsilon",
+            values,
+            value=1.0,
+            format_func=names.__getitem__,
+            key="epsilon",
+            bind="query-params",
+            help="The privacy budget: how much one protected unit may change what is published."
+            " Smaller means more noise.",
+        )
+        with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
+            st.caption("more private", width="content")
+            st.caption("more accurate", width="content")
+    with right:
+        _share({**link, "epsilon": names[chosen]} | ({"wide": "true"} if wide else {}))
+    return float(chosen)
+
+
+def settings(cls: type[Mechanism]) -> dict[str, Any] | None:
+    """A widget for each public setting of a mechanism; what differs from the defaults.
+
+    None where one of them makes no sense: a sentence says why.
+    """
+    chosen, wrong = {}, []
+    with (
+        st.expander("Settings of the mechanism", icon=":material/tune:"),
+        st.grid(3, min_column_width=240),
+    ):
+        for s in settings_of(cls):
+            if s.name in ("epsilon", "delta"):
+                continue
+            try:
+                value = _setting(cls, s)
+            except DpmcError as error:
+                wrong.append(error)
+                continue
+            if value != s.default:
+                chosen[s.name] = value
+    for error in wrong:
+        blocks.problem(error)
+    return None if wrong else chosen
+
+
+def _setting(cls: type[Mechanism], s: Setting) -> Any:
+    key, label = f"{cls.id}.{s.name}", s.name.replace("_", " ").capitalize()
+    common: dict[str, Any] = {"key": key, "help": s.info.help or None, "bind": "query-params"}
+    if s.type is bool:
+        return st.toggle(label, s.default, **common)
+    if issubclass(s.type, enum.Enum):
+        names = {member: str(member.value) for member in s.type}
+        state.from_link(key, f"the setting {s.name}", names, s.default)
+        return st.selectbox(
+            label,
+            list(names),
+            index=list(names).index(s.default),
+            format_func=names.__getitem__,
+            **common,
+        )
+    if s.type in (int, float):
+        return _number(label, s, key, common)
+    text = st.selectbox(
+        label,
+        [choice for choice in s.info.choices if _parses(cls, s.name, choice)],
+        accept_new_options=True,
+        placeholder=str(show_setting(s.default)),
+        **common | {"help": f"{s.info.help}. One of {', '.join(s.info.choices)}: type your own."},
+    )
+    return s.default if text is None else parse_setting(cls, s.name, text)
+
+
+def _parses(cls: type[Mechanism], name: str, text: str) -> bool:
+    try:
+        parse_setting(cls, name, text)
+    except DpmcError:
+        return False
+    return True
+
+
+def _number(label: str, s: Setting, key: str, common: dict[str, Any]) -> Any:
+    low, high = _limits(s)
+    state.number_from_link(key, f"the setting {s.name}", low, high)
+    kind = s.type
+    low, high = (None if end is None else kind(end) for end in (low, high))
+    return st.number_input(
+        label,
+        low,
+        high,
+        s.default,
+        step=1 if s.type is int else None,
+        format=None if s.type is int else "%g",
+        placeholder="none" if s.optional else None,
+        **common,
+    )
+
+
+def _limits(s: Setting) -> tuple[float | None, float | None]:
+    """The widget's limits; an open end is checked by the core, with a sentence."""
+    i = s.info
+    return (
+        i.at_least if i.at_least is not None else i.above,
+        i.at_most if i.at_most is not None else i.below,
+    )
+
+
+def build(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanism | None:
+    """The mechanism with its settings; on a bad one a sentence is shown and None returned."""
+    if chosen is None:
+        return None
+    try:
+        return registry.create(id, epsilon=epsilon, **chosen)
+    except DpmcError as error:
+        blocks.problem(error)
+        return None
+
+
+def _share(values: Mapping[str, str]) -> None:
+    """How to pass this view on."""
+    with st.popover("Share", icon=":material/share:"):
+        st.markdown(
+            "The browser's address bar holds every choice on this page: copy it, and whoever opens"
+            " it sees the same view. Or only the data, the mechanism and epsilon:"
+        )
+        page = (st.context.url or "").split("?")[0]
+        st.code(f"{page}?{urlencode(values)}", language=None, wrap_lines=True)
+
+
+def toggle_play() -> None:
+    """Start or stop the sweep over epsilons."""
+    st.session_state["playing"] = not st.session_state.get("playing")
+    if st.session_state["playing"] and st.session_state.get("epsilon") == EPSILONS[-1]:
+        st.session_state["epsilon"] = EPSILONS[0]
+
+
+def play_is_over() -> bool:
+    """Move the slider one step to the right, before it is drawn; True past the end."""
+    k = EPSILONS.index(st.session_state.get("epsilon", 1.0)) + 1
+    if k < len(EPSILONS):
+        st.session_state["epsilon"] = EPSILONS[k]
+        return False
+    st.session_state["playing"] = False
+    return True

@@ -1,0 +1,73 @@
+"""Processes of a sweep, found and killed without warning (Linux)."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+
+
+def start(*words, **options):
+    """A sweep in a session of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "dpmc_core", "sweep", *map(str, words)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
+    )
+
+
+def children(pid):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == pid:
+                found.append(int(stat.parent.name))
+    return found
+
+
+def descendants(pid):
+    found = children(pid)
+    for child in list(found):
+        found += descendants(child)
+    return found
+
+
+def workers(pid):
+    """The processes that run units: children of the sweep's fork server."""
+    return [grandchild for child in children(pid) for grandchild in children(child)]
+
+
+def kill(pid):
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def alive(pid):
+    """Whether a process runs; one that only waits to be collected does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def wait_until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False

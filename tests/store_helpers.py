@@ -1,0 +1,98 @@
+"""Records and errors that tests of the store and of sweeps share."""
+
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.store import digest
+
+NOBODY = 65534
+
+
+def record(mechanism="input-flip", epsilon=1.0, seed=1, accuracy=0.6, **changes):
+    """A finished unit as a worker returns it."""
+    settings = {"link": "logistic", "radius": 0.7, "bound": None, "iterations": 100}
+    if epsilon is not None:
+        settings["epsilon"] = epsilon
+    budget = None if epsilon is None else {"epsilon": epsilon, "delta": 0.0}
+    data = {
+        "name": "stars",
+        "title": "Stars",
+        "source": "5" * 16,
+        "fingerprint": f"{seed:016x}",
+        "users": 40,
+        "items": 30,
+        "ratings": 480,
+        "test_ratings": 120,
+        "low": -1.0,
+        "high": 1.0,
+        "cap": None,
+        "split": "a random 0.2 of the ratings",
+        "prepare": ["binarise=mean"],
+        "prepared": [f"the threshold {3 + seed / 100:g} (mean of the training ratings)"],
+    }
+    found = {
+        "key": digest(mechanism, settings, seed),
+        "version": "0.1.0",
+        "mechanism": mechanism,
+        "revision": registry.get(mechanism).revision,
+        "task": "binary",
+        "seed": seed,
+        "data": data,
+        "settings": settings,
+        "guarantee": {
+            "unit": "value",
+            "neighbours": "replace",
+            "notion": "pure",
+            "trust": "local",
+            "publishes": "flipped signs",
+            "source": "LWHM22, Theorem 1",
+            "reason": "",
+            "caveats": ["one", "two"],
+            "claimed": budget,
+            "certified": budget,
+            "units": {
+                "value": epsilon,
+                "row_values": None if epsilon is None else 30 * epsilon,
+                "entry": None,
+                "user_empty": None,
+                "user_replace": None,
+            },
+            "reasons": {"entry": "the pattern is public"},
+        },
+        "metrics": {"accuracy": accuracy},
+        "rounds": 17,
+        "stopped": False,
+        "seconds": 0.25,
+    }
+    return found | changes
+
+
+@contextmanager
+def as_nobody():
+    """Without the rights of the superuser, whom no read-only folder stops."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@contextmanager
+def open_folder():
+    """A temporary folder that anybody may enter, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        folder.chmod(0o755)
+
+
+needs_modes = pytest.mark.skipif(os.name == "nt", reason="needs POSIX file modes")

@@ -1,0 +1,59 @@
+"""Small grids, and what must be equal in their rows."""
+
+import numpy as np
+
+from dpmc_core import store, sweep
+from dpmc_core.datasets import Dataset
+from dpmc_core.ratings import PublicFacts, Ratings
+
+USERS, ITEMS = 30, 20
+TIMES = ("seconds", "finished", "version")
+
+
+def make_dataset(signs=False, seed=3, times=True):
+    rng = np.random.default_rng(seed)
+    users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.5)
+    if signs:
+        values, low, high = rng.choice([-1.0, 1.0], len(users)), -1, 1
+    else:
+        values, low, high = rng.integers(1, 6, len(users)).astype(float), 1, 5
+    ratings = Ratings.build(
+        users,
+        items,
+        values,
+        PublicFacts(users=USERS, items=ITEMS, low=low, high=high),
+        times=rng.integers(0, 1000, len(users)) if times else None,
+        user_ids=[f"u{k}" for k in range(USERS)],
+        titles=[f"=film {k}" for k in range(ITEMS)],
+    )
+    return Dataset(ratings, "tiny", "Tiny", "made here", "none", ())
+
+
+def make_source(**options):
+    return sweep.lean(sweep.Whole(make_dataset(**options)))
+
+
+def make_pair():
+    ratings = make_dataset().ratings
+    test = np.arange(len(ratings)) % 5 == 0
+    train, tested_on = ratings.select(~test), ratings.select(test)
+    return sweep.lean(sweep.Pair(train, tested_on, "tiny/u1", "Tiny, split 1"))
+
+
+def make_grid(**changes):
+    grid = {
+        "sources": [make_source()],
+        "mechanisms": ["input-flip", "gradient", "output"],
+        "epsilons": [0.5, 1.0, 4.0],
+        "seeds": [1, 2],
+        "settings": {"iterations": ["6"]},
+    }
+    return sweep.Grid(**(grid | changes))
+
+
+def rows_of(opened):
+    """Every row by its key, without times."""
+    return {
+        record["key"]: {name: value for name, value in record.items() if name not in TIMES}
+        for record in store.records(opened)
+    }

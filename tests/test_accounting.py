@@ -1,0 +1,253 @@
+"""Accounting against dp-accounting, against many-digit arithmetic, and against itself."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+
+from dpmc_core.accounting import (
+    attacker_certainty,
+    channel_epsilon,
+    compose_gaussian,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_log_delta,
+    gaussian_mu,
+    split_gaussian,
+    split_pure,
+)
+from dpmc_core.errors import InvalidSetting
+
+EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0, 10.0, 50.0)
+DELTAS = (1e-3, 1e-6, 1e-9, 1e-12)
+
+
+def exact_log_delta(epsilon: float, mu: float) -> float:
+    """ln delta by its definition in enough digits to survive the cancellation."""
+    u = epsilon / mu - mu / 2
+    with mpmath.workdps(60 + int(u * u / 4)):
+        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        delta = mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+        return float(mpmath.log(delta))
+
+
+@pytest.mark.parametrize("mu", [1e-9, 1e-6, 1e-4, 0.009, 0.011, 0.1, 1.0, 3.0, 9.9, 10.1, 30, 100])
+@pytest.mark.parametrize("epsilon", [0, 1e-8, 1e-4, *EPSILONS, 5000.0])
+def test_delta_matches_many_digit_arithmetic(epsilon: float, mu: float) -> None:
+    if epsilon / mu - mu / 2 > 38:
+        assert gaussian_delta(epsilon, mu) < 1e-300
+        return
+    expected = exact_log_delta(epsilon, mu)
+    assert gaussian_log_delta(epsilon, mu) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_mu_spends_the_target_and_never_more(epsilon: float, delta: float) -> None:
+    mu = gaussian_mu(epsilon, delta)
+    assert gaussian_delta(epsilon, mu) <= delta
+    assert exact_log_delta(epsilon, mu) == pytest.approx(math.log(delta), abs=1e-10)
+    back = gaussian_epsilon(mu, delta)
+    assert back <= epsilon
+    assert back == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 10.0, 100.0])
+def test_epsilon_is_the_smallest_that_holds(mu: float, delta: float) -> None:
+    epsilon = gaussian_epsilon(mu, delta)
+    assert gaussian_delta(epsilon, mu) <= delta
+    if epsilon > 0:
+        assert gaussian_delta(epsilon * (1 - 1e-9), mu) > delta
+
+
+def test_epsilon_is_never_understated_not_even_in_the_last_digits() -> None:
+    rng = np.random.default_rng(3)
+    for mu, delta in zip(10 ** rng.uniform(-3, 1, 60), 10 ** rng.uniform(-12, -2, 60), strict=True):
+        epsilon = gaussian_epsilon(float(mu), float(delta))
+        assert exact_log_delta(epsilon, float(mu)) <= math.log(delta)
+
+
+@pytest.mark.parametrize(("mu", "step"), [(0.05, 1e-4), (0.5, 1e-4), (1.0, 1e-4), (5.0, 1e-3)])
+def test_epsilon_matches_dp_accounting(mu: float, step: float) -> None:
+    loss = pld.from_gaussian_mechanism(1.0 / mu, value_discretization_interval=step)
+    for delta in (1e-3, 1e-6, 1e-9):
+        ours, theirs = gaussian_epsilon(mu, delta), loss.get_epsilon_for_delta(delta)
+        assert ours == pytest.approx(theirs, rel=1e-5)
+        assert ours <= theirs + 1e-6 * theirs  # theirs is a pessimistic discretisation
+
+
+def test_composition_matches_dp_accounting() -> None:
+    loss = pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-3)
+    loss = loss.self_compose(5)
+    loss = loss.compose(pld.from_gaussian_mechanism(1.5, value_discretization_interval=1e-3))
+    mu = compose_gaussian([0.5] * 5 + [1 / 1.5])
+    for delta in (1e-3, 1e-6):
+        ours = gaussian_epsilon(mu, delta)
+        assert ours == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)
+
+
+def test_laplace_and_gaussian_together_cover_dp_accounting() -> None:
+    step, delta = 1e-3, 1e-6
+    loss = pld.from_gaussian_mechanism(2.0, value_discretization_interval=step)
+    loss = loss.compose(pld.from_laplace_mechanism(2.0, value_discretization_interval=step))
+    ours = 0.5 + gaussian_epsilon(0.5, delta)
+    exact = loss.get_epsilon_for_delta(delta)
+    assert exact <= ours <= exact + 0.5
+
+
+def test_delta_falls_with_epsilon_and_grows_with_mu() -> None:
+    epsilons = np.linspace(0, 20, 400)
+    mus = np.geomspace(1e-6, 100, 400)
+    for mu in (1e-4, 0.0099, 0.0101, 0.5, 9.0, 30.0):
+        assert (np.diff([gaussian_delta(e, mu) for e in epsilons]) <= 0).all()
+    for epsilon in (0.0, 0.01, 1.0, 10.0):
+        assert (np.diff([gaussian_log_delta(epsilon, m) for m in mus]) >= 0).all()
+    assert (np.diff([gaussian_epsilon(m, 1e-6) for m in mus]) >= 0).all()
+    assert (np.diff([gaussian_mu(e, 1e-6) for e in epsilons[1:]]) > 0).all()
+
+
+def test_the_ends_of_the_scale() -> None:
+    assert gaussian_delta(1.0, 0.0) == 0.0
+    assert gaussian_delta(1.0, math.inf) == 1.0
+    assert gaussian_epsilon(0.0, 0.0) == 0.0
+    assert gaussian_epsilon(1.0, 0.0) == math.inf
+    assert gaussian_epsilon(math.inf, 1e-6) == math.inf
+    assert gaussian_epsilon(1e200, 1e-6) == math.inf
+    assert gaussian_epsilon(1e-7, 1e-6) == 0.0  # delta(0) = 4e-8 is within the target
+    assert gaussian_delta(0.0, 1e-17) == pytest.approx(1e-17 / math.sqrt(2 * math.pi), rel=1e-12)
+    assert gaussian_delta(3.0, 1e-200) == 0.0
+    assert gaussian_epsilon(100.0, 1e-12) == pytest.approx(5702.482, abs=1e-3)
+    assert gaussian_delta(1e6, 100.0) == 0.0
+    assert compose_gaussian([]) == 0.0
+    assert compose_gaussian([3.0, 4.0]) == 5.0
+
+
+@pytest.mark.parametrize("mu", [math.nan, -1.0])
+def test_a_ratio_that_is_no_ratio_certifies_nothing(mu: float) -> None:
+    with pytest.raises(InvalidSetting, match="Gaussian ratio mu must be >= 0"):
+        gaussian_epsilon(mu, 1e-6)
+    with pytest.raises(InvalidSetting, match="Gaussian ratio mu must be >= 0"):
+        gaussian_delta(1.0, mu)
+
+
+def test_bad_budgets_are_refused() -> None:
+    with pytest.raises(InvalidSetting, match="epsilon must be >= 0, got -1"):
+        gaussian_delta(-1.0, 1.0)
+    with pytest.raises(InvalidSetting, match="delta must be >= 0 and < 1, got 1"):
+        gaussian_epsilon(1.0, 1.0)
+    with pytest.raises(InvalidSetting, match="epsilon must be > 0, got 0"):
+        gaussian_mu(0.0, 1e-6)
+    with pytest.raises(InvalidSetting, match="delta must be > 0 and < 1, got 0"):
+        gaussian_mu(1.0, 0.0)
+
+
+# Channels
+
+
+def test_a_symmetric_flip_spends_its_epsilon() -> None:
+    for epsilon in (0.1, 1.0, 10.0):
+        p = 1 / (1 + math.exp(epsilon))
+        assert channel_epsilon(np.array([[1 - p, p], [p, 1 - p]])) == pytest.approx(epsilon)
+
+
+def test_the_published_condition_on_asymmetric_flips_is_not_sufficient() -> None:
+    """Lin, Wei, Han, Mao (2022), Theorem 1: p1 = 0.9, p2 = 0.5 meets it at epsilon = 0.7."""
+    p1, p2, epsilon = 0.9, 0.5, 0.7
+    assert 1 - p2 * math.exp(epsilon) <= p1 <= (1 - p2) * math.exp(epsilon)
+    assert channel_epsilon(np.array([[1 - p1, p1], [p2, 1 - p2]])) == pytest.approx(math.log(5))
+
+
+def test_k_ary_randomised_response() -> None:
+    epsilon, d = 1.5, 5
+    channel = np.full((d + 1, d + 1), 1 / (math.exp(epsilon) + d))
+    np.fill_diagonal(channel, math.exp(epsilon) / (math.exp(epsilon) + d))
+    assert channel_epsilon(channel) == pytest.approx(epsilon)
+
+
+def test_channels_with_zeros() -> None:
+    assert channel_epsilon(np.array([[0.5, 0.5], [1.0, 0.0]])) == math.inf
+    assert channel_epsilon(np.eye(3)) == math.inf
+    never = np.array([[0.75, 0.0, 0.25], [0.25, 0.0, 0.75]])  # an output that never occurs
+    assert channel_epsilon(never) == pytest.approx(math.log(3))
+    assert channel_epsilon(np.array([[0.2, 0.8], [0.2, 0.8]])) == 0.0
+    assert channel_epsilon(np.array([[0.2, 0.8]])) == 0.0
+
+
+def test_channel_epsilon_is_the_largest_ratio_over_all_pairs() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        channel = rng.dirichlet(np.ones(4), size=5)
+        worst = max(
+            abs(math.log(channel[a, o] / channel[b, o]))
+            for a in range(5)
+            for b in range(5)
+            for o in range(4)
+        )
+        assert channel_epsilon(channel) == pytest.approx(worst, rel=1e-12)
+
+
+# Attackers
+
+
+def test_attacker_certainty_in_plain_figures() -> None:
+    assert [round(100 * attacker_certainty(e), 1) for e in (0.1, 1, 4)] == [52.5, 73.1, 98.2]
+    assert attacker_certainty(0.0) == 0.5
+    assert attacker_certainty(0.0, 0.2) == pytest.approx(0.6)
+    assert attacker_certainty(1.0, 0.1) == pytest.approx((math.e + 0.1) / (1 + math.e))
+    assert attacker_certainty(1000.0) == 1.0
+    assert attacker_certainty(math.inf) == 1.0
+
+
+def test_attacker_certainty_bounds_the_best_test_of_a_gaussian() -> None:
+    """Against one Gaussian release the best guess is right with probability Phi(mu/2)."""
+    for mu in (0.1, 1.0, 3.0):
+        best = float(mpmath.ncdf(mu / 2))
+        bounds = [attacker_certainty(e, gaussian_delta(e, mu)) for e in np.linspace(0, 10, 101)]
+        assert min(bounds) == pytest.approx(best, abs=1e-12)  # attained at epsilon = 0
+
+
+# Splits
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (8.0, 1e-9)])
+def test_a_gaussian_split_spends_the_budget_and_keeps_the_proportions(
+    epsilon: float, delta: float
+) -> None:
+    weights, times = {"count": 0.5, "means": 1.0, "rounds": 3.0}, {"rounds": 20}
+    mus = split_gaussian(epsilon, delta, weights, times)
+    assert mus["means"] / mus["count"] == pytest.approx(2.0)
+    assert mus["rounds"] / mus["means"] == pytest.approx(3.0)
+    together = compose_gaussian([mus["count"], mus["means"], *[mus["rounds"]] * 20])
+    assert together == pytest.approx(gaussian_mu(epsilon, delta), rel=1e-11)
+    assert gaussian_epsilon(together, delta) <= epsilon
+
+
+def test_a_pure_split_spends_the_budget_and_keeps_the_proportions() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        weights = {str(i): float(w) for i, w in enumerate(rng.uniform(0.1, 10, 7))}
+        times = {str(i): int(t) for i, t in enumerate(rng.integers(1, 50, 7))}
+        parts = split_pure(3.0, weights, times)
+        total = sum(times[name] * parts[name] for name in weights)
+        assert total <= 3.0
+        assert total == pytest.approx(3.0, rel=1e-11)
+        assert parts["3"] / parts["5"] == pytest.approx(weights["3"] / weights["5"])
+    assert split_pure(1.0, {"all": 7.0})["all"] == pytest.approx(1.0)
+
+
+def test_bad_splits_are_refused() -> None:
+    with pytest.raises(InvalidSetting, match="budget weights must be given for each release"):
+        split_pure(1.0, {})
+    with pytest.raises(InvalidSetting, match="budget weight of a must be > 0, got 0"):
+        split_pure(1.0, {"a": 0.0, "b": 1.0})
+    with pytest.raises(InvalidSetting, match="times of a must be >= 1, got 0"):
+        split_gaussian(1.0, 1e-6, {"a": 1.0}, {"a": 0})
+    with pytest.raises(InvalidSetting, match=r"given for each release \(a, b\)"):
+        split_gaussian(1.0, 1e-6, {"a": 1.0}, {"b": 2})
+    with pytest.raises(InvalidSetting, match="epsilon must be > 0, got 0"):
+        split_pure(0.0, {"a": 1.0})

@@ -1,0 +1,181 @@
+"""The house holds together: imports flow down, the core stays light, files stay short."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = ROOT / "dpmc_core"
+PAGES = ROOT / "pages"
+
+# Each module may import those before it; a package counts as one place.
+ORDER = [
+    "errors",
+    "version",
+    "noise",
+    "accounting",
+    "ratings",
+    "units",
+    "releases",
+    "local",
+    "shares",
+    "privacy",
+    "settings",
+    "model",
+    "linalg",
+    "links",
+    "transforms",
+    "rows",
+    "invented",
+    "taste",
+    "synthetic",
+    "bookshop",
+    "samples",
+    "paths",
+    "sources",
+    "known",
+    "layout",
+    "tables",
+    "readers",
+    "cleaning",
+    "download",
+    "datasets",
+    "splits",
+    "metrics",
+    "bounds",
+    "solvers",
+    "baselines",
+    "baselines_ranking",
+    "perturbation",
+    "joint",
+    "joint_frank_wolfe",
+    "rating_baselines",
+    "mechanisms",
+    "registry",
+    "problem",
+    "experiment",
+    "store",
+    "sweep",
+    "audit",
+    "protocol",
+    "published",
+    "curves",
+    "views",
+    "cli",
+    "__main__",
+]
+DRAWS = {"laplace", "normal", "standard_normal", "gamma", "standard_gamma", "exponential"}
+CORE_FILES = sorted(CORE.rglob("*.py"))
+PAGE_FILES = sorted(PAGES.rglob("*.py"))
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def place_of(path):
+    """The module or package directly under dpmc_core that a file belongs to."""
+    return path.relative_to(CORE).parts[0].removesuffix(".py")
+
+
+def test_every_place_has_its_rank():
+    places = {place_of(path) for path in CORE_FILES} - {"__init__"}
+    assert places <= set(ORDER)
+
+
+def imports_of(path):
+    """Dotted names of everything a file imports, at the top or inside functions."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
+def test_core_imports_flow_down(path):
+    place = place_of(path)
+    if place == "__init__":
+        assert not list(imports_of(path))
+        return
+    for imported in imports_of(path):
+        package, *rest = imported.split(".")
+        assert package not in {"streamlit", "plotly", "pages", "app"}, imported
+        if package != "dpmc_core" or not rest:
+            continue
+        target = rest[0]
+        if target == place:
+            assert path.parent != CORE, f"{name_of(path)} imports itself"
+            assert place != "mechanisms", "mechanisms never import each other"
+        else:
+            assert ORDER.index(target) < ORDER.index(place), f"{name_of(path)} imports {imported}"
+
+
+@pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
+def test_only_releases_reach_the_noise(path):
+    reaches = any(name.startswith("dpmc_core.noise") for name in imports_of(path))
+    assert reaches == (path in {CORE / name for name in ("releases.py", "local.py", "shares.py")})
+
+
+@pytest.mark.parametrize("path", sorted((CORE / "mechanisms").glob("*.py")), ids=name_of)
+def test_mechanisms_draw_no_noise_of_their_own(path):
+    drawn = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+    assert not drawn & DRAWS
+
+
+@pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
+def test_core_prints_nothing_and_configures_no_logging(path):
+    if place_of(path) == "cli":
+        return
+    calls = {n.func.id for n in ast.walk(tree_of(path)) if _calls_a_name(n)}
+    assert not calls & {"print", "input"}
+    assert not any(name.split(".")[0] == "logging" for name in imports_of(path))
+
+
+def _calls_a_name(node):
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+@pytest.mark.parametrize("path", CORE_FILES + PAGE_FILES, ids=name_of)
+def test_files_stay_short(path):
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= 300, f"{name_of(path)} has {lines} lines: split it"
+
+
+@pytest.mark.parametrize("path", sorted(PAGES.glob("*.py")), ids=name_of)
+def test_a_page_is_short_and_holds_no_maths(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 130
+    assert not {name.split(".")[0] for name in imports_of(path)} & {"numpy", "scipy"}
+
+
+def run_python(code):
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("module", ["dpmc_core", "dpmc_core.registry", "dpmc_core.experiment"])
+def test_importing_the_core_loads_nothing_heavy(module):
+    heavy = "('streamlit', 'plotly', 'pandas', 'pyarrow', 'scipy.stats', 'matplotlib')"
+    loaded = run_python(
+        f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
+    )
+    assert loaded == "[]"
+
+
+def test_importing_the_registry_is_quick():
+    """In processor time, which other programs on the machine disturb little."""
+    code = (
+        "import time; start = time.process_time(); import dpmc_core.registry;"
+        "print(time.process_time() - start)"
+    )
+    assert any(float(run_python(code)) < 0.6 for _ in range(5))

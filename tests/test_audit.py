@@ -1,0 +1,193 @@
+"""Audits hold their confidence on certified mechanisms and catch planted bugs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from dpmc_core.accounting import gaussian_epsilon
+from dpmc_core.audit import (
+    canary_audit,
+    canary_bound,
+    canary_p_value,
+    sensitivity_probe,
+)
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.privacy import Gaussian, Laplace, NormLaplace, RandomizedResponse, by_unit
+
+Floats = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+
+# The exact probe
+
+
+def test_the_probe_finds_the_worst_neighbour_in_the_norm_of_the_noise() -> None:
+    base = np.zeros(4)
+    others = [np.array([1.0, 0, 0, 0]), np.array([0, 2.0, 2.0, 0]), np.array([3.0, 0, 0, 0])]
+    laplace = Laplace(query="q", shape=(4,), sensitivity=by_unit(value=1), scale=0.5, times=7)
+    probe = sensitivity_probe(lambda x: x, base, others, laplace)
+    assert (probe.change, probe.index, probe.epsilon, probe.mu) == (4.0, 1, 8.0, 0.0)
+    gaussian = Gaussian(query="q", shape=(4,), sensitivity=by_unit(value=1), scale=2.0, times=7)
+    probe = sensitivity_probe(lambda x: x, base, others, gaussian)
+    assert (probe.change, probe.index, probe.epsilon) == (3.0, 2, 0.0)
+    assert probe.mu == pytest.approx(1.5)
+    rows = NormLaplace(query="q", shape=(2, 2), sensitivity=by_unit(value=1), scale=1.0)
+    probe = sensitivity_probe(lambda x: x.reshape(2, 2), base, others, rows)
+    assert probe.change == 4.0
+    with pytest.raises(InvalidSetting, match="neighbours must be at least one data set"):
+        sensitivity_probe(lambda x: x, base, [], laplace)
+
+
+def test_the_probe_refutes_a_sensitivity_of_one_cell_for_a_whole_matrix() -> None:
+    """Rank-one projection of a sign matrix: one rating moves more than its own cell."""
+
+    def fitted(matrix: Floats) -> Floats:
+        u, s, v = np.linalg.svd(matrix)
+        return np.clip(s[0] * np.outer(u[:, 0], v[0]), -1, 1)
+
+    matrix = np.sign(np.random.default_rng(0).normal(size=(6, 8)))
+    neighbours = []
+    for i, j in np.ndindex(matrix.shape):
+        other = matrix.copy()
+        other[i, j] *= -1
+        neighbours.append(other)
+    release = Laplace(query="matrix", shape=(6, 8), sensitivity=by_unit(value=2), scale=2.0)
+    assert sensitivity_probe(fitted, matrix, neighbours, release).epsilon > 1.5
+    honest = sensitivity_probe(lambda m: m, matrix, neighbours, release)
+    assert honest.epsilon == release.epsilon(2.0)
+
+
+# The canary bound
+
+
+def test_p_values_match_the_definition() -> None:
+    for epsilon, k, v, delta in ((1.0, 40, 33, 0.0), (0.5, 30, 22, 1e-4), (2.0, 25, 25, 1e-3)):
+        m = 50
+        w = stats.binom(k, math.exp(epsilon) / (1 + math.exp(epsilon)))
+        tail = sum(w.pmf(x) for x in range(v, k + 1))
+        worst = max(sum(w.pmf(x) for x in range(v - i, v)) / i for i in range(1, v + 1))
+        expected = min(1.0, tail + 2 * m * delta * worst)
+        assert canary_p_value(epsilon, m, k, v, delta) == pytest.approx(expected, rel=1e-9)
+    assert canary_p_value(1.0, 10, 10, 0) == 1.0
+
+
+def test_the_bound_is_where_the_p_value_crosses() -> None:
+    for k, v, delta in ((1000, 731, 0.0), (100, 100, 0.0), (1000, 800, 1e-5), (50, 40, 1e-4)):
+        bound = canary_bound(1000, k, v, delta=delta)
+        assert canary_p_value(bound, 1000, k, v, delta) <= 0.05
+        assert canary_p_value(bound + 1e-6, 1000, k, v, delta) > 0.05
+        # Clopper-Pearson on the share of right guesses is the pure case.
+        low = stats.binomtest(v, k, alternative="greater").proportion_ci(0.95).low
+        if delta == 0:
+            assert bound == pytest.approx(math.log(low / (1 - low)), abs=1e-6)
+        else:
+            assert bound < math.log(low / (1 - low))
+
+
+def test_more_right_guesses_prove_more_and_chance_proves_nothing() -> None:
+    bounds = [canary_bound(1000, 1000, v) for v in range(450, 1001, 10)]
+    assert (np.diff(bounds) >= 0).all()
+    assert canary_bound(1000, 1000, 500) == 0.0
+    assert canary_bound(1000, 1000, 0) == 0.0
+    assert canary_bound(1, 1, 1) == 0.0  # one right guess is no evidence at 95 %
+    assert canary_bound(1000, 1000, 1000) == pytest.approx(math.log(1000 / 3), abs=0.01)
+    assert canary_bound(1000, 1000, 900, delta=0.1) == 0.0  # delta explains everything
+    stricter = canary_bound(1000, 1000, 900, confidence=0.999)
+    assert stricter < canary_bound(1000, 1000, 900)
+
+
+def test_bad_counts_are_refused() -> None:
+    with pytest.raises(InvalidSetting, match="guesses must be >= 1 and <= 10, got 11"):
+        canary_bound(10, 11, 5)
+    with pytest.raises(InvalidSetting, match="right guesses must be >= 0 and <= 5, got 6"):
+        canary_bound(10, 5, 6)
+    with pytest.raises(InvalidSetting, match=r"scores must be one per canary \(3\)"):
+        canary_audit([1.0, 2.0], [True, False, True], 1)
+
+
+def test_only_the_surest_scores_count() -> None:
+    audit = canary_audit([3.0, -2.0, 0.1, -0.2, 1.0], [True, False, False, True, False], 3)
+    assert (audit.canaries, audit.guesses, audit.right) == (5, 3, 2)
+    assert audit.epsilon == canary_bound(5, 3, 2)
+
+
+# Whole audits: canaries are bits, each planted by a fair coin
+
+Mechanism = Callable[[Bits, np.random.Generator], Floats]
+
+
+def response(epsilon: float) -> Mechanism:
+    p = 1 / (1 + math.exp(epsilon))
+    release = RandomizedResponse(
+        query="bits", shape=(None,), sensitivity=by_unit(value=1), channel=((1 - p, p), (p, 1 - p))
+    )
+    return lambda bits, rng: release.publish(bits, rng) - 0.5
+
+
+def laplace(epsilon: float) -> Mechanism:
+    release = Laplace(query="bits", shape=(None,), sensitivity=by_unit(value=1), scale=1 / epsilon)
+    # Outside [0, 1] every answer is equally telling: clipping keeps ties there.
+    return lambda bits, rng: np.clip(release.publish(bits, rng), 0, 1) - 0.5
+
+
+def gaussian(mu: float) -> Mechanism:
+    release = Gaussian(query="bits", shape=(None,), sensitivity=by_unit(value=1), scale=1 / mu)
+    return lambda bits, rng: release.publish(bits, rng) - 0.5
+
+
+def bounds_of(
+    mechanism: Mechanism, runs: int, guesses: int = 1000, delta: float = 0.0, seed: int = 0
+) -> Floats:
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(runs):
+        planted = rng.random(1000) < 0.5
+        found.append(canary_audit(mechanism(planted, rng), planted, guesses, delta=delta).epsilon)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+def test_randomised_response_is_measured_nearly_in_full(epsilon: float) -> None:
+    """Valid in at least 179 of 200 runs (more than 21 misses: below 0.1 % if valid), and tight."""
+    bounds = bounds_of(response(epsilon), 200)
+    assert (bounds > epsilon).sum() <= 21
+    assert np.median(bounds) >= 0.8 * epsilon
+
+
+def test_certified_mechanisms_are_not_accused() -> None:
+    assert (bounds_of(laplace(1.0), 200, guesses=200) > 1.0).sum() <= 21
+    delta = 1e-5
+    epsilon = gaussian_epsilon(1.0, delta)
+    assert (bounds_of(gaussian(1.0), 200, guesses=100, delta=delta) > epsilon).sum() <= 21
+
+
+def scale_halved(bits: Bits, rng: np.random.Generator) -> Floats:
+    return laplace(2.0)(bits, rng)
+
+
+def one_draw_for_all(bits: Bits, rng: np.random.Generator) -> Floats:
+    published = bits + rng.laplace(0.0, 1.0)
+    return published - published.mean()
+
+
+def one_round_without_noise(bits: Bits, rng: np.random.Generator) -> Floats:
+    rounds = bits + rng.laplace(0.0, 5.0, (5, len(bits)))
+    rounds[2] = bits
+    return rounds[2] - 0.5  # an attacker sees which round shows nothing but zeros and ones
+
+
+def no_clip(bits: Bits, rng: np.random.Generator) -> Floats:
+    """A canary of size 4 where the noise covers 1."""
+    return 4 * bits + rng.laplace(0.0, 1.0, len(bits)) - 2
+
+
+@pytest.mark.parametrize("bug", [scale_halved, one_draw_for_all, one_round_without_noise, no_clip])
+def test_planted_bugs_are_caught(bug: Mechanism) -> None:
+    """Each claims epsilon = 1; the sound mechanism's median bound stays below it."""
+    assert np.median(bounds_of(laplace(1.0), 21, guesses=300)) < 1.0
+    assert np.median(bounds_of(bug, 21, guesses=300)) > 1.0

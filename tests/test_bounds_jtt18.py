@@ -1,0 +1,74 @@
+"""The bounds' shapes: exponents, optimal rounds, crossings."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpmc_core.bounds import jtt18 as bounds
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.model import Factors
+
+
+def slope(f, x, factor=1e3):
+    return math.log(f(x * factor) / f(x)) / math.log(factor)
+
+
+def test_the_best_rounds_balance_optimisation_and_noise():
+    s = bounds.rank_one(1e6, 400, 1.0)
+    best = bounds.best_rounds(s)
+    # Where the derivative of a/T + b T^(1/4) vanishes, up to the constants and logs left out.
+    grid = best * np.logspace(-3, 3, 601)
+    found = grid[np.argmin([bounds.empirical_risk(s, t) for t in grid])]
+    assert 0.1 < found / best < 10
+    both = [bounds.rank_one(1e6, 400, e) for e in (1.0, 32.0)]
+    assert bounds.best_rounds(both[1]) / bounds.best_rounds(both[0]) == pytest.approx(4)
+
+
+def test_remark_one_error_falls_with_users_and_grows_with_items():
+    def by_users(m):
+        return bounds.best_empirical_risk(bounds.rank_one(m, 400, 1.0))
+
+    def by_items(n):
+        return bounds.best_empirical_risk(bounds.rank_one(1e9, n, 1.0))
+
+    assert slope(by_users, 1e5) == pytest.approx(-2 / 5)
+    assert slope(by_items, 1e2) == pytest.approx(1 / 2)
+
+
+def test_remark_three_privacy_vanishes_beyond_n_to_the_five_fourths():
+    def price(n, power):
+        return bounds.generalisation(bounds.rank_one(n**power, n, 1.0))[0]
+
+    assert price(1e8, 1.35) < price(1e4, 1.35)
+    assert price(1e8, 1.2) > price(1e4, 1.2)
+    assert bounds.users_needed(16) == 32
+
+
+def test_remark_six_svd_wins_on_easy_data():
+    frank_wolfe, svd = bounds.rank_one_errors(1e6, 1e3)
+    assert svd < frank_wolfe
+    s = bounds.rank_one(1e6, 1e3, 1.0)
+    private, _ = bounds.svd_risk(s, 1, 1.0, 1.0, math.sqrt(1e9))
+    more, _ = bounds.svd_risk(bounds.rank_one(1e7, 1e3, 1.0), 1, 1.0, 1.0, math.sqrt(1e10))
+    assert more / private == pytest.approx(1e-2)  # n^2/m^2
+    assert private > bounds.svd_risk(s._replace(epsilon=2.0), 1, 1.0, 1.0, 1.0)[0]
+
+
+def test_incoherence_is_smallest_for_flat_and_largest_for_spiked_factors():
+    flat = Factors(np.ones((50, 1)), np.ones((20, 1)))
+    spiked = Factors(np.eye(50)[:, :1], np.ones((20, 1)))
+    assert bounds.incoherence(flat) == pytest.approx(math.sqrt(50))
+    assert bounds.incoherence(spiked) == pytest.approx(50)
+
+
+def test_oja_gains_from_updates_and_frank_wolfe_from_rounds():
+    assert bounds.oja_gap(10.0, 4.0, 4) == pytest.approx(1 + 2.5)
+    s = bounds.rank_one(1e4, 100, 1.0)
+    assert bounds.optimisation(s, 20) == pytest.approx(bounds.optimisation(s, 10) / 2)
+    assert bounds.optimisation(s, 20, slack=1.0) > 1
+
+
+def test_impossible_sizes_are_refused():
+    with pytest.raises(InvalidSetting, match="epsilon must be > 0"):
+        bounds.rank_one(10, 10, 0.0)

@@ -1,0 +1,222 @@
+"""The app in Chromium, as people meet it: links, the slider, training, uploads, narrow screens."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from dpmc_core import curves, datasets, experiment, registry
+from dpmc_core.model import Task
+from dpmc_core.problem import build_problem
+from dpmc_core.views import curves as picture
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("", "data", "train", "noise", "guarantees")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+# Connected, the script at rest, nothing stale or loading, every chart drawn.
+BUSY = """() => {
+  const app = document.querySelector('[data-testid="stApp"]');
+  if (!app) return 'no app';
+  if (app.dataset.testConnectionState !== 'CONNECTED') return 'not connected';
+  if (app.dataset.testScriptState !== 'notRunning') return 'script is running';
+  if (document.querySelector('[data-testid="stSkeleton"],[data-testid="stAppSkeleton"],'
+      + '[data-testid="stSpinner"],[data-stale="true"]')) return 'loading';
+  if (!document.querySelector('[data-testid="stMain"] [data-testid="stElementContainer"]'))
+    return 'empty';
+  for (const chart of document.querySelectorAll('[data-testid="stPlotlyChart"]'))
+    if (!chart.querySelector('.main-svg')) return 'a chart is not drawn';
+  return '';
+}"""
+
+
+def settle(page, seconds=30.0, quiet=0.3):
+    """Wait until the page has been at rest for a moment."""
+    end, since = time.monotonic() + seconds, None
+    while True:
+        why, now = page.evaluate(BUSY), time.monotonic()
+        since = None if why else since or now
+        if since is not None and now - since >= quiet:
+            return
+        assert now < end, f"the page did not settle: {why}"
+        page.wait_for_timeout(30)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A fresh server on a free port; yields its address."""
+    home = tmp_path_factory.mktemp("home")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    command += ["--server.port", str(port), "--server.fileWatcherType", "none"]
+    log = (home / "server.log").open("w")
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"DPMC_HOME": str(home)},
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    )
+    address = f"http://127.0.0.1:{port}/"
+    try:
+        end = time.monotonic() + 60
+        while not _answers(address + "_stcore/health"):
+            assert process.poll() is None, (home / "server.log").read_text()
+            assert time.monotonic() < end, "the server did not start"
+            time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(10)
+        log.close()
+    assert "Traceback" not in (home / "server.log").read_text()
+
+
+def _answers(address):
+    try:
+        with urllib.request.urlopen(address, timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (Debian: apt install chromium)")
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser, server):
+    """A tab of its own that must see no error and ask nobody but our server."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    tab = context.new_page()
+    wrong = []
+    tab.on("pageerror", lambda error: wrong.append(f"error on the page: {error}"))
+    tab.on("request", lambda request: wrong.extend(_elsewhere(request.url, server)))
+    yield tab
+    context.close()
+    assert not wrong
+
+
+def _elsewhere(url, server):
+    own = urlsplit(url)
+    at_home = own.scheme in ("data", "blob") or own.netloc == urlsplit(server).netloc
+    return [] if at_home else [f"asked {url}"]
+
+
+def visit(page, address):
+    page.goto(address)
+    settle(page)
+
+
+def test_the_first_visit_may_be_a_link_into_the_middle(page, server):
+    """Must stay first: a fresh server has not yet seen the list of pages."""
+    visit(page, server + "train?data=restaurants&epsilon=4")
+    assert page.get_by_role("heading", name="Train one mechanism").is_visible()
+    assert page.get_by_role("link", name="Guarantees").is_visible()
+    assert page.get_by_label("Data", exact=True).input_value() == "Neighbourhood restaurants"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
+    tab = context.new_page()
+    visit(tab, f"{server}{path}?data=one-bit-lab")
+    assert tab.locator("h1").is_visible()
+    main = tab.locator('[data-testid="stMain"]')
+    assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    for chart in tab.locator('[data-testid="stPlotlyChart"]').all():
+        assert chart.get_attribute("aria-label").strip()
+        assert chart.bounding_box()["width"] <= 390
+    context.close()
+
+
+def test_the_slider_moves_the_marker_and_the_address(page, server):
+    visit(page, server + "?data=one-bit-lab")
+    tile = page.locator('[data-testid="stMetricValue"]').first
+    slider = page.locator('[data-testid="stSlider"] input').first
+    slider.focus()
+    slider.press("ArrowRight")
+    page.wait_for_url(re.compile("epsilon=1.5"))
+    settle(page)
+    stored = curves.shipped("one-bit-lab")
+    mechanism = curves.mechanisms()[0]
+    expected = picture.situation(stored, mechanism, 1.5).here.mean
+    assert tile.inner_text() == picture.amount("accuracy", expected)
+    visit(page, page.url)  # the link opens the same view
+    assert tile.inner_text() == picture.amount("accuracy", expected)
+    assert parse_qs(urlsplit(page.url).query)["epsilon"] == ["1.5"]
+
+
+def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, server):
+    visit(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
+    page.get_by_role("button", name="Train", exact=True).click()
+    page.get_by_role("heading", name="Take it with you").wait_for(timeout=60_000)
+    settle(page)
+    charts = page.locator('[data-testid="stPlotlyChart"] .main-svg .scatterlayer .trace')
+    assert charts.count() >= 4
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Run card (JSON)").click()
+    card = json.loads(Path(download.value.path()).read_text())
+    problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
+    alone = experiment.run(registry.create("output", epsilon=4.0), problem, 1)
+    assert card["metrics"] == pytest.approx(dict(alone.metrics))
+    assert card["guarantee"]["claimed"]["epsilon"] == 4
+    shown = page.locator('[data-testid="stMetricValue"]').first.inner_text()
+    assert shown == picture.amount("accuracy", alone.metrics["accuracy"])
+    # Results wait while one looks elsewhere.
+    page.get_by_role("link", name="Noise").click()
+    settle(page)
+    page.get_by_role("link", name="Train").click()
+    page.get_by_role("heading", name="Take it with you").wait_for()
+
+
+def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tmp_path):
+    file = tmp_path / "mine.csv"
+    rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(30) for i in range(20) if (u + i) % 3]
+    file.write_text("\n".join(["who,what,stars", *rows]) + "\n")
+    visit(page, server + "data?way=upload")
+    page.locator('input[type="file"]').set_input_files(file)
+    settle(page)
+    for label, value in (("Lowest possible rating", "1"), ("Highest possible rating", "5")):
+        page.get_by_role("spinbutton", name=label).fill(value)
+    page.get_by_role("button", name="Read the ratings").click()
+    page.get_by_text("Forget this upload").wait_for()
+    settle(page)
+    assert page.locator('[data-testid="stMetricValue"]').all_inner_texts()[:2] == ["30", "20"]
+    page.get_by_role("link", name="Train").click()
+    settle(page)
+    page.get_by_role("button", name="Train", exact=True).click()
+    page.get_by_role("heading", name="Take it with you").wait_for(timeout=60_000)
+    other = browser.new_context().new_page()
+    visit(other, server + "data?data=upload")
+    assert other.get_by_text("which is not here").is_visible()
+    other.context.close()

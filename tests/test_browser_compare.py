@@ -1,0 +1,128 @@
+"""The Compare page in Chromium: a sweep that starts, fills the chart, survives and is resumed."""
+
+import csv
+import io
+import re
+import time
+from pathlib import Path
+
+import pytest
+import test_browser
+
+pytestmark = pytest.mark.browser
+
+# Fixtures: a server, a browser and a tab of this file's own.
+server, browser, page = test_browser.server, test_browser.browser, test_browser.page
+POINTS = '[data-testid="stPlotlyChart"] .scatterlayer .trace .points path'
+GRID = "compare?data=movie-night&grid=medium&seeds=3&mechanisms=input-flip&mechanisms=output"
+
+
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def button(page, name):
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def runs(page):
+    """(finished, all) as the page says; None while it says neither."""
+    said = page.get_by_text(re.compile(r"\d+ of \d+ runs")).all_inner_texts()
+    found = re.search(r"(\d+) of (\d+) runs", said[0]) if said else None
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_downloaded(
+    page, server
+):
+    test_browser.visit(page, server + GRID)
+    assert page.locator(POINTS).count() == 0
+    button(page, "Start").click()
+    wait_for(lambda: page.locator(POINTS).count() >= 2)
+    few = page.locator(POINTS).count()
+    wait_for(lambda: page.locator(POINTS).count() > few)  # by themselves
+    page.get_by_role("link", name="Noise").click()
+    page.get_by_role("heading", name="Noise").first.wait_for()
+    page.get_by_role("link", name="Compare").click()
+    wait_for(lambda: page.locator(POINTS).count() > few)
+    page.reload()
+    wait_for(lambda: page.locator(POINTS).count() > few)
+    assert button(page, "Start").is_disabled()  # this very sweep still runs
+    page.get_by_text("What an epsilon counts").wait_for()
+    before = runs(page)
+    wait_for(lambda: runs(page) is not None and runs(page)[0] > before[0])
+    button(page, "Cancel").click()
+    button(page, "Resume").wait_for()
+    test_browser.settle(page)
+    kept = runs(page)
+    time.sleep(1.5)
+    page.reload()
+    test_browser.settle(page)
+    assert runs(page) == kept  # nothing runs on
+    assert kept[0] < kept[1]
+    with page.expect_download() as download:
+        button(page, "Rows (CSV)").click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
+    assert len(rows) == kept[0]
+    assert {"input-flip", "output"} <= {row["mechanism"] for row in rows}
+    with page.expect_download() as download:
+        button(page, "Chart and numbers (HTML)").click()
+    alone = Path(download.value.path()).read_text()
+    assert "plotly.js" in alone
+    assert "dpmc_core sweep" in alone
+    button(page, "Resume").click()
+    wait_for(lambda: runs(page) is not None and runs(page)[0] > kept[0])
+    button(page, "Cancel").click()
+    button(page, "Resume").wait_for()
+
+
+def test_two_tabs_share_a_sweep(page, browser, server):
+    address = server + GRID.replace("seeds=3", "seeds=40").replace("movie-night", "restaurants")
+    test_browser.visit(page, address)
+    context = browser.new_context()
+    other = context.new_page()
+    test_browser.visit(other, address)  # opened before anything runs
+    button(page, "Start").click()
+    wait_for(lambda: button(page, "Cancel").is_enabled())
+    button(other, "Start").click()  # joins the sweep that runs
+    wait_for(lambda: button(other, "Cancel").is_enabled())
+    wait_for(lambda: (runs(other) or (0,))[0] > 0)
+    button(other, "Cancel").click()
+    wait_for(lambda: button(page, "Resume").count() == 1)  # the first tab sees it end
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_compare_fits_a_phone_in_both_themes(browser, server, theme):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
+    tab = context.new_page()
+    test_browser.visit(tab, server + GRID)
+    main = tab.locator('[data-testid="stMain"]')
+    assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    for chart in tab.locator('[data-testid="stPlotlyChart"]').all():
+        assert chart.bounding_box()["width"] <= 390
+    context.close()
+
+
+def test_the_address_holds_the_choices_and_the_share_link_opens_them(page, server):
+    test_browser.visit(page, server + "compare?data=restaurants")
+    page.get_by_role("button", name="Gradient perturbation", exact=True).click()
+    page.get_by_text("same unit: per user").click()
+    page.wait_for_url(re.compile("count="))
+    page.get_by_role("spinbutton", name="Seeds").fill("7")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("seeds=7"))
+    test_browser.settle(page)
+    page.get_by_role("button", name="Share").click()
+    link = page.locator('[data-testid="stPopoverBody"] [data-testid="stCode"]').inner_text().strip()
+    assert "seeds=7" in link
+    assert "gradient" not in link
+    for address in (page.url, link):
+        test_browser.visit(page, address)
+        seeds = page.get_by_role("spinbutton", name="Seeds")
+        wait_for(lambda seeds=seeds: seeds.input_value() == "7", 30)
+        assert not page.get_by_text("which is not here").count()
+        assert "gradient" not in page.locator('[data-testid="stCode"]').last.text_content()

@@ -1,0 +1,395 @@
+"""The command line: the contract's names, clean output, a sentence for every mistake."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.cli import main
+from dpmc_core.cli.progress import Progress
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def stars(tmp_path):
+    """A file with four columns: user, item, rating, time."""
+    return write_ratings(tmp_path / "stars.tsv", seed=1)
+
+
+def write_ratings(path, seed, share=0.5):
+    rng = np.random.default_rng(seed)
+    users, items = np.nonzero(rng.random((25, 15)) < share)
+    lines = [
+        f"{u + 1}\t{i + 1}\t{rng.integers(1, 6)}\t{880000000 + k}"
+        for k, (u, i) in enumerate(zip(users, items, strict=True))
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def dpmc(capsys):
+    """Run a command in this process: (exit status, standard output, standard error)."""
+
+    def run(*argv):
+        status = main([str(word) for word in argv])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def fit(dpmc, stars):
+    """`dpmc fit` on the small file, --json parsed."""
+
+    def run(mechanism, *options):
+        status, out, err = dpmc("fit", stars, mechanism, "--range", "1:5", "--json", *options)
+        assert (status, err) == (0, ""), err
+        return json.loads(out)
+
+    return run
+
+
+def test_list_names_every_method(dpmc):
+    status, out, _ = dpmc("list")
+    assert status == 0
+    assert all(id in out for id in registry.MECHANISMS)
+
+
+def test_list_json_tells_what_a_script_needs(dpmc):
+    _, out, _ = dpmc("list", "--json")
+    methods = {m["id"]: m for m in json.loads(out)}
+    assert set(methods) == set(registry.MECHANISMS)
+    flip = methods["input-flip"]
+    assert (flip["task"], flip["twin"], flip["floor"], flip["private"]) == (
+        "binary",
+        "clear",
+        "majority",
+        True,
+    )
+    assert next(s for s in flip["settings"] if s["name"] == "epsilon")["required"]
+    assert all(s["help"] for m in methods.values() for s in m["settings"])
+
+
+def test_list_of_one_method_shows_its_settings(dpmc):
+    _, out, _ = dpmc("list", "output")
+    assert "bound" in out
+    assert "clip" in out
+    assert json.loads(dpmc("list", "output", "--json")[1])["id"] == "output"
+
+
+def test_fit_json_is_one_object_with_the_contracts_keys(fit):
+    card = fit("input-flip", "--epsilon", "2", "--seed", "3")
+    assert {
+        "mechanism",
+        "task",
+        "data",
+        "settings",
+        "seed",
+        "guarantee",
+        "metrics",
+        "baselines",
+        "rounds",
+        "seconds",
+    } <= set(card)
+    assert (card["mechanism"], card["task"], card["seed"]) == ("input-flip", "binary", 3)
+    assert card["settings"]["epsilon"] == 2
+    assert card["data"]["prepare"] == ["binarise=mean"]
+    assert card["guarantee"]["claimed"] == {"epsilon": 2.0, "delta": 0.0}
+
+
+def test_fit_repeats_itself_and_the_seed_matters(fit):
+    first, again, other = (fit("input-flip", "--epsilon", "1", "--seed", s) for s in (1, 1, 2))
+    first.pop("seconds")
+    again.pop("seconds")
+    assert first == again
+    assert other["data"]["fingerprint"] != first["data"]["fingerprint"]
+
+
+def test_fit_reads_an_official_pair(dpmc, tmp_path):
+    train = write_ratings(tmp_path / "train.tsv", 1, share=0.3)
+    cells = {tuple(line.split("\t")[:2]) for line in train.read_text().splitlines()}
+    spare = write_ratings(tmp_path / "spare.tsv", 2, share=0.3).read_text().splitlines()
+    held = [line for line in spare if tuple(line.split("\t")[:2]) not in cells]
+    test = tmp_path / "test.tsv"
+    test.write_text("\n".join(held) + "\n")
+    status, out, err = dpmc(
+        "fit", train, "clear", "--range", "1:5", "--test", test, "--json", "--set", "iterations=5"
+    )
+    assert status == 0, err
+    data = json.loads(out)["data"]
+    assert (data["ratings"], data["test_ratings"]) == (len(cells), len(held))
+    assert data["split"] == "the given test ratings"
+
+
+def test_fit_options_reach_their_place(fit):
+    card = fit("clear", "--set", "radius=0.5", "--set", "link=probit:2", "--leave-last")
+    assert (card["settings"]["radius"], card["settings"]["link"]) == (0.5, "probit:2")
+    assert card["data"]["split"] == "the latest rating of every user"
+    assert card["rounds"] >= 1
+    assert fit("clear", "--prepare", "binarise=4")["data"]["prepare"] == ["binarise=4"]
+    held = fit("clear", "--holdout", "0.5")["data"]
+    assert abs(held["ratings"] - held["test_ratings"]) <= 1
+
+
+def test_fit_reports_to_people(dpmc, stars):
+    status, out, _ = dpmc("fit", stars, "output", "--epsilon", "1", "--range", "1:5")
+    assert status == 0
+    for words in (
+        "Output perturbation on",
+        "clear (no privacy)",
+        "majority (guessing)",
+        "evaluation only, not private",
+        "claimed    epsilon 1 (LWHM22, Theorem 4)",
+        "certified  epsilon",
+        "An attacker who knows everything else",
+        "demonstration",
+    ):
+        assert words in out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["input-flip"], "epsilon must be given"),
+        (["input-flip", "--epsilon", "0"], "epsilon must be > 0"),
+        (["input-flip", "--epsilon", "-1"], "epsilon must be > 0"),
+        (["input-flip", "--epsilon", "nan"], "epsilon must be"),
+        (["clear", "--epsilon", "0"], "epsilon must be > 0"),
+        (["input-flip", "--epsilon", "1", "--delta", "1"], "delta must be >= 0 and < 1"),
+        (["input-flap", "--epsilon", "1"], "did you mean input-flip"),
+        (["clear", "--prepare", "binarize=3"], "preparation step must be one of binarise"),
+        (["clear", "--prepare", "binarise=high"], "binarise must be a number"),
+        (["clear", "--prepare", "binarise=9"], "only one class"),
+        (["clear", "--set", "radius"], "--set must be NAME=VALUE"),
+        (["clear", "--set", "radius=wide"], "radius must be a number"),
+        (["clear", "--set", "radius=-1"], "radius must be > 0"),
+        (["clear", "--set", "link=cauchy"], "link must be one of logistic"),
+        (["clear", "--holdout", "1.5"], "share of test ratings must be"),
+        (["clear", "--seed", "-1"], "seed must be >= 0"),
+        (["clear", "--range", "5:1"], "rating range must be a low end below its high end"),
+        (["clear", "--test", "missing.tsv"], "missing.tsv"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_status_1(dpmc, stars, options, sentence):
+    ends = [] if "--range" in options else ["--range", "1:5"]
+    status, out, err = dpmc("fit", stars, *options, *ends)
+    assert (status, out) == (1, "")
+    assert err.startswith("dpmc: ")
+    assert sentence in err
+
+
+def test_an_unknown_setting_lists_the_valid_ones_with_their_help(dpmc, stars):
+    status, _, err = dpmc("fit", stars, "clear", "--set", "radios=1")
+    assert status == 1
+    assert "'radios'" in err
+    assert "nuclear-norm radius" in err
+
+
+@pytest.mark.parametrize("name", ["no-such-file.csv", "movie-nigth"])
+def test_unknown_data_is_a_sentence(dpmc, name):
+    status, _, err = dpmc("fit", name, "clear")
+    assert status == 1
+    assert name in err
+    if name == "movie-nigth":
+        assert "did you mean movie-night" in err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["fit"],
+        ["fitt"],
+        ["fit", "movie-night", "clear", "--epsilon", "much"],
+        ["fit", "movie-night", "clear", "--range", "1-5"],
+        ["fit", "movie-night", "clear", "--holdout", "0.1", "--leave-last"],
+        ["list", "--jsonn"],
+    ],
+)
+def test_wrong_usage_has_status_2(dpmc, argv):
+    status, out, err = dpmc(*argv)
+    assert (status, out) == (2, "")
+    assert "usage: dpmc" in err
+
+
+@pytest.mark.parametrize("command", ["list", "data", "fit", "guarantees"])
+def test_every_command_has_help(dpmc, command):
+    status, out, _ = dpmc(command, "--help")
+    assert status == 0
+    assert "--json" in out
+
+
+def test_guarantees_default_to_movie_night(dpmc):
+    status, out, _ = dpmc("guarantees", "--epsilon", "2")
+    assert status == 0
+    assert "943 users x 1,682 items" in out
+    assert "no bound" in out
+
+
+def test_guarantees_json_has_every_unit(dpmc):
+    _, out, _ = dpmc("guarantees", "--epsilon", "2", "--json")
+    cards = {card["mechanism"]: card for card in json.loads(out)}
+    assert set(cards) == {
+        id for id, cls in registry.MECHANISMS.items() if registry.has_setting(cls, "epsilon")
+    }
+    units = {(u["unit"], u["neighbours"]): u for u in cards["input-flip"]["units"]}
+    assert units["value", "replace"]["epsilon"] == pytest.approx(2)
+    assert units["user", "empty"]["epsilon"] is None
+    assert units["user", "empty"]["reason"]
+    assert cards["output"]["certified"]["epsilon"] > 1e6
+
+
+def test_guarantees_from_facts_given_one_by_one(dpmc):
+    _, out, _ = dpmc(
+        "guarantees", "--users", 40, "--items", 30, "--range", "-10:10", "--cap", 5, "--json"
+    )
+    cards = {card["mechanism"]: card for card in json.loads(out)}
+    rows = {(u["unit"], u["neighbours"]): u for u in cards["input-flip"]["units"]}
+    assert rows["row-values", "replace"]["epsilon"] == pytest.approx(5)
+    assert cards["output"]["certified"]["epsilon"] == pytest.approx(40 * 30)
+
+
+def test_guarantees_of_a_file(dpmc, stars):
+    _, out, _ = dpmc("guarantees", "--data", stars, "--range", "1:5")
+    assert "25 users x 15 items" in out
+    status, _, err = dpmc("guarantees", "--data", stars, "--users", 3)
+    assert status == 1
+    assert "--data must be left out" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--epsilon", "0"], "epsilon must be > 0"),
+        (["--delta", "1"], "delta must be >= 0 and < 1"),
+        (["--users", "0"], "users must be"),
+        (["--cap", "0"], "cap on ratings per user must be"),
+    ],
+)
+def test_guarantees_refuse_nonsense(dpmc, options, sentence):
+    status, _, err = dpmc("guarantees", *options)
+    assert status == 1
+    assert sentence in err
+
+
+def test_data_lists_and_describes(dpmc, stars):
+    status, out, _ = dpmc("data")
+    assert status == 0
+    assert "movie-night" in out
+    assert "ml-100k" in out
+    assert out == dpmc("data", "list")[1]
+    names = {entry["name"] for entry in json.loads(dpmc("data", "list", "--json")[1])}
+    assert {"movie-night", "restaurants", "jokes", "one-bit-lab", "ml-100k"} <= names
+    status, out, _ = dpmc("data", "describe", stars, "--range", "1:5", "--json")
+    described = json.loads(out)
+    assert (described["users"], described["items"]) == (25, 15)
+    assert described["ratings"] == len(stars.read_text().splitlines())
+    assert "25 users" in dpmc("data", "describe", stars, "--range", "1:5")[1]
+
+
+def test_data_get_of_an_unknown_set_names_the_known(dpmc):
+    status, _, err = dpmc("data", "get", "ml-100")
+    assert status == 1
+    assert "did you mean ml-100k" in err
+
+
+class Screen:
+    """Standard error as a terminal or a file."""
+
+    def __init__(self, terminal):
+        self.text, self.terminal = "", terminal
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return self.terminal
+
+
+def test_progress_draws_a_bar_on_a_terminal_only(monkeypatch):
+    screen, file = Screen(True), Screen(False)
+    for stream in (screen, file):
+        monkeypatch.setattr(sys, "stderr", stream)
+        progress = Progress()
+        for k in range(1, 11):
+            progress.update("clear", k, 10)
+        progress.close()
+    assert "clear 10/10 [" in screen.text
+    assert "left" in screen.text
+    assert screen.text.endswith("\r")
+    assert file.text == ""
+
+
+def test_progress_prints_plain_lines_now_and_then(monkeypatch):
+    file, clock = Screen(False), iter(range(0, 1000, 4))
+    monkeypatch.setattr(sys, "stderr", file)
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    progress = Progress()
+    for k in range(1, 11):
+        progress.update("clear", k, 10)
+    lines = file.text.splitlines()
+    assert 2 <= len(lines) <= 4
+    assert all(line.startswith("clear ") and line.endswith("left") for line in lines)
+
+
+def spawn(*argv, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dpmc_core", *map(str, argv)],
+        cwd=ROOT,
+        text=True,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options,
+    )
+
+
+def test_module_and_command_are_the_same_program():
+    with spawn("list", "--json") as child:
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, err) == (0, "")
+    assert len(json.loads(out)) == len(registry.MECHANISMS)
+
+
+def test_a_reader_that_leaves_early_sees_no_traceback():
+    read, write = os.pipe()
+    os.close(read)
+    with spawn("list", "--json", stdout=write) as child:
+        os.close(write)
+        _, err = child.communicate(timeout=60)
+    assert (child.returncode, err) == (0, "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent another way on Windows")
+def test_ctrl_c_ends_cleanly():
+    """Interrupted in the middle of ten thousand rounds, which take far longer than the wait."""
+    endless = ("--set", "iterations=10000", "--set", "tolerance=1e-12")
+    with spawn("fit", "movie-night", "objective", "--epsilon", "1", *endless) as child:
+        time.sleep(3)
+        running = child.poll() is None
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert running, err
+    assert (child.returncode, out) == (130, "")
+    assert "interrupted" in err
+    assert "Traceback" not in err
+
+
+def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
+    facts = ("guarantees", "--users", 100, "--items", 2, "--range", "1:5")
+    status, out, _ = dpmc(*facts)
+    assert status == 0
+    assert "dpals: not for these facts: rank must be <= items = 2, got 3" in " ".join(out.split())
+    _, out, _ = dpmc(*facts, "--json")
+    assert "dpals" not in {card["mechanism"] for card in json.loads(out)}

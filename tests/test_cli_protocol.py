@@ -1,0 +1,108 @@
+"""`dpmc protocol`: the report, the JSON object, and sentences for what cannot be."""
+
+import json
+
+import pytest
+
+from dpmc_core.cli import main
+
+
+def run(capsys, *argv):
+    status = main(["protocol", *argv])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.mark.parametrize("scenario", ["2", "3"])
+def test_json_holds_counts_that_agree_with_the_formula(capsys, scenario):
+    status, out, _ = run(
+        capsys, scenario, "restaurants", "--epsilon", "2", "--set", "iterations=5", "--json"
+    )
+    assert status == 0
+    found = json.loads(out)
+    assert found["scenario"] == scenario
+    assert found["rounds"] == 5
+    cost = found["communication"]
+    assert cost["by formula"] == {"messages": cost["messages"], "bytes": cost["bytes"]}
+    assert cost["bytes"] == sum(kind["bytes"] for kind in cost["by kind"].values())
+    assert found["difference from scenario 1"] < 1e-4
+    assert found["guarantee"]["trust"] == "aggregator"
+    assert found["guarantee"]["certified"] is None
+    assert {"rmse", "mae"} <= set(found["metrics"])
+    assert set(found["baselines"]) == {"global-mean", "pmf"}
+    assert "transcript" not in found
+
+
+def test_attack_and_transcript_of_a_watched_item(capsys):
+    status, out, _ = run(
+        capsys,
+        "2",
+        "restaurants",
+        "--set",
+        "masks=false",
+        "--set",
+        "iterations=6",
+        "--attack",
+        "--watch",
+        "3",
+        "--json",
+    )
+    assert status == 0
+    found = json.loads(out)
+    attacks = found["attacks"]["difference"]
+    assert attacks["recovered"] == attacks["users"] > 0
+    assert found["attacks"]["active"] < 1e-8
+    kinds = {message["kind"] for message in found["transcript"]}
+    assert kinds == {"noise set-up", "item factors", "gradient", "sum"}
+
+
+def test_the_report_is_for_people(capsys):
+    status, out, _ = run(capsys, "3", "restaurants", "--set", "shares=gamma", "--attack")
+    assert status == 0
+    assert "untrusted recommender, users come and go" in out
+    assert "by formula" in out
+    assert "0 of" in out
+    assert "each user knows the own share only" in out
+
+
+def test_the_same_seed_gives_the_same_run(capsys):
+    results = [run(capsys, "2", "restaurants", "--seed", "4", "--json")[1] for _ in range(2)]
+    assert results[0] == results[1]
+
+
+def test_attendance_left_to_chance_has_no_formula(capsys):
+    _, out, _ = run(capsys, "3", "restaurants", "--set", "online=0.7", "--json")
+    assert json.loads(out)["communication"]["by formula"] is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--epsilon", "0"), "epsilon must be > 0 and <= 1e+06, got 0"),
+        (("--set", "colour=red"), "--set must be a setting of scenario 2"),
+        (("--set", "shares=best"), "shares must be one of gaussian, gamma"),
+        (("--set", "modulus_bits=20", "--set", "fraction_bits=18"), "would wrap around mod P"),
+        (("--watch", "9999"), "watched item must be"),
+        (("--set", "colluding=1"), "colluding must be 0 with Gaussian shares"),
+        (("--set", "shares=gamma", "--set", "colluding=5000"), "fewer than 5001 raters"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_sentence(capsys, argv, message):
+    status, out, err = run(capsys, "2", "restaurants", *argv)
+    assert status == 1
+    assert out == ""
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_user_who_leaves_ends_scenario_2_and_not_scenario_3(capsys):
+    status, _, err = run(capsys, "2", "restaurants", "--set", "leaves=2:5")
+    assert status == 1
+    assert "round 2 is aborted" in err
+    status, out, _ = run(capsys, "3", "restaurants", "--set", "leaves=2:5", "--json")
+    assert status == 0
+    assert json.loads(out)["communication"]["by kind"]["restart"]["messages"] > 0
+
+
+def test_an_unknown_scenario_is_a_usage_error(capsys):
+    assert run(capsys, "7", "restaurants")[0] == 2

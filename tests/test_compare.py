@@ -1,0 +1,316 @@
+"""The Compare page's numbers, on curves whose truth is known."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+from store_helpers import record
+
+from dpmc_core import store
+from dpmc_core.store import Store
+from dpmc_core.units import Unit
+from dpmc_core.views import budget, compare, crossover, resample
+from dpmc_core.views.compare import Count, Line
+
+GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
+
+
+def line(truth, seeds=6, spread=0.004, key="a", metric="accuracy", common=None, **changes):
+    """A line around a true curve; common: noise shared with other lines, seed by seed."""
+    rng = np.random.default_rng(sum(map(ord, key)))
+    noise = spread * rng.normal(size=(len(GRID), seeds))
+    values = truth(GRID)[:, None] + noise + (0 if common is None else common)
+    infinite = np.full(len(GRID), math.inf)
+    units = dict.fromkeys(("value", "row_values", "entry", "user_empty", "user_replace"), infinite)
+    made = Line(
+        key=key,
+        mechanism="input-flip",
+        label=key.upper(),
+        metric=metric,
+        epsilon=GRID,
+        seeds=np.arange(1, seeds + 1),
+        values=values,
+        claimed=GRID,
+        unit=Unit.VALUE,
+        certified=units | {"value": GRID},
+        reasons={"user_empty": "the pattern is public"},
+    )
+    return made._replace(**changes)
+
+
+def rising(x):
+    return 0.55 + 0.2 * x / (1 + x)
+
+
+def steep(x):
+    """Crosses `rising` at 1 from below."""
+    return rising(x) + 0.05 * np.log(x)
+
+
+def placed(one):
+    return compare.place(one, Count.PAPER)
+
+
+# --- bands -----------------------------------------------------------------------------------
+
+
+def test_the_band_is_the_t_interval_of_each_row():
+    one = line(rising, seeds=5)
+    values = one.values.copy()
+    values[2, 3:] = np.nan
+    values[3, 1:] = np.nan
+    view = compare.band(values, GRID)
+    assert view.seeds.tolist() == [5, 5, 3, 1, 5, 5, 5]
+    for k, n in enumerate(view.seeds):
+        there = values[k, :n]
+        assert view.mean[k] == pytest.approx(there.mean())
+        if n > 1:
+            low, high = student.interval(0.95, n - 1, there.mean(), there.std(ddof=1) / n**0.5)
+            assert (view.low[k], view.high[k]) == (pytest.approx(low), pytest.approx(high))
+    assert view.low[3] == view.mean[3] == view.high[3]
+    assert "1 to 5 seeds" in compare.band_words(view)
+    assert "one seed" in compare.band_words(compare.band(values[:, :1], GRID))
+
+
+def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
+    with Store(tmp_path / "results.sqlite") as opened:
+        opened.add([record(epsilon=e, seed=s, accuracy=e + s) for e in (2.0, 1.0) for s in (1, 2)])
+        opened.add([record(epsilon=4.0, seed=2, accuracy=6.0)])
+        opened.add([record("majority", None, seed=s, accuracy=0.5 + s) for s in (1, 2)])
+        curves = store.curves(opened)
+        (found,) = compare.lines(opened, curves, "accuracy")
+        (floor,) = compare.references(opened, curves, "accuracy")
+        (some,) = compare.lines(opened, curves, "accuracy", epsilons=[2.0], seeds=[2])
+        assert compare.lines(opened, curves, "rmse") == ()
+    assert found.epsilon.tolist() == [1.0, 2.0, 4.0]
+    assert np.array_equal(found.values, [[2, 3], [3, 4], [np.nan, 6]], equal_nan=True)
+    assert found.label == "Input perturbation"
+    assert found.certified["row_values"].tolist() == [30.0, 60.0, 120.0]
+    assert np.isinf(found.certified["entry"]).all()
+    assert found.reasons == {"entry": "the pattern is public"}
+    assert (floor.mechanism, floor.values.tolist()) == ("majority", [1.5, 2.5])
+    assert some.values.tolist() == [[4.0]]
+
+
+def test_a_label_tells_settings_that_are_not_the_defaults(tmp_path):
+    with Store(tmp_path / "results.sqlite") as opened:
+        row = record()
+        row["settings"] = row["settings"] | {"radius": 0.5}
+        opened.add([row])
+        (info,) = store.curves(opened)
+    assert compare.label(info) == "Input perturbation (radius 0.5)"
+
+
+# --- units -----------------------------------------------------------------------------------
+
+
+def test_certified_as_claimed_is_solid_where_the_paper_counts():
+    view = placed(line(rising))
+    assert (view.solid, view.counts, view.reason) == (True, "per rating", "")
+    assert view.x.tolist() == GRID.tolist()
+
+
+def test_a_claim_that_is_not_upheld_is_hollow_and_stays_at_its_claim():
+    loose = line(rising, certified={"value": 3 * GRID, "user_empty": GRID})
+    view = placed(loose)
+    assert not view.solid
+    assert view.x.tolist() == GRID.tolist()
+    assert "3 times what is claimed" in view.reason
+    never = line(
+        rising, certified={"value": np.full(7, math.inf)}, reasons={"value": "no noise on it"}
+    )
+    assert placed(never).reason == "claimed, not certified: no noise on it"
+
+
+def test_the_same_unit_moves_each_line_to_its_certified_value():
+    loose = line(rising, certified={"value": 3 * GRID, "user_empty": 30 * GRID})
+    rating, user = (compare.place(loose, count) for count in (Count.RATING, Count.USER))
+    assert (rating.solid, rating.counts, rating.x.tolist()) == (
+        True,
+        "per rating",
+        (3 * GRID).tolist(),
+    )
+    assert (user.solid, user.counts, user.x.tolist()) == (True, "per user", (30 * GRID).tolist())
+
+
+def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
+    view = compare.place(line(rising), Count.USER)
+    assert not view.solid
+    assert view.x.tolist() == GRID.tolist()
+    assert view.counts == "per rating, as claimed"
+    assert view.reason == "nothing finite is certified per user: the pattern is public"
+
+
+# --- crossovers ------------------------------------------------------------------------------
+
+
+def test_a_crossover_is_found_with_an_interval_around_it(rng):
+    found = crossover.duel(placed(line(steep)), placed(line(rising, key="b")), rng)
+    first, second = found.leads
+    assert (first.better.key, second.better.key) == ("b", "a")
+    where = second.crossing
+    assert where.low <= 1.0 <= where.high
+    assert where.value == pytest.approx(1.0, rel=0.15)
+    text = crossover.sentence(found)
+    assert text.startswith("A beats B above epsilon ")
+    assert "95 % bootstrap interval over 6 seeds" in text
+    assert text.endswith("before, B beats A.")
+
+
+def test_where_lower_is_better_the_lower_line_wins(rng):
+    found = crossover.duel(
+        placed(line(steep, metric="rmse")), placed(line(rising, key="b", metric="rmse")), rng
+    )
+    assert [lead.better.key for lead in found.leads] == ["a", "b"]
+
+
+def test_a_line_above_the_other_wins_everywhere(rng):
+    above = line(lambda x: rising(x) + 0.05)
+    text = crossover.sentence(crossover.duel(placed(above), placed(line(rising, key="b")), rng))
+    assert text == "A beats B at every epsilon from 0.1 to 10."
+
+
+def test_equal_lines_cannot_be_told_apart(rng):
+    """The chance of a false lead is at most 5 % per pair, whatever the number of epsilons."""
+    false = sum(
+        bool(
+            crossover.duel(
+                placed(line(rising, key=f"a{k}")), placed(line(rising, key=f"b{k}")), rng
+            ).leads
+        )
+        for k in range(200)
+    )
+    assert false <= 20  # binomial(200, 0.05) exceeds 20 with probability 0.1 %
+
+
+def test_noise_that_both_share_is_taken_out(rng):
+    """Seeds share their splits: what a split does to all mechanisms decides nothing."""
+    common = 0.1 * np.random.default_rng(0).normal(size=6)
+    one = line(lambda x: rising(x) + 0.02, common=common)
+    found = crossover.duel(placed(one), placed(line(rising, key="b", common=common)), rng)
+    assert [lead.better.key for lead in found.leads] == ["a"]
+
+
+def test_one_seed_decides_nothing(rng):
+    found = crossover.duel(
+        placed(line(steep, seeds=1)), placed(line(rising, seeds=1, key="b")), rng
+    )
+    assert "two seeds or more" in crossover.sentence(found)
+
+
+def test_only_seeds_that_both_have_everywhere_are_compared(rng):
+    part = line(steep).values.copy()
+    part[:, 4:] = np.nan
+    part[3, 3] = np.nan
+    found = crossover.duel(placed(line(steep, values=part)), placed(line(rising, key="b")), rng)
+    assert found.seeds == 3
+
+
+def test_lines_in_different_units_are_never_compared(rng):
+    per_user = line(rising, key="b", unit=Unit.USER, certified={"user_empty": GRID})
+    assert crossover.duels([placed(line(steep)), placed(per_user)], rng) == []
+
+
+def test_in_the_same_unit_the_crossover_moves_with_the_certified_values(rng):
+    """B pays three times its setting: it needs a larger certified epsilon for the same value."""
+    expensive = line(rising, key="b", certified={"value": 3 * GRID})
+    cheap = line(rising)
+    views = [compare.place(one, Count.RATING) for one in (cheap, expensive)]
+    (found,) = crossover.duels(views, rng)
+    assert found.x.min() == pytest.approx(0.3)
+    assert found.x.max() == pytest.approx(10.0)
+    assert {lead.better.key for lead in found.leads} == {"a"}
+
+
+def test_lines_without_a_common_epsilon_say_so(rng):
+    far = line(rising, key="b", certified={"value": 1e4 * GRID})
+    views = [compare.place(one, Count.RATING) for one in (line(rising), far)]
+    (found,) = crossover.duels(views, rng)
+    assert "no epsilon in common" in crossover.sentence(found)
+
+
+# --- budget planner --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_isotonic_is_the_nearest_increasing_sequence(seed):
+    rng = np.random.default_rng(seed)
+    values, weights = rng.normal(size=8), rng.uniform(0.5, 2.0, 8)
+    fitted = budget.isotonic(values, weights)
+    assert (np.diff(fitted) >= 0).all()
+    # Optimality of a projection onto a cone: the residual is orthogonal to the fit, and no
+    # increasing direction (a step at any place) improves it.
+    residual = weights * (values - fitted)
+    assert residual @ fitted == pytest.approx(0, abs=1e-9)
+    steps = np.cumsum(residual[::-1])[::-1]
+    assert steps[0] == pytest.approx(0, abs=1e-9)
+    assert (steps[1:] <= 1e-9).all()
+
+
+def test_the_smallest_epsilon_is_near_the_true_one(rng):
+    wanted = rising(np.array([1.5]))[0]
+    answer = budget.smallest_epsilon(placed(line(rising)), wanted, rng)
+    assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
+    assert answer.epsilon.low < answer.epsilon.value < answer.epsilon.high
+    text = budget.sentence(answer, "Input perturbation")
+    assert text.startswith(f"Input perturbation: accuracy {100 * wanted:.1f} % needs epsilon 1.")
+    assert "95 % bootstrap interval over 6 seeds" in text
+    assert text.endswith("per rating.")
+
+
+def test_the_interval_covers_the_true_epsilon_most_of_the_time(rng):
+    """Of a piecewise linear truth, so that the grid adds no error; with 10 seeds."""
+
+    def truth(x):
+        return 0.6 + 0.05 * np.log(x)
+
+    covered = 0
+    for k in range(100):
+        answer = budget.smallest_epsilon(placed(line(truth, 10, key=f"{k}")), 0.62, rng)
+        covered += answer.epsilon.low <= math.exp(0.4) <= answer.epsilon.high
+    assert covered >= 80  # a percentile bootstrap of 10 seeds covers about 90 %
+
+
+def test_what_no_epsilon_reaches_is_said_plainly(rng):
+    answer = budget.smallest_epsilon(placed(line(rising)), 0.9, rng)
+    assert math.isinf(answer.epsilon.value)
+    twin = compare.Reference("c", "clear", "No privacy", "accuracy", np.array([0.76, 0.77]))
+    text = budget.sentence(answer, twin=twin)
+    assert "not reachable up to epsilon 10 per rating; the best is 73." in text
+    assert text.endswith("Even without privacy it is 76.5 %.")
+
+
+def test_what_the_smallest_epsilon_reaches_is_said_plainly(rng):
+    answer = budget.smallest_epsilon(placed(line(rising)), 0.4, rng)
+    assert "already at the smallest epsilon computed, 0.1 per rating" in budget.sentence(answer)
+
+
+def test_errors_shrink_as_epsilon_grows(rng):
+    falling = line(lambda x: 2 - rising(x), metric="rmse")
+    answer = budget.smallest_epsilon(placed(falling), 2 - rising(np.array([1.5]))[0], rng)
+    assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
+    assert "rmse 1.330 needs epsilon" in budget.sentence(answer)
+
+
+def test_one_seed_gives_a_value_without_an_interval(rng):
+    answer = budget.smallest_epsilon(placed(line(rising, seeds=1, spread=0)), 0.65, rng)
+    assert answer.epsilon.value == pytest.approx(1.0)
+    assert "one seed: no interval" in budget.sentence(answer)
+
+
+def test_a_budget_that_is_only_claimed_says_so(rng):
+    loose = line(rising, certified={"value": 3 * GRID})
+    assert budget.sentence(budget.smallest_epsilon(placed(loose), 0.65, rng)).endswith(
+        "This epsilon is claimed, not certified."
+    )
+
+
+def test_an_interval_that_leaves_the_grid_is_open():
+    estimate = resample.estimate(3.0, np.array([0.0] * 30 + [3.0] * 40 + [math.inf] * 30), 5)
+    assert resample.words(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)

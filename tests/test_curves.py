@@ -1,0 +1,108 @@
+"""Accuracy-epsilon curves: what is computed, how it is stored, what a page reads from it."""
+
+import io
+import math
+
+import pytest
+
+from dpmc_core import curves, datasets, experiment, registry
+from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_core.model import Task
+from dpmc_core.problem import build_problem, default_split
+from dpmc_core.samples import SAMPLES
+from dpmc_core.views import curves as views
+
+GRID, SEEDS = (1.0, 4.0), (1, 2)
+
+
+@pytest.fixture(scope="module")
+def found() -> curves.Curves:
+    dataset = datasets.load("one-bit-lab")
+    steps = list(curves.compute(dataset, ["input-flip", "output"], GRID, SEEDS))
+    assert [(done, total) for done, total, _ in steps] == [(k, 8) for k in range(1, 9)]
+    return steps[-1][2]
+
+
+def test_every_cell_of_the_grid_is_one_row_per_metric(found):
+    cells = {(r.mechanism, r.epsilon, r.seed) for r in found.rows if r.metric == "accuracy"}
+    wanted = {(m, e, s) for m in ("input-flip", "output") for e in GRID for s in SEEDS}
+    assert {c for c in cells if not math.isnan(c[1])} == wanted
+    for other in ("majority", "clear"):
+        seeds = [r.seed for r in found.rows if (r.mechanism, r.metric) == (other, "accuracy")]
+        assert seeds == list(SEEDS)
+
+
+def test_a_row_is_what_a_single_run_measures(found):
+    problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=2)
+    alone = experiment.run(registry.create("output", epsilon=4.0), problem, 2)
+    (value,) = [
+        r.value
+        for r in found.rows
+        if (r.mechanism, r.epsilon, r.seed, r.metric) == ("output", 4.0, 2, "accuracy")
+    ]
+    assert value == alone.metrics["accuracy"]
+
+
+def test_files_come_back_as_they_went(found):
+    stream = io.StringIO()
+    curves.write(found, stream)
+    stream.seek(0)
+    back = curves.read(stream)
+    assert back.stamp == found.stamp
+    for mine, theirs in zip(found.rows, back.rows, strict=True):
+        assert mine[:2] + mine[3:5] == theirs[:2] + theirs[3:5]
+        assert theirs.value == pytest.approx(mine.value, rel=1e-5)
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "# {}\nx\n", '# {"public": 3}\n'])
+def test_a_file_that_is_not_a_curve_is_a_sentence(text):
+    with pytest.raises(BadRatings, match="cannot be read"):
+        curves.read(io.StringIO(text))
+
+
+def test_stopping_ends_the_work_and_drops_the_run_under_way():
+    seen = []
+    dataset = datasets.load("one-bit-lab")
+    for done, _, _ in curves.compute(
+        dataset, ["input-flip"], GRID, SEEDS, stop=lambda: len(seen) >= 1
+    ):
+        seen.append(done)
+    assert seen == [1]
+
+
+def test_the_picture_reads_means_and_reference_lines(found):
+    view = views.situation(found, "output", 4.0)
+    mine = [r.value for r in found.rows if r[1:3] == ("output", 4.0) and r.metric == "accuracy"]
+    assert view.here.mean == pytest.approx(sum(mine) / 2)
+    assert view.curve.seeds == 2
+    assert view.floor is not None
+    assert view.twin is not None
+    assert len(views.comparison(view)) == 2
+    assert views.at(view.curve, 2.0) is None  # not computed, never interpolated
+    with pytest.raises(DpmcError, match="has not been computed"):
+        views.situation(found, "gradient", 1.0)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_shipped_curves_belong_to_the_data_and_the_mechanisms_of_this_version(name):
+    task = Task.RANKING if SAMPLES[name].clicks else Task.BINARY
+    shipped = curves.shipped(name, task)
+    assert shipped is not None, "write them with 'dpmc sweep --preset samples|clicks --curves ...'"
+    stamp = shipped.stamp
+    ratings = datasets.load(name).ratings
+    assert stamp.fingerprint == ratings.fingerprint
+    assert stamp.version[0].isdigit()
+    assert stamp.public.shape == ratings.shape
+    # What a single run of the task is tested on, is what the curves were tested on.
+    assert stamp.split == str(default_split(task))
+    for id in curves.mechanisms(task.value):
+        assert stamp.revisions[id] == registry.get(id).revision
+        default = experiment.settings_dict(registry.create(id, epsilon=1.0))
+        assert stamp.settings[id] == {k: v for k, v in default.items() if k != "epsilon"}
+        view = views.situation(shipped, id, 1.0)
+        assert view.curve.epsilon.tolist() == list(curves.EPSILONS)
+        assert view.curve.seeds == len(curves.SEEDS)
+
+
+def test_no_curves_for_unknown_data():
+    assert curves.shipped("nothing-like-it") is None

@@ -1,0 +1,261 @@
+"""DPIMF-U and private popularity: sensitivities, exact accounting, the floor, what it learns."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import pld_privacy_accountant
+from statistics_helpers import assert_release_noise
+
+from dpmc_core import bookshop, metrics, registry
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.linalg import Pattern
+from dpmc_core.mechanisms.dpimf_user import DpimfUser
+from dpmc_core.privacy import Gaussian, Neighbours, Unit, witness
+from dpmc_core.problem import LeaveLast
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.contributions import contributions
+from dpmc_core.solvers.leave_one_out import cross_moments, profiles, signal_energy
+
+USERS, ITEMS = 14, 10
+FACTS = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
+
+
+def ratings_of(cells: np.ndarray) -> Ratings:
+    u, i = np.nonzero(cells)
+    return Ratings.build(u, i, np.ones(len(u)), FACTS)
+
+
+def cells_of(seed: int, density: float = 0.4) -> np.ndarray:
+    return (np.random.default_rng(seed).random((USERS, ITEMS)) < density).astype(float)
+
+
+def queries(mechanism: DpimfUser, cells: np.ndarray, features: np.ndarray) -> dict:
+    """The three private values of a round, for given public features."""
+    ratings = ratings_of(cells)
+    pattern, weights = Pattern.of(ratings), contributions(ratings, mechanism.contributions)
+    own = np.hstack([profiles(pattern, features), np.ones((USERS, 1))])
+    return {
+        "popularity": np.bincount(ratings.items, weights, minlength=ITEMS),
+        "taste": cross_moments(pattern, weights, features),
+        "gram": own.T @ own,
+    }
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_no_user_moves_a_release_further_than_stated(neighbours: Neighbours) -> None:
+    """Random and worst rows: full, single, disjoint ones, and features that turn profiles round."""
+    rng = np.random.default_rng(0)
+    mechanism = DpimfUser(epsilon=1.0, rank=3, contributions=4)
+    stated = mechanism.guarantee(FACTS).releases
+    most = dict.fromkeys(stated, 0.0)
+    rows = [np.ones(ITEMS), np.eye(ITEMS)[0], np.arange(ITEMS) < 4, np.arange(ITEMS) >= 6]
+    for trial in range(300):
+        features = rng.normal(size=(ITEMS, 3)) * 10.0 ** rng.integers(-3, 4)
+        if trial % 3 == 0:  # two halves of the items point opposite ways
+            features = np.where(np.arange(ITEMS) < 5, 1.0, -1.0)[:, None] * [[1.0, 0.0, 0.0]]
+        before = cells_of(trial)
+        after = before.copy()
+        user = int(rng.integers(USERS))
+        before[user] = rows[trial % 4] if trial % 2 else rng.random(ITEMS) < 0.5
+        after[user] = 0 if neighbours is Neighbours.EMPTY else rows[int(rng.integers(4))]
+        one, other = (queries(mechanism, c, features) for c in (before, after))
+        for name in most:
+            most[name] = max(most[name], stated[name].distance(one[name], other[name]))
+    for name, moved in most.items():
+        bound = stated[name].sensitivity[(Unit.USER, neighbours)]
+        assert moved <= bound * (1 + 1e-9), name
+        assert moved >= 0.6 * bound, f"{name}: the bound is never approached"
+
+
+def test_fit_publishes_exactly_those_queries() -> None:
+    mechanism = DpimfUser(epsilon=1.0, rank=3)
+    ratings = ratings_of(cells_of(1))
+    with witness() as seen:
+        list(mechanism.fit(ratings, np.random.default_rng(0)))
+    counts = contributions(ratings, 5)
+    assert seen[0].private == pytest.approx(np.bincount(ratings.items, counts, minlength=ITEMS))
+    for p in seen[1:]:
+        d = p.private.shape[1] - 1
+        if p.private.shape[0] == d + 1:  # the Gram matrix of unit profiles and an intercept
+            assert p.private[d, d] == USERS
+            assert np.trace(p.private[:d, :d]) <= USERS * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+def test_certified_is_what_an_independent_accountant_finds(epsilon: float) -> None:
+    public = PublicFacts(users=943, items=1682, low=0, high=1)
+    for id in ("dpimf-user", "private-popularity"):
+        card = registry.create(id, epsilon=epsilon, delta=1e-6).guarantee(public)
+        proved = card.certified()
+        assert proved.epsilon <= epsilon
+        accountant = pld_privacy_accountant.PLDAccountant()
+        for release in card.releases.values():
+            assert isinstance(release, Gaussian)
+            moved = release.sensitivity[(Unit.USER, Neighbours.EMPTY)]
+            event = dp_event.GaussianDpEvent(release.scale / moved)
+            accountant.compose(event, release.times)
+        assert proved.epsilon == pytest.approx(accountant.get_epsilon(1e-6), rel=2e-3)
+        assert card.certified(Unit.USER, Neighbours.REPLACE).epsilon > epsilon
+
+
+def test_where_nothing_clears_the_noise_the_ranking_is_the_released_popularity() -> None:
+    ratings = bookshop.bookshop_clicks(0).ratings
+    mechanism = DpimfUser(epsilon=0.05)
+    with witness() as seen:
+        *_, last = mechanism.fit(ratings, np.random.default_rng(0))
+    assert last.trace["directions that clear the noise"] == 0
+    scores = last.model.predict(np.arange(5)[:, None], np.arange(ratings.public.items))
+    assert scores == pytest.approx(np.tile(seen[0].published / ratings.public.users, (5, 1)))
+
+
+def test_pure_noise_clears_the_edge_rarely() -> None:
+    rng = np.random.default_rng(2)
+    found = 0
+    for _ in range(300):
+        values = np.linalg.svd(rng.normal(size=(400, 8)) * 3.0, compute_uv=False)
+        found += int(np.count_nonzero(signal_energy(values, 3.0, 400, 8)))
+    # The largest value of such noise wobbles by about 2 % around its edge.
+    assert found <= 30
+
+
+def test_a_planted_direction_keeps_its_strength() -> None:
+    rng = np.random.default_rng(3)
+    left, right = rng.normal(size=400), rng.normal(size=8)
+    signal = 300.0 * np.outer(left / np.linalg.norm(left), right / np.linalg.norm(right))
+    values = np.linalg.svd(signal + rng.normal(size=(400, 8)) * 3.0, compute_uv=False)
+    clean = signal_energy(values, 3.0, 400, 8)
+    assert clean[0] == pytest.approx(300.0, rel=0.05)
+    assert not clean[1:].any()
+
+
+def test_a_profile_leaves_the_item_out() -> None:
+    rng = np.random.default_rng(4)
+    cells = cells_of(5)
+    ratings, features = ratings_of(cells), rng.normal(size=(ITEMS, 3))
+    weights = rng.random(len(ratings))
+    expected = np.zeros((ITEMS, 3))
+    for u, i, w in zip(ratings.users, ratings.items, weights, strict=True):
+        others = cells[u].copy()
+        others[i] = 0
+        total = others @ features
+        if others.any():
+            expected[i] += w * total / np.linalg.norm(total)
+    assert cross_moments(Pattern.of(ratings), weights, features) == pytest.approx(expected)
+
+
+def test_contributions_bound_every_user_by_the_own_row_alone() -> None:
+    ratings = ratings_of(cells_of(6, density=0.8))
+    for norm, power in ((1, 1), (2, 2)):
+        weights = contributions(ratings, 3, norm)
+        lengths = np.bincount(ratings.users, weights**power, minlength=USERS)
+        assert lengths.max() <= 3 * (1 + 1e-12)
+    short = np.diff(ratings.indptr)[ratings.users] <= 3
+    assert (contributions(ratings, 3)[short] == 1).all()
+
+
+def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, seed: int = 0):
+    mechanism = registry.create(id, epsilon=epsilon)
+    *_, last = mechanism.fit(train, np.random.default_rng(seed))
+    return metrics.ranking(last.model, train, test, np.random.default_rng(0)).hr
+
+
+def test_with_a_large_budget_it_ranks_like_ials() -> None:
+    ratings = bookshop.bookshop_clicks(1).ratings
+    train, test = LeaveLast()(ratings, np.random.default_rng(0))
+    found, plain, floor = (
+        hit_ratio(id, epsilon, train, test)
+        for id, epsilon in (("dpimf-user", 1e5), ("ials", None), ("popularity", None))
+    )
+    assert found > floor + 0.08
+    assert found > plain - 0.06
+
+
+@pytest.mark.slow
+def test_on_a_large_shop_it_beats_private_popularity_by_three_points() -> None:
+    ratings = bookshop.large_bookshop(5, users=20_000, items=1_000)
+    train, test = LeaveLast()(ratings, np.random.default_rng(0))
+    gaps = {
+        epsilon: hit_ratio("dpimf-user", epsilon, train, test)
+        - hit_ratio("private-popularity", epsilon, train, test)
+        for epsilon in (1.0, 5.0)
+    }
+    assert gaps[1.0] > -math.sqrt(0.25 / len(test))
+    assert gaps[5.0] >= 0.03
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("per", ["user", "cell"])
+def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str) -> None:
+    kind = registry.get("private-popularity")
+    from dpmc_core.settings import parse_setting
+
+    mechanism = registry.create(
+        "private-popularity",
+        epsilon=0.7,
+        delta=delta,
+        per=parse_setting(kind, "per", per),
+        contributions=3,
+    )
+    card = mechanism.guarantee(FACTS)
+    assert card.certified().epsilon == pytest.approx(0.7)
+    release = card.releases["counts"]
+    rng = np.random.default_rng(7)
+    for trial in range(100):
+        before = cells_of(trial)
+        after = before.copy()
+        if per == "user":
+            after[3] = 0
+        else:
+            after[3, rng.integers(ITEMS)] = 1 - after[3, rng.integers(ITEMS)]
+            if np.abs(after - before).sum() != 1:
+                continue
+        values = []
+        for cells in (before, after):
+            with witness() as seen:
+                list(mechanism.fit(ratings_of(cells), np.random.default_rng(0)))
+            values.append(seen[0].private)
+        bound = release.sensitivity[(card.unit, card.neighbours)]
+        assert release.distance(*values) <= bound * (1 + 1e-9)
+    assert_release_noise(release, rng, runs=1500)
+
+
+class _Half(Gaussian):
+    norm: ClassVar[str] = "l2"
+
+    def _noise(self, shape, rng):
+        return super()._noise(shape, rng) / 2
+
+
+def test_planted_bug_half_the_noise_is_caught() -> None:
+    release = DpimfUser(epsilon=1.0, rank=3).guarantee(FACTS).releases["taste"]
+    wrong = _Half(
+        query="taste", shape=release.shape, sensitivity=release.sensitivity, scale=release.scale
+    )
+    assert_release_noise(release, np.random.default_rng(8), runs=1500)
+    with pytest.raises(AssertionError):
+        assert_release_noise(wrong, np.random.default_rng(8), runs=1500)
+
+
+def test_bad_input_is_a_sentence() -> None:
+    with pytest.raises(InvalidSetting, match="delta must be > 0 and < 1, got 0"):
+        DpimfUser(epsilon=1.0, delta=0.0)
+    with pytest.raises(InvalidSetting, match="taste_share must be > 0 and < 1, got 1"):
+        DpimfUser(epsilon=1.0, taste_share=1.0)
+    stars = Ratings.build([0], [0], [4.0], PublicFacts(users=2, items=3, low=1, high=5))
+    for id in ("dpimf-user", "private-popularity", "popularity", "dplcf"):
+        with pytest.raises(BadRatings, match="ranking takes interactions"):
+            list(registry.create(id, epsilon=1.0).fit(stars, np.random.default_rng(0)))
+
+
+def test_a_user_who_saw_everything_and_an_item_nobody_saw() -> None:
+    cells = cells_of(9)
+    cells[2], cells[:, 4], cells[6] = 1, 0, 0
+    for id in ("dpimf-user", "private-popularity"):
+        *_, last = registry.create(id, epsilon=1.0).fit(ratings_of(cells), np.random.default_rng(0))
+        scores = last.model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
+        assert np.isfinite(scores).all()

@@ -1,0 +1,220 @@
+"""Private matrix factorization: its solver, its sensitivity, and what its card may claim."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpmc_core import metrics, privacy, registry
+from dpmc_core.audit import sensitivity_probe
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms.dpmf import DPMF, NoiseForm
+from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.public_factors import PublicUserFactors
+from dpmc_core.solvers.ridge import normal_equations, ridge, ridge_in_ball
+from tests.statistics_helpers import assert_release_noise
+
+RANDOM = PublicUserFactors("random:7")
+
+
+def ratings_of(rng, users=20, items=12, density=0.5):
+    u, i = np.nonzero(rng.random((users, items)) < density)
+    public = PublicFacts(users=users, items=items, low=1, high=5)
+    return Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
+
+
+def changed(ratings, k, value):
+    values = ratings.values.copy()
+    values[k] = value
+    return dataclasses.replace(ratings, values=values)
+
+
+def test_ridge_is_least_squares_on_an_extended_system():
+    rng = np.random.default_rng(0)
+    ratings = ratings_of(rng)
+    factors = rng.normal(size=(12, 3))
+    found = ridge(*normal_equations(ratings.matrix, factors), 0.7)
+    for user in range(20):
+        own = ratings.users == user
+        matrix = np.vstack([factors[ratings.items[own]], math.sqrt(0.7) * np.eye(3)])
+        target = np.concatenate([ratings.values[own], np.zeros(3)])
+        assert np.allclose(found[user], np.linalg.lstsq(matrix, target, rcond=None)[0])
+
+
+def test_the_ball_solution_meets_its_kkt_conditions():
+    rng = np.random.default_rng(1)
+    squares, moments = normal_equations(ratings_of(rng).matrix, rng.normal(size=(12, 3)))
+    found = ridge_in_ball(squares, moments, 0.5)
+    free = ridge(squares, moments, 0.5)
+    lengths = np.linalg.norm(found, axis=1)
+    inside = np.linalg.norm(free, axis=1) <= 1
+    assert np.allclose(found[inside], free[inside])
+    assert (~inside).any()
+    assert np.allclose(lengths[~inside], 1, atol=1e-9)
+    for a, b, u in zip(squares[~inside], moments[~inside], found[~inside], strict=True):
+        slope = b - (a + 0.5 * np.eye(3)) @ u  # = nu u with nu > 0
+        nu = slope @ u
+        assert nu > 0
+        assert np.allclose(slope, nu * u, atol=1e-7 * np.linalg.norm(b))
+
+
+def test_the_objective_falls_with_every_alternation():
+    ratings = ratings_of(np.random.default_rng(2), 40, 30)
+    steps = list(registry.create("pmf").fit(ratings, np.random.default_rng(0)))
+    objectives = [s.trace["objective"] for s in steps]
+    assert all(b <= a + 1e-9 for a, b in itertools.pairwise(objectives))
+
+
+@pytest.mark.parametrize("form", list(NoiseForm))
+@pytest.mark.parametrize("rank", [1, 4])
+def test_sensitivity_covers_the_worst_neighbours(form, rank):
+    """Every changed rating of a small set, at both ends of the range, with public factors."""
+    mechanism = DPMF(epsilon=1.0, noise=form, rank=rank, user_factors=RANDOM)
+    ratings = ratings_of(np.random.default_rng(3), 8, 5)
+    release = mechanism.guarantee(ratings.public).releases["linear term"]
+    stated = release.sensitivity[(Unit.VALUE, Neighbours.REPLACE)]
+    users = mechanism.user_factors.load(8, rank)
+
+    def query(data):
+        return -2 * normal_equations(mechanism.sides(data).by_item, users)[1]
+
+    worst = 0.0
+    for k in range(len(ratings)):
+        moved = query(changed(ratings, k, 1.0)) - query(changed(ratings, k, 5.0))
+        size = np.abs(moved).sum() if form is NoiseForm.COORDINATE else np.linalg.norm(moved)
+        worst = max(worst, size)
+    assert worst <= stated + 1e-9
+    if form is NoiseForm.NORM:  # unit rows and the full range: the bound is met
+        assert worst == pytest.approx(stated)
+    corner = np.full((1, rank), 1 / math.sqrt(rank))  # the worst user for coordinates
+    assert 2 * 4 * np.abs(corner).sum() <= 2 * 4 * math.sqrt(rank) + 1e-9
+
+
+def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
+    """Planted bug: public factors of length 3, used as they are, count three times."""
+    mechanism = DPMF(epsilon=1.0, rank=2, user_factors=RANDOM)
+    ratings = ratings_of(np.random.default_rng(3), 8, 5)
+    release = mechanism.guarantee(ratings.public).releases["linear term"]
+    neighbours = [changed(ratings, 0, value) for value in (1.0, 5.0)]
+    worst = {}
+    for length in (1, 3):
+        users = length * RANDOM.load(8, 2)
+
+        def query(data, users=users):
+            return -2 * normal_equations(mechanism.sides(data).by_item, users)[1]
+
+        worst[length] = sensitivity_probe(query, neighbours[0], neighbours[1:], release).epsilon
+    assert worst[1] == pytest.approx(mechanism.epsilon)
+    assert worst[3] == pytest.approx(3 * mechanism.epsilon)
+
+
+@pytest.mark.parametrize("form", list(NoiseForm))
+def test_certified_with_public_factors_and_infinite_as_published(form):
+    public = PublicFacts(users=8, items=5, low=1, high=5)
+    card = DPMF(epsilon=0.7, noise=form, user_factors=RANDOM).guarantee(public)
+    assert card.certified().epsilon == pytest.approx(0.7)
+    assert not card.certified(Unit.ENTRY).finite
+    assert not card.certified(Unit.USER).finite
+    published = DPMF(epsilon=0.7, noise=form).guarantee(public).certified()
+    assert not published.finite
+    assert "A_j" in published.reason
+    assert "fitted on the same ratings" in published.reason
+    loose = DPMF(epsilon=0.7, noise=form, unit_ball=False).guarantee(public)
+    loose = dataclasses.replace(loose, unaccounted=())
+    assert not loose.certified().finite  # without the ball nothing bounds ||u||
+
+
+@pytest.mark.parametrize("form", list(NoiseForm))
+def test_noise_is_of_the_stated_form(form):
+    public = PublicFacts(users=8, items=3, low=1, high=5)
+    release = DPMF(epsilon=2.0, noise=form, rank=4).guarantee(public).releases["linear term"]
+    assert release.scale == pytest.approx(4.0 if form is NoiseForm.NORM else 8.0)
+    assert_release_noise(release, np.random.default_rng(0))
+
+
+def test_item_factors_see_ratings_through_the_release_alone(monkeypatch):
+    """A deaf release gives the same public item factors whatever the ratings say."""
+    mechanism = DPMF(epsilon=1.0, user_factors=RANDOM)
+    ratings = ratings_of(np.random.default_rng(4))
+    other = dataclasses.replace(ratings, values=6 - ratings.values)
+    users = RANDOM.load(20, 3)
+    monkeypatch.setattr(
+        privacy.Additive, "publish", lambda self, value, rng: self._noise(np.shape(value), rng)
+    )
+    one, two = (
+        mechanism.private_items(mechanism.sides(data), users, data.public, np.random.default_rng(0))
+        for data in (ratings, other)
+    )
+    assert np.array_equal(one, two)
+
+
+def test_the_noisy_solution_minimises_the_perturbed_objective():
+    mechanism = DPMF(epsilon=1.0, user_factors=RANDOM)
+    ratings = ratings_of(np.random.default_rng(5))
+    sides, users = mechanism.sides(ratings), RANDOM.load(20, 3)
+    with privacy.witness() as seen:
+        items = mechanism.private_items(sides, users, ratings.public, np.random.default_rng(0))
+    eta = seen[0].published - seen[0].private
+    squares, moments = normal_equations(sides.by_item, users)
+    penalty = mechanism.noisy_penalty(ratings.public)
+    slope = 2 * np.einsum("jab,jb->ja", squares, items) - 2 * moments + eta + 2 * penalty * items
+    assert np.abs(slope).max() < 1e-9 * np.abs(eta).max()
+
+
+def test_steps_before_the_noise_carry_no_model():
+    *inner, last = DPMF(epsilon=1.0, iterations=4).fit(
+        ratings_of(np.random.default_rng(6)), np.random.default_rng(0)
+    )
+    assert len(inner) == 4
+    assert all(step.model is None for step in inner)
+    assert last.model is not None
+
+
+def test_public_factors_are_cut_to_the_unit_ball(tmp_path):
+    path = tmp_path / "users.npy"
+    np.save(path, np.array([[3.0, 4.0], [0.3, 0.4]]))
+    factors = PublicUserFactors.parse(str(path)).load(2, 2)
+    assert np.allclose(factors, [[0.6, 0.8], [0.3, 0.4]])
+    assert np.allclose(np.linalg.norm(RANDOM.load(50, 5), axis=1), 1)
+
+
+@pytest.mark.parametrize("text", ["random:x", "random:", "users.csv", ""])
+def test_public_factors_of_unknown_kind_are_refused(text):
+    with pytest.raises(InvalidSetting, match="user_factors must be random:SEED"):
+        PublicUserFactors.parse(text)
+
+
+def test_public_factors_that_do_not_fit_are_refused(tmp_path):
+    path = tmp_path / "users.npy"
+    np.save(path, np.zeros((3, 2)))
+    with pytest.raises(InvalidSetting, match=r"shape of user_factors must be \(4, 2\)"):
+        PublicUserFactors.parse(str(path)).load(4, 2)
+    np.save(path, np.array([[1.0, np.nan]]))
+    with pytest.raises(InvalidSetting, match="finite numbers"):
+        PublicUserFactors.parse(str(path)).load(1, 2)
+    with pytest.raises(InvalidSetting, match=r"a readable \.npy file"):
+        PublicUserFactors("missing.npy").load(1, 2)
+
+
+def test_a_rating_range_without_width_is_refused():
+    with pytest.raises(InvalidSetting, match="rating range must be"):
+        PublicFacts(users=2, items=2, low=3, high=3)
+
+
+@pytest.mark.slow
+def test_movielens_baseline_and_private_errors(movielens_u1):
+    train, test = movielens_u1
+
+    def rmse(id, **settings):
+        *_, last = registry.create(id, **settings).fit(train, np.random.default_rng(0))
+        predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
+        return metrics.rmse(predicted, test.values)
+
+    baseline = rmse("pmf")
+    assert baseline <= 0.95
+    private = [rmse("dpmf", epsilon=e) for e in (0.1, 1.0, 10.0)]
+    assert private == sorted(private, reverse=True)
+    assert private[-1] < baseline + 0.01

@@ -1,0 +1,107 @@
+"""Errors read as one plain sentence and name field, limit and value."""
+
+from __future__ import annotations
+
+import decimal
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting, check_number, unknown_name
+
+
+def sentence(value: Any, field: str = "epsilon", **limits: Any) -> str:
+    with pytest.raises(InvalidSetting) as caught:
+        check_number(field, value, **limits)
+    assert caught.value.field == field
+    assert caught.value.value is value
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, "epsilon must be > 0, got 0"),
+        (-1.5, "epsilon must be > 0, got -1.5"),
+        (-1e-9, "epsilon must be > 0, got -1e-09"),
+        (math.nan, "epsilon must be > 0, got nan"),
+        (math.inf, "epsilon must be a finite number > 0, got inf"),
+        (np.float64(math.inf), "epsilon must be a finite number > 0, got inf"),
+        ("1", "epsilon must be a number > 0, got '1'"),
+        (None, "epsilon must be a number > 0, got None"),
+        (True, "epsilon must be a number > 0, got True"),
+        (1j, "epsilon must be a number > 0, got 1j"),
+        (decimal.Decimal(1), "epsilon must be a number > 0, got Decimal('1')"),
+        (np.array([1.0]), "epsilon must be a number > 0, got array([1.])"),
+    ],
+)
+def test_a_positive_number(value: Any, expected: str) -> None:
+    assert sentence(value, above=0) == expected
+
+
+@pytest.mark.parametrize("value", [1e-300, 1, 0.5, np.float32(2), np.int64(3), 1e300])
+def test_good_numbers_pass(value: Any) -> None:
+    check_number("epsilon", value, above=0)
+
+
+def test_both_ends_are_named_and_checked() -> None:
+    limits = {"at_least": 0, "below": 1}
+    assert sentence(1, "delta", **limits) == "delta must be >= 0 and < 1, got 1"
+    assert sentence(-0.1, "delta", **limits) == "delta must be >= 0 and < 1, got -0.1"
+    check_number("delta", 0, **limits)
+    check_number("share", 1, above=0, at_most=1)
+    assert sentence(1.5, "share", above=0, at_most=1) == "share must be > 0 and <= 1, got 1.5"
+
+
+def test_a_value_just_over_the_limit_does_not_read_as_the_limit() -> None:
+    assert sentence(1.0000001, "share", at_most=1) == "share must be <= 1, got 1.0000001"
+    assert sentence(np.float64(1.0000001), at_most=1).endswith("got 1.0000001")
+
+
+def test_integers() -> None:
+    assert sentence(2.5, "rank", at_least=1, integer=True) == (
+        "rank must be an integer >= 1, got 2.5"
+    )
+    assert sentence(2.0, "rank", integer=True) == "rank must be an integer, got 2"
+    assert sentence(0, "rank", at_least=1, integer=True) == "rank must be >= 1, got 0"
+    check_number("rank", np.int32(4), at_least=1, integer=True)
+
+
+def test_enormous_integers_are_refused_in_a_short_sentence() -> None:
+    for digits in (400, 5000):
+        text = sentence(10**digits, above=0)
+        assert text.startswith("epsilon must be a finite number > 0, got ")
+        assert len(text) < 120
+
+
+def test_no_limits() -> None:
+    check_number("offset", -3.5)
+    assert sentence(math.nan, "offset") == "offset must be a finite number, got nan"
+    assert sentence("x", "offset") == "offset must be a number, got 'x'"
+
+
+def test_hints_long_values_and_kinds() -> None:
+    error = InvalidSetting("link", "one of logistic, probit", "x" * 500, "see `dpmc list`")
+    assert str(error).endswith("...; see `dpmc list`")
+    assert len(str(error)) < 130
+    assert isinstance(error, DpmcError)
+    assert isinstance(error, ValueError)
+    assert isinstance(BadRatings("no"), DpmcError)
+
+
+def test_unknown_names_suggest_near_ones() -> None:
+    known = ("input-flip", "objective", "objective-statistic", "output")
+    assert "did you mean output" in str(unknown_name("mechanism", "ouput", known))
+    assert "objective-statistic" in str(unknown_name("mechanism", "obj", known))
+    assert "did you mean" not in str(unknown_name("mechanism", "zzzzzz", known))
+    assert "did you mean" not in str(unknown_name("mechanism", "", known))
+
+
+def test_errors_survive_a_worker_process() -> None:
+    for error in (InvalidSetting("rank", ">= 1", 0, "try 5"), BadRatings("no ratings")):
+        copy = pickle.loads(pickle.dumps(error))
+        assert type(copy) is type(error)
+        assert str(copy) == str(error)

@@ -1,0 +1,272 @@
+"""Problems and runs: shared splits, keyed noise, honest results."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from dpmc_core import metrics, registry
+from dpmc_core.datasets import Dataset
+from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.experiment import (
+    LeaveLast,
+    RandomShare,
+    SharePerUser,
+    baselines_of,
+    build_problem,
+    generator,
+    run,
+)
+from dpmc_core.links import Probit
+from dpmc_core.model import Factors, Task
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.transforms import Binarise, CapPerUser, TopItems
+
+USERS, ITEMS = 30, 20
+
+
+def make_ratings(signs=False, seed=3):
+    rng = np.random.default_rng(seed)
+    users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.5)
+    if signs:
+        values, low, high = rng.choice([-1.0, 1.0], len(users)), -1, 1
+    else:
+        values, low, high = rng.integers(1, 6, len(users)).astype(float), 1, 5
+    return Ratings.build(
+        users,
+        items,
+        values,
+        PublicFacts(users=USERS, items=ITEMS, low=low, high=high),
+        times=rng.integers(0, 1000, len(users)),
+    )
+
+
+def make_data(ratings, truth=None):
+    return Dataset(
+        ratings=ratings,
+        name="tiny",
+        title="Tiny",
+        source="made here",
+        licence="none",
+        truth=truth,
+        report=(),
+    )
+
+
+@pytest.fixture
+def stars():
+    return make_data(make_ratings())
+
+
+@pytest.fixture
+def flips():
+    return registry.create("input-flip", epsilon=1.0, iterations=8)
+
+
+def cells(ratings):
+    return set(zip(ratings.users.tolist(), ratings.items.tolist(), strict=True))
+
+
+def test_binary_methods_cut_at_the_training_mean_by_default(stars):
+    problem = build_problem(stars, Task.BINARY)
+    assert problem.steps == ("binarise=mean",)
+    assert set(np.unique(problem.train.values)) == {-1.0, 1.0}
+    # One threshold, learnt on the training part alone, for both parts.
+    raw_train, raw_test = (
+        build_problem(stars, Task.RATINGS).train,
+        build_problem(stars, Task.RATINGS).test,
+    )
+    mean = raw_train.values.mean()
+    assert np.array_equal(problem.train.values > 0, raw_train.values >= mean)
+    assert np.array_equal(problem.test.values > 0, raw_test.values >= mean)
+    assert any("mean" in step for step in problem.train.prepared)
+
+
+def test_signs_need_no_preparation():
+    problem = build_problem(make_data(make_ratings(signs=True)), Task.BINARY)
+    assert problem.steps == ()
+    assert problem.train.prepared == ()
+
+
+def test_named_steps_come_first_and_signs_are_made_once(stars):
+    problem = build_problem(stars, Task.BINARY, steps=[TopItems(10), Binarise(4.0)])
+    assert problem.steps == ("top-items=10", "binarise=4")
+    assert problem.train.public.items == 10
+    with_default = build_problem(stars, Task.BINARY, steps=[TopItems(10)])
+    assert with_default.steps == ("top-items=10", "binarise=mean")
+
+
+def test_rating_tasks_keep_their_stars(stars):
+    problem = build_problem(stars, Task.RATINGS)
+    assert problem.steps == ()
+    assert (problem.train.public.low, problem.train.public.high) == (1, 5)
+
+
+def test_the_split_depends_on_data_kind_and_seed_only(stars):
+    binary = build_problem(stars, Task.BINARY, seed=5)
+    rating = build_problem(stars, Task.RATINGS, steps=[CapPerUser(3)], seed=5)
+    assert cells(binary.test) == cells(rating.test)
+    assert cells(binary.test) != cells(build_problem(stars, Task.BINARY, seed=6).test)
+    assert not cells(binary.test) & cells(binary.train)
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [
+        (RandomShare(0.25), "a random 0.25 of the ratings"),
+        (SharePerUser(0.25), "a random 0.25 of every user's ratings"),
+        (LeaveLast(), "the latest rating of every user"),
+    ],
+)
+def test_every_split_says_what_it_is(stars, split, words):
+    problem = build_problem(stars, Task.RATINGS, split=split)
+    assert problem.split == words
+    assert len(problem.train) + len(problem.test) == len(stars.ratings)
+
+
+def test_an_official_pair_is_not_split_again(stars):
+    pair = stars.ratings.select(np.arange(200)), stars.ratings.select(np.arange(200, 280))
+    problem = build_problem(pair, Task.RATINGS, name="pair")
+    assert (len(problem.train), len(problem.test), problem.name) == (200, 80, "pair")
+    with pytest.raises(InvalidSetting, match="split"):
+        build_problem(pair, Task.RATINGS, split=LeaveLast())
+
+
+def test_all_ratings_equal_is_a_sentence():
+    ratings = make_ratings()
+    same = dataclasses.replace(ratings, values=np.full(len(ratings), 3.0))
+    with pytest.raises(BadRatings, match="only one class"):
+        build_problem(make_data(same), Task.BINARY)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True])
+def test_a_bad_seed_is_a_sentence(stars, seed):
+    with pytest.raises(InvalidSetting, match="seed must be"):
+        build_problem(stars, Task.BINARY, seed=seed)
+
+
+def test_the_result_is_the_contracts_object(stars, flips):
+    problem = build_problem(stars, Task.BINARY)
+    result = run(flips, problem, 4)
+    card = result.as_dict()
+    assert {
+        "mechanism",
+        "task",
+        "data",
+        "settings",
+        "seed",
+        "guarantee",
+        "metrics",
+        "baselines",
+        "rounds",
+        "seconds",
+    } <= set(card)
+    assert {"users", "items", "ratings", "fingerprint"} <= set(card["data"])
+    guarantee = {"unit", "neighbours", "notion", "trust", "publishes", "claimed", "certified"}
+    assert guarantee <= set(card["guarantee"])
+    assert card["data"]["ratings"] == len(problem.train)
+    assert card["data"]["fingerprint"] == problem.train.fingerprint
+    assert card["settings"]["epsilon"] == 1.0
+    assert set(card["metrics"]) == {"accuracy"}
+    assert set(card["baselines"]) == {"majority", "clear"}
+    assert card["guarantee"]["certified"]["epsilon"] == pytest.approx(1.0)
+    assert any("threshold" in caveat for caveat in card["guarantee"]["caveats"])
+    assert card["evaluation"].startswith("evaluation only, not private")
+    assert 1 <= card["rounds"] <= 8
+    assert json.loads(json.dumps(card, allow_nan=False)) == card
+
+
+def test_metrics_are_those_of_the_model(stars, flips):
+    problem = build_problem(stars, Task.BINARY)
+    result = run(flips, problem, 4)
+    scores = result.model.predict(problem.test.users, problem.test.items)
+    assert result.metrics["accuracy"] == metrics.accuracy(scores, problem.test.values)
+    majority = max(np.mean(problem.test.values > 0), np.mean(problem.test.values < 0))
+    assert result.baselines["majority"]["accuracy"] in (majority, 1 - majority)
+
+
+def test_infinity_becomes_null_with_a_reason(stars):
+    result = run(registry.create("clear", iterations=3), build_problem(stars, Task.BINARY), 0)
+    card = result.as_dict()["guarantee"]
+    assert card["certified"] is None
+    assert card["claimed"] is None
+    assert "without noise" in card["reason"]
+    assert set(result.baselines) == {"majority"}
+
+
+def test_the_same_seed_repeats_a_run_and_another_does_not(stars, flips):
+    problem = build_problem(stars, Task.BINARY)
+    everywhere = np.arange(USERS)[:, None], np.arange(ITEMS)
+    first, again, other = (run(flips, problem, s).model.predict(*everywhere) for s in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_noise_is_keyed_by_everything_that_names_a_run():
+    draws = {key: generator(0, key).random() for key in ("a", "b")}
+    assert draws["a"] != draws["b"]
+    assert draws["a"] == generator(0, "a").random()
+    assert draws["a"] != generator(1, "a").random()
+
+
+def test_are_is_measured_where_the_truth_is_known():
+    rng = np.random.default_rng(0)
+    truth = Factors(rng.normal(size=(USERS, 1)), rng.normal(size=(ITEMS, 1)))
+    data = make_data(make_ratings(signs=True), truth)
+    clear = registry.create("clear", iterations=5)
+    result = run(clear, build_problem(data, Task.BINARY), 0)
+    everywhere = np.arange(USERS)[:, None], np.arange(ITEMS)
+    expected = metrics.are(result.model.predict(*everywhere), truth.left @ truth.right.T)
+    assert result.metrics["are"] == pytest.approx(expected)
+    # Once the values have other units than the truth there is nothing to compare.
+    stars = make_data(make_ratings(), truth)
+    assert build_problem(stars, Task.BINARY).truth is None
+    assert build_problem(stars, Task.RATINGS).truth is truth
+
+
+def test_baselines_share_the_settings_that_mean_the_same():
+    objective = registry.create("objective", epsilon=1.0, link=Probit(), radius=0.5, bound=1.0)
+    majority, clear = baselines_of(objective)
+    assert (majority.id, clear.id) == ("majority", "clear")
+    assert (clear.link, clear.radius, clear.bound) == (Probit(), 0.5, 1.0)
+    # Three noisy rounds and the noise's bound are no settings of the solver without privacy.
+    default = registry.create("clear")
+    assert baselines_of(registry.create("gradient", epsilon=1.0))[1] == default
+    assert baselines_of(registry.create("output", epsilon=1.0, bound=2.0))[1] == default
+
+
+def test_known_baselines_are_not_computed_again(stars, flips):
+    trained = []
+    known = {"clear": {"accuracy": 0.5}}
+    result = run(
+        flips,
+        build_problem(stars, Task.BINARY),
+        0,
+        on_step=lambda method, _: trained.append(method.id),
+        known=known,
+    )
+    assert result.baselines["clear"] == {"accuracy": 0.5}
+    assert set(trained) == {"input-flip", "majority"}
+
+
+def test_a_run_can_be_stopped_and_keeps_what_is_publishable(stars, flips):
+    seen = []
+    result = run(
+        flips,
+        build_problem(stars, Task.BINARY),
+        0,
+        on_step=lambda _, step: seen.append(step),
+        stop=lambda: len(seen) >= 3,
+    )
+    assert result.stopped
+    assert result.rounds == 3
+    assert result.model is seen[-1].model
+    assert result.as_dict()["stopped"] is True
+    assert not result.baselines
+
+
+def test_stopped_before_the_noise_there_is_no_result(stars):
+    output = registry.create("output", epsilon=1.0, iterations=10)
+    with pytest.raises(DpmcError, match="no model to publish"):
+        run(output, build_problem(stars, Task.BINARY), 0, stop=lambda: True)

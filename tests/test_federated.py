@@ -1,0 +1,108 @@
+"""The federated flow: who sends what, what it costs, and what it learns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpmc_core import bookshop, metrics, registry
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.privacy import Unit
+from dpmc_core.problem import LeaveLast
+from dpmc_core.protocol.federated import SERVER, Federation
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.dpimf import Dpimf, Profiles
+
+
+def mechanism(epsilon: float = 1.0, **settings) -> Dpimf:
+    made = registry.create("dpimf-optimal", epsilon=epsilon, **settings)
+    assert isinstance(made, Dpimf)
+    return made
+
+
+def ratings_of(users: int = 30, items: int = 20) -> Ratings:
+    rng = np.random.default_rng(0)
+    u, i = np.nonzero(rng.random((users, items)) < 0.4)
+    public = PublicFacts(users=users, items=items, low=0, high=1)
+    return Ratings.build(u, i, np.ones(len(u)), public)
+
+
+@pytest.mark.parametrize("profiles", list(Profiles))
+def test_every_round_each_party_sends_and_receives_the_profiles(profiles: Profiles) -> None:
+    flow = Federation(mechanism=mechanism(rank=4, profiles=profiles), parties=3, rounds=2, local=2)
+    rounds = list(flow.run(ratings_of(), np.random.default_rng(1)))
+    transcript = rounds[-1].transcript
+    exchanged = 20 if profiles is Profiles.ITEMS else 30
+    assert [r.number for r in rounds] == [1, 2]
+    assert transcript.total_count == 2 * 3 * 2
+    assert transcript.total_bytes == 2 * 3 * 2 * 8 * 4 * exchanged
+    assert len(transcript.seen_by(SERVER)) == 6
+    for message in transcript:
+        assert message.payload["profiles"].shape == (exchanged, 4)
+        assert SERVER in (message.sender, message.receiver)  # parties never meet
+    sent = [m.payload["profiles"] for m in transcript if m.receiver == SERVER and m.round == 1]
+    back = [m.payload["profiles"] for m in transcript if m.sender == SERVER and m.round == 1]
+    assert all(b == pytest.approx(np.mean(sent, axis=0)) for b in back)
+    assert rounds[-1].model.left.shape == (30, 4)
+    assert rounds[-1].model.right.shape == (20, 4)
+
+
+def test_parties_share_out_all_users_once() -> None:
+    flow = Federation(mechanism=mechanism(), parties=7)
+    parts = flow.split(ratings_of(), np.random.default_rng(2))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(30))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_what_a_party_sends_does_not_show_another_partys_users() -> None:
+    """Changing a user of one party changes nothing that the others send in the first round."""
+    ratings = ratings_of()
+    flow = Federation(mechanism=mechanism(rank=3), parties=3, rounds=1)
+    parts = flow.split(ratings, np.random.default_rng(3))
+    changed = ratings.select(ratings.users != parts[0][0])
+    sent = []
+    for data in (ratings, changed):
+        last = list(flow.run(data, np.random.default_rng(3)))[-1]
+        sent.append({m.sender: m.payload["profiles"] for m in last.transcript.seen_by(SERVER)})
+    assert not np.array_equal(sent[0]["party 1"], sent[1]["party 1"])
+    for other in ("party 2", "party 3"):
+        assert np.array_equal(sent[0][other], sent[1][other])
+
+
+def test_the_budget_line_is_honest() -> None:
+    public = PublicFacts(users=30, items=20, low=0, high=1)
+    line = Federation(mechanism=mechanism(2.0), parties=5, rounds=100, local=20).budget(public)
+    assert line.claimed == 2.0
+    assert line.solves == 2000
+    assert line.cell == pytest.approx(2.0)
+    assert line.cell_composed == pytest.approx(4000.0)
+    assert line.user_composed == pytest.approx(80_000.0)
+    assert not line.certified
+    single = Federation(mechanism=mechanism(2.0, rounds=1), parties=5, rounds=1).budget(public)
+    assert single.certified
+    card = mechanism(2.0, rounds=1).guarantee(public)
+    assert single.cell_composed == pytest.approx(card.certified(Unit.ENTRY).epsilon)
+    read_off = Federation(mechanism=mechanism(2.0, clip=None), rounds=1).budget(public)
+    assert read_off.cell == float("inf")
+    assert not read_off.certified
+
+
+def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
+    train, test = LeaveLast()(bookshop.bookshop_clicks(2).ratings, np.random.default_rng(0))
+
+    def hit_ratio(parties: int) -> float:
+        flow = Federation(mechanism=mechanism(3.0), parties=parties, rounds=5)
+        *_, last = flow.run(train, np.random.default_rng(0))
+        return metrics.ranking(last.model, train, test, np.random.default_rng(0)).hr
+
+    one, ten = hit_ratio(1), hit_ratio(10)
+    assert one > 0.45
+    assert 0.2 < ten < one
+
+
+def test_bad_settings_are_sentences() -> None:
+    with pytest.raises(InvalidSetting, match="parties must be >= 1, got 0"):
+        Federation(mechanism=mechanism(), parties=0)
+    flow = Federation(mechanism=mechanism(), parties=31)
+    with pytest.raises(InvalidSetting, match="at most the 30 users to share out, got 31"):
+        list(flow.run(ratings_of(), np.random.default_rng(0)))

@@ -1,0 +1,224 @@
+"""Solvers of the implicit family against optimality conditions and independent solvers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from dpmc_core.errors import BadRatings
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.implicit import (
+    ImplicitLoss,
+    Over,
+    binary_matrix,
+    second_moments,
+    solve_rows,
+    transposed,
+)
+from dpmc_core.solvers.trust_region import minimise_in_ball
+
+LOSSES = [
+    ImplicitLoss(0.3, 0.02),
+    ImplicitLoss(0.3, 0.02, Over.MISSING),
+    ImplicitLoss(1.0, 0.05, Over.MISSING),
+    ImplicitLoss(0.0, 0.05),
+    ImplicitLoss(0.4, 0.7, frequency=False),
+]
+
+
+def interactions(seed: int = 0, users: int = 30, items: int = 20, density: float = 0.25) -> Ratings:
+    rng = np.random.default_rng(seed)
+    u, i = np.nonzero(rng.random((users, items)) < density)
+    public = PublicFacts(users=users, items=items, low=0, high=1)
+    return Ratings.build(u, i, np.ones(len(u)), public)
+
+
+def dense_loss(loss: ImplicitLoss, cells, left, right) -> float:
+    """The loss written out cell by cell."""
+    scores = left @ right.T
+    pull = np.ones_like(cells) if loss.over is Over.ALL else 1 - cells
+    value = np.sum(cells * (scores - 1) ** 2) + loss.alpha * np.sum(pull * scores**2)
+    for axis, factors in ((1, left), (0, right)):
+        weight = cells.sum(axis=axis) + loss.alpha * pull.sum(axis=axis)
+        weight = weight if loss.frequency else np.ones_like(weight)
+        value += loss.regularisation * weight @ np.sum(factors**2, axis=1)
+    return float(value)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_the_loss_is_the_sum_over_cells(loss: ImplicitLoss) -> None:
+    rng = np.random.default_rng(1)
+    matrix = binary_matrix(interactions())
+    left, right = rng.normal(size=(30, 3)), rng.normal(size=(20, 3))
+    assert loss.value(matrix, left, right) == pytest.approx(
+        dense_loss(loss, matrix.toarray(), left, right)
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_a_row_solve_is_the_direct_dense_solve(loss: ImplicitLoss) -> None:
+    rng = np.random.default_rng(2)
+    matrix = binary_matrix(interactions())
+    cells, right = matrix.toarray(), rng.normal(size=(20, 4))
+    found = solve_rows(matrix, right, loss)
+    for u, row in enumerate(cells):
+        rest = np.ones(20) if loss.over is Over.ALL else 1 - row
+        own = right.T @ ((row + loss.alpha * rest)[:, None] * right)
+        weight = np.sum(row + loss.alpha * rest) if loss.frequency else 1.0
+        if row.sum() == 0:
+            assert not found[u].any()
+        else:
+            direct = np.linalg.solve(own + loss.regularisation * weight * np.eye(4), right.T @ row)
+            assert found[u] == pytest.approx(direct, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_single_precision_agrees_to_its_digits(loss: ImplicitLoss) -> None:
+    rng = np.random.default_rng(2)
+    matrix, right = binary_matrix(interactions()), rng.normal(size=(20, 4))
+    exact = solve_rows(matrix, right, loss)
+    found = solve_rows(matrix, right, loss, single=True)
+    assert found == pytest.approx(exact, abs=1e-4 * np.abs(exact).max())
+
+
+def test_alternations_never_raise_the_loss_and_end_where_the_gradient_vanishes() -> None:
+    rng = np.random.default_rng(3)
+    loss = LOSSES[0]
+    matrix = binary_matrix(interactions())
+    columns = transposed(matrix)
+    left, right = rng.normal(size=(30, 2)), rng.normal(size=(20, 2))
+    before = np.inf
+    for _ in range(300):
+        left = solve_rows(matrix, right, loss)
+        right = solve_rows(columns, left, loss)
+        now = loss.value(matrix, left, right)
+        assert now <= before * (1 + 1e-12)
+        before = now
+    step = 1e-5
+    for k in range(4):
+        nudge = np.zeros_like(left)
+        nudge.flat[k] = step
+        slope = loss.value(matrix, left + nudge, right) - loss.value(matrix, left - nudge, right)
+        assert abs(slope) / (2 * step) < 1e-3
+
+
+def test_an_empty_row_a_full_row_and_an_unseen_item_are_solved() -> None:
+    u = [0] * 6 + [1]
+    ratings = Ratings.build(
+        u, [0, 1, 2, 3, 4, 5, 0], np.ones(7), PublicFacts(users=3, items=7, low=0, high=1)
+    )
+    matrix = binary_matrix(ratings)
+    right = np.random.default_rng(0).normal(size=(7, 2))
+    for loss in LOSSES:
+        left = solve_rows(matrix, right, loss)
+        assert np.isfinite(left).all()
+        assert not left[2].any()
+        unseen = solve_rows(transposed(matrix), left, loss)
+        assert not unseen[6].any()
+
+
+def test_second_moments_are_sums_of_outer_products() -> None:
+    matrix = binary_matrix(interactions())
+    right = np.random.default_rng(4).normal(size=(20, 3))
+    for row, found in zip(matrix.toarray(), second_moments(matrix, right), strict=True):
+        assert found == pytest.approx(right.T @ (row[:, None] * right))
+
+
+def test_ratings_that_are_not_interactions_are_refused_in_a_sentence() -> None:
+    public = PublicFacts(users=2, items=2, low=0, high=5)
+    with pytest.raises(BadRatings, match=r"1 of 2 ratings are not 1, first 4: .*implicit=all"):
+        binary_matrix(Ratings.build([0, 1], [0, 1], [1, 4], public))
+
+
+# -- the trust region ----------------------------------------------------------------------------
+
+
+def random_problems(rng, count: int, d: int, shift: float):
+    a = rng.normal(size=(count, d, d)) + shift * np.eye(d)
+    return a, rng.normal(size=(count, d))
+
+
+def value(a, b, x) -> float:
+    return float(x @ a @ x - b @ x)
+
+
+@pytest.mark.parametrize("shift", [-3.0, 0.0, 4.0])
+@pytest.mark.parametrize("radius", [0.05, 1.0, 20.0])
+def test_trust_region_meets_the_optimality_conditions(shift: float, radius: float) -> None:
+    """Feasible, and (A + nu I) x = b/2 with nu >= 0, A + nu I semidefinite, nu (r - |x|) = 0."""
+    rng = np.random.default_rng(5)
+    a, b = random_problems(rng, 60, 5, shift)
+    for matrix, linear, x in zip(a, b, minimise_in_ball(a, b, radius), strict=True):
+        symmetric = (matrix + matrix.T) / 2
+        assert np.linalg.norm(x) <= radius * (1 + 1e-9)
+        slack = linear / 2 - symmetric @ x
+        nu = float(slack @ x / (x @ x))
+        assert slack == pytest.approx(nu * x, abs=1e-7 * max(1, np.abs(slack).max()))
+        assert nu >= -1e-8
+        assert np.linalg.eigvalsh(symmetric).min() + nu >= -1e-7
+        assert nu * (radius - np.linalg.norm(x)) == pytest.approx(0, abs=1e-6 * (1 + nu))
+
+
+def test_trust_region_beats_a_general_solver_from_many_starts() -> None:
+    rng = np.random.default_rng(6)
+    a, b = random_problems(rng, 6, 4, -1.0)
+    for matrix, linear, x in zip(a, b, minimise_in_ball(a, b, 2.0), strict=True):
+        ball = {"type": "ineq", "fun": lambda z: 4.0 - z @ z}
+        best = min(
+            minimize(
+                lambda z, a=matrix, b=linear: value(a, b, z),
+                rng.normal(size=4),
+                constraints=[ball],
+                method="SLSQP",
+            ).fun
+            for _ in range(8)
+        )
+        assert value(matrix, linear, x) <= best + 1e-6
+
+
+def test_trust_region_in_the_hard_case_reaches_the_sphere() -> None:
+    """No linear part along the lowest eigenvector: the minimum still lies on the sphere."""
+    a = np.diag([-2.0, 1.0, 3.0])[None]
+    for linear in ([0.0, 0.0, 0.0], [0.0, 1.0, 0.0]):
+        x = minimise_in_ball(a, np.array([linear]), 1.5)[0]
+        assert np.linalg.norm(x) == pytest.approx(1.5)
+        y = np.array(linear)[1] / 2 / (1 + 2)
+        assert x[1] == pytest.approx(y)
+
+
+def test_trust_region_shares_one_quadratic() -> None:
+    rng = np.random.default_rng(7)
+    a, _ = random_problems(rng, 1, 4, 0.0)
+    linear = rng.normal(size=(9, 4))
+    shared = minimise_in_ball(a[0], linear, 0.7)
+    assert shared == pytest.approx(minimise_in_ball(np.repeat(a, 9, axis=0), linear, 0.7))
+
+
+def test_same_loss_as_the_implicit_package() -> None:
+    """With a constant ridge and its weights mapped, from the same factors, after each alternation.
+
+    Its loss c sum_S (x'y - 1)^2 + sum_{not S} (x'y)^2 + l (|x|^2 + |y|^2) is ours over missing
+    cells divided by alpha, with c = 1/alpha and l = lambda/alpha.
+    """
+    peer = pytest.importorskip("implicit.cpu._als", reason="the package implicit is not installed")
+    from scipy.sparse import csr_matrix
+
+    rng = np.random.default_rng(8)
+    loss = ImplicitLoss(0.2, 0.3, Over.MISSING, frequency=False)
+    matrix = binary_matrix(interactions(9, users=200, items=80))
+    columns = transposed(matrix)
+    left, right = rng.normal(0, 0.1, (200, 6)), rng.normal(0, 0.1, (80, 6))
+    x, y = left.astype(np.float32), right.astype(np.float32)
+    weights = csr_matrix(matrix.toarray().astype(np.float32) / 0.2)
+    turned = weights.T.tocsr()
+    for _ in range(10):
+        left = solve_rows(matrix, right, loss)
+        right = solve_rows(columns, left, loss)
+        peer.least_squares(weights, x, y, 0.3 / 0.2, num_threads=1)
+        peer.least_squares(turned, y, x, 0.3 / 0.2, num_threads=1)
+        ours, theirs = (
+            loss.value(matrix, *(np.asarray(f, dtype=float) for f in pair))
+            for pair in ((left, right), (x, y))
+        )
+        assert ours == pytest.approx(theirs, rel=1e-4)

@@ -1,0 +1,162 @@
+"""Bounds, figure data and printed tables of RYHH24."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpmc_core import published, registry
+from dpmc_core.bounds import implicit as bounds
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms.dpimf import Optimal
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows, transposed
+from dpmc_core.views import implicit as views
+
+SPLIT = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}
+
+
+@pytest.mark.parametrize("rank", [1, 4, 8, 20, 40])
+@pytest.mark.parametrize("largest", [0.05, 2.0])
+@pytest.mark.parametrize("beta", [(0.1, 0.8), (0.5, 0.4), (0.8, 0.15)])
+def test_when_the_printed_bounds_are_ordered(rank, largest, beta) -> None:
+    """For every N exactly under the stated conditions; both later steps always hold."""
+    split = {"alpha": 0.8, "beta1": beta[0], "beta2": beta[1]}
+    below = []
+    for ridge in (1e-6, 1e-3, 0.07, 1.0, 1e4, 1e8):
+        args = (1.0, rank, ridge, largest)
+        first = bounds.strawman(*args, printed=True)
+        second = bounds.complementary(*args, **split, printed=True)
+        below.append(first >= second)
+        assert second >= bounds.symmetric(*args, **split, printed=True) >= bounds.optimal(*args)
+        corrected = [f(*args, **split) for f in (bounds.complementary, bounds.symmetric)]
+        assert corrected[0] >= corrected[1] >= bounds.optimal(*args)
+        assert bounds.strawman(2.0, *args[1:]) == pytest.approx(bounds.strawman(*args) / 2)
+    assert all(below) == bounds.complementary_wins(0.8, *beta, rank)
+
+
+def test_corollary_1_as_printed_is_too_weak() -> None:
+    args = (1.0, 4, 1.0, 0.3)
+    assert bounds.complementary_wins(0.8, 0.1, 0.8, 4, printed=True)
+    assert not bounds.complementary_wins(0.8, 0.1, 0.8, 4)
+    printed = bounds.complementary(*args, **SPLIT, printed=True)
+    assert bounds.strawman(*args, printed=True) < printed
+
+
+def test_at_alpha_one_only_the_first_order_counts() -> None:
+    split = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
+    assert bounds.complementary(1.0, 5, 0.1, 0.3, **split) == bounds.optimal(1.0, 5, 0.1, 0.3)
+    assert bounds.complementary(1.0, 5, 0.1, 0.3, alpha=0.5, beta1=1, beta2=0) == math.inf
+    with pytest.raises(InvalidSetting, match=r"beta1 . beta2 must be <= 1"):
+        bounds.symmetric(1.0, 5, 0.1, 0.3, alpha=0.5, beta1=0.9, beta2=0.2)
+
+
+def test_theorem_5_bounds_the_measured_excess_loss() -> None:
+    """Fixed random factors within the clip: noisy solves of every item, averaged."""
+    rng = np.random.default_rng(0)
+    u, i = np.nonzero(rng.random((60, 15)) < 0.3)
+    ratings = Ratings.build(u, i, np.ones(len(u)), PublicFacts(users=60, items=15, low=0, high=1))
+    columns = transposed(binary_matrix(ratings))
+    largest, rank, ridge = 0.1, 3, 0.05
+    factors = rng.uniform(-largest, largest, (60, rank))
+    mechanism = Optimal(
+        epsilon=2.0, rank=rank, regularisation=ridge, clip=rank * largest, clip_l2=1.0
+    )
+    a = factors.T @ factors + ridge * 60 * np.eye(rank)
+    best = solve_rows(columns, factors, ImplicitLoss(1.0, ridge, Over.MISSING))
+
+    def loss(q):
+        return np.einsum("ni,ij,nj->n", q, a, q) - 2 * np.sum(q * (columns @ factors), axis=1)
+
+    releases = mechanism.releases(15)
+    excess = [
+        loss(mechanism.private_profiles(columns, factors, releases, rng)) - loss(best)
+        for _ in range(200)
+    ]
+    assert 0 < np.mean(excess) <= bounds.optimal(2.0, rank, ridge, largest)
+
+
+def test_theorem_4_bounds_the_change_of_the_loss() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        users, rank, alpha, ridge = 40, 3, float(rng.random()), 0.1
+        factors = rng.uniform(-0.5, 0.5, (users, rank))
+        ones = rng.random(users) < 0.3
+        row = np.flatnonzero(ones)
+        data = Ratings.build(
+            row, np.zeros(len(row), int), np.ones(len(row)),
+            PublicFacts(users=users, items=1, low=0, high=1),
+        )  # fmt: skip
+        column = transposed(binary_matrix(data))
+        q = {}
+        for over in Over:
+            q[over] = solve_rows(column, factors, ImplicitLoss(alpha, ridge, over))[0]
+
+        def value(q, over, ones=ones, factors=factors, alpha=alpha, ridge=ridge, users=users):
+            score = factors @ q
+            pull = np.ones(users) if over is Over.ALL else ~ones
+            weight = ridge * (ones.sum() + alpha * pull.sum())
+            fit = np.sum((score[ones] - 1) ** 2) + alpha * np.sum(pull * score**2)
+            return fit + weight * q @ q
+
+        changed = value(q[Over.MISSING], Over.MISSING) - value(q[Over.ALL], Over.ALL)
+        limit = bounds.loss_change(alpha, len(row), ridge, rank, float(np.abs(factors).max()))
+        assert changed <= limit
+
+
+def test_amplification_and_when_a_largest_weight_exists() -> None:
+    assert bounds.amplified(1.0, 1.0) == pytest.approx(1.0)
+    assert bounds.amplified(1.0, 4.0) == pytest.approx(math.log(1 + (math.e - 1) / 4))
+    assert bounds.unique_weight_exists(0.5, 1.0)
+    assert not bounds.unique_weight_exists(1.5, 1.0)
+
+
+def test_figure_5_noise_narrows_from_variant_to_variant() -> None:
+    public = PublicFacts(users=943, items=1682, low=0, high=1)
+    curves = views.figure_5(public)
+    assert [c.mechanism for c in curves] == list(views.VARIANTS)
+    scales = [c.scale for c in curves]
+    assert scales == sorted(scales, reverse=True)
+    for c in curves:
+        assert c.density[len(c.x) // 2] == pytest.approx(1 / (2 * c.scale))
+    norms = registry.create("dpimf-symmetric", epsilon=0.1, **views.FIGURE_5).norms()
+    assert scales[1] == pytest.approx(0.2 * norms.full / (0.8 * 0.1))
+    assert scales[2] == pytest.approx(0.2 * norms.upper / (0.8 * 0.1))
+    assert scales[0] == pytest.approx((2 * norms.l1 + norms.full + 1) / 0.1)
+
+
+def test_figure_6_weights_meet_their_sample() -> None:
+    rng = np.random.default_rng(2)
+    factors = np.abs(rng.normal(size=(500, 20))) * rng.gamma(2.0, 0.1, (500, 1))
+    for picture in views.figure_6(factors, (20, 100)):
+        for weights in (picture.importance, picture.utility, picture.uniform):
+            assert np.sum(1 / weights) == pytest.approx(picture.sample, rel=1e-3)
+            assert weights.min() >= 1
+        cost = [
+            float(np.sum(picture.norm**2 * (w - 1)))
+            for w in (picture.utility, picture.importance, picture.uniform)
+        ]
+        assert cost[0] <= cost[1] < cost[2]
+
+
+def test_bounds_as_curves_fall_with_epsilon() -> None:
+    for bound in views.loss_bounds([0.5, 1.0, 4.0], rank=8, regularisation=0.07, largest=0.2):
+        assert (np.diff(bound.loss) < 0).all()
+
+
+def test_printed_tables_are_complete_and_plausible() -> None:
+    rows = published.ryhh24()
+    assert len(rows) == 6 * 4 * 10
+    assert all(0 < p.value < 1 for p in rows)
+    assert {p.data for p in rows} == {"ml-100k", "yahoo-music", "amazon"}
+    assert {registry.get(p.mechanism).task.value for p in rows} == {"ranking"}
+    assert published.curve("ml-100k", "hr@10", "dpimf-optimal")[1.0] == 0.5342
+    assert published.curve("amazon", "ndcg@10", "dpimf-optimal")[0.1] == 0.0933
+    assert published.curve("yahoo-music", "hr@10", "dpimf-strawman")[0.5] == 0.2708
+    for data in ("ml-100k", "yahoo-music", "amazon"):  # NDCG never exceeds HR
+        hits = published.curve(data, "hr@10", "dpimf-symmetric")
+        gains = published.curve(data, "ndcg@10", "dpimf-symmetric")
+        assert all(gains[e] < hits[e] for e in hits)
+    assert not published.curve("ml-100k", "hr@10", "dplcf")

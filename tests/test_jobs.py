@@ -1,0 +1,109 @@
+"""Background jobs: bounded, first come first served, stoppable, never silent about failure."""
+
+import threading
+import time
+
+from dpmc_core.errors import InvalidSetting
+from pages.ui.jobs import Job, Jobs, Slots
+
+
+def wait_for(condition, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "timed out"
+        time.sleep(0.005)
+
+
+def state_of(job):
+    return job.snapshot().state
+
+
+class Gate:
+    """Work that reports, then waits until it is let go or stopped."""
+
+    def __init__(self):
+        self.go = threading.Event()
+
+    def __call__(self, report, stopped):
+        report(1, 4, "first", "point")
+        while not self.go.is_set() and not stopped():
+            time.sleep(0.005)
+        return "result"
+
+
+def test_at_most_so_many_at_once_and_then_in_order():
+    slots, gates = Slots(2), [Gate() for _ in range(4)]
+    jobs = []
+    for gate in gates:
+        jobs.append(Job(gate, slots=slots))
+        wait_for(lambda: slots.waiting == max(0, len(jobs) - 2))
+    wait_for(lambda: [state_of(job) for job in jobs] == ["running"] * 2 + ["queued"] * 2)
+    assert jobs[3].snapshot().ahead == 1
+    gates[1].go.set()
+    wait_for(lambda: state_of(jobs[2]) == "running")
+    assert state_of(jobs[3]) == "queued"
+    for gate in gates:
+        gate.go.set()
+    wait_for(lambda: all(state_of(job) == "done" for job in jobs))
+    assert all(job.snapshot().result == "result" for job in jobs)
+
+
+def test_progress_points_and_time_left():
+    gate = Gate()
+    job = Job(gate, slots=Slots(1))
+    wait_for(lambda: job.snapshot().done == 1)
+    now = job.snapshot()
+    assert (now.total, now.label, now.points, now.share) == (4, "first", ("point",), 0.25)
+    assert now.left is not None
+    assert now.left >= 0
+    gate.go.set()
+    wait_for(lambda: state_of(job) == "done")
+
+
+def test_a_running_and_a_queued_job_can_be_stopped():
+    slots = Slots(1)
+    running, queued = Job(Gate(), slots=slots), Job(Gate(), slots=slots)
+    wait_for(lambda: state_of(running) == "running" and state_of(queued) == "queued")
+    queued.cancel()
+    wait_for(lambda: state_of(queued) == "stopped")
+    running.cancel()
+    wait_for(lambda: state_of(running) == "stopped")
+    assert slots.waiting == 0
+
+
+def test_failures_are_sentences_and_free_their_slot(caplog):
+    slots = Slots(1)
+
+    def bad_setting(*_):
+        raise InvalidSetting("epsilon", "> 0", 0)
+
+    def too_large(*_):
+        raise MemoryError
+
+    def broken(*_):
+        return [][1]
+
+    messages = []
+    for work in (bad_setting, too_large, broken):
+        job = Job(work, slots=slots)
+        wait_for(lambda job=job: state_of(job) == "failed")
+        messages.append(job.snapshot().message)
+    assert messages[0] == "Epsilon must be > 0, got 0."
+    assert "not enough memory" in messages[1]
+    assert "IndexError" not in messages[2]
+    assert "a job failed" in caplog.text
+
+
+def test_a_session_replaces_forgets_and_ends_its_jobs():
+    jobs = Jobs()
+    first = jobs.start("train", Gate())
+    second = jobs.start("train", Gate())
+    wait_for(lambda: state_of(first) == "stopped")
+    assert jobs.get("train") is second
+    other = jobs.start("curve", Gate(), about="upload")
+    jobs.forget_about("upload")
+    assert jobs.get("curve") is None
+    assert jobs.get("train") is second
+    wait_for(lambda: state_of(other) == "stopped")
+    jobs.cancel()
+    wait_for(lambda: state_of(second) == "stopped")

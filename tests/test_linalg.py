@@ -1,0 +1,109 @@
+"""Sampled products, thresholds and leading triplets against plain dense linear algebra."""
+
+import numpy as np
+import pytest
+
+from dpmc_core.linalg import (
+    DenseOperator,
+    LowRankPlusSparse,
+    Pattern,
+    dense_triplets,
+    l1_threshold,
+    leading_triplets,
+)
+from dpmc_core.ratings import PublicFacts, Ratings
+
+
+def pattern(rows, columns, share, seed=0):
+    rng = np.random.default_rng(seed)
+    users, items = np.nonzero(rng.random((rows, columns)) < share)
+    public = PublicFacts(users=rows, items=columns, low=-1, high=1)
+    return Pattern.of(Ratings.build(users, items, np.ones(len(users)), public))
+
+
+@pytest.mark.parametrize("share", [0.002, 0.3])  # gathered and blocked routes
+def test_sampled_product_is_the_dense_one_on_the_cells(share):
+    cells = pattern(400, 300, share)
+    rng = np.random.default_rng(1)
+    left, right = rng.normal(size=(400, 5)), rng.normal(size=(300, 5))
+    want = (left @ right.T)[cells.users, cells.items]
+    assert np.allclose(cells.sample(left, right), want, atol=1e-12)
+
+
+def test_sparse_views_agree_with_the_dense_matrix():
+    cells = pattern(30, 20, 0.3)
+    values = np.random.default_rng(2).normal(size=len(cells.users))
+    dense = np.zeros((30, 20))
+    dense[cells.users, cells.items] = values
+    assert np.array_equal(cells.by_user(values).toarray(), dense)
+    assert np.array_equal(cells.by_item(values).toarray(), dense.T)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_threshold_is_the_euclidean_projection_on_the_l1_ball(seed):
+    rng = np.random.default_rng(seed)
+    values = np.sort(rng.exponential(size=12))[::-1]
+    radius = rng.uniform(0.01, 1.3) * values.sum()
+    theta = l1_threshold(values, radius)
+    projected = np.maximum(values - theta, 0)
+    assert projected.sum() == pytest.approx(min(radius, values.sum()))
+    # Optimality: no feasible point lies in the half space the residual points into.
+    for _ in range(200):
+        other = rng.dirichlet(np.ones(12)) * radius * rng.uniform()
+        assert (values - projected) @ (other - projected) <= 1e-9
+
+
+def low_rank_plus_noise(m, n, seed, rank=6):
+    rng = np.random.default_rng(seed)
+    cells = pattern(m, n, 0.15, seed)
+    left, right = rng.normal(size=(m, rank)), rng.normal(size=(n, rank))
+    values = rng.normal(size=len(cells.users))
+    dense = left @ right.T
+    dense[cells.users, cells.items] += values
+    return LowRankPlusSparse(left, right, cells, values), dense
+
+
+@pytest.mark.parametrize(("m", "n"), [(120, 200), (200, 120)])
+def test_leading_triplets_match_a_full_decomposition(m, n):
+    operator, dense = low_rank_plus_noise(m, n, seed=3)
+    u, s, vt = np.linalg.svd(dense)
+    radius = 0.3 * s.sum()
+    theta = l1_threshold(s, radius)
+
+    def above(values):
+        return int(np.sum(values > l1_threshold(values, radius)))
+
+    start = np.empty((min(m, n), 0))
+    found = leading_triplets(operator, start, above, 1e-6, np.random.default_rng(0))
+    count = int((s > theta).sum())
+    assert len(found.values) == count
+    assert np.allclose(found.values, s[:count], atol=1e-6)
+    shrunk = (found.left * (found.values - theta)) @ found.right.T
+    want = (u[:, :count] * (s[:count] - theta)) @ vt[:count]
+    assert np.linalg.norm(shrunk - want) < 1e-4
+
+
+def test_a_poor_start_is_recovered_from():
+    """Starting from the wrong singular vectors (the smallest ones) must not hide the largest."""
+    operator, dense = low_rank_plus_noise(150, 90, seed=4)
+    vt = np.linalg.svd(dense)[2]
+    wrong = vt[-10:].T
+    found = leading_triplets(operator, wrong, lambda _: 5, 1e-6, np.random.default_rng(1))
+    assert np.allclose(found.values, np.linalg.svd(dense, compute_uv=False)[:5], atol=1e-5)
+
+
+def test_a_block_past_half_the_side_is_left_to_the_full_decomposition():
+    operator, dense = low_rank_plus_noise(40, 30, seed=5)
+    start = np.empty((30, 0))
+    assert leading_triplets(operator, start, len, 1e-6, np.random.default_rng(0)) is None
+    found = dense_triplets(operator)
+    assert np.allclose(found.values, np.linalg.svd(dense, compute_uv=False), atol=1e-6)
+    assert np.allclose((found.left * found.values) @ found.right.T, dense, atol=1e-6)
+
+
+def test_zero_and_tall_matrices():
+    zero = dense_triplets(DenseOperator(np.zeros((4, 6))))
+    assert len(zero.values) == 0
+    tall = np.random.default_rng(6).normal(size=(50, 3))
+    found = dense_triplets(DenseOperator(tall))
+    assert np.allclose((found.left * found.values) @ found.right.T, tall, atol=1e-8)

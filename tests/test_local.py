@@ -1,0 +1,279 @@
+"""Whole-row channels: every input meets its law, and no law is further from another than eps."""
+
+import dataclasses
+import itertools
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.sparse import csr_array
+
+from dpmc_core import noise, registry
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.local import LocalChannel, ModifiedLaplace, SymbolChannel
+from dpmc_core.privacy import Neighbours, Unit, by_unit
+from dpmc_core.ratings import PublicFacts, Ratings
+from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from, assert_frequencies
+
+EPSILONS = (0.3, 1.0, 4.0)
+MISSING = None
+
+
+def laplace_channel(epsilon, shape=(200, 500)):
+    return ModifiedLaplace.calibrated(
+        epsilon, query="rows", shape=shape, sensitivity=by_unit(entry=1)
+    )
+
+
+def symbol_channel(epsilon, d=5, shape=(200, 500)):
+    levels = tuple(np.linspace(-1, 1, d).tolist())
+    return SymbolChannel.symmetric(
+        epsilon, levels, query="rows", shape=shape, sensitivity=by_unit(entry=1)
+    )
+
+
+def rows_of(value, shape):
+    """A matrix with this value in every cell; None: nothing stored."""
+    if value is MISSING:
+        return csr_array(shape)
+    cells = shape[0] * shape[1]
+    starts = np.arange(shape[0] + 1) * shape[1]
+    items = np.tile(np.arange(shape[1]), shape[0])
+    return csr_array((np.full(cells, float(value)), items, starts), shape=shape)
+
+
+def assert_symbols(channel, seed=0):
+    """Chi-square of every input symbol's outputs, FALSE_ALARM in all."""
+    rng, size = np.random.default_rng(seed), len(channel.levels) + 1
+    for a in range(size):
+        out = channel.publish(rows_of(a or MISSING, channel.shape), rng)
+        counts = np.bincount(out.data.astype(int), minlength=size)
+        counts[0] = channel.shape[0] * channel.shape[1] - out.nnz
+        truth = SymbolChannel.symmetric(
+            1.0, channel.levels, query="", shape=(1, 1), sensitivity=by_unit()
+        ).matrix[a]
+        assert_frequencies(counts, truth, FALSE_ALARM / size)
+
+
+def assert_laplace(channel, epsilon, seed=0):
+    """Report rates and reported values of missing cells and of three ratings."""
+    rng = np.random.default_rng(seed)
+    q = math.exp(epsilon / 2) / (math.exp(epsilon / 2) + 1)
+    for x in (MISSING, -1.0, 0.0, 1.0):
+        out = channel.publish(rows_of(x, channel.shape), rng)
+        cells = channel.shape[0] * channel.shape[1]
+        rate = 1 - q if x is MISSING else q
+        assert_frequencies([out.nnz, cells - out.nnz], [rate, 1 - rate], FALSE_ALARM / 8)
+        law = stats.laplace(loc=x or 0.0, scale=2 / epsilon)
+        assert_drawn_from(out.data, law.cdf, FALSE_ALARM / 8)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_modified_laplace_meets_its_law_for_every_input(epsilon):
+    assert_laplace(laplace_channel(epsilon), epsilon)
+
+
+def test_randomised_response_meets_its_law_for_every_input():
+    assert_symbols(symbol_channel(1.0))
+
+
+def test_the_tests_catch_half_noise_and_skipped_or_shared_draws(monkeypatch):
+    good = laplace_channel(1.0)
+    with pytest.raises(AssertionError):
+        assert_laplace(dataclasses.replace(good, scale=good.scale / 2), 1.0)
+    with pytest.raises(AssertionError):  # spurious cells too rare
+        assert_laplace(dataclasses.replace(good, flip=good.flip / 1.05), 1.0)
+    with pytest.raises(AssertionError):
+        assert_symbols(symbol_channel(1.05))
+    honest = noise.laplace
+    monkeypatch.setattr(
+        noise, "laplace", lambda scale, shape, rng: np.full(shape, honest(scale, (), rng))
+    )
+    with pytest.raises(AssertionError):
+        assert_laplace(good, 1.0)
+    monkeypatch.setattr(noise, "hits", lambda *_: np.empty(0, dtype=np.int64))
+    with pytest.raises(AssertionError):
+        assert_symbols(symbol_channel(1.0))
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_nine_cases_of_theorem_1_stay_within_e_to_the_epsilon(epsilon):
+    """Theorem 1's cases: (rating, rating), (rating, missing), (missing, rating), each against a
+    set of reported values, against {missing}, and against both together."""
+    scale, q = 2 / epsilon, math.exp(epsilon / 2) / (math.exp(epsilon / 2) + 1)
+    ends = np.union1d(np.linspace(-1 - 8 * scale, 1 + 8 * scale, 121), [-1.0, 0.0, 1.0])
+    ends = np.concatenate([[-np.inf], ends, [np.inf]])
+
+    def masses(x):
+        """(chances of a report in each interval of the grid, chance of no report)."""
+        rate = 1 - q if x is MISSING else q
+        law = stats.laplace(x or 0.0, scale)
+        lower, upper = ends[:-1], ends[1:]
+        below = np.where(upper <= 0, law.cdf(upper) - law.cdf(lower), 0)
+        above = np.where(upper > 0, law.sf(lower) - law.sf(upper), 0)
+        return rate * (below + above), 1 - rate
+
+    ratings = (-1.0, -0.3, 0.0, 1.0)
+    cases = [*itertools.product(ratings, ratings)]
+    cases += [(x, MISSING) for x in ratings] + [(MISSING, x) for x in ratings]
+    worst = 0.0
+    for a, b in cases:
+        (values_a, none_a), (values_b, none_b) = masses(a), masses(b)
+        # longer sets are sums of these, so their ratios lie between those of the parts
+        only_values = np.abs(np.log(values_a / values_b)).max()
+        only_missing = abs(math.log(none_a / none_b))
+        both = np.abs(np.log((none_a + values_a) / (none_b + values_b))).max()
+        assert max(only_values, only_missing, both) <= epsilon + 1e-9
+        assert both <= max(only_values, only_missing) + 1e-12
+        worst = max(worst, only_values, only_missing)
+    assert worst == pytest.approx(epsilon)
+    assert laplace_channel(epsilon).cell_epsilon == pytest.approx(epsilon)
+
+
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
+def test_certified_is_claimed_per_cell_and_n_times_that_per_user(id, epsilon):
+    public = PublicFacts(users=30, items=40, low=1, high=5)
+    card = registry.create(id, epsilon=epsilon).guarantee(public)
+    assert card.certified().epsilon == pytest.approx(epsilon)
+    assert card.certified(Unit.USER, Neighbours.REPLACE).epsilon == pytest.approx(40 * epsilon)
+    assert card.certified(Unit.USER, Neighbours.EMPTY).epsilon == pytest.approx(40 * epsilon)
+
+
+def test_a_channel_with_too_little_noise_is_certified_as_such():
+    channel = dataclasses.replace(laplace_channel(1.0), scale=1.0)  # half of 2/eps
+    assert channel.cell_epsilon == pytest.approx(2.0)
+    quiet = dataclasses.replace(laplace_channel(1.0), flip=laplace_channel(3.0).flip)
+    assert quiet.cell_epsilon == pytest.approx(1.5 + 0.5)
+
+
+@pytest.mark.parametrize(
+    ("channel", "expected"),
+    [
+        (laplace_channel(1.0, (943, 1682)), 1 / (math.exp(0.5) + 1)),
+        (symbol_channel(1.0, 5, (943, 1682)), 5 / (math.e + 5)),
+    ],
+    ids=["modified Laplace", "randomised response"],
+)
+def test_spurious_cells_are_as_many_as_stated_in_every_row(channel, expected):
+    rng = np.random.default_rng(3)
+    cells = np.sort(rng.choice(943 * 1682, 100_000, replace=False))
+    starts = np.searchsorted(cells, np.arange(944) * 1682)
+    given = csr_array((np.ones(100_000), cells % 1682, starts), shape=(943, 1682))
+    begin = time.perf_counter()
+    out = channel.publish(given, rng)
+    assert time.perf_counter() - begin < 5
+    reported = np.repeat(np.arange(943), np.diff(out.indptr)) * 1682 + out.indices
+    assert (np.diff(reported) > 0).all()
+    spurious = np.setdiff1d(reported, cells)
+    missing = 943 * 1682 - 100_000
+    assert_frequencies([len(spurious), missing - len(spurious)], [expected, 1 - expected])
+    # row by row: binomial, so the standardised counts are as good as normal
+    free = 1682 - np.diff(starts)
+    counts = np.bincount(spurious // 1682, minlength=943)
+    z = (counts - free * expected) / np.sqrt(free * expected * (1 - expected))
+    assert_drawn_from(z + rng.uniform(-0.5, 0.5, 943) / np.sqrt(free / 4), stats.norm.cdf)
+    # and uniform over the columns
+    columns = np.bincount(cells % 1682, minlength=1682)
+    assert_frequencies(np.bincount(spurious % 1682, minlength=1682), 943 - columns)
+
+
+def test_hits_leave_the_taken_places_alone_and_find_all_others():
+    rng = np.random.default_rng(0)
+    taken = np.array([0, 1, 5, 9])
+    assert np.array_equal(noise.hits(taken, 10, 1.0, rng), [2, 3, 4, 6, 7, 8])
+    assert len(noise.hits(taken, 10, 0.0, rng)) == 0
+    assert len(noise.hits(np.arange(10), 10, 0.5, rng)) == 0
+    counts = np.zeros(10)
+    pairs = np.zeros(4)
+    for _ in range(20_000):
+        found = noise.hits(taken, 10, 0.3, rng)
+        counts[found] += 1
+        pairs[2 * (2 in found) + (3 in found)] += 1
+    free = np.setdiff1d(np.arange(10), taken)
+    assert counts[taken].sum() == 0
+    for place in free:
+        assert_frequencies([counts[place], 20_000 - counts[place]], [0.3, 0.7])
+    assert_frequencies(pairs, [0.49, 0.21, 0.21, 0.09])
+
+
+def test_nothing_of_the_size_of_the_matrix_is_built():
+    """20 billion cells, one report in a million: seconds and megabytes, not hours."""
+    shape = (200_000, 100_000)
+    channel = laplace_channel(2 * math.log(1e6), shape)
+    begin = time.perf_counter()
+    out = channel.publish(csr_array(shape), np.random.default_rng(0))
+    assert time.perf_counter() - begin < 10
+    assert_frequencies([out.nnz, 2e10 - out.nnz], [1e-6, 1 - 1e-6])
+
+
+@pytest.mark.parametrize("channel", [laplace_channel(1e5), symbol_channel(1e5)], ids=str)
+def test_at_a_huge_epsilon_the_input_comes_back(channel):
+    rng = np.random.default_rng(0)
+    cells = np.sort(rng.choice(200 * 500, 3_000, replace=False))
+    values = rng.integers(1, 6, 3_000).astype(float)
+    if isinstance(channel, ModifiedLaplace):
+        values = (values - 3) / 2
+    starts = np.searchsorted(cells, np.arange(201) * 500)
+    given = csr_array((values, cells % 500, starts), shape=(200, 500))
+    out = channel.publish(given, rng)
+    assert np.array_equal(out.indices, given.indices)
+    assert np.abs(out.data - given.data).max() < 1e-3
+
+
+@pytest.mark.parametrize("bad", [-1.5, 1.01, math.nan])
+def test_values_outside_the_scale_are_refused(bad):
+    channel = laplace_channel(1.0, (1, 2))
+    with pytest.raises(InvalidSetting, match=r"-1\.\.1"):
+        channel.publish(csr_array(([0.0, bad], [0, 1], [0, 2]), shape=(1, 2)), None)
+
+
+@pytest.mark.parametrize("bad", [0.0, 6.0, 1.5, math.nan])
+def test_symbols_that_are_none_are_refused(bad):
+    channel = symbol_channel(1.0, 5, (1, 2))
+    with pytest.raises(InvalidSetting, match=r"1\.\.5"):
+        channel.publish(csr_array(([1.0, bad], [0, 1], [0, 2]), shape=(1, 2)), None)
+
+
+def test_a_matrix_of_another_shape_is_refused():
+    with pytest.raises(InvalidSetting, match="shape"):
+        laplace_channel(1.0, (3, 3)).publish(csr_array((3, 4)), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_estimated_density_is_unbiased(id, epsilon):
+    rng = np.random.default_rng(5)
+    users, items = np.nonzero(rng.random((300, 200)) < 0.07)
+    public = PublicFacts(users=300, items=200, low=1, high=5)
+    ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
+    mechanism = registry.create(id, epsilon=epsilon)
+    channel = mechanism.guarantee(public).releases["rows"]
+    assert isinstance(channel, LocalChannel)
+    slope = channel.reported_if_rated - channel.reported_if_missing
+    found = []
+    for _ in range(40):
+        out = channel.publish(mechanism.rows(ratings, channel), rng)
+        found.append((out.nnz / 60_000 - channel.reported_if_missing) / slope)
+    error = np.std(found) / math.sqrt(len(found))
+    assert abs(np.mean(found) - ratings.density) < 5 * error
+
+
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
+def test_gain_and_energy_are_the_moments_of_a_report(id):
+    public = PublicFacts(users=400, items=500, low=1, high=5)
+    channel = registry.create(id, epsilon=1.5).guarantee(public).releases["rows"]
+    rng = np.random.default_rng(2)
+    for x, symbol in ((MISSING, MISSING), (1.0, 5), (0.5, 4), (-1.0, 1)):
+        given = x if isinstance(channel, ModifiedLaplace) else symbol
+        out = channel.publish(rows_of(given, public.shape), rng).data
+        if isinstance(channel, SymbolChannel):
+            out = np.array(channel.levels)[out.astype(int) - 1]
+        cells, density = 200_000, 0.0 if x is MISSING else 1.0
+        mean, square = out.sum() / cells, np.square(out).sum() / cells
+        error = 6 * math.sqrt(square / cells)
+        assert abs(mean - channel.gain * (x or 0.0)) < error
+        expected = channel.energy((x or 0.0) ** 2, density)
+        assert abs(square - expected) < 6 * np.sqrt((out**4).sum() / cells / cells)

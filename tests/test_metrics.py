@@ -1,0 +1,190 @@
+"""Metrics against definitions written out in plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpmc_core import metrics
+from dpmc_core.errors import BadRatings
+from dpmc_core.model import Constant, Dense, Factors, Task
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.splits import leave_last_out, random_share
+
+
+def interactions(seed: int, users: int = 30, items: int = 40, density: float = 0.3) -> Ratings:
+    rng = np.random.default_rng(seed)
+    u, i = np.nonzero(rng.random((users, items)) < density)
+    return Ratings.build(
+        u, i, np.ones(len(u)), PublicFacts(users=users, items=items, low=0, high=1)
+    )
+
+
+def brute_full(scores, train: Ratings, test: Ratings, k: int) -> tuple[float, float]:
+    known = set(zip(train.users.tolist(), train.items.tolist(), strict=True))
+    known |= set(zip(test.users.tolist(), test.items.tolist(), strict=True))
+    hits, gains = [], []
+    for u, i in zip(test.users.tolist(), test.items.tolist(), strict=True):
+        rank = 0
+        for j in range(train.public.items):
+            if (u, j) not in known and not scores[u][j] < scores[u][i]:
+                rank += 1
+        hits.append(rank < k)
+        gains.append(1 / math.log2(rank + 2) if rank < k else 0.0)
+    return sum(hits) / len(hits), sum(gains) / len(gains)
+
+
+def test_errors_and_their_cdf() -> None:
+    rng = np.random.default_rng(0)
+    estimate, truth = rng.normal(size=50), rng.normal(size=50)
+    errors = [a - b for a, b in zip(estimate, truth, strict=True)]
+    assert metrics.rmse(estimate, truth) == pytest.approx(
+        math.sqrt(math.fsum(e * e for e in errors) / 50)
+    )
+    assert metrics.mae(estimate, truth) == pytest.approx(math.fsum(abs(e) for e in errors) / 50)
+    points = [0, 0.3, 1, 9]
+    assert metrics.error_cdf(errors, points).tolist() == [
+        sum(abs(e) <= p for e in errors) / 50 for p in points
+    ]
+    assert metrics.error_cdf([1.0, -1.0], [1.0]).tolist() == [1.0]
+
+
+def test_accuracy_counts_zero_and_nan_as_wrong() -> None:
+    assert metrics.accuracy([0.1, -2, 0.0, math.nan, 1e-320], [1, -1, 1, 1, 1]) == 3 / 5
+    assert metrics.accuracy([0.0, 0.0], [1, -1]) == 0
+
+
+def test_are_agrees_with_its_block_form() -> None:
+    rng = np.random.default_rng(1)
+    truth = Factors(rng.normal(size=(23, 2)), rng.normal(size=(17, 2)))
+    model = Factors(rng.normal(size=(23, 3)), rng.normal(size=(17, 3)))
+    matrix, guess = truth.left @ truth.right.T, model.left @ model.right.T
+    expected = sum((a - b) ** 2 for a, b in zip(guess.flat, matrix.flat, strict=True)) / sum(
+        b * b for b in matrix.flat
+    )
+    assert metrics.are(guess, matrix) == pytest.approx(expected)
+    assert metrics.model_are(model, truth) == pytest.approx(expected)
+    assert metrics.model_are(Constant(0.0), truth) == 1
+
+
+def test_are_in_blocks_smaller_than_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    truth = Factors(rng.normal(size=(23, 2)), rng.normal(size=(17, 2)))
+    model = Dense(rng.normal(size=(23, 17)))
+    whole = metrics.model_are(model, truth)
+    monkeypatch.setattr(metrics, "BLOCK", 50)
+    assert metrics.model_are(model, truth) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("block", [30, 4_000_000])
+def test_full_ranking_equals_brute_force(
+    seed: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "BLOCK", block)
+    rng = np.random.default_rng(seed)
+    train, test = random_share(interactions(seed), 0.2, rng)
+    scores = rng.integers(0, 6, train.shape).astype(float)  # plenty of ties
+    got = metrics.ranking(Dense(scores), train, test, rng, k=5, negatives=None)
+    assert got == pytest.approx(brute_full(scores, train, test, 5))
+
+
+def test_factors_and_their_matrix_rank_alike() -> None:
+    rng = np.random.default_rng(3)
+    train, test = leave_last_out(interactions(3), rng)
+    factors = Factors(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)))
+    dense = Dense(factors.left @ factors.right.T)
+    for negatives in (None, 10):
+        a, b = (
+            metrics.ranking(m, train, test, np.random.default_rng(0), negatives=negatives)
+            for m in (factors, dense)
+        )
+        assert a == pytest.approx(b)
+
+
+@pytest.mark.parametrize("negatives", [None, 12])
+@pytest.mark.parametrize("value", [0.0, 1.0, math.nan])
+def test_a_constant_model_hits_nothing(negatives: int | None, value: float) -> None:
+    rng = np.random.default_rng(0)
+    train, test = leave_last_out(interactions(0), rng)
+    assert metrics.ranking(Constant(value), train, test, rng, negatives=negatives) == (0, 0)
+
+
+def test_an_oracle_hits_everything() -> None:
+    rng = np.random.default_rng(0)
+    train, test = leave_last_out(interactions(0), rng)
+    scores = np.zeros(train.shape)
+    scores[test.users, test.items] = 1
+    for negatives in (None, 12):
+        assert metrics.ranking(Dense(scores), train, test, rng, negatives=negatives) == (1, 1)
+
+
+def test_with_few_unseen_items_sampled_and_full_ranking_agree() -> None:
+    rng = np.random.default_rng(5)
+    train, test = leave_last_out(interactions(5, items=30, density=0.6), rng)
+    model = Dense(rng.normal(size=train.shape))
+    sampled = metrics.ranking(model, train, test, rng, k=3, negatives=99)
+    assert sampled == pytest.approx(metrics.ranking(model, train, test, rng, k=3, negatives=None))
+
+
+def test_sampled_candidates_are_distinct_unseen_and_uniform() -> None:
+    rng = np.random.default_rng(0)
+    ratings = interactions(0, users=5, items=12, density=0.4)
+    seen = metrics._Seen(ratings, ratings)
+    users = np.repeat(np.arange(5, dtype=np.int32), 3000)
+    drawn, real = seen.sample_unseen(users, 4, rng)
+    assert real.all()
+    for user in range(5):
+        own = set(ratings.items[ratings.users == user].tolist())
+        unseen = sorted(set(range(12)) - own)
+        mine = drawn[users == user]
+        assert all(len(set(row)) == 4 for row in mine.tolist())
+        counts = np.bincount(mine.ravel(), minlength=12)
+        assert set(np.flatnonzero(counts).tolist()) == set(unseen)
+        share = 4 / len(unseen)
+        # Five binomial deviations per item, 60 items: false alarm rate below 1e-4.
+        limit = 5 * math.sqrt(3000 * share * (1 - share))
+        assert np.abs(counts[unseen] - 3000 * share).max() <= limit
+
+
+def test_a_user_who_has_seen_everything_has_no_competitors() -> None:
+    full = Ratings.build(
+        [0] * 6, range(6), np.ones(6), PublicFacts(users=1, items=6, low=0, high=1)
+    )
+    train, test = full.select([0, 1, 2, 3, 4]), full.select([5])
+    score = metrics.ranking(Constant(0.0), train, test, np.random.default_rng(0))
+    assert score == (1, 1)
+
+
+def test_evaluate_clips_ratings_and_names_the_metrics() -> None:
+    rng = np.random.default_rng(0)
+    facts = PublicFacts(users=2, items=3, low=1, high=5)
+    ratings = Ratings.build([0, 0, 1, 1], [0, 1, 1, 2], [1, 5, 5, 5], facts)
+    train, test = ratings.select([0, 1]), ratings.select([2, 3])
+    assert metrics.evaluate(Task.RATINGS, Constant(80.0), train, test, rng) == {"rmse": 0, "mae": 0}
+    signs = test.with_values([1, -1], low=-1, high=1)
+    assert metrics.evaluate(Task.BINARY, Constant(2.0), train, signs, rng) == {"accuracy": 0.5}
+    assert set(metrics.evaluate(Task.RANKING, Constant(0.0), train, test, rng)) == {
+        "hr@10",
+        "ndcg@10",
+        "hr@10_full",
+        "ndcg@10_full",
+    }
+
+
+def test_evaluate_refuses_two_index_spaces() -> None:
+    with pytest.raises(BadRatings, match="shared index space"):
+        metrics.evaluate(
+            Task.BINARY,
+            Constant(1.0),
+            interactions(0),
+            interactions(0, items=41),
+            np.random.default_rng(0),
+        )
+
+
+def test_mean_increase_is_the_difference_of_mean_absolute_errors():
+    assert metrics.mean_increase([1.0, -3.0], [0.5, 0.5]) == pytest.approx(1.5)
+    assert metrics.mean_increase([0.2], [0.2]) == 0

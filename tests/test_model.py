@@ -1,0 +1,82 @@
+"""Models predict cell by cell, whatever the shape of the question."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpmc_core.model import Constant, Dense, Factors, Model, Step
+
+RNG = np.random.default_rng(0)
+LEFT, RIGHT = RNG.normal(size=(7, 3)), RNG.normal(size=(5, 3))
+MODELS: dict[str, Model] = {
+    "factors": Factors(LEFT, RIGHT),
+    "dense": Dense(LEFT @ RIGHT.T),
+    "constant": Constant(2.5),
+}
+
+
+def matrix_of(name: str) -> Any:
+    return np.full((7, 5), 2.5) if name == "constant" else LEFT @ RIGHT.T
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_predictions_broadcast_like_indexing(name: str) -> None:
+    model, matrix = MODELS[name], matrix_of(name)
+    everyone, everything = np.arange(7), np.arange(5)
+    questions: list[tuple[Any, Any]] = [
+        (3, 2),
+        ([0, 1, 6], [4, 4, 0]),
+        (everyone[:, None], everything),
+        (everyone, 2),
+        ([[0, 1], [2, 3]], [1, 0]),
+        (np.array([], dtype=int), np.array([], dtype=int)),
+        (everyone.astype(np.int32), everyone.astype(np.int32) % 5),
+    ]
+    for users, items in questions:
+        expected = matrix[np.asarray(users), np.asarray(items)]
+        scores = model.predict(users, items)
+        assert scores.shape == expected.shape
+        assert scores.dtype == np.float64
+        np.testing.assert_allclose(scores, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["factors", "dense"])
+def test_users_and_items_outside_the_matrix_are_an_error(name: str) -> None:
+    with pytest.raises(IndexError):
+        MODELS[name].predict(7, 0)
+    with pytest.raises(IndexError):
+        MODELS[name].predict([0], [5])
+
+
+def test_long_questions_are_answered_in_blocks() -> None:
+    """Rank 4,000,000 / 2 leaves two pairs per block; the answer must not depend on it."""
+    rng = np.random.default_rng(1)
+    wide = Factors(rng.normal(size=(3, 2_000_000)), rng.normal(size=(2, 2_000_000)))
+    users, items = np.array([0, 1, 2, 0, 1]), np.array([0, 1, 0, 1, 0])
+    expected = (wide.left[users] * wide.right[items]).sum(axis=1)
+    np.testing.assert_allclose(wide.predict(users, items), expected, rtol=1e-9)
+
+
+def test_a_model_of_rank_zero_predicts_zero() -> None:
+    empty = Factors(np.zeros((3, 0)), np.zeros((2, 0)))
+    np.testing.assert_array_equal(empty.predict([0, 2], [1, 1]), [0, 0])
+
+
+def test_factors_are_there_where_they_exist() -> None:
+    factors = MODELS["factors"].factors
+    assert factors is not None
+    assert factors.left is LEFT
+    assert MODELS["dense"].factors is None
+    assert MODELS["constant"].factors is None
+
+
+def test_a_step_is_not_publishable_by_default() -> None:
+    step = Step(index=1, total=3, model=None)
+    assert not step.final
+    assert step.raw == frozenset()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        step.model = Constant(0.0)  # type: ignore[misc]

@@ -1,0 +1,156 @@
+"""The Protocol page used as a person would, and the small play behind it."""
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpmc_core import datasets
+from dpmc_core.errors import BadRatings
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.shares import Shares
+from dpmc_core.views import protocol
+from pages.ui import charts, charts_protocol
+from tests.test_pages import ROOT, charts_of, plain
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    return datasets.load("restaurants").ratings
+
+
+def play(ratings, **options):
+    item = next(iter(protocol.small_items(ratings)))
+    return protocol.demonstrate(ratings, item, **{"scenario": "2", "epsilon": 1.0} | options)
+
+
+def open_page(theme="light", **link):
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    app.context = {"theme": theme}
+    for key, value in {"data": "restaurants", **link}.items():
+        app.query_params[key] = value
+    app.switch_page("pages/protocol.py").run()
+    assert not app.exception
+    return app
+
+
+def texts(app):
+    return plain(" ".join(m.value for m in app.markdown))
+
+
+def button(app, label):
+    return next(b for b in app.button if b.label == label)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("scenario", ["2", "3"])
+def test_opens_and_steps_through_the_messages(theme, scenario):
+    app = open_page(theme, scenario=scenario)
+    assert "Message 1 of" in texts(app)
+    button(app, "Next").click().run()
+    assert "Message 2 of" in texts(app)
+    button(app, "Back").click().run()
+    button(app, "Back").click().run()
+    assert "no message yet" in texts(app)
+    assert button(app, "Back").disabled
+    assert not app.exception
+    assert len(charts_of(app)) == 2
+
+
+def test_the_last_message_can_be_reached_and_no_further():
+    app = open_page()
+    slider = next(s for s in app.slider if s.label == "Message")
+    slider.set_value(slider.max).run()
+    assert f"Message {slider.max:g} of {slider.max:g}" in texts(app)
+    assert button(app, "Next").disabled
+
+
+def test_without_masks_the_attack_succeeds():
+    app = open_page()
+    assert "recovers 0 of 4" in texts(app)
+    next(t for t in app.toggle if t.label == "Masks").set_value(False).run()
+    assert "recovers 4 of 4" in texts(app)
+    assert not app.exception
+
+
+def test_a_user_who_leaves_ends_scenario_2_with_a_sentence():
+    app = open_page()
+    next(s for s in app.selectbox if s.label == "Leaves in round 2").select_index(1).run()
+    slider = next(s for s in app.slider if s.label == "Message")
+    slider.set_value(slider.max).run()
+    assert any("Round 2 is aborted" in plain(w.value) for w in app.warning)
+
+
+def test_a_linked_scenario_that_does_not_exist_falls_back_with_a_note():
+    app = open_page(scenario="9")
+    assert any("9" in w.value for w in app.warning)
+
+
+def test_items_with_few_raters_come_first_and_are_never_alone(ratings):
+    raters = np.bincount(ratings.items, minlength=ratings.public.items)
+    items = list(protocol.small_items(ratings))
+    assert all(raters[i] >= 2 for i in items)
+    assert abs(raters[items[0]] - 4) == np.abs(raters[raters >= 2] - 4).min()
+
+
+def test_when_no_item_has_two_raters_there_is_a_sentence():
+    public = PublicFacts(users=2, items=2, low=1, high=5)
+    alone = Ratings.build([0, 1], [0, 1], [3.0, 4.0], public)
+    with pytest.raises(BadRatings, match="no item has two raters"):
+        protocol.small_items(alone)
+
+
+def test_the_cast_keeps_every_rating_of_the_first_raters(ratings):
+    item = next(iter(protocol.small_items(ratings)))
+    part = protocol.cast(ratings, item)
+    first = ratings.users[ratings.items == item][: protocol.USERS_SHOWN]
+    assert part.public.users == len(first)
+    assert len(part) == int(np.isin(ratings.users, first).sum())
+    for k, user in enumerate(first):
+        mine, theirs = part.users == k, ratings.users == user
+        assert np.array_equal(part.items[mine], ratings.items[theirs])
+        assert np.array_equal(part.values[mine], ratings.values[theirs])
+
+
+@pytest.mark.parametrize("scenario", ["2", "3"])
+@pytest.mark.parametrize("shares", list(Shares))
+def test_every_message_has_a_meaning_and_is_seen_by_its_receiver(ratings, scenario, shares):
+    shown = play(ratings, scenario=scenario, shares=shares, leaver=None)
+    for k, message in enumerate(shown.messages, start=1):
+        sentence = protocol.meaning(shown, message)
+        assert sentence.endswith(".")
+        assert "{" not in sentence
+        table = protocol.seen(shown, message.receiver, k)
+        assert table["message"][-1] == message.kind
+        assert f"Message {k} of" in protocol.words(shown, k)
+    everyone = protocol.parties(shown)
+    seen = sum(len(protocol.seen(shown, p, len(shown.messages))["round"]) for p in everyone)
+    assert seen == len(shown.messages)
+
+
+def test_the_difference_table_tells_masks_from_none(ratings):
+    for masks, word in ((True, "no"), (False, "yes")):
+        assert set(protocol.difference_table(play(ratings, masks=masks))["recovered"]) == {word}
+
+
+def test_sum_attacks_are_measured_against_the_truth(ratings):
+    passive, active, size = protocol.sum_attacks(play(ratings))
+    assert active < 1e-8 < size
+    assert passive > active
+
+
+def test_communication_grows_with_every_measure(ratings):
+    for along in ("users", "items", "rounds"):
+        lines = protocol.communication(along, ratings, Shares.GAUSSIAN)
+        for line in lines:
+            assert list(line.bytes) == sorted(line.bytes)
+            assert line.bytes[-1] > line.bytes[0]
+        assert all(b3 > b2 for b2, b3 in zip(lines[0].bytes, lines[1].bytes, strict=True))
+        table = protocol.communication_table(along, lines)
+        assert len({len(column) for column in table.values()}) == 1
+
+
+def test_names_with_markup_reach_the_picture_escaped(ratings):
+    shown = play(ratings)
+    names = (*protocol.parties(shown)[:2], "<b>user</b>")
+    fig = charts_protocol.stage(names, (), None, charts.LIGHT)
+    assert "<b>user" not in str(fig.data[0].text)

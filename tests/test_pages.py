@@ -1,0 +1,558 @@
+"""Every page opened and used as a person would, without a browser."""
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpmc_core import curves, datasets, download, experiment, registry
+from dpmc_core.model import Task
+from dpmc_core.problem import LeaveLast, build_problem
+from dpmc_core.transforms import CapPerUser
+from dpmc_core.views import curves as picture
+from pages.ui import charts
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("what_if", "data", "train", "noise", "guarantees")
+MECHANISMS = curves.mechanisms()
+RANKING = curves.mechanisms("ranking")
+
+
+@pytest.fixture(autouse=True)
+def _a_session_of_its_own():
+    """All test sessions carry one id, so what is kept per session is dropped by hand."""
+    yield
+
+    def end():
+        from pages.ui import state
+
+        state.jobs.clear()
+
+    AppTest.from_function(end).run()
+
+
+def open_page(name="what_if", theme="light", **link):
+    """The app at a page, as if its address had been typed in."""
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    app.context = {"theme": theme}
+    for key, value in link.items():
+        app.query_params[key] = value
+    app.switch_page(f"pages/{name}.py").run()
+    assert not app.exception
+    return app
+
+
+def go(app, path):
+    """Follow the navigation to another page.
+
+    The second run stands for the address, which keeps a bound choice in a browser and which
+    AppTest does not have.
+    """
+    app.switch_page(path).run()
+    app.run()
+    assert not app.exception
+
+
+def plain(text):
+    """The text as a person reads it, without the escapes that keep Markdown away."""
+    return text.replace("\\", "")
+
+
+def charts_of(app):
+    return app.get("plotly_chart")
+
+
+def spec(app, number=0):
+    import json
+
+    return json.loads(charts_of(app)[number].proto.spec)
+
+
+def all_text(app):
+    parts = [
+        e.value
+        for kind in (
+            "title",
+            "subheader",
+            "markdown",
+            "caption",
+            "text",
+            "error",
+            "warning",
+            "info",
+        )
+        for e in app.get(kind)
+    ]
+    return "\n".join(str(p) for p in parts)
+
+
+def run_until_done(app, seconds=60):
+    """Rerun as the half-second ticks do, until the job is over."""
+    end = time.monotonic() + seconds
+    while any(
+        "round" in p.text or "run " in p.text or "start" in p.text or "prepar" in p.text
+        for p in app.progress
+    ):
+        assert time.monotonic() < end, "the job did not finish"
+        time.sleep(0.05)
+        app.run()
+    app.run()
+    assert not app.exception
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_on_its_own_with_one_sentence_that_says_what_to_do(name):
+    app = open_page(name, data="restaurants")
+    assert len(app.title) == 1
+    assert app.markdown[0].value.endswith(".")
+    assert not app.error
+
+
+@pytest.mark.parametrize("name", ["what_if", "data", "noise", "guarantees"])
+def test_every_chart_has_words_and_a_table_that_unfolds(name):
+    app = open_page(name, data="one-bit-lab")
+    count, tables = len(charts_of(app)), len(app.dataframe)
+    alts = {chart.proto.alt for chart in charts_of(app)}
+    assert count
+    assert all(alt.strip() for alt in alts)
+    folded = [e for e in app.expander if e.label == "The chart in words and numbers"]
+    assert len(folded) == count
+    for each in folded:
+        app.session_state[each.key] = True
+    app.run()
+    assert not app.exception
+    assert alts <= {text.value for text in app.text}
+    # The claims are the one chart whose table is on the page anyway.
+    assert len(app.dataframe) == tables + count - (name == "guarantees")
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_charts_follow_the_theme(name, theme):
+    app = open_page(name, theme, data="one-bit-lab")
+    ink = (charts.DARK if theme == "dark" else charts.LIGHT).ink
+    for number in range(len(charts_of(app))):
+        assert spec(app, number)["layout"]["template"]["layout"]["font"]["color"] == ink
+
+
+@pytest.mark.parametrize("id", MECHANISMS)
+def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
+    app = open_page(data="one-bit-lab", mechanism=id)
+    stored = curves.shipped("one-bit-lab")
+    before = None
+    for epsilon in (0.1, 1.0, 10.0):
+        app.select_slider(key="epsilon").set_value(epsilon).run()
+        assert not app.exception
+        view = picture.situation(stored, id, epsilon)
+        assert app.metric[0].value == picture.amount("accuracy", view.here.mean)
+        traces = spec(app)["data"]
+        assert traces[-1]["x"] == [epsilon]
+        unmoved = (traces[:-1], spec(app)["layout"]["yaxis"]["range"])
+        assert before is None or unmoved == before
+        before = unmoved
+
+
+def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claimed():
+    for id, hollow in (("input-flip", False), ("output", True)):
+        app = open_page(data="one-bit-lab", mechanism=id)
+        dashes = [trace.get("line", {}).get("dash") for trace in spec(app)["data"]]
+        assert dashes[:2] == ["dash", "dot"]
+        symbols = [
+            t["marker"]["symbol"] for t in spec(app)["data"] if "symbol" in t.get("marker", {})
+        ]
+        assert symbols[0].endswith("-open") == hollow
+
+
+def test_what_if_plays_through_all_epsilons_and_stops():
+    app = open_page(data="one-bit-lab", epsilon="4")
+    app.button[0].click().run()
+    seen = [app.select_slider(key="epsilon").value]
+    for _ in range(len(curves.EPSILONS)):
+        app.run()
+        seen.append(app.select_slider(key="epsilon").value)
+    assert sorted(set(seen)) == [5.0, 7.0, 10.0]
+    assert app.button[0].label == "Play"
+
+
+def test_a_link_with_ids_opens_its_view_and_the_share_link_says_the_same():
+    app = open_page(data="restaurants", mechanism="objective", epsilon="3")
+    assert app.selectbox(key="data").value == "restaurants"
+    assert app.selectbox(key="mechanism").value == "objective"
+    assert app.select_slider(key="epsilon").value == 3.0
+    assert "data=restaurants&mechanism=objective&epsilon=3" in app.code[0].value
+
+
+def test_junk_in_a_link_falls_back_with_a_note():
+    app = open_page(data="<script>", mechanism="magic", epsilon="banana")
+    notes = "\n".join(note.value for note in app.warning)
+    assert "banana" in notes
+    assert "magic" in notes
+    assert "script" in notes
+    assert (app.selectbox(key="data").value, app.select_slider(key="epsilon").value) == (
+        "movie-night",
+        1.0,
+    )
+    app.run()
+    assert not app.warning  # said once
+
+
+def test_choices_survive_a_change_of_page():
+    app = open_page(data="restaurants", mechanism="gradient", epsilon="5")
+    go(app, "pages/noise.py")
+    assert app.selectbox(key="mechanism").value == "gradient"
+    assert app.select_slider(key="epsilon").value == 5.0
+
+
+CSV = "person,film,stars\n" + "".join(
+    f"u{u},f{i},{1 + (u * i + u + i) % 5}\n" for u in range(30) for i in range(20) if (u + i) % 3
+)
+
+
+def upload(app, content, name="ratings.csv", low=1.0, high=5.0):
+    app.segmented_control(key="way").set_value("upload").run()
+    app.file_uploader[0].upload(name, content.encode() if isinstance(content, str) else content)
+    app.run()
+    if app.error:
+        return app
+    numbers = {n.label: n for n in app.number_input}
+    numbers["Lowest possible rating"].set_value(low)
+    numbers["Highest possible rating"].set_value(high)
+    app.form_submit_button[0].click().run()
+    assert not app.exception
+    return app
+
+
+def test_an_upload_is_read_with_the_range_given_by_hand():
+    app = upload(open_page("data"), CSV, low=0.0, high=10.0)
+    assert not app.error
+    assert app.selectbox(key="data").value == "upload"
+    public = app.session_state["upload"].ratings.public
+    assert (public.users, public.items, public.low, public.high) == (30, 20, 0, 10)
+    tiles = {tile.label: tile.value for tile in app.metric}
+    assert tiles["Users"] == "30"
+
+
+def test_an_upload_without_a_range_asks_for_it():
+    app = upload(open_page("data"), CSV, low=None, high=None)
+    assert "range is public" in app.error[0].value
+    assert "upload" not in app.session_state
+
+
+def test_an_upload_stays_in_its_session():
+    upload(open_page("data"), CSV)
+    theirs = open_page("data")
+    assert "Your upload" not in theirs.selectbox(key="data").options
+    link = open_page("data", data="upload")
+    assert link.selectbox(key="data").value == "movie-night"
+    assert link.warning
+
+
+def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
+    app = upload(open_page("data"), CSV)
+    go(app, "pages/train.py")
+    press(app, "Train")
+    run_until_done(app)
+    assert app.metric
+    go(app, "pages/data.py")
+    press(app, "Forget this upload")
+    assert "upload" not in app.session_state
+    assert app.selectbox(key="data").value == "movie-night"
+    assert app.file_uploader[0].value is None
+    go(app, "pages/train.py")
+    assert not app.metric
+
+
+def test_uploaded_ratings_reach_every_page():
+    app = upload(open_page("data"), CSV)
+    for name in PAGES:
+        go(app, f"pages/{name}.py")
+        assert not app.exception
+        assert not app.error
+        assert app.selectbox(key="data").value == "upload"
+    assert "30 users, 20 items" in all_text(app)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "empty"),
+        ("stars\n1\n2\n", "column"),
+        ("a,b,c\nx,y,good\nz,w,bad\n", "number"),
+        ("a,b,c\nx,y,nan\nz,w,3\n", "rating"),
+        ("a,b,c\nx,y,3\nx,y,4\n", "pair"),
+        ("a,b,c\nx,y,3\nz,w,9\n", "9"),
+        (b"\x00\x01\x02\x03" * 50, ""),
+        ("a,b,c\n" + "x,y\n", ""),
+    ],
+    ids=["empty", "one column", "text", "nan", "duplicate", "out of range", "binary", "ragged"],
+)
+def test_a_bad_file_is_a_sentence_and_loses_nothing(content, words):
+    app = upload(open_page("data", data="restaurants"), content)
+    assert app.error
+    assert words in plain(app.error[0].value).lower()
+    assert "Traceback" not in app.error[0].value
+    assert app.selectbox(key="data").value == "restaurants"
+
+
+def test_a_file_over_the_limit_is_refused_on_the_server(monkeypatch):
+    from pages.ui import upload as panel
+
+    monkeypatch.setitem(panel._LIMITS, "max_bytes", 1_000)
+    app = upload(open_page("data"), CSV)
+    assert "limit" in app.error[0].value or "larger" in app.error[0].value
+    assert "upload" not in app.session_state
+
+
+def test_too_many_rows_are_refused_on_the_server(monkeypatch):
+    from pages.ui import upload as panel
+
+    monkeypatch.setitem(panel._LIMITS, "max_rows", 10)
+    app = upload(open_page("data"), CSV)
+    assert app.error
+    assert "upload" not in app.session_state
+
+
+def test_all_ratings_equal_is_told_and_training_says_why_it_cannot():
+    same = "a,b,c\n" + "".join(f"u{u},i{i},3\n" for u in range(9) for i in range(9) if u != i)
+    app = upload(open_page("data"), same)
+    assert not app.error
+    assert "nothing to tell apart" in all_text(app)
+    go(app, "pages/train.py")
+    press(app, "Train")
+    run_until_done(app)
+    assert any("only one class" in e.value for e in app.error)
+    go(app, "pages/noise.py")
+    assert not app.exception
+
+
+def test_titles_are_shown_as_text():
+    nasty = "<img src=x onerror=alert(1)> **bold** $x$ [a](javascript:b)"
+    titles = [nasty, *(f"item{i}" for i in range(1, 8))]
+    rows = ["u,i,r"]
+    rows += [f"{u},{title},{1 + (u * i) % 5}" for u in range(12) for i, title in enumerate(titles)]
+    app = upload(open_page("data"), "\n".join(rows) + "\n", name="<b>x</b>.csv")
+    for name in PAGES:
+        go(app, f"pages/{name}.py")
+        assert not app.exception
+        for element in [*app.markdown, *app.caption]:
+            assert "<img" not in element.value.replace(r"\<", "")
+            assert "<b>x" not in element.value.replace(r"\<", "")
+        for chart in charts_of(app):
+            assert "<img src=x" not in chart.proto.spec
+
+
+def press(app, label):
+    [button] = [b for b in app.button if b.label == label]
+    button.click().run()
+    assert not app.exception
+
+
+def test_training_shows_what_the_core_measures_and_survives_a_page_change():
+    app = open_page("train", data="one-bit-lab", mechanism="input-flip", epsilon="4")
+    press(app, "Train")
+    run_until_done(app)
+    assert not app.error
+    problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
+    alone = experiment.run(registry.create("input-flip", epsilon=4.0), problem, 1)
+    shown = {tile.label: tile.value for tile in app.metric}
+    assert shown == {
+        "Input perturbation": picture.amount("accuracy", alone.metrics["accuracy"]),
+        "Guessing": picture.amount("accuracy", alone.baselines["majority"]["accuracy"]),
+        "No privacy": picture.amount("accuracy", alone.baselines["clear"]["accuracy"]),
+    }
+    go(app, "pages/data.py")
+    go(app, "pages/train.py")
+    assert {tile.label: tile.value for tile in app.metric} == shown
+    assert all(chart.proto.alt.strip() for chart in charts_of(app))
+
+
+def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
+    app = open_page("train", data="restaurants", mechanism="objective", epsilon="2")
+    app.number_input(key="objective.radius").set_value(0.4)
+    app.number_input(key="cap").set_value(6)
+    app.selectbox(key="holdout").set_value("last")
+    app.number_input(key="seed").set_value(11)
+    app.run()
+    press(app, "Train")
+    run_until_done(app)
+    problem = build_problem(
+        datasets.load("restaurants"), Task.BINARY, steps=[CapPerUser(6)], split=LeaveLast(), seed=11
+    )
+    alone = experiment.run(registry.create("objective", epsilon=2.0, radius=0.4), problem, 11)
+    assert app.metric[0].value == picture.amount("accuracy", alone.metrics["accuracy"])
+    command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
+    for part in ("radius=0.4", "cap=6", "--leave-last", "--seed 11"):
+        assert part in command
+
+
+def test_training_can_be_stopped():
+    app = open_page("train", data="jokes", mechanism="output", epsilon="4")
+    app.number_input(key="output.tolerance").set_value(1e-9).run()
+    press(app, "Train")
+    press(app, "Stop")
+    run_until_done(app)
+    assert app.warning
+    assert not app.error
+    [button] = [b for b in app.button if b.label == "Train"]
+    assert not button.disabled
+
+
+def test_impossible_settings_are_a_sentence_and_cannot_be_trained():
+    app = open_page("train", data="one-bit-lab", mechanism="input-flip")
+    app.number_input(key="input-flip.p_plus").set_value(0.2).run()
+    assert not app.exception
+    assert "given together" in app.error[0].value
+    [button] = [b for b in app.button if b.label == "Train"]
+    assert button.disabled
+
+
+def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained():
+    link = {"data": "one-bit-lab", "mechanism": "input-flip", "input-flip.link": "cauchy"}
+    app = open_page("train", **link)
+    assert "link must be one of" in plain(app.error[0].value).lower()
+    [button] = [b for b in app.button if b.label == "Train"]
+    assert button.disabled
+    assert not open_page("noise", **link).exception
+
+
+def test_a_curve_not_yet_there_is_computed_on_request():
+    app = upload(open_page("data"), CSV)
+    go(app, "pages/what_if.py")
+    assert not charts_of(app)
+    assert "not been computed" in app.info[0].value
+    press(app, "Compute the curve")
+    run_until_done(app)
+    assert charts_of(app)
+    assert len(app.metric) == 1
+    stored = app.session_state["upload"]
+    [found] = [
+        point
+        for point in curves.compute(stored, [MECHANISMS[0]], (1.0,), (1, 2, 3))
+        if point[0] == 3
+    ]
+    expected = picture.situation(found[2], MECHANISMS[0], 1.0).here.mean
+    assert app.metric[0].value == picture.amount("accuracy", expected)
+
+
+def test_a_public_set_is_downloaded_once_its_terms_are_accepted(monkeypatch, tmp_path):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    app = open_page("data", way="public")
+    assert "redistribution" in all_text(app)
+
+    def get(name, progress=None):
+        progress(1, 2)
+        folder = download.folder_of(name)
+        folder.mkdir(parents=True)
+        lines = [f"{u}\t{i}\t{1 + (u + i) % 5}\t1" for u in range(1, 9) for i in range(1, 9)]
+        (folder / "u.data").write_text("\n".join(lines) + "\n")
+
+    monkeypatch.setattr(download, "get", get)
+    press(app, "Accept these terms and download")
+    wait_for_button(app, "Open it")
+    press(app, "Open it")
+    assert app.selectbox(key="data").value == "ml-100k"
+    assert {tile.label: tile.value for tile in app.metric}["Ratings"] == "64"
+
+
+def test_a_download_that_fails_is_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+
+    def get(name, **_):
+        raise download.DownloadError(f"{name} cannot be downloaded: no network")
+
+    monkeypatch.setattr(download, "get", get)
+    app = open_page("data", way="public")
+    press(app, "Accept these terms and download")
+    end = time.monotonic() + 10
+    while not app.error and time.monotonic() < end:
+        app.run()
+    assert "no network" in app.error[0].value
+
+
+def wait_for_button(app, label, seconds=10):
+    end = time.monotonic() + seconds
+    while not any(button.label == label for button in app.button):
+        assert time.monotonic() < end, f"no button '{label}'"
+        time.sleep(0.05)
+        app.run()
+    assert not app.exception
+
+
+@pytest.mark.parametrize("id", MECHANISMS)
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
+def test_noise_is_drawn_for_every_mechanism(id, epsilon):
+    app = open_page("noise", data="one-bit-lab", mechanism=id, epsilon=epsilon)
+    assert len(charts_of(app)) == 4
+    assert not app.error
+
+
+def test_the_wide_range_reaches_further_and_comes_back():
+    app = open_page("noise", data="one-bit-lab", wide="true", epsilon="100")
+    assert app.select_slider(key="epsilon").value == 100
+    app.toggle(key="wide").set_value(False).run()
+    assert not app.exception
+    assert app.select_slider(key="epsilon").value == 10
+
+
+def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
+    app = open_page("guarantees", data="movie-night", epsilon="2")
+    table = next(t.value for t in app.dataframe if "certified" in t.value.columns)
+    assert list(table["mechanism"]) == [registry.get(id).name for id in curves.offered()]
+    assert set(table["claimed"]) == {"2"}
+    by_name = table.set_index("mechanism")
+    assert by_name.loc["Input perturbation", "per user"] == "no bound"
+    assert by_name.loc["Output perturbation", "status"].endswith("claimed only")
+    app.segmented_control(key="unit").set_value("user").run()
+    assert "no bound" in all_text(app)
+
+
+def test_guarantees_need_public_facts_only_and_a_cap_bounds_a_row():
+    app = open_page("guarantees", facts="typed", users="50", items="40", cap="7")
+    app.segmented_control(key="unit").set_value("row-values").run()
+    assert not app.error
+    assert "epsilon 7" in all_text(app)
+    app.number_input(key="low").set_value(9.0).run()
+    assert "ating range must be a low end below its high end" in app.error[0].value
+
+
+def test_every_mechanism_has_a_look_of_its_own():
+    assert len({charts.style(id) for id in MECHANISMS + RANKING}) == len(MECHANISMS + RANKING)
+    looks = [charts.style(id) for id in MECHANISMS]
+    assert len({look.color for look in looks}) == len(looks)
+    assert len({look.marker for look in looks}) == len(looks)
+    assert len({look.dash for look in looks}) == len(looks)
+
+
+def test_the_report_stands_alone():
+    from pages.ui import report
+    from pages.ui.runs import Run
+
+    problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
+    result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)
+    page = report.html(
+        Run(result, None, data="one-bit-lab", title="<b>Lab</b>", split=LeaveLast(), fresh=False)
+    )
+    assert "<b>Lab</b>" not in page
+    assert page.count("plotly-graph-div") == 3
+    assert 'src="http' not in page
+    assert "evaluation only" in page
+    assert io.StringIO(page).readline().startswith("<!doctype html>")
+
+
+def test_clicks_are_ranked_on_every_page():
+    """The sample of clicks offers the ranking family, and a run shows both candidate sets."""
+    from dpmc_core import datasets, experiment
+    from dpmc_core.views import ranking
+
+    app = open_page("train", data="bookshop-clicks", mechanism="dpimf-optimal")
+    options = app.selectbox(key="mechanism").options
+    assert options == [f"{registry.get(id).name} · top lists" for id in RANKING]
+    app = open_page("noise", data="bookshop-clicks", mechanism="dplcf")
+    assert not app.exception
+    problem = experiment.build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
+    found = experiment.run(registry.create("dpimf-user", epsilon=2.0), problem, seed=1)
+    bars = ranking.bars({"DPIMF-U": found.metrics} | dict(found.baselines))
+    assert list(bars["DPIMF-U"]) == [ranking.title(metric) for metric in ranking.METRICS]
+    assert "99 sampled negatives" in ranking.bars_words({"DPIMF-U": found.metrics})

@@ -1,0 +1,303 @@
+"""The Compare page without a browser: sweeps that survive, units, words, uploads, bad input."""
+
+import dataclasses
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_pages import _a_session_of_its_own, all_text, charts_of, open_page, plain, spec
+
+from dpmc_core import curves, datasets, paths, registry, sweep
+from dpmc_core.model import Task
+from dpmc_core.store import Store, default_path, queries
+from dpmc_core.sweep import pools
+from dpmc_core.views import budget, compare, crossover
+from pages.ui import grid, sweeps
+
+assert _a_session_of_its_own  # a fixture for every test
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the page starts no sweeps there")
+
+DATA, IDS = "restaurants", ("input-flip", "output")
+LINK = {"data": DATA, "mechanisms": list(IDS), "seeds": "2"}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A home of its own, where no sweep outlives its test."""
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
+    grid._shared_target.clear()
+    yield tmp_path / "home"
+    sweeps.cancel_all(paths.home() / "sweeps")
+
+
+def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA):
+    """Compute a grid here and now, into the shared store."""
+    plan = sweep.plan(
+        sweep.Grid(
+            sources=[sweep.open_source(data)], mechanisms=ids, epsilons=epsilons, seeds=seeds
+        )
+    )
+    with Store() as store:
+        sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
+    return plan
+
+
+class InThisProcess:
+    """A pool of one that needs no process."""
+
+    size = 1
+
+    def __init__(self, sources):
+        self.sources = sources
+
+    def submit(self, unit):
+        from concurrent.futures import Future
+
+        future = Future()
+        future.set_result(pools.run_unit(unit, self.sources[unit.source]))
+        return future
+
+    def close(self, *, at_once):
+        pass
+
+
+def traces(app):
+    return [t for t in spec(app)["data"] if "marker" in t and t.get("name")]
+
+
+def button(app, label):
+    return next((b for b in app.button if b.label == label), None)
+
+
+def tick_until(app, condition, seconds=90):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.1)
+        app.run()
+        assert not app.exception
+
+
+def test_an_empty_store_says_what_it_takes_and_shows_the_command():
+    app = open_page("compare", **LINK)
+    assert not app.error
+    assert "24 short training runs" in all_text(app)
+    words = app.code[-1].value
+    assert "dpmc_core sweep" in words
+    assert "--mechanisms input-flip,output" in words
+    assert "--seeds 1:2" in words
+    assert "--json" not in words
+    assert not default_path().exists()  # looking makes nothing
+
+
+def test_the_command_shown_computes_exactly_what_the_page_waits_for():
+    import shlex
+    import subprocess
+
+    app = open_page("compare", **LINK | {"grid": "own", "epsilons": "1, 4"})
+    words = shlex.split(app.code[-1].value)
+    words[0] = sys.executable
+    subprocess.run(words, check=True, capture_output=True, timeout=120)
+    app.run()
+    assert "All 12 runs of this grid are there" in all_text(app)
+
+
+def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
+    plan = fill()
+    app = open_page("compare", **LINK)
+    assert f"All {len(plan.units)} runs" in all_text(app)
+    drawn = traces(app)
+    with Store(read_only=True) as store:
+        infos = {info.mechanism: info for info in queries.curves(store)}
+        for id, trace in zip(IDS, drawn, strict=True):
+            summary = queries.summaries(store, [infos[id].id], "accuracy")
+            assert trace["x"] == [s.epsilon for s in summary]
+            assert trace["y"] == pytest.approx([s.mean for s in summary])
+            assert registry.get(id).name in trace["name"]
+            assert "per rating" in trace["name"]
+    assert drawn[0]["marker"]["symbol"] == "circle"
+    assert drawn[1]["marker"]["symbol"] == "x-open"  # claimed, not certified
+    assert "Output perturbation** is hollow" in all_text(app)
+    levels = [t["line"].get("dash") for t in spec(app)["data"] if not t.get("name")]
+    assert {"dash", "dot"} <= set(levels)
+    assert "95 % t interval of the mean over 2 seeds" in all_text(app)
+    assert registry.get("output").name in charts_of(app)[0].proto.alt
+    assert list(app.dataframe[0].value["mechanism"]) == [registry.get(id).name for id in IDS]
+
+
+def test_the_same_unit_uses_certified_values_and_drops_nothing():
+    fill()
+    app = open_page("compare", **LINK | {"count": "rating"})
+    flip, output = traces(app)
+    assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
+    assert min(output["x"]) > 1000  # what is proved of the whole matrix
+    assert not output["marker"]["symbol"].endswith("open")
+    app.segmented_control(key="count").set_value(compare.Count.USER).run()
+    flip, output = traces(app)
+    assert flip["marker"]["symbol"].endswith("open")
+    assert "not certified" in flip["name"]
+    assert "nothing finite is certified per user" in plain(all_text(app))
+    assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
+    assert "different things are not compared" in all_text(app)
+
+
+def test_verdicts_and_budget_are_those_of_the_core():
+    import numpy as np
+
+    fill()
+    app = open_page("compare", **LINK)
+    with Store(read_only=True) as store:
+        lines = compare.lines(store, queries.curves(store), "accuracy")
+    placed = [compare.place(line, compare.Count.PAPER) for line in lines]
+    (duel,) = crossover.duels(placed, np.random.default_rng(0))
+    assert crossover.sentence(duel) in plain(all_text(app))
+    for wanted in (55.0, 99.5):
+        app.slider[0].set_value(wanted).run()
+        for one in placed:
+            answer = budget.smallest_epsilon(one, wanted / 100, np.random.default_rng(0))
+            assert budget.sentence(answer).split(" Even")[0] in plain(all_text(app))
+    assert "not reachable" in all_text(app)
+
+
+def test_other_epsilons_and_seeds_of_the_store_stay_out():
+    fill(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
+    app = open_page("compare", **LINK)
+    assert all(trace["x"] == [0.1, 0.3, 1, 3, 10] for trace in traces(app))
+    assert "over 2 seeds" in all_text(app)
+
+
+def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
+    app = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
+    button(app, "Start").click().run()
+    assert not app.exception
+    assert button(app, "Start").disabled
+    tick_until(app, lambda: charts_of(app) and any(any(t["x"]) for t in traces(app)))
+    other = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
+    assert other.button[0].disabled
+    assert not button(other, "Cancel").disabled
+    assert other.get("progress")
+    elsewhere = open_page("compare", **LINK)
+    assert "Another grid is being computed on Movie night" in all_text(elsewhere)
+    button(other, "Cancel").click().run()
+    assert not other.exception
+    app.run()
+    resume = button(app, "Resume")
+    assert not resume.disabled
+    assert "Resume goes on" in all_text(app)
+    with Store(read_only=True) as store:
+        before = queries.last_row(store)
+    resume.click().run()
+    (now,) = (s for s in sweeps.found(paths.home() / "sweeps") if s.running)
+    tick_until(app, lambda: sweeps.look(paths.home() / "sweeps", now.key).counts.get("done"))
+    with Store(read_only=True) as store:
+        assert queries.last_row(store) > before
+
+
+def test_bad_input_is_a_sentence():
+    junk = open_page("compare", **LINK | {"grid": "own", "epsilons": "1, banana"})
+    assert "banana" in junk.error[0].value
+    assert "--" not in junk.error[0].value
+    for typed in ("", "0", "-1", "5:1:3", "nan"):
+        app = open_page("compare", **LINK | {"grid": "own", "epsilons": "1"})
+        app.text_input(key="epsilons").set_value(typed).run()
+        assert app.error
+        assert not app.exception
+    none = open_page("compare", data=DATA)
+    none.get("button_group")[0].set_value([]).run()
+    assert "at least one" in none.error[0].value
+    many = open_page("compare", **LINK | {"seeds": "5000", "grid": "<b>", "mechanisms": "magic"})
+    assert {"5000", "<b>", "magic"} <= {
+        word for note in many.warning for word in note.value.replace("“", "”").split("”")
+    }
+
+
+def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():
+    fill(epsilons=(1.0,), seeds=(1,))
+    with sqlite3.connect(default_path()) as file:
+        file.execute("PRAGMA user_version = 99")
+    file.close()
+    app = open_page("compare", **LINK)
+    assert "newer version" in plain(app.error[0].value)
+    assert not charts_of(app)
+    for end in ("", "-wal", "-shm"):
+        default_path().with_name(default_path().name + end).unlink(missing_ok=True)
+    default_path().write_text("not a database, but long enough to be taken for one " * 50)
+    assert "not a result store" in plain(open_page("compare", **LINK).error[0].value)
+    assert "What does epsilon cost?" in open_page(data="restaurants").title[0].value
+
+
+def test_a_home_that_cannot_be_written_is_a_sentence(home):
+    home.write_text("a file where a folder should be")
+    app = open_page("compare", **LINK)
+    button(app, "Start").click().run()
+    assert not app.exception
+    assert "cannot be written" in plain(app.error[0].value)
+
+
+def test_what_if_draws_a_complete_curve_of_the_store(monkeypatch):
+    monkeypatch.setattr("pages.ui.sources.shipped", lambda *_: None)
+    from pages.ui import sources
+
+    sources._shipped.clear()
+    try:
+        fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",))
+        app = open_page(data=DATA, mechanism="input-flip")
+        assert "has not been computed" in all_text(app)  # not every stop of the slider is there
+        fill(epsilons=curves.EPSILONS, ids=("input-flip",))
+        app = open_page(data=DATA, mechanism="input-flip")
+        assert charts_of(app)
+        with Store(read_only=True) as store:
+            (info,) = queries.curves(store, mechanism="input-flip")
+            at = {s.epsilon: s.mean for s in queries.summaries(store, [info.id], "accuracy")}
+        assert app.metric[0].value == f"{100 * at[1.0]:.1f} %"
+    finally:
+        sources._shipped.clear()
+
+
+def test_an_upload_is_swept_in_a_folder_of_its_own_and_its_spending_is_told():
+    dataset = dataclasses.replace(datasets.load(DATA), name="mine", title="Mine")
+    app = open_page("compare")
+    app.session_state["upload"] = dataset
+    app.session_state["next data"] = "upload"
+    app.session_state["mechanisms"] = list(IDS)
+    app.session_state["grid"] = "own"
+    app.session_state["epsilons"] = "1, 4"
+    app.session_state["seeds"] = 1
+    app.run()
+    assert not app.exception
+    assert "epsilon 0 in all" in plain(all_text(app))
+    assert "YOUR_FILE" in app.code[-1].value
+    assert "dpmc-private" not in app.code[-1].value
+    button(app, "Start").click().run()
+    tick_until(app, lambda: "All 6 runs" in all_text(app))
+    assert "4 private runs here: epsilon 10 in all" in plain(all_text(app))
+    assert "spends again" in all_text(app)
+    assert not default_path().exists()  # the shared store has seen nothing
+    folders = _private_folders()
+    assert folders
+    assert all((folder.stat().st_mode & 0o077) == 0 for folder in folders)
+    files = [path for folder in folders for path in folder.glob("*") if path.is_file()]
+    assert all((path.stat().st_mode & 0o077) == 0 for path in files)
+    app.switch_page("pages/data.py").run()
+    app.segmented_control(key="way").set_value("upload").run()
+    button(app, "Forget this upload").click().run()
+    assert not app.exception
+    assert not _private_folders()
+
+
+def _private_folders():
+    import os
+    import tempfile
+
+    return list(Path(tempfile.gettempdir()).glob(f"dpmc-private-{os.getpid()}-*"))
+
+
+def test_tasks_share_a_chart_only_with_their_own():
+    assert grid.tasks("bookshop-clicks") == [Task.RANKING]  # all clicks are alike
+    tasks = grid.tasks("movie-night")
+    assert tasks[0] == Task.BINARY
+    for task in tasks:
+        assert {registry.get(id).task for id in sweep.presets.noisy(task)} == {task}

@@ -1,0 +1,371 @@
+"""Scenarios 2 and 3: the result of scenario 1, counted messages, attacks, drop-outs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpmc_core import privacy
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.protocol import attacks, costs
+from dpmc_core.protocol.distributed import Leaves, ProtocolAborted, reference_items
+from dpmc_core.protocol.fixed_point import FixedPoint
+from dpmc_core.protocol.messages import Message, Transcript
+from dpmc_core.protocol.scenarios import ANSWER, MODEL, RESTART, SUM, DynamicUsers, StaticUsers
+from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.shares import Shares
+from tests.statistics_helpers import assert_drawn_from, assert_frequencies
+
+BOTH = [StaticUsers, DynamicUsers]
+
+
+def ratings_of(seed=0, users=12, items=8, density=0.6):
+    rng = np.random.default_rng(seed)
+    seen = rng.random((users, items)) < density
+    seen[:, -1] = False  # nobody rates the last item
+    seen[:, -2] = False
+    seen[3, -2] = True  # one rater
+    seen[:4, 0] = True
+    seen[-1] = False  # and the last user rates nothing
+    u, i = np.nonzero(seen)
+    public = PublicFacts(users=users, items=items, low=1, high=5)
+    return Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
+
+
+def play(settings, ratings=None, seed=1, **options):
+    run = settings.start(
+        ratings_of() if ratings is None else ratings, np.random.default_rng(seed), **options
+    )
+    rounds = list(run.play())
+    return run, rounds
+
+
+@pytest.mark.parametrize("shares", list(Shares))
+@pytest.mark.parametrize("scenario", BOTH)
+def test_the_result_is_scenario_1_with_the_same_noise_up_to_the_fixed_point_step(scenario, shares):
+    settings = scenario(epsilon=1.0, shares=shares, iterations=15)
+    run, rounds = play(settings)
+    assert rounds == list(range(1, 16))
+    moved = np.abs(run.items - run.first).max()
+    # a round's sum is off by half a step for each user (twice: gradient and noise), its step size
+    # is 1 / (2 (k + penalty)), and errors of earlier rounds do not grow
+    bound = 15 * settings.fixed.step
+    assert np.abs(run.items - reference_items(run)).max() <= bound < 1e-4 * moved
+
+
+@pytest.mark.parametrize("scenario", BOTH)
+def test_a_finer_fixed_point_comes_closer(scenario):
+    gaps = []
+    for bits in (6, 14, 22):
+        run, _ = play(scenario(epsilon=1.0, fraction_bits=bits, iterations=5))
+        gaps.append(np.abs(run.items - reference_items(run)).max())
+    assert gaps[0] > 20 * gaps[1] > 400 * gaps[2]
+
+
+@pytest.mark.parametrize("shares", list(Shares))
+@pytest.mark.parametrize("scenario", BOTH)
+def test_the_noise_in_the_sums_is_laplace_of_scenario_1s_scale(scenario, shares):
+    settings = scenario(epsilon=1.0, shares=shares, iterations=1)
+    ratings = ratings_of(2, 6, 30, 0.9)
+    noise, scale = [], 0.0
+    for seed in range(60):
+        run, _ = play(settings, ratings, seed)
+        noise.append(run.noise[run.active])
+        scale = run.release.scale
+    assert scale == pytest.approx(2 * 4 * np.sqrt(3))
+    assert_drawn_from(np.concatenate(noise), stats.laplace(scale=scale).cdf)
+
+
+@pytest.mark.parametrize("scenario", BOTH)
+def test_the_release_is_published_once_and_certified_as_scenario_1s(scenario):
+    settings = scenario(epsilon=0.8, shares=Shares.GAMMA)
+    with privacy.ledger() as entries:
+        play(settings)
+    card = settings.guarantee(ratings_of().public)
+    assert entries == [card.releases["linear term"].query]
+    assert not card.certified().finite  # user factors fitted on the same ratings
+    public_input = dataclasses.replace(card, unaccounted=())
+    assert public_input.certified().epsilon == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("colluding", [0, 1])
+@pytest.mark.parametrize("masks", [True, False])
+@pytest.mark.parametrize("shares", list(Shares))
+def test_scenario_2_counts_agree_with_the_formula(shares, masks, colluding):
+    if colluding and shares is Shares.GAUSSIAN:
+        pytest.skip("Gaussian shares allow no collusion")
+    settings = StaticUsers(
+        epsilon=1.0, shares=shares, masks=masks, colluding=colluding, iterations=4, rank=2
+    )
+    run, _ = play(settings)
+    assert_counts(run, costs.cost(settings, run.raters))
+
+
+@pytest.mark.parametrize("shares", list(Shares))
+def test_scenario_3_counts_agree_with_the_formula(shares):
+    settings = DynamicUsers(epsilon=1.0, shares=shares, iterations=4, rank=2)
+    run, _ = play(settings)
+    assert_counts(run, costs.cost(settings, run.raters))
+
+
+def test_scenario_3_counts_agree_with_the_formula_when_a_user_leaves():
+    settings = DynamicUsers(epsilon=1.0, iterations=3, leaves=Leaves(((2, 1),)))
+    run, _ = play(settings)
+    pairs, items = len(run.who), len(run.active)
+    mine = run.what[run.who == 1]
+    again = int(np.isin(run.what, mine).sum()) - len(mine)
+    whole = (pairs, (costs.Attempt(pairs, pairs, items),))
+    broken = costs.Attempt(pairs, pairs - len(mine), items - len(mine), len(mine))
+    rounds = [whole, (pairs, (broken, costs.Attempt(again, again, len(mine)))), whole]
+    assert_counts(run, costs.cost(settings, run.raters, rounds=rounds))
+
+
+def assert_counts(run, expected):
+    transcript = run.transcript
+    assert {k: c.messages for k, c in expected.items() if c.messages} == {
+        k: n for k, n in transcript.count.items() if n
+    }
+    assert {k: c.bytes for k, c in expected.items() if c.bytes} == {
+        k: n for k, n in transcript.bytes.items() if n
+    }
+    assert costs.total(expected) == (transcript.total_count, transcript.total_bytes)
+
+
+def test_kept_messages_have_the_counted_sizes():
+    ratings = ratings_of(3, 5, 3, 1.0)
+    one = ratings.select(ratings.items == 0)
+    settings = StaticUsers(epsilon=1.0, iterations=2)
+    run, _ = play(settings, one, watch=0)
+    assert len(run.transcript) == run.transcript.total_count
+    assert sum(m.bytes for m in run.transcript) == run.transcript.total_bytes
+    assert all(m.summary for m in run.transcript)
+    assert run.transcript.parties()[0] == RECOMMENDER
+    for party in run.transcript.parties():
+        seen = run.transcript.seen_by(party)
+        assert all(m.receiver == party for m in seen)
+    assert run.transcript.seen_by(THIRD_PARTY, 0) == []
+    kinds = {m.kind for m in run.transcript.seen_by(THIRD_PARTY)}
+    assert kinds == {ANSWER}  # no ratings, no factors, no masks
+
+
+def test_the_third_party_sees_uniform_numbers_whatever_the_ratings():
+    """Top bits of masked answers: uniform, and independent of the rating behind them."""
+    settings = StaticUsers(epsilon=5.0, iterations=150)
+    ratings = ratings_of(4)
+    for data in (ratings, dataclasses.replace(ratings, values=6 - ratings.values)):
+        run, _ = play(settings, data, watch=0)
+        words = np.concatenate([m.payload["answer"] for m in run.transcript if m.kind == ANSWER])
+        top = (words >> np.uint64(45)).astype(int)
+        assert_frequencies(np.bincount(top, minlength=8), np.full(8, 1 / 8))
+
+
+def test_the_difference_attack_works_without_masks_and_fails_with_them():
+    for masks in (False, True):
+        settings = StaticUsers(epsilon=1.0, iterations=3, masks=masks)
+        run, _ = play(settings, watch=0)
+        for user in run.who[run.what == 0]:
+            found = attacks.attack_user(run, int(user))
+            assert found.succeeds(settings.fixed.step) is not masks
+            if masks:
+                assert found.error > 1e3 * np.abs(found.truth).max()
+
+
+def test_the_difference_attack_fails_in_scenario_3():
+    settings = DynamicUsers(epsilon=1.0, iterations=3)
+    run, _ = play(settings, watch=0)
+    for user in run.who[run.what == 0]:
+        assert not attacks.attack_user(run, int(user)).succeeds(settings.fixed.step)
+
+
+def test_an_active_recommender_reads_a_off_the_noisy_sums():
+    run, _ = play(StaticUsers(epsilon=0.1, iterations=20), watch=0)
+    truth = attacks.true_squares(run, 0)
+    found = attacks.active_squares(
+        attacks.asker(run, 0), truth.shape[0], attacks.longest_reach(run, 0)
+    )
+    assert np.abs(found - truth).max() <= 1e-8
+    sums = [s[0] for s in run.sums]
+    models = [v[0] for v in run.models[:-1]]
+    passive = attacks.passive_squares(models, sums)
+    assert np.abs(passive - truth).max() > 100 * np.abs(found - truth).max()
+
+
+def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
+    settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Leaves(((3, 2),)))
+    run = settings.start(ratings_of(), np.random.default_rng(0))
+    with pytest.raises(ProtocolAborted, match=r"round 3 is aborted: user 2 left .*-1\)/"):
+        list(run.play())
+    assert len(run.sums) == 2
+
+
+@pytest.mark.parametrize("round", [0, 2])
+def test_in_scenario_3_a_user_who_leaves_changes_neither_noise_nor_result(round):
+    settings = DynamicUsers(epsilon=1.0, iterations=4, leaves=Leaves(((round, 1),)))
+    run, rounds = play(settings, watch=0)
+    assert rounds == [1, 2, 3, 4]
+    # the noise in each round's sum is the whole noise, whoever answered
+    own, group = run.users.factors, run.what
+    for (pairs, where), sums, model in zip(run.steps, run.sums, run.models, strict=False):
+        slope = np.zeros_like(run.items)
+        np.add.at(slope, group[pairs], run.users.gradient(pairs, model[group[pairs]]))
+        gap = np.abs(sums - slope - run.noise)[where]
+        assert gap.max() <= run.raters.max() * settings.fixed.step
+        assert np.array_equal(np.unique(group[pairs]), where)
+    assert np.abs(run.items - reference_items(run)).max() <= 10 * settings.fixed.step
+    gone = run.who[run.steps[round - 1][0]] if round else np.empty(0)
+    assert 1 not in gone
+    assert len(own) == len(group)
+
+
+def test_in_scenario_3_the_noise_has_the_same_law_with_and_without_a_user_leaving():
+    ratings = ratings_of(5, 5, 20, 1.0)
+    for leaves in (Leaves(), Leaves(((0, 1),))):
+        settings = DynamicUsers(epsilon=1.0, iterations=1, leaves=leaves)
+        noise = []
+        for seed in range(80):
+            run, _ = play(settings, ratings, seed)
+            noise.append(run.noise[run.active])
+        assert_drawn_from(np.concatenate(noise), stats.laplace(scale=run.release.scale).cdf)
+
+
+def test_in_scenario_3_nothing_of_who_left_reaches_the_others():
+    """Another rating of the user who left gives the same transcript of that round."""
+    ratings = ratings_of()
+    k = int(np.flatnonzero((ratings.users == 1) & (ratings.items == 0))[0])
+    values = ratings.values.copy()
+    values[k] = 6 - values[k] if values[k] != 3 else 5
+    settings = DynamicUsers(epsilon=1.0, iterations=1, leaves=Leaves(((1, 1),)))
+    factors = np.random.default_rng(9).normal(size=(12, 3))
+    seen = []
+    for data in (ratings, dataclasses.replace(ratings, values=values)):
+        run, _ = play(settings, data, watch=0, user_factors=factors)
+        seen.append([(m.sender, m.receiver, m.kind, m.summary) for m in run.transcript])
+    assert seen[0] == seen[1]
+    assert any(kind == RESTART for _, _, kind, _ in seen[0])
+    # and the second try uses fresh masks and pieces: no number is sent twice
+    words = [
+        tuple(m.payload["mask"]) + tuple(m.payload["piece"])
+        for m in run.transcript
+        if m.kind == MODEL
+    ]
+    flat = [number for row in words for number in row]
+    assert len(flat) == len(set(flat))
+
+
+def test_users_come_and_go_and_the_result_is_that_of_the_same_attendance():
+    settings = DynamicUsers(epsilon=1.0, iterations=12, online=0.6)
+    run, rounds = play(settings, ratings_of(6, 30, 10, 0.7))
+    assert len(rounds) == 12
+    assert len({len(pairs) for pairs, _ in run.steps}) > 1
+    assert np.abs(run.items - reference_items(run)).max() <= 12 * settings.fixed.step
+
+
+def test_who_takes_no_part_is_reported():
+    run, _ = play(StaticUsers(epsilon=1.0, iterations=2))
+    assert run.skipped.unrated.tolist() == [7]
+    assert run.skipped.too_few.tolist() == [6]
+    assert run.skipped.silent.tolist() == [11]
+    assert np.array_equal(run.items[6:], run.first[6:])  # data-free
+    hardened, _ = play(StaticUsers(epsilon=1.0, iterations=2, shares=Shares.GAMMA, colluding=5))
+    assert set(hardened.skipped.too_few) == set(
+        np.flatnonzero(np.isin(hardened.raters, range(1, 6)))
+    )
+
+
+def test_when_nobody_can_hide_there_is_a_sentence():
+    settings = StaticUsers(epsilon=1.0, shares=Shares.GAMMA, colluding=50)
+    with pytest.raises(BadRatings, match="every item has fewer than 51 raters"):
+        settings.start(ratings_of(), np.random.default_rng(0))
+
+
+def test_fixed_point_goes_there_and_back_and_masks_vanish():
+    rng = np.random.default_rng(0)
+    for bits, fraction in ((16, 4), (48, 20), (64, 30)):
+        fixed = FixedPoint(modulus_bits=bits, fraction_bits=fraction)
+        values = rng.uniform(-1, 1, (50, 3)) * fixed.largest / 60
+        words = fixed.encode(values, 50, "value")
+        assert np.abs(fixed.decode(words) - values).max() <= fixed.step / 2
+        masks = fixed.uniform(words.shape, rng)
+        groups = np.zeros(50, dtype=np.int64)
+        hidden = fixed.sums(fixed.reduce(words + masks), groups, 1)
+        shown = fixed.decode(fixed.reduce(hidden - fixed.sums(masks, groups, 1)))
+        slack = 25 * fixed.step + 1e-12 * fixed.largest
+        assert np.abs(shown[0] - values.sum(axis=0)).max() <= slack
+        assert int(masks.max()) < 2**bits
+
+
+def test_sums_that_would_wrap_around_are_refused_never_silent():
+    fixed = FixedPoint(modulus_bits=16, fraction_bits=8)
+    fixed.encode([60.0], 2, "a user's gradient")
+    with pytest.raises(InvalidSetting, match=r"a user's gradient must be within \+-.*wrap around"):
+        fixed.encode([70.0], 2, "a user's gradient")
+    with pytest.raises(InvalidSetting, match="wrap around"):
+        fixed.encode([np.nan], 2, "a user's gradient")
+    for scenario in BOTH:
+        with pytest.raises(InvalidSetting, match="raise modulus_bits or lower fraction_bits"):
+            play(scenario(epsilon=0.01, modulus_bits=24, fraction_bits=20))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be > 0"),
+        ({"modulus_bits": 4}, "modulus_bits must be >= 8"),
+        ({"fraction_bits": 47}, "fraction_bits must be >= 0 and <= 46"),
+        ({"colluding": 1}, "colluding must be 0 with Gaussian shares"),
+    ],
+)
+@pytest.mark.parametrize("scenario", BOTH)
+def test_bad_settings_are_refused_in_a_sentence(scenario, settings, message):
+    with pytest.raises(InvalidSetting, match=message):
+        scenario(**({"epsilon": 1.0} | settings))
+
+
+@pytest.mark.parametrize("text", ["3", "a:b", "1:2:3", "1:-2"])
+def test_leaves_that_cannot_be_read_are_refused(text):
+    with pytest.raises(InvalidSetting, match="leaves must be ROUND:USER"):
+        Leaves.parse(text)
+
+
+def test_leaves_have_a_text_form_and_must_fit_the_run():
+    assert Leaves.parse("3:1,5:2") == Leaves(((3, 1), (5, 2)))
+    assert str(Leaves.parse("3:1,5:2")) == "3:1,5:2"
+    assert Leaves.parse(str(Leaves())) == Leaves()
+    for who in ((99, 0), (1, 99)):
+        with pytest.raises(InvalidSetting, match="leaves must be ROUND:USER with rounds"):
+            play(DynamicUsers(epsilon=1.0, leaves=Leaves((who,))))
+
+
+def test_a_watched_item_must_have_raters_to_hide_behind():
+    for item in (6, 7, 99):
+        with pytest.raises(InvalidSetting, match="watched item must be"):
+            play(StaticUsers(epsilon=1.0), watch=item)
+
+
+def test_a_transcript_counts_and_shows_what_each_party_saw():
+    transcript = Transcript()
+    transcript.add(Message("a", "b", "hello", 10))
+    transcript.add(Message("b", "a", "answer", 5, round=1))
+    transcript.add_many("hello", 3, 30)
+    assert (transcript.total_count, transcript.total_bytes) == (5, 45)
+    assert transcript.count["hello"] == 4
+    assert [m.kind for m in transcript.seen_by("a")] == ["answer"]
+    assert transcript.seen_by("a", upto=1) == []
+    assert [m.kind for m in transcript] == ["hello", "answer"]
+
+
+@pytest.mark.slow
+def test_twenty_rounds_of_movielens_take_less_than_a_minute(movielens_u1):
+    import time
+
+    train, _ = movielens_u1
+    begin = time.perf_counter()
+    run, rounds = play(StaticUsers(epsilon=1.0, iterations=20), train)
+    assert time.perf_counter() - begin < 60
+    assert len(rounds) == 20
+    assert len(run.skipped.unrated) == 32
+    assert len(run.skipped.too_few) == 141
+    assert_counts(run, costs.cost(run.settings, run.raters))
+    assert run.transcript.count[SUM] == 20 * len(run.active)

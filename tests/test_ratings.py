@@ -1,0 +1,221 @@
+"""Ratings: validated, sorted, sparse, and never beyond the public facts they carry."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.ratings import PublicFacts, Ratings
+
+FACTS = PublicFacts(users=3, items=4, low=1, high=5)
+
+
+def build(users: Any, items: Any, values: Any, public: PublicFacts = FACTS, **more: Any) -> Ratings:
+    return Ratings.build(users, items, values, public, **more)
+
+
+def random_ratings(rng: np.random.Generator, users: int = 20, items: int = 30) -> Ratings:
+    cells = rng.permutation(users * items)[:200]
+    values = rng.uniform(-1, 1, 200)
+    public = PublicFacts(users=users, items=items, low=-1, high=1)
+    times = rng.integers(0, 10**9, 200)
+    return build(cells // items, cells % items, values, public, times=times)
+
+
+# Public facts
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"users": 0}, "users must be >= 1, got 0"),
+        ({"items": 2.5}, "items must be an integer >= 1, got 2.5"),
+        ({"low": math.nan}, "low end of the rating range must be a finite number, got nan"),
+        ({"high": math.inf}, "high end of the rating range must be a finite number, got inf"),
+        ({"low": 5}, "rating range must be a low end below its high end, got '5:5'"),
+        ({"cap": 0}, "cap on ratings per user must be >= 1, got 0"),
+    ],
+)
+def test_impossible_facts(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidSetting, match=sentence):
+        dataclasses.replace(FACTS, **changes)
+
+
+def test_facts_print_alike_whatever_number_types_they_came_in() -> None:
+    numpy = PublicFacts(
+        users=np.int64(3), items=np.int32(4), low=np.float32(1), high=np.float64(5), cap=np.int64(2)
+    )
+    plain = PublicFacts(users=3, items=4, low=1, high=5.0, cap=2)
+    assert numpy == plain
+    assert repr(numpy) == repr(plain)
+    assert numpy.width == 4.0
+    assert numpy.shape == (3, 4)
+
+
+# Building
+
+
+def test_cells_come_out_sorted_and_everything_moves_together() -> None:
+    rng = np.random.default_rng(1)
+    ratings = random_ratings(rng)
+    cell = ratings.users.astype(int) * 30 + ratings.items
+    assert (np.diff(cell) > 0).all()
+    shuffled = rng.permutation(len(ratings))
+    assert ratings.times is not None
+    again = build(
+        ratings.users[shuffled],
+        ratings.items[shuffled],
+        ratings.values[shuffled],
+        ratings.public,
+        times=ratings.times[shuffled],
+    )
+    for name in ("users", "items", "values", "times"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(ratings, name))
+    assert again.fingerprint == ratings.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (([], [], []), "there are no ratings"),
+        (([0, 1], [0], [1, 2]), "three columns of one length"),
+        (([[0]], [[0]], [[1.0]]), "three columns of one length"),
+        (([0, 3], [0, 0], [1, 2]), r"user index must lie in 0\.\.2, got 3"),
+        (([0, 1], [-1, 0], [1, 2]), r"item index must lie in 0\.\.3, got -1"),
+        (([0, 1], [0, 1], [1, 6]), r"1 ratings are outside 1\.\.5, first 6 of user 1, item 1"),
+        (([0, 1], [0, 1], [1, math.nan]), "1 ratings are not finite, first nan of user 1, item 1"),
+        (([0, 1], [0, 1], [-math.inf, 2]), "1 ratings are not finite, first -inf of user 0"),
+        (([0, 1], [0, 1], [1, "five"]), "ratings must be numbers"),
+        (([0, 1.5], [0, 1], [1, 2]), "user indices must be integers, got float64 values"),
+        (([0, 1], ["a", "b"], [1, 2]), "item indices must be integers, got <U1 values"),
+        (([0, math.nan], [0, 1], [1, 2]), "user indices must be integers"),
+        (([0, 0, 1], [1, 1, 0], [1, 2, 3]), "1 user-item pairs appear more than once"),
+        (
+            ([2, 0, 2], [1, 0, 1], [1, 2, 3]),
+            "pairs appear more than once, first user 2",
+        ),
+    ],
+)
+def test_bad_columns_are_sentences(columns: tuple[Any, Any, Any], sentence: str) -> None:
+    with pytest.raises(BadRatings, match=sentence):
+        build(*columns)
+
+
+def test_times_must_match_the_ratings_sorted_or_not() -> None:
+    for users in ([0, 1], [1, 0]):
+        with pytest.raises(BadRatings, match="2 ratings but 3 times"):
+            build(users, [0, 0], [1, 2], times=[5, 6, 7])
+    for times in (["monday", "tuesday"], [1.0, math.nan]):
+        with pytest.raises(BadRatings, match="times must be numbers"):
+            build([0, 1], [0, 0], [1, 2], times=times)
+
+
+def test_both_ends_of_the_range_are_inside() -> None:
+    assert len(build([0, 1], [0, 1], [1, 5])) == 2
+
+
+def test_an_observed_zero_stays_observed() -> None:
+    facts = PublicFacts(users=2, items=3, low=0, high=2)
+    ratings = build([0, 0, 1], [0, 2, 1], [0, 1, 0], facts)
+    assert ratings.matrix.nnz == 3
+    assert ratings.density == 0.5
+    np.testing.assert_array_equal(ratings.matrix.toarray(), [[0, 0, 1], [0, 0, 0]])
+
+
+def test_index_pointers_and_matrix_agree_with_the_columns() -> None:
+    ratings = random_ratings(np.random.default_rng(2))
+    dense = np.zeros(ratings.shape)
+    dense[ratings.users, ratings.items] = ratings.values
+    np.testing.assert_array_equal(ratings.matrix.toarray(), dense)
+    for u in range(ratings.public.users):
+        own = slice(ratings.indptr[u], ratings.indptr[u + 1])
+        assert (ratings.users[own] == u).all()
+        assert own.stop - own.start == (ratings.users == u).sum()
+
+
+def test_users_without_ratings_are_kept() -> None:
+    ratings = build([1], [0], [3.0])
+    assert list(ratings.indptr) == [0, 0, 1, 1]
+    assert ratings.matrix.shape == (3, 4)
+
+
+# The cap: certified values of whole users rest on it
+
+
+def test_a_cap_the_ratings_break_is_refused_on_every_route() -> None:
+    capped = dataclasses.replace(FACTS, cap=2)
+    rows = ([0, 1, 1, 1], [0, 0, 1, 2], [1, 2, 3, 4])
+    with pytest.raises(BadRatings, match=r"user 1 .* has 3 ratings, more than the cap of 2"):
+        build(*rows, capped)
+    free = build(*rows)
+    with pytest.raises(BadRatings, match="more than the cap of 2"):
+        dataclasses.replace(free, public=capped)
+    kept = free.select(np.array([True, True, True, False]))
+    assert dataclasses.replace(kept, public=capped).public.cap == 2
+    assert dataclasses.replace(free, public=dataclasses.replace(FACTS, cap=3)).public.cap == 3
+
+
+# Selecting and new values
+
+
+def test_select_keeps_facts_and_order() -> None:
+    ratings = random_ratings(np.random.default_rng(3))
+    keep = ratings.values > 0
+    chosen = ratings.select(keep)
+    assert chosen.public == ratings.public
+    np.testing.assert_array_equal(chosen.values, ratings.values[keep])
+    assert chosen.times is not None
+    assert ratings.times is not None
+    np.testing.assert_array_equal(chosen.times, ratings.times[keep])
+    np.testing.assert_array_equal(ratings.select(np.flatnonzero(keep)).users, chosen.users)
+    assert chosen.matrix.nnz == keep.sum()  # nothing cached leaks from the whole
+    with pytest.raises(BadRatings, match="no rating is left"):
+        ratings.select(np.zeros(len(ratings), dtype=bool))
+
+
+def test_new_values_are_checked_and_their_origin_is_told() -> None:
+    ratings = random_ratings(np.random.default_rng(4))
+    signs = np.where(ratings.values >= 0, 1.0, -1.0)
+    binary = ratings.with_values(signs, low=-1, high=1, step="the mean")
+    assert binary.prepared == ("the mean",)
+    assert binary.with_values(signs, low=-1, high=1).prepared == ("the mean",)
+    with pytest.raises(BadRatings, match=r"outside 0\.\.1"):
+        ratings.with_values(signs, low=0, high=1)
+    with pytest.raises(BadRatings, match="200 ratings cannot take 199 new values"):
+        ratings.with_values(signs[:-1], low=-1, high=1)
+
+
+# Fingerprints
+
+
+def test_a_fingerprint_is_of_content_only() -> None:
+    ratings = build([0, 1], [2, 3], [1.0, 5.0])
+    same = [
+        build([1, 0], [3, 2], [5.0, 1.0]),
+        build([0, 1], [2, 3], [1, 5], user_ids=["ann", "bob", "cy"]),
+        build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, low=np.float64(1))),
+    ]
+    different = [
+        build([0, 1], [2, 3], [1.0, 4.0]),
+        build([0, 1], [2, 2], [1.0, 5.0]),
+        build([0, 2], [2, 3], [1.0, 5.0]),
+        build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, users=4)),
+        build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, low=0)),
+        build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, cap=1)),
+        ratings.with_values([1, 5], low=1, high=5, step="a step"),
+    ]
+    assert {r.fingerprint for r in same} == {ratings.fingerprint}
+    assert len({r.fingerprint for r in different} | {ratings.fingerprint}) == len(different) + 1
+    assert len(ratings.fingerprint) == 16
+
+
+def test_ratings_cross_a_process_border() -> None:
+    ratings = random_ratings(np.random.default_rng(5))
+    assert ratings.matrix.nnz == len(ratings)
+    assert pickle.loads(pickle.dumps(ratings)).fingerprint == ratings.fingerprint

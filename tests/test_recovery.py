@@ -1,0 +1,246 @@
+"""Soft-impute by its optimality conditions, the rules for its penalty, and Theorem 3's bounds."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpmc_core import metrics, registry
+from dpmc_core.bounds.collection import (
+    modified_laplace_rho,
+    randomised_response_rho,
+    recovery_error,
+)
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.linalg import Pattern
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers import soft_impute
+from dpmc_core.solvers.recovery import Regress, Rule
+from dpmc_core.solvers.soft_impute import Regression
+
+
+def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
+    truth = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1])) + 0.5
+    users, items = np.nonzero(rng.random(shape) < density)
+    starts = np.searchsorted(users, np.arange(shape[0] + 1))
+    pattern = Pattern(users.astype(np.int32), items.astype(np.int32), starts, shape)
+    values = truth[users, items] + 0.1 * rng.normal(size=len(users))
+    if gain is None:
+        gain = rng.uniform(0.2, 1.0, len(users))
+    return Regression(pattern, gain * values, gain, ridge)
+
+
+def solve(problem, penalty, tolerance=1e-7, **options):
+    rng = np.random.default_rng(0)
+    *_, last = soft_impute.path(
+        problem, penalty=penalty, steps=50, tolerance=tolerance, rng=rng, **options
+    )
+    return last
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.3, None])
+@pytest.mark.parametrize("ridge", [None, 5.0])
+def test_the_solution_meets_the_optimality_conditions(gain, ridge):
+    problem = regression(np.random.default_rng(1), gain=gain, ridge=ridge)
+    for penalty in (0.5, 3.0):
+        found = solve(problem, penalty)
+        fitted = found.offset + problem.pattern.sample(found.left * found.values, found.right)
+        gradient = problem.gain * problem.residual(fitted)
+        dense = problem.pattern.by_user(gradient).toarray()
+        # the subdifferential: G = penalty (U V' + W) with W orthogonal to U, V and ||W|| <= 1
+        assert np.linalg.norm(dense, 2) <= penalty * (1 + 1e-4)
+        inside = found.left.T @ dense @ found.right
+        assert np.allclose(inside, penalty * np.eye(found.rank), atol=1e-4 * penalty)
+        if ridge is None:
+            assert found.offset == 0
+        else:
+            assert abs(gradient.sum() - ridge * found.offset) < 1e-4 * np.abs(gradient).sum()
+
+
+def test_agrees_with_a_convex_solver():
+    cvxpy = pytest.importorskip("cvxpy")
+    problem = regression(np.random.default_rng(2), (12, 9), gain=None)
+    x = cvxpy.Variable((12, 9))
+    cells = problem.pattern
+    picked = cvxpy.hstack(
+        [x[int(u), int(i)] for u, i in zip(cells.users, cells.items, strict=True)]
+    )
+    loss = 0.5 * cvxpy.sum_squares(problem.target - cvxpy.multiply(problem.gain, picked))
+    cvxpy.Problem(cvxpy.Minimize(loss + 0.7 * cvxpy.normNuc(x))).solve(solver=cvxpy.SCS, eps=1e-7)
+    found = solve(problem, 0.7)
+    assert np.allclose((found.left * found.values) @ found.right.T, x.value, atol=1e-3)
+
+
+def test_from_the_largest_penalty_upwards_nothing_is_left():
+    problem = regression(np.random.default_rng(3))
+    top = np.linalg.norm(problem.pattern.by_user(problem.target).toarray(), 2)
+    assert solve(problem, 1.01 * top).rank == 0
+    assert solve(problem, 0.95 * top).rank >= 1
+
+
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.2])
+def test_the_discrepancy_principle_meets_its_residual(share):
+    problem = regression(np.random.default_rng(4))
+    goal = share * float(np.linalg.norm(problem.target))
+    found = list(
+        soft_impute.path(
+            problem, residual=goal, steps=60, tolerance=1e-6, rng=np.random.default_rng(0)
+        )
+    )
+    assert 0.95 * goal <= found[-1].residual <= goal
+    penalties = [s.penalty for s in found if s.residual > goal]
+    assert penalties == sorted(penalties, reverse=True)
+
+
+def test_a_residual_already_met_leaves_the_matrix_at_zero():
+    problem = regression(np.random.default_rng(5))
+    found = soft_impute.path(
+        problem,
+        residual=2 * float(np.linalg.norm(problem.target)),
+        steps=9,
+        tolerance=1e-3,
+        rng=np.random.default_rng(0),
+    )
+    assert [s.rank for s in found] in ([0], [1])
+
+
+def low_rank_ratings(rng, shape=(300, 200), density=0.3):
+    users, items = np.nonzero(rng.random(shape) < density)
+    taste = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1]))
+    truth = np.clip(3.6 + 0.7 * taste, 1, 5)
+    public = PublicFacts(users=shape[0], items=shape[1], low=1, high=5)
+    return Ratings.build(users, items, truth[users, items], public), truth
+
+
+def error(mechanism, ratings, truth, seed=0):
+    *_, last = mechanism.fit(ratings, np.random.default_rng(seed))
+    users, items = np.indices(truth.shape)
+    return metrics.rmse(np.clip(last.model.predict(users, items), 1, 5), truth)
+
+
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
+@pytest.mark.parametrize("rule", list(Rule))
+def test_allowing_for_spurious_cells_beats_taking_reports_as_they_come(id, rule):
+    ratings, truth = low_rank_ratings(np.random.default_rng(6))
+    errors = {
+        recovery: error(
+            registry.create(id, epsilon=3.0, recovery=recovery, rule=rule), ratings, truth
+        )
+        for recovery in Regress
+    }
+    assert errors[Regress.DEBIASED] < errors[Regress.NAIVE]
+
+
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
+def test_more_budget_gives_a_better_matrix(id):
+    ratings, truth = low_rank_ratings(np.random.default_rng(7))
+    errors = [error(registry.create(id, epsilon=e), ratings, truth) for e in (0.5, 3.0, 12.0)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] < 1.2 * truth.std() + 0.2
+    assert errors[-1] < 0.75 * truth.std()
+
+
+def test_penalty_and_target_depend_on_the_reports_alone():
+    """Two data sets whose reports are forced to be the same give the same recovery."""
+    mechanism = registry.create("modified-laplace", epsilon=2.0)
+    first, _ = low_rank_ratings(np.random.default_rng(8))
+    second, _ = low_rank_ratings(np.random.default_rng(9), density=0.5)
+    channel = mechanism.guarantee(first.public).releases["rows"]
+    reported = channel.publish(mechanism.rows(first, channel), np.random.default_rng(1))
+    one, other = (
+        mechanism.reports(reported, channel, ratings.public) for ratings in (first, second)
+    )
+    assert (one.gain, one.variance, one.rho) == (other.gain, other.variance, other.rho)
+
+
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
+def test_theorem_3_bounds_the_measured_residual(id):
+    """At level gamma = 0.05 the bound may fail in one run of twenty; Chebyshev leaves it slack."""
+    ratings, truth = low_rank_ratings(np.random.default_rng(10), density=0.1)
+    if id == "randomised-response":
+        ratings = ratings.with_values(np.rint(ratings.values), low=1, high=5)
+    public, s = ratings.public, len(ratings)
+    scaled = (truth - 3) / 2
+    misfit = float(np.sqrt(np.mean((ratings.values - truth[ratings.users, ratings.items]) ** 2)))
+    for epsilon in (0.5, 2.0, 8.0):
+        mechanism = registry.create(id, epsilon=epsilon, intrinsic=max(misfit / 4, 1e-6))
+        channel = mechanism.guarantee(public).releases["rows"]
+        bound = mechanism.rho(public, s)
+        fails = 0
+        for seed in range(20):
+            out = channel.publish(mechanism.rows(ratings, channel), np.random.default_rng(seed))
+            users = np.repeat(np.arange(public.users), np.diff(out.indptr))
+            values = mechanism.values(out.data, channel)
+            fails += np.linalg.norm(scaled[users, out.indices] - values) > bound
+        assert fails <= 4
+
+
+def test_the_bounds_are_those_of_the_paper():
+    rho = modified_laplace_rho(1.0, 10, 20, 30, intrinsic=0.5, gamma=0.1)
+    spurious = math.sqrt(2 * 200 / ((math.exp(0.5) + 1) * 0.1) * 9)
+    assert rho == pytest.approx(0.5 * math.sqrt(30) + 4 * math.sqrt(300) + spurious)
+    rho = randomised_response_rho(1.0, 10, 20, 30, levels=5, intrinsic=0.5, gamma=0.1)
+    changed = 8 * math.sqrt(2 * 200 * 5 / ((math.e + 5) * 0.1))
+    assert rho == pytest.approx(0.5 * math.sqrt(30) + changed)
+    assert recovery_error(3.0, 0.25) == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be > 0, got 0"),
+        ({"gamma": 0}, "gamma must be > 0 and <= 1, got 0"),
+        ({"rated": 201}, "rated must be >= 0 and <= 200, got 201"),
+    ],
+)
+def test_bounds_refuse_what_makes_no_sense(changes, message):
+    good = {"epsilon": 1.0, "users": 10, "items": 20, "rated": 30, "intrinsic": 0.5, "gamma": 0.1}
+    with pytest.raises(InvalidSetting, match=message):
+        modified_laplace_rho(**(good | changes))
+
+
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
+def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id):
+    """A deaf channel reports the same cells whatever goes in: so must the model be the same."""
+    mechanism = registry.create(id, epsilon=2.0)
+    some, _ = low_rank_ratings(np.random.default_rng(10))
+    channel = mechanism.guarantee(some.public).releases["rows"]
+    reports = channel.publish(mechanism.rows(some, channel), np.random.default_rng(0))
+    monkeypatch.setattr(type(channel), "publish", lambda *_: reports)
+    models = []
+    for seed, density in ((11, 0.1), (12, 0.4)):
+        ratings, _ = low_rank_ratings(np.random.default_rng(seed), density=density)
+        *_, last = mechanism.fit(ratings, np.random.default_rng(1))
+        models.append(last.model.predict(np.arange(300)[:, None], np.arange(200)))
+    assert np.array_equal(*models)
+
+
+def test_levels_follow_a_whole_numbered_range():
+    levels = registry.get("randomised-response")(epsilon=1.0).levels_of
+    facts = {"users": 2, "items": 2}
+    assert levels(PublicFacts(low=1, high=5, **facts)) == 5
+    assert levels(PublicFacts(low=0, high=2, **facts)) == 3
+    assert levels(PublicFacts(low=-10, high=10, **facts)) == 5
+    assert levels(PublicFacts(low=0.5, high=5, **facts)) == 5
+
+
+def test_a_user_without_ratings_and_a_full_row_are_both_fine():
+    public = PublicFacts(users=3, items=4, low=1, high=5)
+    ratings = Ratings.build([0, 0, 0, 0, 2], [0, 1, 2, 3, 1], [1.0, 5, 3, 2, 4], public)
+    for id in ("modified-laplace", "randomised-response", "dpmf", "soft-impute", "pmf"):
+        *_, last = registry.create(id, epsilon=1.0).fit(ratings, np.random.default_rng(0))
+        assert np.isfinite(last.model.predict(np.arange(3)[:, None], np.arange(4))).all()
+
+
+@pytest.mark.slow
+def test_movielens_debiased_recovery_beats_the_mean_where_the_budget_allows(movielens_u1):
+    train, test = movielens_u1
+    mean = metrics.rmse(np.full(len(test), train.values.mean()), test.values)
+    for id in ("modified-laplace", "randomised-response"):
+        found = {}
+        for recovery in Regress:
+            mechanism = registry.create(id, epsilon=4.0, recovery=recovery)
+            *_, last = mechanism.fit(train, np.random.default_rng(0))
+            predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
+            found[recovery] = metrics.rmse(predicted, test.values)
+        assert found[Regress.DEBIASED] < min(mean, found[Regress.NAIVE])

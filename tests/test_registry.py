@@ -1,0 +1,56 @@
+"""Ids, nearest names, and what `create` passes on."""
+
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.baselines import Clear
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms.one_bit_input import InputFlip
+
+
+def test_ids_are_those_of_the_classes():
+    assert {"clear", "input-flip", "majority"} <= set(registry.MECHANISMS)
+    assert all(cls.id == id for id, cls in registry.MECHANISMS.items())
+    assert len({cls.name for cls in registry.MECHANISMS.values()}) == len(registry.MECHANISMS)
+
+
+def test_the_registry_cannot_be_changed_by_accident():
+    with pytest.raises(TypeError):
+        registry.MECHANISMS["mine"] = Clear
+
+
+def test_an_unknown_id_comes_with_the_nearest_names():
+    with pytest.raises(InvalidSetting, match="did you mean input-flip") as caught:
+        registry.get("input-flop")
+    assert "'input-flop'" in str(caught.value)
+    with pytest.raises(InvalidSetting, match="did you mean objective or objective-statistic"):
+        registry.get("Objective-")
+
+
+def test_a_prefix_is_near_enough():
+    with pytest.raises(InvalidSetting, match="did you mean input-flip"):
+        registry.get("input")
+
+
+def test_create_passes_epsilon_only_where_it_means_something():
+    assert registry.create("input-flip", epsilon=2.0) == InputFlip(epsilon=2.0)
+    assert registry.create("clear", epsilon=2.0, delta=1e-6) == Clear()
+
+
+def test_create_takes_further_settings():
+    assert registry.create("clear", radius=0.5).radius == 0.5
+
+
+def test_a_required_setting_left_out_is_named():
+    with pytest.raises(InvalidSetting, match="epsilon must be given"):
+        registry.create("input-flip")
+
+
+def test_an_unknown_setting_is_named_with_the_nearest():
+    with pytest.raises(InvalidSetting, match="did you mean radius"):
+        registry.create("clear", radios=0.5)
+
+
+def test_only_noisy_methods_have_an_epsilon():
+    assert registry.has_setting(InputFlip, "epsilon")
+    assert not registry.has_setting(Clear, "epsilon")

@@ -1,0 +1,63 @@
+"""Private values reach a model through its releases and nowhere else.
+
+Every release is made deaf: it publishes the same arrays whatever goes in. Two data sets that differ
+in their values alone must then give the same model. A line search on the true objective, a
+stopping rule, a scale read off the data or a warm start from the raw ratings would show.
+"""
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry, releases
+from dpmc_core.model import Task
+from dpmc_core.ratings import PublicFacts, Ratings
+
+USERS, ITEMS = 24, 16
+CERTIFIED = [
+    id
+    for id, cls in sorted(registry.MECHANISMS.items())
+    if registry.has_setting(cls, "epsilon") and cls.task is Task.BINARY
+]
+
+
+def sign_matrix(changed):
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((USERS, ITEMS)) < 0.6)
+    values = np.where(rng.random(len(users)) < 0.6, 1.0, -1.0)
+    if changed:
+        values *= np.where(rng.random(len(users)) < 0.5, 1.0, -1.0)
+    return Ratings.build(
+        users, items, values, PublicFacts(users=USERS, items=ITEMS, low=-1, high=1)
+    )
+
+
+@pytest.fixture
+def deaf(monkeypatch):
+    def additive(self, value, rng):
+        return self._noise(np.shape(value), rng)
+
+    def channel(self, value, rng):
+        return rng.integers(0, len(self.channel[0]), np.shape(value))
+
+    monkeypatch.setattr(releases.Additive, "publish", additive)
+    monkeypatch.setattr(releases.RandomizedResponse, "publish", channel)
+
+
+def scores(mechanism, ratings):
+    *_, last = mechanism.fit(ratings, np.random.default_rng(1))
+    return last.model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
+
+
+@pytest.mark.usefixtures("deaf")
+@pytest.mark.parametrize("id", CERTIFIED)
+def test_no_value_reaches_the_model_past_its_releases(id):
+    mechanism = registry.create(id, epsilon=1.0)
+    one, other = (scores(mechanism, sign_matrix(changed)) for changed in (False, True))
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.usefixtures("deaf")
+def test_the_check_sees_a_method_that_reads_raw_values():
+    clear = registry.create("clear")
+    one, other = (scores(clear, sign_matrix(changed)) for changed in (False, True))
+    assert not np.array_equal(one, other)

@@ -1,0 +1,183 @@
+"""Settings: declared once, checked where they enter, the same in text and JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.settings import (
+    check_settings,
+    parse_setting,
+    setting,
+    settings_of,
+    show_setting,
+)
+
+
+class Kind(enum.Enum):
+    PLAIN = "plain"
+    ROUNDED = "rounded-off"
+
+
+@dataclass(frozen=True)
+class Shape:
+    corners: int
+
+    def __str__(self) -> str:
+        return f"corners={self.corners}"
+
+
+def parse_shape(text: str) -> Shape:
+    name, _, corners = text.partition("=")
+    if name != "corners":
+        raise InvalidSetting("shape", "corners=N", text)
+    return Shape(int(corners))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    id: ClassVar[str] = "method"
+    epsilon: float = setting(help="budget", above=0, at_most=1e6)
+    rank: int = setting(10, "rank", at_least=1, at_most=100)
+    clip: float | None = setting(None, "clip", above=0)
+    kind: Kind = setting(Kind.PLAIN, "kind")
+    debias: bool = setting(False, "debias")
+    shape: Shape = setting(Shape(4), "shape", parse=parse_shape)
+    note: str = setting("", "note")
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child(Method):
+    rank: int = setting(3, "rank of the child", at_least=2)
+    extra: float = setting(0.5, "extra")
+
+
+def test_settings_are_listed_in_order_with_their_facts() -> None:
+    found = {s.name: s for s in settings_of(Method)}
+    assert list(found) == ["epsilon", "rank", "clip", "kind", "debias", "shape", "note"]
+    assert found["epsilon"].default is dataclasses.MISSING
+    assert found["clip"].optional
+    assert found["clip"].type is float
+    assert found["clip"].default is None
+    assert not found["rank"].optional
+    assert found["kind"].info.choices == ("plain", "rounded-off")
+    assert found["debias"].info.choices == ("true", "false")
+    assert found["rank"].info.at_most == 100
+
+
+def test_a_subclass_overrides_and_adds() -> None:
+    found = {s.name: s for s in settings_of(Child)}
+    assert list(found)[-1] == "extra"
+    assert found["rank"].default == 3
+    assert found["rank"].info.help == "rank of the child"
+    with pytest.raises(InvalidSetting, match="rank must be >= 2, got 1"):
+        Child(epsilon=1, rank=1)
+
+
+def test_fields_without_setting_are_not_settings() -> None:
+    @dataclass
+    class Other:
+        hidden: int = 3
+
+    assert settings_of(Other) == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"epsilon": 0}, "epsilon must be > 0 and <= 1e+06, got 0"),
+        ({"epsilon": -1}, "epsilon must be > 0 and <= 1e+06, got -1"),
+        ({"epsilon": math.nan}, "epsilon must be > 0 and <= 1e+06, got nan"),
+        ({"epsilon": "1"}, "epsilon must be a number > 0 and <= 1e+06, got '1'"),
+        ({"epsilon": None}, "epsilon must be a number > 0 and <= 1e+06, got None"),
+        ({"rank": 2.5}, "rank must be an integer >= 1 and <= 100, got 2.5"),
+        ({"rank": True}, "rank must be an integer >= 1 and <= 100, got True"),
+        ({"clip": 0.0}, "clip must be > 0, got 0"),
+        ({"kind": "plain"}, "kind must be one of plain, rounded-off, got 'plain'"),
+        ({"kind": None}, "kind must be one of plain, rounded-off, got None"),
+        ({"debias": 1}, "debias must be one of true, false, got 1"),
+        ({"shape": "corners=3"}, "shape must be a Shape, got 'corners=3'"),
+        ({"note": 3}, "note must be text, got 3"),
+    ],
+)
+def test_bad_values_are_sentences(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        Method(**{"epsilon": 1.0} | values)
+    assert str(caught.value) == sentence
+
+
+def test_good_values_pass() -> None:
+    Method(epsilon=1)
+    Method(epsilon=np.float64(0.1), rank=np.int64(3), clip=2, kind=Kind.ROUNDED, debias=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("epsilon", "1e-3", 1e-3),
+        ("rank", " 7 ", 7),
+        ("clip", "none", None),
+        ("clip", "None", None),
+        ("clip", "2", 2.0),
+        ("kind", "rounded-off", Kind.ROUNDED),
+        ("debias", "True", True),
+        ("debias", "false", False),
+        ("shape", "corners=5", Shape(5)),
+        ("note", "some text", "some text"),
+        ("note", "none", "none"),
+    ],
+)
+def test_text_is_parsed(name: str, text: str, value: Any) -> None:
+    parsed = parse_setting(Method, name, text)
+    assert parsed == value
+    assert type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("epsilon", "one", "epsilon must be a number, got 'one'"),
+        ("epsilon", "none", "epsilon must be a number, got 'none'"),
+        ("rank", "1.5", "rank must be an integer, got '1.5'"),
+        ("rank", "", "rank must be an integer, got ''"),
+        ("kind", "fancy", "kind must be one of plain, rounded-off, got 'fancy'"),
+        ("debias", "yes", "debias must be one of true, false, got 'yes'"),
+        ("shape", "round", "shape must be corners=N, got 'round'"),
+        ("shape", "corners=x", "shape must be a Shape, got 'corners=x'"),
+    ],
+)
+def test_bad_text_is_a_sentence(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        parse_setting(Method, name, text)
+    assert str(caught.value) == sentence
+
+
+def test_an_unknown_setting_suggests_the_nearest() -> None:
+    with pytest.raises(
+        InvalidSetting, match=r"setting must be one of epsilon, .*did you mean rank"
+    ):
+        parse_setting(Method, "rnak", "3")
+
+
+def test_json_and_text_forms_come_back() -> None:
+    method = Method(
+        epsilon=np.float64(0.1), rank=np.int64(3), kind=Kind.ROUNDED, debias=True, shape=Shape(6)
+    )
+    for s in settings_of(Method):
+        value = getattr(method, s.name)
+        shown = show_setting(value)
+        json.dumps(shown, allow_nan=False)
+        assert parse_setting(Method, s.name, str(shown)) == value
+    assert json.dumps(show_setting(np.int64(3))) == "3"
+    assert json.dumps(show_setting(np.float32(0.5))) == "0.5"

@@ -1,0 +1,174 @@
+"""The solver against cvxpy, optimality conditions, and the reference optimum on real data."""
+
+import numpy as np
+import pytest
+from scipy.sparse.linalg import svds
+
+from dpmc_core.linalg import Pattern
+from dpmc_core.links import LOGISTIC, Probit
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.feasible import NuclearBall, NuclearBox
+from dpmc_core.solvers.one_bit import flipped_likelihood, likelihood
+from dpmc_core.solvers.spg import minimise
+
+
+def instance(rows=14, columns=10, seed=0):
+    rng = np.random.default_rng(seed)
+    truth = 2 * rng.normal(size=(rows, 2)) @ rng.normal(size=(2, columns))
+    users, items = np.nonzero(rng.random((rows, columns)) < 0.6)
+    signs = np.where(rng.random(len(users)) < 1 / (1 + np.exp(-truth[users, items])), 1.0, -1.0)
+    public = PublicFacts(users=rows, items=columns, low=-1, high=1)
+    return Ratings.build(users, items, signs, public)
+
+
+def ball(ratings, radius, bound=None):
+    rng = np.random.default_rng(1)
+    if bound is None:
+        return NuclearBall(Pattern.of(ratings), radius, rng)
+    return NuclearBox(Pattern.of(ratings), radius, bound, rng)
+
+
+def solve(loss, feasible, tolerance=1e-6, iterations=3000):
+    *_, last = minimise(loss, feasible, iterations=iterations, tolerance=tolerance)
+    return last
+
+
+def whole(point, shape):
+    return point.model().predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
+
+
+def cvxpy_optimum(ratings, link, radius, bound):
+    cp = pytest.importorskip("cvxpy")
+    x = cp.Variable(ratings.shape)
+    signed = cp.multiply(ratings.values, x[ratings.users, ratings.items])
+    if link == LOGISTIC:
+        loss = cp.sum(cp.logistic(-signed))
+    else:
+        loss = -cp.sum(cp.log_normcdf(signed / link.sigma))
+    limits = [cp.normNuc(x) <= radius]
+    if bound is not None:
+        limits.append(cp.abs(x) <= bound)
+    problem = cp.Problem(cp.Minimize(loss), limits)
+    problem.solve(solver="SCS", eps=1e-7, max_iters=50_000)
+    return problem.value, x.value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bound", [None, 0.8])
+def test_logistic_optimum_equals_cvxpy(bound):
+    ratings = instance()
+    radius = 0.6 * np.sqrt(np.prod(ratings.shape))
+    want, _ = cvxpy_optimum(ratings, LOGISTIC, radius, bound)
+    loss = likelihood(LOGISTIC, (ratings.values > 0).astype(float))
+    found = solve(loss, ball(ratings, radius, bound))
+    assert found.objective == pytest.approx(want, rel=1e-4)
+    matrix = whole(found.point, ratings.shape)
+    assert np.linalg.norm(matrix, "nuc") <= radius * (1 + 1e-4)
+    if bound is not None:
+        assert np.abs(matrix).max() <= bound
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bound", [None, 0.8])
+def test_probit_optimum_equals_cvxpy(bound):
+    """cvxpy's log_normcdf is itself an approximation, so its point is judged by the exact loss."""
+    ratings = instance(seed=3)
+    radius = 0.6 * np.sqrt(np.prod(ratings.shape))
+    link = Probit(0.9)
+    loss = likelihood(link, (ratings.values > 0).astype(float))
+    _, x = cvxpy_optimum(ratings, link, radius, bound)
+    want, _ = loss(x[ratings.users, ratings.items])
+    found = solve(loss, ball(ratings, radius, bound))
+    assert found.objective <= want * (1 + 1e-4)
+    assert found.objective >= want * (1 - 1e-2)
+
+
+@pytest.mark.parametrize("bound", [None, 0.5])
+def test_projection_is_the_nearest_feasible_point(bound):
+    """Against Dykstra's alternating projections with full decompositions."""
+    ratings = instance(seed=5)
+    rng = np.random.default_rng(6)
+    gradient = 3 * rng.normal(size=len(ratings))
+    radius = 5.0
+    feasible = ball(ratings, radius, bound)
+    point = feasible.project(feasible.origin(), 1.0, gradient, 1e-7)
+    target = np.zeros(ratings.shape)
+    target[ratings.users, ratings.items] = -gradient
+
+    def nuclear(matrix):
+        u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+        means = (np.cumsum(s) - radius) / np.arange(1, len(s) + 1)
+        theta = max(0.0, means[np.flatnonzero(s > means)[-1]])
+        return (u * np.maximum(s - theta, 0)) @ vt
+
+    x, p, q = target, np.zeros_like(target), np.zeros_like(target)
+    for _ in range(20_000):
+        y = nuclear(x + p)
+        p = x + p - y
+        x = y if bound is None else np.clip(y + q, -bound, bound)
+        q = y + q - x
+    assert np.linalg.norm(whole(point, ratings.shape) - x) < 1e-4
+
+
+def test_stationary_for_the_loss_of_flipped_signs():
+    """That loss is not convex, so the fixed point itself is checked, with a full decomposition."""
+    ratings = instance(30, 25, seed=8)
+    loss = flipped_likelihood(LOGISTIC, (ratings.values > 0).astype(float), 0.27, 0.27)
+    radius = 0.7 * np.sqrt(np.prod(ratings.shape))
+    feasible = ball(ratings, radius)
+    last = solve(loss, feasible)
+    assert last.converged
+    _, gradient = loss(last.point.observed)
+    again = ball(ratings, radius).project(last.point, 1.0, gradient, 1e-9)
+    distance = np.linalg.norm(whole(again, ratings.shape) - whole(last.point, ratings.shape))
+    assert distance <= 1e-5 * max(1, last.point.norm())
+
+
+def test_flipped_loss_gradient_and_its_negative_curvature():
+    x = np.linspace(-1, 1, 201)
+    p = 1 / (1 + np.e)
+    for label in (0.0, 1.0):
+        loss = flipped_likelihood(LOGISTIC, np.array([label]), p, p)
+        values = np.array([loss(np.array([t]))[0] for t in x])
+        slopes = np.array([loss(np.array([t]))[1][0] for t in x])
+        assert np.allclose(np.gradient(values, x)[1:-1], slopes[1:-1], atol=1e-4)
+        assert np.gradient(slopes, x).min() == pytest.approx(-0.053, abs=2e-3)
+
+
+def test_soft_labels_interpolate_and_match_the_logistic_shortcut():
+    class PlainLogistic:
+        probability = staticmethod(LOGISTIC.probability)
+        log_probability = staticmethod(LOGISTIC.log_probability)
+        score = staticmethod(LOGISTIC.score)
+
+    x = np.linspace(-3, 3, 9)
+    labels = np.linspace(0, 1, 9)
+    value, gradient = likelihood(LOGISTIC, labels)(x)
+    other, other_gradient = likelihood(PlainLogistic(), labels)(x)
+    assert value == pytest.approx(other)
+    assert np.allclose(gradient, other_gradient)
+
+
+def test_warm_start_from_the_optimum_stops_at_once():
+    ratings = instance(30, 20, seed=9)
+    loss = likelihood(LOGISTIC, (ratings.values > 0).astype(float))
+    feasible = ball(ratings, 10.0)
+    best = solve(loss, feasible)
+    again = list(minimise(loss, feasible, iterations=50, tolerance=1e-5, start=best.point))
+    assert len(again) <= 5
+    assert again[-1].objective == pytest.approx(best.objective, rel=1e-6)
+
+
+def test_reference_optimum_on_movielens(movielens_u1):
+    """Objective 42537.7 within 1e-3 relative, certified by the Frank-Wolfe duality gap."""
+    train, _ = movielens_u1
+    threshold = train.values.mean()
+    labels = (train.values >= threshold).astype(float)
+    loss = likelihood(LOGISTIC, labels)
+    radius = 0.7 * np.sqrt(np.prod(train.shape))
+    last = solve(loss, ball(train, radius), tolerance=1e-3, iterations=100)
+    assert last.objective == pytest.approx(42537.7, rel=1e-3)
+    _, gradient = loss(last.point.observed)
+    top = svds(Pattern.of(train).by_user(gradient), k=1, return_singular_vectors=False)[0]
+    gap = gradient @ last.point.observed + radius * top
+    assert 0 <= gap <= 1e-3 * last.objective

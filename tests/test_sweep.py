@@ -1,0 +1,484 @@
+"""Sweeps: which units there are, the same rows however they run, and what no trouble loses."""
+
+import dataclasses
+import itertools
+import sqlite3
+import threading
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+import pytest
+from sweep_helpers import make_dataset, make_grid, make_pair, make_source, rows_of
+
+from dpmc_core import experiment, registry, sweep
+from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.model import AddsNoiseLast, Constant, Step, Task
+from dpmc_core.privacy import ledger
+from dpmc_core.problem import LeaveLast, build_problem
+from dpmc_core.store import Store, StoreError, connection
+from dpmc_core.sweep import grid as grids
+from dpmc_core.sweep import worker
+from dpmc_core.sweep.run import ALONE, BREAKS, COMPANY
+
+
+@pytest.fixture
+def opened(tmp_path):
+    with Store(tmp_path / "results.sqlite") as found:
+        yield found
+
+
+def run(plan, opened, units=None, threads=2, **options):
+    units = plan.units if units is None else units
+    with ThreadPoolExecutor(threads) as executor:
+        pool = sweep.ExecutorPool(executor, plan.sources, threads)
+        return sweep.run(units, opened, lambda: pool, **options)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return sweep.plan(make_grid())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(plan, tmp_path_factory):
+    with Store(tmp_path_factory.mktemp("undisturbed") / "results.sqlite") as opened:
+        report = run(plan, opened)
+        assert not report.failed
+        return rows_of(opened)
+
+
+# --- plans -----------------------------------------------------------------------------------
+
+
+def test_every_combination_is_a_unit_once_with_its_floor_and_twin(plan):
+    noisy = [u for u in plan.units if u.epsilon is not None]
+    combinations = {(u.mechanism.id, u.epsilon, u.seed) for u in noisy}
+    assert len(noisy) == len(combinations) == 3 * 3 * 2
+    others = [(u.mechanism.id, u.seed) for u in plan.units if u.epsilon is None]
+    # Gradient perturbation has no iterations to share, so its twin is the default one.
+    assert sorted(others) == sorted(
+        2 * [("clear", 1), ("clear", 2)] + [("majority", 1), ("majority", 2)]
+    )
+    assert len({u.key for u in plan.units}) == len(plan.units)
+    assert len(plan.curves) == 3 + 3
+
+
+def test_a_baseline_that_is_asked_for_is_not_run_twice():
+    plan = sweep.plan(make_grid(mechanisms=["clear", "input-flip"]))
+    assert [u.mechanism.id for u in plan.units].count("majority") == 2
+    assert [u.mechanism.id for u in plan.units].count("clear") == 2
+
+
+def test_methods_without_epsilon_need_none():
+    plan = sweep.plan(make_grid(mechanisms=["clear"], epsilons=[]))
+    assert {u.mechanism.id for u in plan.units} == {"clear", "majority"}
+
+
+def test_the_curve_is_seen_early_and_then_filled():
+    assert list(grids.coarse_to_fine([5, 1, 2, 4, 3, 3])) == [1, 5, 3, 2, 4]
+    assert list(grids.coarse_to_fine([7])) == [7]
+    assert list(grids.coarse_to_fine([])) == []
+    for count in range(1, 30):
+        assert sorted(grids.coarse_to_fine(range(count))) == list(range(count))
+    plan = sweep.plan(make_grid(epsilons=[1.0, 2.0, 3.0, 4.0]))
+    epsilons = [u.epsilon for u in plan.units if u.mechanism.id == "input-flip"]
+    assert epsilons == [1.0, 4.0, 2.0, 3.0] * 2
+    assert plan.units[0].mechanism.id == "majority"
+
+
+def test_settings_reach_the_mechanisms_that_have_them():
+    settings = {
+        "radius": ["0.5", "1"],
+        "output.bound": ["0.2"],
+        "bound": ["none", "1"],
+    }  # none would not do for output
+    plan = sweep.plan(make_grid(settings=settings, epsilons=[1.0], seeds=[1]))
+    found = {
+        (u.mechanism.id, u.mechanism.radius, u.mechanism.bound)
+        for u in plan.units
+        if u.epsilon is not None
+    }
+    both = set(itertools.product(("input-flip", "gradient"), (0.5, 1.0), (None, 1.0)))
+    assert found == both | {("output", 0.5, 0.2), ("output", 1.0, 0.2)}
+
+
+def test_everything_that_decides_a_result_is_in_its_key():
+    def key(**changes):
+        options = {"mechanisms": ["input-flip"], "epsilons": [1.0], "seeds": [1], "settings": {}}
+        (found,) = [u.key for u in sweep.plan(make_grid(**(options | changes))).units if u.epsilon]
+        return found
+
+    variants = [
+        key(),
+        key(sources=[make_source(seed=4)]),
+        key(sources=[make_source(times=False)]),
+        key(sources=[make_pair()]),
+        key(steps=["binarise=3"]),
+        key(split=LeaveLast()),
+        key(mechanisms=["objective"]),
+        key(settings={"radius": ["0.6"]}),
+        key(epsilons=[1.1]),
+        key(seeds=[2]),
+    ]
+    assert len(set(variants)) == len(variants)
+    assert key(settings={"radius": ["0.70"]}) == key(steps=["binarise=mean"]) == key()
+    assert key(epsilons=[1]) == key()
+
+
+def test_a_raised_revision_is_another_unit(monkeypatch):
+    before = {u.key for u in sweep.plan(make_grid(mechanisms=["input-flip"])).units if u.epsilon}
+    monkeypatch.setattr(registry.get("input-flip"), "revision", 99)
+    after = {u.key for u in sweep.plan(make_grid(mechanisms=["input-flip"])).units if u.epsilon}
+    assert not before & after
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mechanisms": []}, "mechanisms must be at least one: the grid is empty"),
+        ({"epsilons": []}, "epsilons must be at least one: the grid is empty"),
+        ({"seeds": []}, "seeds must be at least one"),
+        ({"sources": []}, "sources must be at least one"),
+        ({"mechanisms": ["input-flp"]}, "did you mean input-flip"),
+        ({"epsilons": [0.0]}, "epsilon must be > 0, got 0"),
+        ({"epsilons": [float("nan")]}, "epsilon must be > 0"),
+        ({"seeds": [-1]}, "seed must be >= 0"),
+        ({"seeds": [2**63]}, "seed must be"),
+        ({"seeds": range(1, 100_001)}, "size of the grid must be <= 200,000 units"),
+        ({"settings": {"radios": ["1"]}}, "did you mean radius"),
+        ({"settings": {"epsilon": ["1"]}}, "setting of"),
+        ({"settings": {"clear.radius": ["1"]}}, "mechanism of a setting"),
+        ({"settings": {"radius": ["wide"]}}, "radius must be a number, got 'wide'"),
+        ({"settings": {"radius": []}}, "radius must be given at least one value"),
+        ({"steps": ["binarize=3"]}, "preparation step must be one of"),
+        ({"steps": ["binarise=9"]}, "only one class"),
+        ({"sources": [make_pair()], "split": LeaveLast()}, "tiny/u1 has test ratings"),
+    ],
+)
+def test_a_wrong_grid_is_a_sentence(changes, words):
+    with pytest.raises(DpmcError, match=words):
+        sweep.plan(make_grid(**changes))
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+
+def test_a_row_is_what_a_run_of_its_own_gives(plan, undisturbed):
+    for id in ("input-flip", "gradient", "output"):
+        (unit,) = [u for u in plan.units if (u.mechanism.id, u.epsilon, u.seed) == (id, 4.0, 2)]
+        problem = build_problem(make_dataset(), unit.mechanism.task, seed=2)
+        alone = experiment.run(unit.mechanism, problem, 2).as_dict()
+        row = undisturbed[unit.key]
+        for name in ("mechanism", "revision", "settings", "seed", "metrics", "rounds"):
+            assert row[name] == alone[name]
+        assert alone["guarantee"].items() <= row["guarantee"].items()
+        del alone["data"]["name"]
+        assert alone["data"].items() <= row["data"].items()
+
+
+def test_what_is_certified_in_every_unit_is_stored(plan, undisturbed):
+    for unit in plan.units:
+        units = undisturbed[unit.key]["guarantee"]["units"]
+        if unit.mechanism.id == "output":
+            assert units["user_replace"] == units["value"] > unit.epsilon
+        elif unit.epsilon is not None:
+            assert units["value"] == pytest.approx(unit.epsilon)
+            assert units["user_empty"] is None
+            assert "public" in undisturbed[unit.key]["guarantee"]["reasons"]["user_empty"]
+        else:
+            assert set(units.values()) == {None}
+
+
+def test_all_mechanisms_of_a_seed_share_its_split(undisturbed):
+    by_seed = {}
+    for row in undisturbed.values():
+        by_seed.setdefault(row["seed"], set()).add(row["data"]["fingerprint"])
+    assert sorted(map(len, by_seed.values())) == [1, 1]
+    assert by_seed[1] != by_seed[2]
+
+
+def test_rows_do_not_depend_on_order_threads_or_what_else_runs(undisturbed, opened):
+    grown = sweep.plan(
+        make_grid(
+            mechanisms=["objective", "output", "gradient", "input-flip"],
+            epsilons=[0.5, 0.7, 1.0, 4.0],
+            seeds=[3, 2, 1],
+        )
+    )
+    assert not run(grown, opened, units=grown.units[::-1], threads=3).failed
+    rows = rows_of(opened)
+    assert {key: rows[key] for key in undisturbed} == undisturbed
+    assert len(rows) == len(grown.units) > len(undisturbed)
+
+
+def test_rows_do_not_depend_on_the_executor(plan, undisturbed, opened):
+    seen = []
+    report = sweep.run(
+        plan.units,
+        opened,
+        lambda: sweep.LocalPool(plan.sources, 2),
+        on_progress=lambda r: seen.append((r.done, r.total)),
+    )
+    assert (report.done, report.failed, report.skipped) == (len(plan.units), {}, 0)
+    assert rows_of(opened) == undisturbed
+    assert seen[0] == (0, len(plan.units))
+    assert seen == sorted(seen)
+
+
+def test_official_pairs_are_not_split_again(opened):
+    plan = sweep.plan(make_grid(sources=[make_pair()], mechanisms=["input-flip"]))
+    assert not run(plan, opened).failed
+    rows = rows_of(opened).values()
+    assert {row["data"]["split"] for row in rows} == {"the given test ratings"}
+    assert len({row["data"]["fingerprint"] for row in rows}) == 1
+    noisy = [row["metrics"]["accuracy"] for row in rows if row["settings"].get("epsilon") == 1.0]
+    assert len(noisy) == 2  # one row per seed: the noise differs, the split does not
+
+
+def test_every_task_is_split_as_a_single_run_of_it(opened):
+    grid = make_grid(mechanisms=["popularity", "majority"], epsilons=[], seeds=[1], settings={})
+    plan = sweep.plan(grid)
+    assert not run(plan, opened).failed
+    for row in rows_of(opened).values():
+        task = Task(row["task"])
+        alone = build_problem(make_dataset(), task, seed=1)
+        assert row["data"]["split"] == alone.split
+        assert row["data"]["fingerprint"] == alone.train.fingerprint
+    assert {row["task"] for row in rows_of(opened).values()} == {"ranking", "binary"}
+
+
+def test_the_curve_of_a_unit_is_the_curve_its_row_is_in(plan, opened):
+    from dpmc_core import store
+
+    run(plan, opened)
+    assert {info.key for info in store.curves(opened)} == set(plan.curves)
+
+
+# --- what may be shared between units ----------------------------------------------------------
+
+
+def test_output_perturbation_alone_may_share_its_solve():
+    """A start from another's solution is an access to the raw ratings that no release covers."""
+    sharing = [
+        id
+        for id, cls in registry.MECHANISMS.items()
+        if isinstance(registry.create(id, epsilon=1.0, delta=1e-6), AddsNoiseLast)
+        or hasattr(cls, "before_noise")
+    ]
+    assert sharing == ["output"]
+
+
+def test_a_poisoned_solve_reaches_output_perturbation_alone(plan, undisturbed, opened, monkeypatch):
+    def poisoned(*_):
+        return [(Step(1, 1, None, final=True), Constant(-1.0))]
+
+    monkeypatch.setattr(worker, "shared_solve", poisoned)
+    run(plan, opened)
+    rows = rows_of(opened)
+    changed = {rows[key]["mechanism"] for key in rows if rows[key] != undisturbed[key]}
+    assert changed == {"output"}
+
+
+def test_one_solve_serves_every_epsilon_and_seed_of_a_split(opened, monkeypatch):
+    cls, solves = registry.get("output"), []
+    solve = cls.before_noise
+
+    def counted(self, ratings):
+        solves.append(ratings.fingerprint)
+        yield from solve(self, ratings)
+
+    monkeypatch.setattr(cls, "before_noise", counted)
+    pair = sweep.plan(make_grid(sources=[make_pair()], mechanisms=["output"], settings={}))
+    run(pair, opened)
+    assert len(solves) == 1
+    split = sweep.plan(make_grid(mechanisms=["output"], settings={}, seeds=[11, 12]))
+    run(split, opened)
+    assert len(solves) == 1 + 2  # one for each split
+
+
+def test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own():
+    problem = build_problem(make_dataset(), registry.get("output").task, seed=5)
+    mechanism = registry.create("output", epsilon=2.0, iterations=6)
+    with ledger() as published:
+        shared = experiment.run(
+            mechanism, problem, 5, with_baselines=False, solve=worker.shared_solve
+        )
+    assert published == ["completed matrix"]
+    alone = experiment.run(mechanism, problem, 5, with_baselines=False)
+    assert shared.metrics == alone.metrics
+    assert shared.trace == alone.trace
+
+
+# --- trouble ---------------------------------------------------------------------------------
+
+
+def test_what_is_there_is_not_run_again(plan, undisturbed, opened):
+    run(plan, opened, units=plan.units[3:8])
+    report = run(plan, opened)
+    assert (report.skipped, report.done) == (5, len(plan.units) - 5)
+    assert rows_of(opened) == undisturbed
+    again = sweep.run(plan.units, opened, lambda: pytest.fail("there is nothing to do"))
+    assert (again.skipped, again.done, again.finished) == (len(plan.units), 0, len(plan.units))
+
+
+def test_stopping_keeps_what_is_finished(plan, undisturbed, opened):
+    done = []
+    report = run(
+        plan, opened, on_progress=lambda r: done.append(r.done), stop=lambda: done[-1:] >= [3]
+    )
+    assert report.stopped
+    kept = rows_of(opened)
+    assert 3 <= len(kept) < len(plan.units)
+    assert not run(plan, opened).stopped
+    assert rows_of(opened) == undisturbed
+
+
+def test_a_unit_that_fails_takes_no_other_with_it(plan, undisturbed, opened, monkeypatch):
+    real = experiment.run
+
+    def broken(mechanism, *others, **options):
+        if mechanism.id == "gradient":
+            raise InvalidSetting("clamp", "> 0", -1)
+        if mechanism.id == "output" and mechanism.epsilon == 4.0:
+            raise ZeroDivisionError("a fault")
+        return real(mechanism, *others, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "run", broken)
+        report = run(plan, opened)
+    reasons = {str(unit): reason for unit, reason in report.failed.items()}
+    assert len(reasons) == 6 + 2
+    assert reasons["gradient on tiny at epsilon 0.5, seed 1"] == "clamp must be > 0, got -1"
+    assert reasons["output on tiny at epsilon 4, seed 2"] == (
+        "unexpected ZeroDivisionError: a fault"
+    )
+    assert len(rows_of(opened)) == len(plan.units) - 8
+    run(plan, opened)
+    assert rows_of(opened) == undisturbed
+
+
+class Fragile:
+    """A pool that breaks whenever one of some units runs in it, like a worker out of memory.
+
+    The others take a moment, so that a killer always strikes those that run beside it.
+    """
+
+    def __init__(self, plan, killers):
+        self.plan, self.killers, self.size, self.broken = plan, killers, 2, False
+        self.lock, self.running = threading.Lock(), {}
+
+    def submit(self, unit):
+        if self.broken:
+            raise BrokenProcessPool("broken before")
+        with self.lock:
+            future = self.running[unit.key] = Future()
+            if self.killers & self.running.keys():
+                self.broken = True
+                for other in self.running.values():
+                    other.set_exception(BrokenProcessPool("a process ended abruptly"))
+                self.running.clear()
+            else:
+                threading.Timer(0.02, self._finish, [unit]).start()
+        return future
+
+    def _finish(self, unit):
+        with self.lock:
+            if unit.key in self.running:
+                outcome = worker.run_unit(unit, self.plan.sources[unit.source])
+                self.running.pop(unit.key).set_result(outcome)
+
+    def close(self, *, at_once):
+        assert at_once or not self.running
+
+
+def test_a_unit_that_kills_its_worker_is_given_up_alone(plan, undisturbed, opened):
+    killer = plan.units[5]
+    opening = []
+
+    def open_pool():
+        opening.append(Fragile(plan, {killer.key}))
+        return opening[-1]
+
+    report = sweep.run(plan.units, opened, open_pool)
+    assert list(report.failed) == [killer]
+    assert f"was killed {COMPANY + ALONE} times" in report.failed[killer]
+    assert len(opening) == COMPANY + ALONE + 1
+    rows = rows_of(opened)
+    assert rows == {key: row for key, row in undisturbed.items() if key != killer.key}
+
+
+def test_many_killers_are_given_up_one_by_one(plan, undisturbed, opened):
+    killers = {unit.key for unit in plan.units[4:14]}
+    report = sweep.run(plan.units, opened, lambda: Fragile(plan, killers))
+    assert {unit.key for unit in report.failed} == killers
+    assert rows_of(opened).keys() == undisturbed.keys() - killers
+
+
+def test_a_pool_that_never_works_is_given_up(plan, opened):
+    class Dead(Fragile):
+        def submit(self, unit):  # noqa: ARG002
+            raise BrokenExecutor("no process starts")
+
+    with pytest.raises(DpmcError, match=f"ended {BREAKS} times before any unit was through"):
+        sweep.run(plan.units, opened, lambda: Dead(plan, set()))
+
+
+def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
+    opened.connection.execute("PRAGMA busy_timeout = 20")
+    other = sqlite3.connect(opened.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    notes = []
+
+    def progress(report):
+        notes.append(report.note)
+        if report.done == len(plan.units) and other.in_transaction:
+            other.execute("COMMIT")
+
+    report = run(plan, opened, on_progress=progress)
+    other.close()
+    assert any("locked by another program; waiting with " in note for note in notes)
+    assert report.note == ""
+    assert rows_of(opened) == undisturbed
+
+
+def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
+    run(plan, opened, units=plan.units[:4])
+    opened.connection.execute("PRAGMA busy_timeout = 20")
+    other = sqlite3.connect(opened.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    lost = len(plan.units) - 4
+    with pytest.raises(
+        StoreError, match=f"stayed locked by another program, so {lost} finished rows could not be"
+    ):
+        run(plan, opened, patience=0.2)
+    other.execute("ROLLBACK")
+    other.close()
+    assert len(rows_of(opened)) == 4
+    run(plan, opened)
+    assert rows_of(opened) == undisturbed
+
+
+def test_a_full_disk_stops_the_sweep_and_loses_nothing(plan, undisturbed, opened):
+    run(plan, opened, units=plan.units[:4])
+    pages = opened.connection.execute("PRAGMA page_count").fetchone()[0]
+    opened.connection.execute(f"PRAGMA max_page_count = {pages}")
+    # The free room of the pages there are takes a few more rows at most.
+    with pytest.raises(StoreError, match=r"full disk.*finished row.* could not be written"):
+        run(plan, opened)
+    kept = rows_of(opened)
+    assert 4 <= len(kept) < len(plan.units)
+    assert kept.items() <= undisturbed.items()
+    opened.connection.execute("PRAGMA max_page_count = 100000")
+    run(plan, opened)
+    assert rows_of(opened) == undisturbed
+
+
+def test_jobs_must_be_a_number_of_processes(plan):
+    with pytest.raises(InvalidSetting, match="jobs must be >= 1"):
+        sweep.LocalPool(plan.sources, 0)
+
+
+def test_units_tell_what_they_are(plan):
+    assert str(plan.units[0]) == "majority on tiny, seed 1"
+    assert dataclasses.is_dataclass(plan.units[0])
+    assert connection.WAIT >= 5

@@ -1,0 +1,145 @@
+"""Sweeps started by the app: one at a time per grid, found again, and ended with all their kin."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dpmc_core import sweep as core
+from dpmc_core.errors import DpmcError
+from dpmc_core.store import Store, queries
+from pages.ui import sweeps
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Where sweeps leave their traces; what still runs in it is ended."""
+    yield tmp_path / "sweeps"
+    for sweep in sweeps.found(tmp_path / "sweeps"):
+        sweeps.cancel(tmp_path / "sweeps", sweep.key)
+
+
+def command(tmp_path, epsilons=(0.5, 1.0, 2.0, 4.0), seeds=range(1, 40), ids=("output",)):
+    return core.command(
+        ["movie-night"],
+        ids,
+        epsilons,
+        list(seeds),
+        options=["--json"],
+        store=tmp_path / "results.sqlite",
+        jobs=1,
+    )
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def rows(tmp_path):
+    with Store(tmp_path / "results.sqlite", read_only=True) as store:
+        return {record["key"] for record in queries.records(store)}
+
+
+def members(group):
+    """Living processes of a process group."""
+    listing = subprocess.run(
+        ["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True
+    )
+    lines = [line.split() for line in listing.stdout.splitlines()]
+    return sum(int(pgid) == group and not stat.startswith("Z") for pgid, stat in lines)
+
+
+def done(folder, key="k"):
+    return (sweeps.look(folder, key).counts or {}).get("done", 0)
+
+
+def test_a_sweep_is_found_again_started_once_and_cancelled_with_all_its_processes(tmp_path, folder):
+    about = {"title": "Movie night"}
+    assert sweeps.start(folder, "k", command(tmp_path), about=about)
+    assert not sweeps.start(folder, "k", command(tmp_path), about=about)
+    wait_for(lambda: done(folder) >= 2)
+    # Another program on this machine sees the same: nothing of it is in this one's memory.
+    code = (
+        "import sys; from pathlib import Path; from pages.ui import sweeps;"
+        "s = sweeps.look(Path(sys.argv[1]), 'k'); print(s.running, s.about['title'])"
+    )
+    seen = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
+    )
+    assert seen.stdout.strip() == "True Movie night"
+    group = json.loads((folder / "k.json").read_text())["process"]
+    assert members(group) >= 2
+    start = time.monotonic()
+    sweeps.cancel(folder, "k")
+    assert time.monotonic() - start < sweeps.GRACE + 1
+    wait_for(lambda: members(group) == 0, 5)
+    now = sweeps.look(folder, "k")
+    assert (now.running, now.message) == (False, "")
+    kept = rows(tmp_path)
+    assert len(kept) >= 2
+    # The same again goes on from there.
+    assert sweeps.start(folder, "k", command(tmp_path), about=about)
+    wait_for(lambda: done(folder) >= 1)
+    assert sweeps.look(folder, "k").counts["skipped"] == len(kept)
+    assert rows(tmp_path) > kept
+
+
+def test_a_killed_sweep_is_over_and_may_be_started_again(tmp_path, folder):
+    sweeps.start(folder, "k", command(tmp_path), about={})
+    wait_for(lambda: done(folder) >= 1)
+    group = json.loads((folder / "k.json").read_text())["process"]
+    os.kill(group, signal.SIGKILL)
+    wait_for(lambda: not sweeps.look(folder, "k").running, 5)
+    wait_for(lambda: members(group) == 0, 5)  # its workers follow it
+    assert sweeps.start(folder, "k", command(tmp_path), about={})
+
+
+def test_a_finished_sweep_says_nothing_and_a_failed_one_says_why(tmp_path, folder):
+    sweeps.start(folder, "k", command(tmp_path, [1.0], [1]), about={})
+    wait_for(lambda: not sweeps.look(folder, "k").running)
+    now = sweeps.look(folder, "k")
+    assert now.message == ""
+    assert now.counts["done"] == now.counts["total"] == 3
+    sweeps.start(folder, "j", command(tmp_path, ids=["magic"]), about={})
+    wait_for(lambda: not sweeps.look(folder, "j").running)
+    assert "magic" in sweeps.look(folder, "j").message
+    assert "dpmc" not in sweeps.look(folder, "j").message
+
+
+def test_no_more_than_a_few_run_at_once(tmp_path, folder):
+    for key in "ab"[: sweeps.AT_ONCE]:
+        assert sweeps.start(folder, key, command(tmp_path), about={})
+    with pytest.raises(DpmcError, match="wait for one or cancel it"):
+        sweeps.start(folder, "c", command(tmp_path), about={})
+    sweeps.cancel_all(folder)
+    assert not any(sweep.running for sweep in sweeps.found(folder))
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(DpmcError, match=r"could not be started.*DPMC_HOME"):
+        sweeps.start(blocked / "sweeps", "k", command(tmp_path), about={})
+
+
+def test_the_end_of_the_server_ends_its_sweeps(tmp_path, folder):
+    code = (
+        "import sys, time; from pathlib import Path; from pages.ui import sweeps;"
+        "folder = Path(sys.argv[1]); sweeps.start(folder, 'k', sys.argv[2:], about={});\n"
+        "while not sweeps.look(folder, 'k').counts.get('done'): time.sleep(0.05)"
+    )
+    words = [sys.executable, "-c", code, str(folder), *command(tmp_path)]
+    subprocess.run(words, check=True, timeout=60)
+    group = json.loads((folder / "k.json").read_text())["process"]
+    assert not sweeps.look(folder, "k").running
+    wait_for(lambda: members(group) == 0, 5)
+    assert rows(tmp_path)

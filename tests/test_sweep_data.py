@@ -1,0 +1,260 @@
+"""What a sweep runs on: sources, snapshots, private folders, presets."""
+
+import dataclasses
+import json
+import os
+import pickle
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from store_helpers import needs_modes
+from sweep_helpers import make_dataset, make_pair, make_source
+
+from dpmc_core import datasets, store, sweep
+from dpmc_core.cli import build_parser, grids
+from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.model import Factors
+from dpmc_core.store import Store
+from dpmc_core.sweep import presets, private, snapshot
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def write_ratings(folder, ratings, name):
+    path = folder / name
+    rows = zip(ratings.users, ratings.items, ratings.values, strict=True)
+    path.write_text("user,item,rating\n" + "".join(f"u{u},i{i},{v:g}\n" for u, i, v in rows))
+    return path
+
+
+# --- sources ---------------------------------------------------------------------------------
+
+
+def test_a_source_opens_what_the_command_line_names(tmp_path):
+    path = write_ratings(tmp_path, make_dataset().ratings, "stars.csv")
+    opened = sweep.open_source(str(path), low=1, high=5)
+    assert (opened.name, opened.per_seed) == ("stars.csv", False)
+    assert len(opened.at(3).ratings) == len(make_dataset().ratings)
+    assert sweep.open_source("movie-night").name == "movie-night"
+    with pytest.raises(BadRatings, match="no file or folder"):
+        sweep.open_source(str(tmp_path / "none.csv"))
+
+
+def test_an_official_fold_is_named_by_its_stem(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    pair = make_pair()
+    paths = [
+        write_ratings(folder, ratings, f"u1.{end}")
+        for ratings, end in ((pair.train, "base"), (pair.test, "test"))
+    ]
+    fold = sweep.open_source(str(folder / "u1"), low=1, high=5)
+    given = sweep.open_source(str(paths[0]), str(paths[1]), low=1, high=5)
+    assert fold.name == "mine/u1"
+    assert given.name == "mine/u1.base"
+    assert fold.fingerprint == given.fingerprint
+    train, test = fold.at(0)
+    assert (len(train), len(test)) == (len(pair.train), len(pair.test))
+
+
+def test_a_fold_of_a_public_set_comes_from_its_download(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    with pytest.raises(BadRatings, match="run 'dpmc data get ml-100k'"):
+        sweep.open_source("ml-100k/u1")
+    folder = tmp_path / "data" / "ml-100k"
+    folder.mkdir(parents=True)
+    pair = make_pair()
+    write_ratings(folder, pair.train, "u1.base")
+    write_ratings(folder, pair.test, "u1.test")
+    assert sweep.open_source("ml-100k/u1", low=1, high=5).name == "ml-100k/u1"
+
+
+def test_generated_data_is_one_matrix_or_a_new_one_for_each_seed():
+    fixed = sweep.open_source("one-bit-lab:observed=0.3,link=probit,seed=4")
+    drawn = sweep.open_source("one-bit-lab:seed=each,observed=0.3")
+    assert (fixed.per_seed, drawn.per_seed) == (False, True)
+    assert fixed.name == "one-bit-lab:observed=0.3,link=probit:1,seed=4"
+    assert fixed.at(1) is fixed.at(2)
+    one, other = drawn.at(1), drawn.at(2)
+    assert len(one.ratings) == len(other.ratings) == 3000
+    assert not np.array_equal(one.truth.left, other.truth.left)
+    assert drawn.at(1).ratings.fingerprint == one.ratings.fingerprint
+    again = sweep.open_source("one-bit-lab:observed=0.3,seed=each")
+    assert again.fingerprint == drawn.fingerprint
+    assert sweep.open_source("one-bit-lab:seed=each").fingerprint != drawn.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("one-bit-lab:observed", "NAME=VALUE"),
+        ("one-bit-lab:observed=2", "observed must be"),
+        ("one-bit-lab:seed=each,observed=2", "observed must be"),
+        ("one-bit-lab:size=9", "one of d1, d2"),
+        ("one-bit-lab:seed=some", "must be a number"),
+        ("one-bit-lab:link=cauchy", "link must be one of"),
+    ],
+)
+def test_wrong_options_of_generated_data_are_sentences(text, words):
+    with pytest.raises(InvalidSetting, match=words):
+        sweep.open_source(text)
+
+
+def test_the_fingerprint_knows_all_that_results_depend_on():
+    base = make_dataset()
+    truth = Factors(np.ones((30, 1)), np.ones((20, 1)))
+    variants = [
+        base,
+        make_dataset(times=False),
+        make_dataset(seed=4),
+        dataclasses.replace(base, truth=truth),
+    ]
+    marks = {sweep.Whole(one).fingerprint for one in variants}
+    assert len(marks) == len(variants)
+    renamed = dataclasses.replace(base, name="other", title="Other")
+    assert sweep.Whole(renamed).fingerprint == sweep.Whole(base).fingerprint
+    swapped = make_pair()
+    back = sweep.Pair(swapped.test, swapped.train, "x", "x")
+    assert swapped.fingerprint != back.fingerprint
+
+
+@pytest.mark.parametrize("source", [make_source(), make_pair()])
+def test_no_names_travel_to_a_worker(source):
+    assert b"film" not in pickle.dumps(source)
+    assert b"film" in pickle.dumps(make_dataset())
+    assert pickle.loads(pickle.dumps(source)).fingerprint == source.fingerprint
+
+
+# --- snapshots and private folders -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("times", [True, False])
+def test_a_snapshot_gives_the_same_ratings_back(tmp_path, times):
+    dataset = make_dataset(times=times)
+    path = tmp_path / f"mine{snapshot.SUFFIX}"
+    snapshot.write(dataset, path)
+    back = snapshot.read(path)
+    assert sweep.Whole(back).fingerprint == sweep.Whole(dataset).fingerprint
+    assert (back.name, back.title) == ("tiny", "Tiny")
+    assert sweep.open_source(str(path)).fingerprint == sweep.Whole(dataset).fingerprint
+    assert b"film" not in path.read_bytes()
+
+
+@needs_modes
+def test_a_snapshot_is_for_its_user_alone_and_never_replaces(tmp_path):
+    path = tmp_path / f"mine{snapshot.SUFFIX}"
+    snapshot.write(make_dataset(), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        snapshot.write(make_dataset(), path)
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04junk"])
+def test_a_damaged_snapshot_is_a_sentence(tmp_path, content):
+    path = tmp_path / f"mine{snapshot.SUFFIX}"
+    path.write_bytes(content)
+    with pytest.raises(BadRatings, match="is not a snapshot of ratings"):
+        sweep.open_source(str(path))
+
+
+@needs_modes
+def test_a_private_folder_is_for_its_user_alone_and_goes():
+    folder = sweep.PrivateFolder(make_dataset())
+    inside = [folder.path, *folder.path.rglob("*")]
+    assert {path.name for path in inside[1:]} == {"ratings.dpmc.npz", "results.sqlite"}
+    assert [stat.S_IMODE(path.stat().st_mode) for path in inside] == [0o700, 0o600, 0o600]
+    with Store(folder.store) as opened:
+        opened.connection.execute("BEGIN IMMEDIATE")
+        opened.connection.execute("ROLLBACK")
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.path.glob("results*")}
+        assert modes == {0o600}
+    assert folder.open
+    folder.close()
+    assert not folder.open
+    assert not folder.path.exists()
+    folder.close()  # once more does no harm
+
+
+def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    folder = sweep.PrivateFolder(make_dataset())
+    try:
+        words = sweep.command(
+            [str(folder.data)],
+            ["input-flip"],
+            [1.0, 2.0],
+            [1, 2],
+            settings={"iterations": ["5"]},
+            options=["--holdout", "0.3", "--json"],
+            store=folder.store,
+            jobs=1,
+        )
+        done = subprocess.run(
+            words, cwd=ROOT, env=folder.environment, capture_output=True, text=True, check=True
+        )
+        assert done.stderr == ""
+        last = json.loads(done.stdout.splitlines()[-1])
+        assert (last["done"], last["total"], last["failed"], last["skipped"]) == (8, 8, 0, 0)
+        with Store(folder.store, read_only=True) as opened:
+            (name,) = {info.name for info in store.curves(opened)}
+            assert name == "tiny"
+    finally:
+        folder.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_of_killed_programs_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(private.tempfile, "tempdir", str(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    orphan = tmp_path / f"dpmc-private-{gone.pid}-abc"
+    mine = tmp_path / f"dpmc-private-{os.getpid()}-abc"
+    other = tmp_path / "dpmc-private-notes"
+    for path in (orphan, mine, other):
+        path.mkdir()
+    folder = sweep.PrivateFolder(make_dataset())
+    assert sorted(path.exists() for path in (orphan, mine, other)) == [False, True, True]
+    assert not orphan.exists()
+    folder.close()
+
+
+# --- presets ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", presets.PRESETS)
+def test_a_preset_is_a_grid_that_works(name):
+    args = build_parser().parse_args(["sweep", "--preset", name, "--seeds", "1"])
+    grids.check(args)
+    if presets.PRESETS[name].data == ("ml-100k/u1",):
+        args.data = ["movie-night"]
+    if name == "samples":
+        args.data = ["restaurants", "one-bit-lab"]
+    plan = sweep.plan(grids.grid_of(args))
+    preset = presets.PRESETS[name]
+    noisy = [u for u in plan.units if u.epsilon is not None]
+    assert len(noisy) == len(plan.sources) * len(preset.mechanisms) * len(preset.epsilons)
+
+
+def test_the_samples_preset_is_what_ships():
+    preset, clicks = presets.get("samples"), presets.get("clicks")
+    assert {*preset.data, *clicks.data} == set(datasets.samples.SAMPLES)
+    assert len(preset.seeds) >= 5
+    assert len(preset.epsilons) >= 10
+    assert (min(preset.epsilons), max(preset.epsilons)) == (0.1, 10.0)
+
+
+def test_the_synthetic_presets_train_on_the_papers_share_of_cells():
+    (source,) = (sweep.open_source(text) for text in presets.get("lwhm22-1b").data)
+    (unit, *_) = sweep.plan(sweep.Grid(sources=[source], mechanisms=["clear"], seeds=[3])).units
+    train, test = unit.split(source.at(3).ratings, np.random.default_rng(0))
+    assert (len(train), len(test)) == (1500, 375)
+    assert [text.split(",")[1] for text in presets.get("lwhm22-5").data][-1] == "observed=1"
+
+
+def test_an_unknown_preset_names_the_nearest():
+    with pytest.raises(DpmcError, match="did you mean samples"):
+        presets.get("sample")

@@ -1,0 +1,111 @@
+"""Killed workers and killed sweeps: nothing stored is lost, and running again completes it."""
+
+import random
+import time
+
+import pytest
+from processes import alive, children, descendants, kill, needs_proc, start, wait_until, workers
+from sweep_helpers import rows_of
+
+from dpmc_core.store import Store, StoreError
+
+pytestmark = needs_proc
+
+GRID = [
+    *("--data", "one-bit-lab", "restaurants", "--mechanisms", "input-flip,gradient,output"),
+    *("--epsilons", "0.5,1,2,4", "--seeds", "1:4", "--jobs", "2"),
+]
+UNITS = 2 * 4 * (3 * 4 + 2)
+
+
+def rows(path):
+    with Store(path, read_only=True) as opened:
+        return rows_of(opened)
+
+
+def count(path):
+    try:
+        return len(rows(path))
+    except StoreError:  # not made yet
+        return 0
+
+
+def complete(path):
+    """Run the sweep until it is through, as a person would."""
+    child = start(*GRID, "--store", path)
+    _, err = child.communicate(timeout=250)
+    assert child.returncode == 0, err
+    return rows(path)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("undisturbed") / "results.sqlite"
+    begin = time.monotonic()
+    found = complete(path)
+    assert len(found) == UNITS
+    return found, time.monotonic() - begin
+
+
+def test_workers_end_with_a_killed_sweep(tmp_path):
+    path = tmp_path / "results.sqlite"
+    child = start(*GRID, "--store", path)
+    assert wait_until(lambda: len(workers(child.pid)) == 2 and count(path) > 0)
+    kin = descendants(child.pid)
+    kill(child.pid)
+    child.wait(10)
+    for pipe in (child.stdout, child.stderr):
+        pipe.close()
+    assert len(kin) >= 4  # two workers, their fork server, the resource tracker
+    assert wait_until(lambda: not any(map(alive, kin)), 10)
+    assert count(path) > 0
+
+
+def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
+    path = tmp_path / "results.sqlite"
+    child = start(*GRID, "--store", path)
+    assert wait_until(lambda: len(workers(child.pid)) == 2 and count(path) > 0)
+    kill(workers(child.pid)[0])
+    _, err = child.communicate(timeout=250)
+    assert (child.returncode, "Traceback" in err) == (0, False), err
+    assert rows(path) == undisturbed[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_workers_killed_at_random_moments(tmp_path, undisturbed, seed):
+    """Three kills in one run; the run itself completes."""
+    expected, seconds = undisturbed
+    path, moments = tmp_path / "results.sqlite", random.Random(seed)
+    child = start(*GRID, "--store", path)
+    for _ in range(3):
+        time.sleep(moments.uniform(0.2, 0.3 * seconds))
+        if victims := workers(child.pid):
+            kill(moments.choice(victims))
+    _, err = child.communicate(timeout=250)
+    assert child.returncode == 0, err
+    assert rows(path) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_a_sweep_killed_at_random_moments(tmp_path, undisturbed, seed):
+    """Kill the sweep (its fork server too, at times), twice over, then let it complete."""
+    expected, seconds = undisturbed
+    path, moments = tmp_path / "results.sqlite", random.Random(seed)
+    before = 0
+    for _ in range(2):
+        child = start(*GRID, "--store", path)
+        time.sleep(moments.uniform(0.1, 0.6 * seconds))
+        kin = descendants(child.pid)
+        if moments.random() < 0.3:
+            for one in children(child.pid):
+                kill(one)
+        kill(child.pid)
+        child.communicate()
+        assert wait_until(lambda kin=kin: not any(map(alive, kin)), 10)
+        after = rows(path) if path.exists() and path.stat().st_size else {}
+        assert after.items() <= expected.items()
+        assert len(after) >= before
+        before = len(after)
+    assert complete(path) == expected

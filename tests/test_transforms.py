@@ -1,0 +1,195 @@
+"""Preparation steps against brute force on small random ratings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.transforms import (
+    Binarise,
+    CapPerUser,
+    Implicit,
+    Rescale,
+    TopItems,
+    apply_steps,
+    parse_step,
+)
+
+
+def some_ratings(seed: int, users: int = 12, items: int = 9, density: float = 0.5) -> Ratings:
+    rng = np.random.default_rng(seed)
+    u, i = np.nonzero(rng.random((users, items)) < density)
+    return Ratings.build(
+        u,
+        i,
+        rng.integers(1, 6, len(u)),
+        PublicFacts(users=users, items=items, low=1, high=5),
+        times=rng.integers(0, 50, len(u)),
+        titles=tuple(f"title {k}" for k in range(items)),
+        item_ids=tuple(f"id {k}" for k in range(items)),
+    )
+
+
+def cells(ratings: Ratings) -> dict[tuple[int, int], float]:
+    return dict(
+        zip(
+            zip(ratings.users.tolist(), ratings.items.tolist(), strict=True),
+            ratings.values.tolist(),
+            strict=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_binarise_uses_the_training_mean_on_both_sides(seed: int) -> None:
+    train, test = some_ratings(seed), some_ratings(seed + 100)
+    signs, test_signs = apply_steps([Binarise()], train, test)
+    mean = sum(cells(train).values()) / len(train)
+    assert test_signs is not None
+    for before, after in ((train, signs), (test, test_signs)):
+        assert cells(after) == {c: 1.0 if v >= mean else -1.0 for c, v in cells(before).items()}
+        assert (after.public.low, after.public.high) == (-1, 1)
+        assert len(after.prepared) == 1
+        assert f"{mean:.4f}"[:4] in after.prepared[0]
+
+
+def test_binarise_at_a_public_threshold_leaves_no_caveat() -> None:
+    signs, _ = apply_steps([Binarise(3)], some_ratings(0))
+    assert signs.prepared == ()
+    assert cells(signs) == {c: 1.0 if v >= 3 else -1.0 for c, v in cells(some_ratings(0)).items()}
+
+
+@pytest.mark.parametrize("step", [Binarise(1), Binarise(5.5)])
+def test_binarise_says_that_there_is_one_class_only(step: Binarise) -> None:
+    with pytest.raises(BadRatings, match="only one class"):
+        apply_steps([step], some_ratings(0))
+
+
+def test_all_ratings_equal_has_one_class_only() -> None:
+    equal = some_ratings(0).with_values(np.full(len(some_ratings(0)), 3.3), low=1, high=5)
+    with pytest.raises(BadRatings, match="only one class"):
+        apply_steps([Binarise()], equal)
+
+
+def test_implicit_keeps_high_ratings_as_ones() -> None:
+    ratings = some_ratings(1)
+    liked, _ = apply_steps([Implicit(4)], ratings)
+    assert cells(liked) == {c: 1.0 for c, v in cells(ratings).items() if v >= 4}
+    assert len(apply_steps([Implicit()], ratings)[0]) == len(ratings)
+    with pytest.raises(BadRatings, match="no rating is 9 or more"):
+        apply_steps([Implicit(9)], ratings)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_top_items_are_those_of_the_training_side(seed: int) -> None:
+    train, test = some_ratings(seed), some_ratings(seed + 50)
+    kept_train, kept_test = apply_steps([TopItems(4)], train, test)
+    assert kept_test is not None
+    counts = [sum(i == k for _, i in cells(train)) for k in range(9)]
+    best = sorted(sorted(range(9), key=lambda k: (-counts[k], k))[:4])
+    for before, after in ((train, kept_train), (test, kept_test)):
+        renamed = {(u, best[i]): v for (u, i), v in cells(after).items()}
+        assert renamed == {c: v for c, v in cells(before).items() if c[1] in best}
+        assert after.public.items == 4
+        assert after.titles == tuple(f"title {k}" for k in best)
+        assert after.prepared == ("the choice of the 4 most rated items",)
+    assert apply_steps([TopItems(9)], train)[0] is train
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cap_keeps_a_random_subset_and_says_so_in_the_public_facts(seed: int) -> None:
+    ratings = some_ratings(seed, users=200, items=30)
+    capped, test = apply_steps([CapPerUser(5, seed)], ratings, ratings)
+    assert test is ratings  # a cap is a promise about training data only
+    assert capped.public.cap == 5
+    assert np.array_equal(np.diff(capped.indptr), np.minimum(np.diff(ratings.indptr), 5))
+    assert cells(capped).items() <= cells(ratings).items()
+    assert not np.array_equal(
+        capped.items, apply_steps([CapPerUser(5, seed + 1)], ratings)[0].items
+    )
+
+
+def test_cap_is_uniform_over_the_ratings_of_a_user() -> None:
+    users, items, cap = 4000, 20, 5
+    grid = np.indices((users, items)).reshape(2, -1)
+    full = Ratings.build(
+        *grid, np.ones(users * items), PublicFacts(users=users, items=items, low=0, high=1)
+    )
+    kept = np.bincount(apply_steps([CapPerUser(cap)], full)[0].items, minlength=items)
+    expected = users * cap / items
+    # Negatively correlated hypergeometric counts: five binomial deviations are generous.
+    assert np.abs(kept - expected).max() < 5 * np.sqrt(expected * (1 - cap / items))
+
+
+def test_one_row_does_not_decide_which_ratings_another_row_keeps() -> None:
+    ratings = some_ratings(3, users=50, items=30)
+    without_first = ratings.select(ratings.users != 0)
+    both = [apply_steps([CapPerUser(4)], r)[0] for r in (ratings, without_first)]
+    others = [{c: v for c, v in cells(r).items() if c[0] != 0} for r in both]
+    assert others[0] == others[1]
+
+
+def test_one_cell_swaps_at_most_one_other_cell_of_its_user() -> None:
+    ratings = some_ratings(4, users=6, items=40)
+    kept = set(cells(apply_steps([CapPerUser(4)], ratings)[0]))
+    for gone in range(len(ratings)):
+        fewer = ratings.select(np.arange(len(ratings)) != gone)
+        assert len(kept ^ set(cells(apply_steps([CapPerUser(4)], fewer)[0]))) <= 2
+
+
+def test_caps_only_tighten() -> None:
+    ratings = some_ratings(0)
+    assert apply_steps([CapPerUser(3), CapPerUser(7)], ratings)[0].public.cap == 3
+
+
+def test_rescale_is_linear_on_the_public_range_not_on_the_data() -> None:
+    ratings = some_ratings(2).select(some_ratings(2).values < 5)
+    scaled, _ = apply_steps([Rescale(-1, 1)], ratings)
+    assert np.allclose(scaled.values, (ratings.values - 3) / 2)
+    assert (scaled.public.low, scaled.public.high, scaled.prepared) == (-1, 1, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "binarise=mean",
+        "binarise=3.5",
+        "implicit=all",
+        "implicit=4",
+        "top-items=400",
+        "cap=20",
+        "cap=20:7",
+        "rescale=-1:1",
+        "rescale=0:0.1234567890123",
+    ],
+)
+def test_steps_and_their_text_are_inverse(text: str) -> None:
+    assert str(parse_step(text)) == text
+    assert parse_step(str(parse_step(text))) == parse_step(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("binarize=3", "preparation step must be one of"),
+        ("binarise=nan", "threshold must be a finite number"),
+        ("binarise=high", "binarise must be a number, got 'high'"),
+        ("top-items=0", "top-items must be >= 1, got 0"),
+        ("top-items=2.5", "top-items must be an integer, got '2.5'"),
+        ("cap=", "cap must be an integer"),
+        ("rescale=1", "LOW:HIGH"),
+        ("rescale=1:0", "LOW < HIGH"),
+    ],
+)
+def test_a_bad_step_is_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(InvalidSetting, match=sentence):
+        parse_step(text)
+
+
+def test_an_empty_test_side_names_the_step() -> None:
+    train = some_ratings(0)
+    test = train.select(train.values < 4)
+    with pytest.raises(BadRatings, match="test ratings after implicit=4: no rating is 4 or more"):
+        apply_steps([Implicit(4)], train, test)

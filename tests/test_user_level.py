@@ -1,0 +1,422 @@
+"""The user-level family's promises: sensitivities, accounting, clips, and bugs that must show."""
+
+import dataclasses
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from replay import moves
+from scipy import stats
+from statistics_helpers import FALSE_ALARM, assert_drawn_from
+
+from dpmc_core import joint, joint_frank_wolfe, privacy, registry
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms import dpals, private_pgd, private_svd
+from dpmc_core.mechanisms.dpals import ItemBudget
+from dpmc_core.privacy import Calibration, Neighbours, Notion, Unit
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.rows import capped
+from dpmc_core.solvers.cleansing import Predictor
+from dpmc_core.solvers.frank_wolfe import StepRule
+
+USERS, ITEMS, CAP = 30, 12, 7
+PUBLIC = PublicFacts(users=USERS, items=ITEMS, low=1, high=5)
+JESTER = PublicFacts(users=24983, items=100, low=0, high=5)
+FAMILY = {
+    "private-frank-wolfe": {"rounds": 3},
+    "private-frank-wolfe-oja": {"rounds": 2, "updates": 3},
+    "private-svd": {},
+    "private-pgd": {"rounds": 3},
+    "svd-after-cleansing": {},
+    "dpals": {"rounds": 2},
+    "private-item-mean": {},
+}
+VARIANTS = [
+    *((id, settings) for id, settings in FAMILY.items()),
+    ("private-frank-wolfe", {"rounds": 3, "growth": 1.3, "residual": 2.0, "slack": 1.0}),
+    ("private-frank-wolfe", {"rounds": 3, "calibration": Calibration.PAPER, "symmetric": False}),
+    ("private-frank-wolfe", {"rounds": 3, "step": StepRule.DECREASING, "item_share": 0.0}),
+    ("svd-after-cleansing", {"predictor": Predictor.NEIGHBOURS}),
+    ("dpals", {"rounds": 2, "items": ItemBudget.TAIL, "growth": 1.3}),
+    ("dpals", {"rounds": 2, "items": ItemBudget.ADAPTIVE, "exponent": 1.0}),
+]
+IDS = [f"{id}-{k}" for k, (id, _) in enumerate(VARIANTS)]
+
+
+def make(id, **settings):
+    return registry.create(id, **{"epsilon": 2.0, "cap": CAP} | FAMILY[id] | settings)
+
+
+def rows_of(seed=1):
+    """One dict item -> rating a user."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(USERS):
+        count = int(rng.integers(0, ITEMS + 1))
+        items = rng.choice(ITEMS, count, replace=False)
+        rows.append({int(i): float(rng.integers(1, 6)) for i in items})
+    return rows
+
+
+def build(rows):
+    cells = [(u, i, v) for u, row in enumerate(rows) for i, v in row.items()]
+    u, i, v = zip(*cells, strict=True)
+    return Ratings.build(np.array(u), np.array(i), np.array(v), PUBLIC)
+
+
+def extreme_rows():
+    """Rows that push queries to their limits: full, half, one-sided, aligned, opposed, single."""
+    half = ITEMS // 2
+    return [
+        dict.fromkeys(range(ITEMS), 5.0),
+        {i: 5.0 if i < half else 1.0 for i in range(ITEMS)},
+        {i: 1.0 if i < half else 5.0 for i in range(ITEMS)},
+        {i: 5.0 if i % 2 else 1.0 for i in range(ITEMS)},
+        {i: 1.0 if i % 2 else 5.0 for i in range(CAP)},
+        {i: 5.0 if i % 2 else 1.0 for i in range(ITEMS - CAP, ITEMS)},
+        {0: 5.0, 1: 1.0},
+        {ITEMS - 1: 5.0, ITEMS - 2: 1.0},
+        {3: 1.0},
+    ]
+
+
+def neighbouring(relation, seed=2):
+    """Pairs of data sets that differ in user 4: extreme rows, random rows, the empty row."""
+    rng = np.random.default_rng(seed)
+    rows = rows_of()
+    kinds = extreme_rows() + [r for r in rows_of(9)[:6] if r]
+    for a in kinds:
+        others = [{}] if relation is Neighbours.EMPTY else [kinds[int(rng.integers(len(kinds)))]]
+        if relation is Neighbours.REPLACE and a is kinds[1]:
+            others.append(kinds[2])
+        if relation is Neighbours.REPLACE and a is kinds[4]:
+            others.append(kinds[5])
+        for b in others:
+            yield build([*rows[:4], a, *rows[5:]]), build([*rows[:4], b, *rows[5:]])
+
+
+def assert_sensitivities_hold(mechanism, relation):
+    """No release moves more than its card allows; returns the largest share of it each used."""
+    used = defaultdict(float)
+    for one, other in neighbouring(relation):
+        for a, b in ((one, other), (other, one)):
+            for moved in moves(mechanism, a, b, Unit.USER, relation):
+                assert moved.change <= moved.allowed * (1 + 1e-9), moved
+                used[moved.query] = max(used[moved.query], moved.change / moved.allowed)
+    return used
+
+
+@pytest.mark.parametrize("relation", [Neighbours.EMPTY, Neighbours.REPLACE])
+@pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
+def test_no_row_moves_a_release_further_than_its_card_says(id, settings, relation):
+    used = assert_sensitivities_hold(make(id, **settings), relation)
+    assert len(used) == len(
+        {r.query for r in make(id, **settings).guarantee(PUBLIC).releases.values()}
+    )
+
+
+def test_the_worst_rows_nearly_use_the_bounds_up():
+    """The stated sensitivities are not padded: a full row of extremes comes close to them."""
+    tight = make("private-frank-wolfe", clip=0.3, residual=1.0, item_share=0.1)
+    used = assert_sensitivities_hold(tight, Neighbours.EMPTY)
+    assert all(share > 0.9 for share in used.values()), used
+    used = assert_sensitivities_hold(make("dpals", factor_clip=0.01), Neighbours.EMPTY)
+    assert all(share > 0.6 for share in used.values()), used
+
+
+def composed_epsilon(publications, relation, delta):
+    """Epsilon of what was really published, by dp-accounting from scales and sensitivities."""
+    ratios = [p.release.sensitivity[Unit.USER, relation] / p.release.scale for p in publications]
+    loss = None
+    for ratio in sorted(set(ratios)):
+        one = pld.from_gaussian_mechanism(1 / ratio, value_discretization_interval=2e-4)
+        one = one.self_compose(ratios.count(ratio))
+        loss = one if loss is None else loss.compose(one)
+    return loss.get_epsilon_for_delta(delta)
+
+
+@pytest.mark.parametrize("relation", [Neighbours.EMPTY, Neighbours.REPLACE])
+@pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
+def test_certified_is_what_dp_accounting_finds_for_everything_published(id, settings, relation):
+    """Fails if any one release is left out of the card, or counted too rarely."""
+    mechanism = make(id, **settings)
+    with privacy.witness() as publications:
+        list(mechanism.fit(build(rows_of()), np.random.default_rng(0)))
+    card = mechanism.guarantee(PUBLIC)
+    found = composed_epsilon(publications, relation, 1e-6)
+    certified = card.certified(neighbours=relation).epsilon
+    assert certified == pytest.approx(found, rel=2e-3)
+    for name, release in card.releases.items():
+        fewer = {k: r for k, r in card.releases.items() if k != name}
+        if fewer:
+            less = dataclasses.replace(card, releases=fewer).certified(neighbours=relation)
+            assert less.epsilon < certified * (1 - 2e-3), f"{name} would not be missed"
+        if release.times > 1:
+            once = {**card.releases, name: dataclasses.replace(release, times=1)}
+            less = dataclasses.replace(card, releases=once).certified(neighbours=relation)
+            assert less.epsilon < certified * (1 - 2e-3)
+
+
+@pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
+def test_a_release_that_is_not_on_the_card_cannot_be_made(id, settings, monkeypatch):
+    mechanism = make(id, **settings)
+    honest = type(mechanism).guarantee
+    for name in honest(mechanism, PUBLIC).releases:
+        if name == "item sums":  # absent item sums mean: no item means at all
+            continue
+
+        def without(self, public, name=name):
+            card = honest(self, public)
+            fewer = {k: r for k, r in card.releases.items() if k != name}
+            return dataclasses.replace(card, releases=fewer)
+
+        monkeypatch.setattr(type(mechanism), "guarantee", without)
+        with pytest.raises(KeyError):
+            list(mechanism.fit(build(rows_of()), np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("id", FAMILY)
+def test_tight_calibration_spends_the_budget_and_no_more(id):
+    for epsilon in (0.1, 1.0, 5.0):
+        for public in (PUBLIC, JESTER):
+            certified = make(id, epsilon=epsilon).guarantee(public).certified()
+            assert epsilon * (1 - 1e-6) <= certified.epsilon <= epsilon
+            assert certified.delta == 1e-6
+
+
+def test_the_card_is_joint_per_user_for_everyone():
+    for id in FAMILY:
+        card = make(id).guarantee(JESTER)
+        assert (card.unit, card.neighbours) == (Unit.USER, Neighbours.EMPTY)
+        assert card.notion is Notion.JOINT
+        assert card.unit.protects == "everything one person rated"
+        assert "that user alone" in card.publishes
+        replaced = card.certified(neighbours=Neighbours.REPLACE)
+        assert replaced.finite
+        assert replaced.epsilon > card.certified().epsilon
+
+
+PAPER = {"calibration": Calibration.PAPER, "item_share": 0.0, "cap": None}
+
+
+def test_the_papers_constant_certifies_what_was_worked_out_by_hand():
+    """Epsilon 1, delta 1e-6: 0.545 against the empty row, 0.790 against another (JTT18)."""
+    card = make("private-frank-wolfe", epsilon=1.0, residual=2.0, **PAPER).guarantee(JESTER)
+    assert card.certified().epsilon == pytest.approx(0.545, abs=1e-3)
+    assert card.certified(neighbours=Neighbours.REPLACE).epsilon == pytest.approx(0.790, abs=1e-3)
+    scale = card.releases["gram"].scale
+    norm = 0.45 * 2.5 * 10
+    paper = norm**2 * math.sqrt(64 * 3 * math.log(1e6))
+    assert scale == pytest.approx(paper, rel=1e-12)
+
+
+@pytest.mark.parametrize(("epsilon", "holds"), [(8.2, True), (8.4, False)])
+def test_under_replacement_the_paper_overspends_above_eight(epsilon, holds):
+    card = make("private-frank-wolfe", epsilon=epsilon, residual=2.0, **PAPER).guarantee(JESTER)
+    assert (card.certified(neighbours=Neighbours.REPLACE).epsilon <= epsilon) is holds
+
+
+@pytest.mark.parametrize(("rounds", "certified"), [(1, 0.26), (10, 0.89), (20, 1.30), (50, 2.13)])
+def test_ojas_noise_leaves_out_the_rounds(rounds, certified):
+    mechanism = make(
+        "private-frank-wolfe-oja", epsilon=1.0, rounds=rounds, updates=20, residual=2.0, **PAPER
+    )
+    card = mechanism.guarantee(JESTER)
+    assert card.certified().epsilon == pytest.approx(certified, abs=5e-3)
+    assert sum(r.times for r in card.releases.values()) == rounds * 21
+
+
+def test_private_svd_by_the_paper_is_four_times_noisier_than_its_rows_need():
+    tight = make("private-svd", density=0.7).guarantee(JESTER).releases["gram"]
+    paper = make("private-svd", density=0.7, **PAPER).guarantee(JESTER).releases["gram"]
+    norm = 0.45 * 2.5 * 10
+    assert paper.scale == pytest.approx(norm**2 * math.sqrt(64 * math.log(1e6)) / 2.0, rel=1e-12)
+    assert paper.scale > 4 * tight.scale * CAP / 100
+
+
+# --- planted bugs -------------------------------------------------------------------------------
+
+
+def assert_noise_as_carded(mechanism):
+    """Every cell of every publication differs from its private value by N(0, scale^2)."""
+    with privacy.witness() as publications:
+        for seed in range(30):
+            list(mechanism.fit(build(rows_of()), np.random.default_rng(seed)))
+    card = mechanism.guarantee(PUBLIC)
+    scales = {r.query: r.scale for r in card.releases.values()}
+    rounds = defaultdict(list)
+    for p in publications:
+        z = (p.published - p.private) / scales[p.release.query]
+        rounds[p.release.query].append(np.atleast_1d(z).ravel())
+    for query, draws in rounds.items():
+        assert all((d != 0).all() for d in draws), f"'{query}' was once published without noise"
+        each = FALSE_ALARM / len(rounds)
+        assert_drawn_from(np.concatenate(draws), stats.norm.cdf, each)
+
+
+@pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
+def test_every_publication_carries_the_noise_of_its_card(id, settings):
+    assert_noise_as_carded(make(id, **settings))
+
+
+def test_planted_half_noise_is_caught(monkeypatch):
+    honest = privacy.Gaussian._noise
+    monkeypatch.setattr(privacy.Gaussian, "_noise", lambda s, n, rng: 0.5 * honest(s, n, rng))
+    for id in FAMILY:
+        with pytest.raises(AssertionError):
+            assert_noise_as_carded(make(id))
+
+
+def test_planted_skip_of_one_round_is_caught(monkeypatch):
+    honest, calls = privacy.Gaussian._noise, []
+
+    def skipping(self, shape, rng):
+        calls.append(self)
+        return np.zeros(shape) if len(calls) == 4 else honest(self, shape, rng)
+
+    monkeypatch.setattr(privacy.Gaussian, "_noise", skipping)
+    for id in ("private-frank-wolfe", "private-frank-wolfe-oja", "private-pgd", "dpals"):
+        calls.clear()
+        with pytest.raises(AssertionError, match="without noise"):
+            assert_noise_as_carded(make(id))
+
+
+def test_planted_shared_draw_is_caught(monkeypatch):
+    honest = privacy.Gaussian._noise
+    monkeypatch.setattr(
+        privacy.Gaussian, "_noise", lambda s, n, rng: np.full(n, honest(s, (), rng))
+    )
+    for id in ("private-frank-wolfe", "private-pgd", "dpals"):
+        with pytest.raises(AssertionError):
+            assert_noise_as_carded(make(id))
+
+
+def _unclipped(cells, values, norm):  # noqa: ARG001
+    return values, 0
+
+
+@pytest.mark.parametrize(
+    ("id", "where", "name", "broken", "settings"),
+    [
+        ("private-frank-wolfe", joint_frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
+        ("private-frank-wolfe-oja", joint_frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
+        ("private-svd", private_svd, "clip_rows", _unclipped, {"clip": 0.2}),
+        (
+            "private-item-mean", joint, "row_shrinkage",
+            lambda cells, *_: np.ones(cells.shape[0]), {"clip": 0.2},
+        ),
+        ("dpals", dpals, "_clipped", lambda left, _: (left, 0), {"factor_clip": 0.01}),
+        ("dpals", dpals, "clip_rows", _unclipped, {"items": ItemBudget.ADAPTIVE}),
+    ],
+)  # fmt: skip
+def test_planted_missing_clip_is_caught(id, where, name, broken, settings, monkeypatch):
+    mechanism = make(id, **settings)
+    assert_sensitivities_hold(mechanism, Neighbours.EMPTY)
+    monkeypatch.setattr(where, name, broken)
+    with pytest.raises(AssertionError):
+        assert_sensitivities_hold(mechanism, Neighbours.EMPTY)
+
+
+def test_planted_unclipped_iterate_of_projected_gradient_is_caught(monkeypatch):
+    mechanism = make("private-pgd", clip=0.1, radius=5.0, step=1.0)
+    assert_sensitivities_hold(mechanism, Neighbours.EMPTY)
+    honest = private_pgd.Descent.stepped_gram
+    monkeypatch.setattr(private_pgd, "clip_rows", _unclipped)
+    monkeypatch.setattr(
+        private_pgd.Descent, "stepped_gram", lambda s, step, _: honest(s, step, math.inf)
+    )
+    with pytest.raises(AssertionError):
+        assert_sensitivities_hold(mechanism, Neighbours.EMPTY)
+
+
+# --- caps and clips -----------------------------------------------------------------------------
+
+
+def test_the_cap_is_drawn_by_each_users_own_randomness():
+    rows = rows_of()
+    changed = [*rows[:4], extreme_rows()[0], *rows[5:]]
+    one = capped(build(rows), CAP, np.random.default_rng(3))
+    two = capped(build(changed), CAP, np.random.default_rng(3))
+    assert np.bincount(one.users).max() <= CAP
+    others = [
+        {tuple(c) for c in zip(r.users, r.items, strict=True) if c[0] != 4} for r in (one, two)
+    ]
+    assert others[0] == others[1]
+    again = capped(build(rows), CAP, np.random.default_rng(4))
+    assert not np.array_equal(one.items, again.items)
+
+
+def test_clips_are_counted_in_the_trace():
+    ratings = build(rows_of())
+    for id, settings, keys in [
+        ("private-frank-wolfe", {"clip": 0.05}, ["rows clipped"]),
+        ("private-frank-wolfe", {"residual": 0.05}, ["residual rows clipped"]),
+        ("private-frank-wolfe", {"radius": 50.0}, ["predicted rows scaled"]),
+        ("private-svd", {"clip": 0.05}, ["rows clipped"]),
+        ("private-pgd", {"clip": 0.05}, ["rows clipped"]),
+        ("private-pgd", {"clip": 0.3, "radius": 50.0, "step": 1.0}, ["completed rows clipped"]),
+        ("svd-after-cleansing", {"clamp": 0.05}, ["residuals clamped"]),
+        ("dpals", {"residual_clip": 0.05}, ["ratings clipped"]),
+        ("dpals", {"factor_clip": 0.001}, ["user factors clipped"]),
+        ("private-item-mean", {"clip": 0.05}, ["rows clipped"]),
+    ]:
+        steps = list(make(id, **settings).fit(ratings, np.random.default_rng(0)))
+        for key in keys:
+            assert max(s.trace[key] for s in steps) > 0, (id, key)
+            assert all(key in s.raw for s in steps)
+
+
+# --- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", FAMILY)
+def test_a_delta_of_one_over_the_users_is_refused(id):
+    with pytest.raises(InvalidSetting, match=r"delta must be < 1/users = 0.0333, got 0.05"):
+        make(id, delta=0.05).guarantee(PUBLIC)
+    with pytest.raises(InvalidSetting, match="delta must be"):
+        make(id, delta=0.0)
+
+
+@pytest.mark.parametrize(
+    "id", ["private-frank-wolfe", "private-frank-wolfe-oja", "private-svd", "private-pgd"]
+)
+def test_the_papers_constant_needs_a_small_epsilon(id):
+    with pytest.raises(InvalidSetting, match=r"<= 2 ln\(1/delta\) = 27.63 with the paper's"):
+        make(id, epsilon=30.0, calibration=Calibration.PAPER)
+    make(id, epsilon=30.0)
+    make(id, epsilon=27.0, calibration=Calibration.PAPER)
+
+
+@pytest.mark.parametrize("id", FAMILY)
+def test_fewer_users_than_items_is_a_warning_in_words(id):
+    wide = PublicFacts(users=30, items=40, low=1, high=5)
+    assert any("fewer users (30) than items (40)" in c for c in make(id).guarantee(wide).caveats)
+    assert not any("fewer users" in c for c in make(id).guarantee(PUBLIC).caveats)
+
+
+@pytest.mark.parametrize("id", ["private-svd", "svd-after-cleansing", "dpals"])
+def test_a_rank_above_the_number_of_items_is_refused(id):
+    with pytest.raises(InvalidSetting, match="rank must be <= items = 12, got 13"):
+        make(id, rank=13).guarantee(PUBLIC)
+
+
+@pytest.mark.parametrize("id", ["als", "svd", "cleansed-svd"])
+def test_a_baseline_refuses_such_a_rank_too(id):
+    with pytest.raises(InvalidSetting, match="rank must be <= items"):
+        list(registry.create(id, rank=13).fit(build(rows_of()), np.random.default_rng(0)))
+
+
+def test_other_impossible_settings_are_sentences():
+    with pytest.raises(InvalidSetting, match="line search reads every user's ratings"):
+        make("private-frank-wolfe", step=StepRule.LINE_SEARCH)
+    with pytest.raises(InvalidSetting, match="item_share must be > 0 for tail or adaptive"):
+        make("dpals", items=ItemBudget.TAIL, item_share=0.0)
+    huge = PublicFacts(users=10_000, items=6_000, low=1, high=5)
+    with pytest.raises(InvalidSetting, match=r"items must be <= 5000.*private-frank-wolfe-oja"):
+        make("private-frank-wolfe").guarantee(huge)
+    assert make("private-frank-wolfe-oja").guarantee(huge).certified().finite
+    large = PublicFacts(users=1_000_000, items=4_000, low=1, high=5)
+    with pytest.raises(InvalidSetting, match="users x items must be <="):
+        make("private-pgd", delta=1e-8).guarantee(large)

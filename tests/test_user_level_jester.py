@@ -1,0 +1,48 @@
+"""What the family reaches on real ratings: Jester part 1, scale 0..5, 1 % held out, delta 1e-6.
+
+One split and one seed of what benchmarks/jester.py prints for three of each.
+"""
+
+import pytest
+
+from dpmc_core import datasets, experiment, registry
+from dpmc_core.model import Task
+from dpmc_core.privacy import Calibration
+from dpmc_core.problem import generator
+from dpmc_core.transforms import Rescale
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def problem(shared_data):
+    return experiment.build_problem(
+        datasets.load(shared_data / "jester"),
+        Task.RATINGS,
+        steps=[Rescale(0, 5)],
+        split=experiment.RandomShare(0.01),
+        seed=1,
+    )
+
+
+def rmse(problem, id, epsilon=1.0, **settings):
+    mechanism = registry.create(id, epsilon=epsilon, delta=1e-6, **settings)
+    if registry.has_setting(type(mechanism), "epsilon"):
+        certified = mechanism.guarantee(problem.train.public).certified()
+        assert certified.epsilon <= epsilon
+    rng = generator(1, experiment.key_of(mechanism, problem))
+    *_, last = mechanism.fit(problem.train, rng)
+    return experiment.measure(mechanism, last.model, problem, 1)["rmse"]
+
+
+def test_private_frank_wolfe_beats_the_papers_constant_and_the_private_means(problem):
+    tight = rmse(problem, "private-frank-wolfe")
+    assert tight <= 1.085
+    assert tight < rmse(problem, "private-frank-wolfe", calibration=Calibration.PAPER)
+    assert tight < rmse(problem, "private-item-mean") < rmse(problem, "user-mean")
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [(1.0, 1.045), (0.5, 1.06)])
+def test_dpals_reaches_its_mark_with_every_release_accounted(problem, epsilon, most):
+    assert rmse(problem, "dpals", epsilon) <= most
+    assert rmse(problem, "als") < most

@@ -1,0 +1,57 @@
+"""The pages show the user-level family as they show every other mechanism."""
+
+import pytest
+from test_pages import all_text, charts_of, open_page
+
+from dpmc_core import curves, datasets, experiment, registry
+from dpmc_core.model import Task
+from dpmc_core.sweep import presets
+from dpmc_core.views import curves as views
+
+USER_LEVEL = [
+    id
+    for id, cls in registry.MECHANISMS.items()
+    if cls.task is Task.RATINGS and registry.has_setting(cls, "delta")
+]
+
+
+@pytest.mark.parametrize("id", USER_LEVEL)
+def test_noise_is_drawn(id):
+    app = open_page("noise", data="restaurants", mechanism=id, epsilon="1")
+    assert not app.exception
+    assert not app.error
+    assert len(charts_of(app)) >= 3
+
+
+@pytest.mark.parametrize("id", ["private-frank-wolfe", "dpals"])
+def test_the_card_speaks_of_persons_and_both_relations(id):
+    app = open_page("guarantees", data="jokes", mechanism=id, epsilon="1")
+    assert not app.exception
+    words = all_text(app)
+    assert "Protects everything one person rated" in words
+    assert "each person's own recommendations go only to them" in words
+    assert "where a row becomes empty" in words
+    assert "where it becomes any other row" in words
+
+
+def test_what_if_opens_with_the_shipped_curve():
+    app = open_page("what_if", data="jokes", mechanism="dpals", epsilon="1")
+    assert not app.exception
+    assert not app.error
+    assert app.metric[0].label == "RMSE at epsilon 1"
+    assert "Privacy is counted per user" in all_text(app)
+
+
+@pytest.mark.parametrize("name", ["jokes", "restaurants"])
+def test_shipped_curves_belong_to_this_version(name):
+    shipped = curves.shipped(name, Task.RATINGS)
+    assert shipped is not None, "write them with 'dpmc sweep --preset samples-ratings --curves ...'"
+    assert shipped.stamp.fingerprint == datasets.load(name).ratings.fingerprint
+    grid = presets.get("samples-ratings")
+    for id in USER_LEVEL:
+        default = experiment.settings_dict(registry.create(id, epsilon=1.0))
+        assert shipped.stamp.revisions[id] == registry.get(id).revision
+        assert shipped.stamp.settings[id] == {k: v for k, v in default.items() if k != "epsilon"}
+        view = views.situation(shipped, id, 1.0)
+        assert tuple(view.curve.epsilon) == grid.epsilons
+        assert view.curve.seeds == len(grid.seeds)

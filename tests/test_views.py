@@ -1,0 +1,308 @@
+"""Views agree with direct computations on small data."""
+
+import dataclasses
+import io
+import json
+import math
+import shlex
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpmc_core import datasets, registry
+from dpmc_core.cli import main
+from dpmc_core.experiment import run
+from dpmc_core.links import LOGISTIC, Probit
+from dpmc_core.model import Factors, Task
+from dpmc_core.privacy import Budget, Gaussian, Laplace, Unit, by_unit
+from dpmc_core.problem import LeaveLast, RandomShare, build_problem
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.views import cards, curves, data, noise, noise_words, run_card, training
+
+MECHANISMS = [id for id, cls in registry.MECHANISMS.items() if registry.has_setting(cls, "epsilon")]
+BINARY = [id for id in MECHANISMS if registry.get(id).task is Task.BINARY]
+
+
+@pytest.fixture(scope="module")
+def ratings() -> Ratings:
+    rng = np.random.default_rng(7)
+    seen = rng.random((40, 30)) < np.linspace(0.9, 0.1, 30)
+    users, items = np.nonzero(seen)
+    values = np.where(rng.random(len(users)) < 0.6, 1.0, -1.0)
+    return Ratings.build(users, items, values, PublicFacts(users=40, items=30, low=-1, high=1))
+
+
+@pytest.fixture(scope="module")
+def model() -> Factors:
+    rng = np.random.default_rng(8)
+    return Factors(rng.normal(size=(40, 3)), rng.normal(size=(30, 3)))
+
+
+def test_summary_counts_what_is_there(ratings):
+    found = data.summary(ratings)
+    assert (found.users, found.items, found.ratings) == (40, 30, len(ratings))
+    assert found.most_per_user == max(np.bincount(ratings.users))
+    assert found.mean == pytest.approx(ratings.values.mean())
+
+
+@pytest.mark.parametrize("blocks", [5, 7, 60])
+def test_sparsity_accounts_for_every_rating(ratings, blocks):
+    view = data.sparsity(ratings, blocks)
+    cells = np.outer(np.diff(view.user_edges), np.diff(view.item_edges))
+    assert (view.share * cells).sum() == pytest.approx(len(ratings))
+    assert view.share[0, 0] >= view.share[-1, -1]  # busiest first
+    assert view.user_edges[-1] == 40
+    assert view.item_edges[-1] == 30
+
+
+def test_histogram_counts_every_rating_on_few_and_on_many_values(ratings):
+    assert data.histogram(ratings).counts.sum() == len(ratings)
+    spread = np.random.default_rng(0).uniform(-1, 1, len(ratings))
+    view = data.histogram(ratings.with_values(spread, low=-1, high=1), bins=10)
+    assert view.counts.sum() == len(ratings)
+    assert len(view.counts) == 10
+
+
+def test_tails_fall(ratings):
+    for tail in data.tails(ratings):
+        assert (np.diff(tail.ratings) <= 0).all()
+        assert tail.rank[0] == 1
+
+
+def test_spectrum_is_that_of_the_whole_matrix(model):
+    whole = np.linalg.svd(model.left @ model.right.T, compute_uv=False)
+    np.testing.assert_allclose(training.spectrum(model), whole[:3], rtol=1e-10)
+
+
+def test_calibration_groups_split_the_test_ratings(ratings, model):
+    view = training.calibration(Task.BINARY, model, ratings, groups=9)
+    assert view.size.sum() == len(ratings)
+    assert np.ptp(view.size) <= 1
+    assert (np.diff(view.predicted) >= 0).all()
+    assert np.average(view.observed, weights=view.size) == pytest.approx(
+        (ratings.values > 0).mean()
+    )
+
+
+def test_calibration_of_the_true_chances_lies_on_the_diagonal():
+    rng = np.random.default_rng(1)
+    truth = Factors(rng.normal(size=(200, 2)), rng.normal(size=(200, 2)))
+    users, items = np.divmod(np.arange(40_000), 200)
+    signs = np.where(
+        rng.random(40_000) < LOGISTIC.probability(truth.predict(users, items)), 1.0, -1.0
+    )
+    everything = Ratings.build(
+        users, items, signs, PublicFacts(users=200, items=200, low=-1, high=1)
+    )
+    view = training.calibration(Task.BINARY, truth, everything, groups=10)
+    # 4 000 ratings a group: a standard error of at most 0.008; 5 of them fail once in 1e6 runs.
+    assert np.abs(view.predicted - view.observed).max() < 0.04
+
+
+def test_chances_go_through_the_mechanisms_own_link(ratings, model):
+    probit = registry.create("input-flip", epsilon=1.0, link=Probit(2.0))
+    assert training.link_of(probit) == Probit(2.0)
+    assert training.link_of(registry.create("majority")) == LOGISTIC
+    mine = training.errors(Task.BINARY, model, ratings, Probit(2.0))
+    chance = Probit(2.0).probability(model.predict(ratings.users, ratings.items))
+    np.testing.assert_allclose(mine, np.abs(chance - (ratings.values > 0)))
+
+
+def test_a_claim_that_is_not_upheld_is_told_as_a_claim(ratings):
+    for id, words in (("input-flip", "Protects"), ("output", "Claims to protect")):
+        card = registry.create(id, epsilon=1.0).guarantee(ratings.public)
+        assert cards.protects(card).startswith(words)
+
+
+def test_cdf_ends_at_one_and_counts_errors(ratings, model):
+    view = training.cdf(Task.BINARY, model, ratings)
+    assert view.share[-1] == 1
+    direct = training.errors(Task.BINARY, model, ratings)
+    assert view.share[50] == pytest.approx((direct <= view.error[50]).mean())
+
+
+def test_top_items_are_the_best_unrated(ratings, model):
+    found = training.top_items(model, ratings, user=3, count=5)
+    rated = set(ratings.items[ratings.users == 3].tolist())
+    scores = {i: model.left[3] @ model.right[i] for i in range(30) if i not in rated}
+    expected = sorted(scores, key=scores.get, reverse=True)[:5]
+    assert [item.item for item in found] == expected
+
+
+def test_interval_is_scipys():
+    values = [0.61, 0.64, 0.6, 0.66]
+    view = curves.interval(values)
+    low, high = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
+    assert (view.mean - view.half_width, view.mean + view.half_width) == pytest.approx((low, high))
+    assert curves.interval([0.5]).half_width == 0
+
+
+def test_block_keeps_the_busiest_cells_of_the_data(ratings):
+    part = noise.block(ratings, users=6, items=5)
+    assert part.shape == (6, 5)
+    row, column = part.users[0], part.items[0]
+    user = int(part.user_ids[row]) - 1
+    item = int(part.item_ids[column].removeprefix("item ")) - 1
+    at = (ratings.users == user) & (ratings.items == item)
+    assert ratings.values[at][0] == part.values[0]
+    kept = np.bincount(ratings.users)[[int(name) - 1 for name in part.user_ids]]
+    assert kept.min() >= np.sort(np.bincount(ratings.users))[-6]
+
+
+@pytest.mark.parametrize("id", BINARY)
+def test_before_and_after_differ_by_the_releases_noise(ratings, id):
+    corner = noise.block(ratings)
+    mechanism = registry.create(id, epsilon=2.0)
+    views = noise.before_after(mechanism, corner)
+    shown = {view.query for view in views}
+    items = corner.public.items
+    drawn = (corner.shape, (None,), (items,), (items, items))
+    releases = [r for r in mechanism.guarantee(corner.public).releases.values() if r.shape in drawn]
+    assert shown
+    assert [view.query for view in views] == [release.query for release in releases]
+    for view, release in zip(views, releases, strict=True):
+        assert (np.isnan(view.before) == np.isnan(view.after)).all()
+        change = (view.after - view.before)[~np.isnan(view.before)]
+        if isinstance(release, Laplace):
+            # Mean |Laplace| is the scale, with standard deviation scale / sqrt(n): 5 of them.
+            assert abs(np.abs(change).mean() / release.scale - 1) < 5 / math.sqrt(len(change))
+        elif isinstance(release, Gaussian):
+            # The mean square of n normal draws, relative to the variance, spreads by sqrt(2 / n).
+            square = np.mean(change**2) / release.scale**2
+            assert abs(square - 1) < 5 * math.sqrt(2 / len(change))
+        else:
+            flips, n = release.matrix[0, 1], len(change)
+            assert abs((change != 0).mean() - flips) < 5 * math.sqrt(flips * (1 - flips) / n)
+
+
+@pytest.mark.parametrize("id", MECHANISMS)
+def test_scales_shrink_or_the_budget_is_spent_on_more_rounds(ratings, id):
+    for view in noise.scales(id, [0.1, 1.0, 3.0], ratings.public, {}):
+        assert (np.diff(view.scale) < 0).all()
+
+
+def test_density_integrates_to_one_and_matches_its_draws():
+    release = Laplace(query="q", shape=(None,), sensitivity=by_unit(value=1), scale=0.7)
+    view = noise.density(release, draws=20_000)
+    assert np.trapezoid(view.density, view.x) == pytest.approx(1, abs=0.01)
+    bars = np.interp(view.bar_centers, view.x, view.density)
+    assert np.abs(bars - view.bar_heights).max() < 0.15 * view.density.max()
+
+
+@pytest.mark.parametrize("id", MECHANISMS)
+def test_card_row_shows_what_is_certified(ratings, id):
+    card = registry.create(id, epsilon=1.5).guarantee(ratings.public)
+    row = cards.card_row("name", card)
+    assert row.claimed == 1.5
+    assert row.per_rating == card.certified(Unit.VALUE).epsilon
+    assert row.per_user == card.certified(Unit.USER).epsilon
+    assert cards.upheld(card) == (row.certified <= 1.5 * (1 + 1e-9))
+    if not cards.upheld(card):
+        assert row.why
+
+
+def test_ledger_costs_add_up_to_the_certified_value(ratings):
+    for id in MECHANISMS:
+        card = registry.create(id, epsilon=1.5).guarantee(ratings.public)
+        total = sum(row.epsilon for row in cards.ledger(card, Unit.VALUE))
+        certified = card.certified(Unit.VALUE).epsilon
+        if any(isinstance(release, Gaussian) for release in card.releases.values()):
+            assert total >= certified  # Gaussian releases compose better than by adding up
+        else:
+            assert total == pytest.approx(certified)
+
+
+def test_ledger_prices_gaussian_noise_at_the_claims_delta(ratings):
+    card = registry.create("input-flip", epsilon=1.0).guarantee(ratings.public)
+    release = Gaussian(query="sum", shape=(3,), sensitivity=by_unit(value=1), scale=5.0)
+    card = dataclasses.replace(card, releases={"sum": release}, claimed=Budget(1.0, 1e-6))
+    (row,) = cards.ledger(card, Unit.VALUE)
+    assert row.epsilon == pytest.approx(card.certified(Unit.VALUE).epsilon)
+
+
+def test_a_row_of_ratings_costs_as_many_epsilons(ratings):
+    card = registry.create("input-flip", epsilon=0.5).guarantee(ratings.public)
+    assert cards.row_of_ratings(card, 20).epsilon == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "words"), [(0.1, "52.5 %"), (1, "73.1 %"), (4, "98.2 %"), (50, "certain")]
+)
+def test_certainty_in_words(epsilon, words):
+    assert words in cards.certainty(epsilon)
+    assert "No limit" in cards.certainty(math.inf)
+
+
+def test_the_printed_code_repeats_the_run():
+    split = RandomShare(0.3)
+    problem = build_problem(datasets.load("restaurants"), Task.BINARY, split=split, seed=4)
+    mechanism = registry.create("input-flip", epsilon=2.0, radius=0.5)
+    result = run(mechanism, problem, 4)
+    text = run_card.code(run_card.Repeat(result, "restaurants", split, False))
+    found = {}
+    exec(text.replace("print(", "(lambda *a: None)("), found)
+    assert found["result"].metrics == result.metrics
+
+
+def test_the_printed_command_repeats_the_run(capsys):
+    from dpmc_core import datasets
+
+    problem = build_problem(datasets.load("restaurants"), Task.BINARY, split=LeaveLast(), seed=4)
+    result = run(registry.create("output", epsilon=2.0, bound=0.2), problem, 4)
+    text = run_card.command(run_card.Repeat(result, "restaurants", LeaveLast(), False))
+    assert main(shlex.split(text)[1:]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(dict(result.metrics))
+
+
+def test_run_card_hides_a_fresh_seed_and_says_so_of_a_fixed_one():
+    problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=99)
+    result = run(registry.create("gradient", epsilon=2.0), problem, 99)
+    assert run_card.card(result, fresh=True)["seed"] is None
+    assert "99" not in run_card.markdown(result, "data", True).split("seed")[-1]
+    fixed = run_card.markdown(result, "data", False)
+    assert "seed: 99" in fixed
+    assert run_card.SEED_NOTE in fixed
+    assert "evaluation only" in fixed.lower()
+    repeat = run_card.Repeat(result, "restaurants", RandomShare(), True)
+    assert "--seed" not in run_card.command(repeat)
+    assert "99" not in run_card.code(repeat)
+
+
+def test_factors_come_back_from_their_file():
+    problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=1)
+    result = run(registry.create("input-flip", epsilon=2.0), problem, 1)
+    with np.load(io.BytesIO(run_card.factors(result)), allow_pickle=False) as stored:
+        np.testing.assert_array_equal(stored["left"], result.model.factors.left)
+    assert run_card.factors(run(registry.create("output", epsilon=2.0), problem, 1)) is None
+
+
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
+def test_row_channels_show_cells_that_vanish_and_cells_that_speak(ratings, id):
+    corner = noise.block(ratings)
+    mechanism = registry.create(id, epsilon=2.0)
+    (view,) = noise.before_after(mechanism, corner)
+    rated = ~np.isnan(view.before)
+    reported = ~np.isnan(view.after)
+    assert rated.sum() == len(corner)
+    channel = mechanism.guarantee(corner.public).releases["rows"]
+    for cells, chance in (
+        (rated, channel.reported_if_rated),
+        (~rated, channel.reported_if_missing),
+    ):
+        n = int(cells.sum())
+        assert abs(reported[cells].sum() / n - chance) < 5 * math.sqrt(chance * (1 - chance) / n)
+    assert "without a rating" in noise_words.words(view)
+    assert noise_words.describe(channel).startswith("Every cell of a row: a rated one is reported")
+    table = noise_words.row_table(view)
+    assert len(table["before"]) == int((rated[0] | reported[0]).sum())
+    assert "nan" not in noise_words.block_words(view)
+    (scale,) = noise.scales(id, [1.0, 2.0], corner.public, {})
+    assert scale.scale[0] > scale.scale[1]
+
+
+def test_a_symbol_channel_is_drawn_by_its_rows():
+    public = PublicFacts(users=5, items=5, low=1, high=5)
+    release = registry.create("randomised-response", epsilon=2.0).guarantee(public).releases["rows"]
+    view = noise.channel(release, draws=20_000)
+    assert np.abs(view.drawn - view.matrix).max() < 5 * math.sqrt(0.25 / 20_000)

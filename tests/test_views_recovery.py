@@ -1,0 +1,39 @@
+"""Theorem 3 beside practice: the picture's numbers, its words and its chart."""
+
+import pytest
+
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.views import recovery
+from pages.ui import charts, charts_recovery
+
+
+@pytest.fixture(scope="module", params=["modified-laplace", "randomised-response"])
+def view(request):
+    return request.param, recovery.bounds(request.param, (0.3, 3.0, 10.0))
+
+
+def test_what_is_measured_stays_within_the_theorem_and_near_the_moments(view):
+    _, found = view
+    assert (found.rho <= found.theorem).all()
+    assert (found.debiased <= found.equation_5).all()
+    assert found.rho == pytest.approx(found.moments, rel=0.35)
+    assert list(found.theorem) == sorted(found.theorem, reverse=True)
+
+
+def test_allowing_for_spurious_cells_is_no_worse_where_they_drown_the_rest(view):
+    _, found = view
+    assert found.debiased[1] < found.naive[1]
+
+
+def test_words_and_tables_tell_the_same_numbers(view):
+    id, found = view
+    assert "At epsilon 3 per cell" in recovery.words(found, 2.5)
+    table = recovery.table(found)
+    assert {len(column) for column in table.values()} == {3}
+    for draw in (charts_recovery.residual, charts_recovery.error):
+        assert len(draw(id, found, 3.0, charts.DARK).data) == 3
+
+
+def test_another_mechanism_is_refused():
+    with pytest.raises(InvalidSetting, match="one that collects whole rows"):
+        recovery.bounds("dpmf", (1.0,))
