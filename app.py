@@ -1,5 +1,11 @@
 """DPMC Lab: what differential privacy costs when a matrix of ratings is completed."""
 
-from pages.ui import shell
+import streamlit as st
+from starlette.middleware import Middleware
 
-shell.run()
+from pages.ui import server, shell
+
+if __name__ == "__main__":  # Streamlit runs this file for every visitor
+    shell.run()
+else:  # and imports it once, to serve it
+    app = st.App(__file__, lifespan=server.ready, middleware=[Middleware(server.ChartsAhead)])

@@ -1,0 +1,83 @@
+"""The server around the app: sent without delay, and the drawing code named ahead."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from streamlit.web.server.app_discovery import discover_asgi_app
+
+from pages.ui import server
+
+APP = Path(__file__).resolve().parent.parent / "app.py"
+unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descriptors here")
+
+
+def headers_of(kind, path="/"):
+    """What a visitor is sent for a response of this content type."""
+
+    async def page(scope, receive, send):  # noqa: ARG001
+        headers = [(b"content-type", kind)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    async def send(message):
+        sent.append(message)
+
+    sent = []
+    asyncio.run(server.ChartsAhead(page)({"type": "http", "path": path}, None, send))
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+    return dict(sent[0]["headers"])
+
+
+def test_streamlit_serves_the_app_with_its_hooks():
+    found = discover_asgi_app(APP)
+    assert (found.is_asgi_app, found.import_string) == (True, "app:app")
+
+
+def test_the_drawing_code_is_named_with_the_page_and_exists():
+    link = headers_of(b"text/html; charset=utf-8")[b"link"].decode()
+    path = link.split(">")[0].removeprefix("<./static/js/")
+    assert "rel=modulepreload" in link
+    assert (server.SCRIPTS / path).stat().st_size > 1_000_000
+
+
+def test_other_responses_are_left_alone():
+    assert b"link" not in headers_of(b"application/javascript")
+
+
+def test_nothing_is_sent_where_the_code_is_not_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "SCRIPTS", tmp_path)
+    assert b"link" not in headers_of(b"text/html")
+
+
+@unix
+def test_connections_inherit_no_delay():
+    """The socket is opened as Streamlit opens it, without naming TCP."""
+    with socket.socket(socket.AF_INET) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        assert not listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert server.send_at_once() >= 1
+        with socket.create_connection(listening.getsockname()):
+            accepted, _ = listening.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_the_list_of_what_is_loaded_first_is_what_the_first_page_uses():
+    source = (APP.parent / "pages" / "what_if.py").read_text()
+    assert all(name in source for name in server.FIRST_PAGE)
+
+
+def test_importing_the_app_draws_nothing():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "import app; print(type(app.app).__name__)"],
+        cwd=APP.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("App", "")
