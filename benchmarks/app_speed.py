@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -46,24 +48,31 @@ WATCH = """() => {
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as home, socket.socket() as probe:
+    with tempfile.TemporaryDirectory() as home, serve(os.environ | {"DPMC_HOME": home}) as address:
+        measure(address)
+
+
+@contextmanager
+def serve(environment: Mapping[str, str]) -> Iterator[str]:
+    """A server of its own; gives its address once it answers."""
+    with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-        probe.close()
-        command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
-        server = subprocess.Popen(
-            [*command, "--server.port", str(port)],
-            cwd=ROOT,
-            env=os.environ | {"DPMC_HOME": home},
-            stdout=subprocess.DEVNULL,
-        )
-        try:
-            address = f"http://127.0.0.1:{port}/"
-            wait_for(address + "_stcore/health")
-            measure(address)
-        finally:
-            server.terminate()
-            server.wait()
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    server = subprocess.Popen(
+        [*command, "--server.port", str(port)],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        address = f"http://127.0.0.1:{port}/"
+        wait_for(address + "_stcore/health")
+        yield address
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def wait_for(address: str) -> None:
