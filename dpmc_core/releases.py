@@ -143,7 +143,7 @@ class Additive(Release):
         if not np.isfinite(array).all():  # noise does not hide a NaN or an infinity
             raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
         self._admit(array)
-        published = array + self._noise(array.shape, rng)
+        published = self._noisy(array, rng)
         self._show(array, published)
         return published
 
@@ -158,6 +158,9 @@ class Additive(Release):
     def at_scale(self, scale: float) -> Additive:
         """The release at a scale read off private data: it certifies nothing."""
         return dataclasses.replace(self, scale=scale, sensitivity=by_unit())
+
+    def _noisy(self, value: Floats, rng: np.random.Generator) -> Floats:
+        return value + self._noise(value.shape, rng)
 
     def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         raise NotImplementedError
@@ -177,6 +180,9 @@ class Laplace(Additive):
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.laplace_density(x, self.scale)
+
+    def _noisy(self, value: Floats, rng: np.random.Generator) -> Floats:
+        return noise.add_laplace(value, self.scale, rng)
 
     def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return noise.laplace(self.scale, shape, rng)
@@ -231,6 +237,9 @@ class Gaussian(Additive):
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.gaussian_density(x, self.scale)
+
+    def _noisy(self, value: Floats, rng: np.random.Generator) -> Floats:
+        return noise.add_gaussian(value, self.scale, rng)
 
     def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return noise.gaussian(self.scale, shape, rng)

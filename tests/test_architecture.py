@@ -15,6 +15,7 @@ PAGES = ROOT / "pages"
 ORDER = [
     "errors",
     "version",
+    "secure",
     "noise",
     "accounting",
     "ratings",
@@ -23,6 +24,7 @@ ORDER = [
     "local",
     "shares",
     "privacy",
+    "secured",
     "settings",
     "model",
     "linalg",
@@ -57,6 +59,7 @@ ORDER = [
     "registry",
     "problem",
     "experiment",
+    "export",
     "store",
     "sweep",
     "audit",
