@@ -46,7 +46,7 @@ from dpmc_core.transforms import ENTRY_ONLY
 from dpmc_core.version import version
 
 LARGEST = 100_000_000  # draws of exact noise
-SECONDS = 25e-6  # that one draw takes, roughly
+SECONDS = 15e-6  # that one draw takes, roughly
 _LARGEST_CHANNEL = 10_000_000_000  # cells, at 8 random bytes each
 
 LIMITS = (
@@ -101,7 +101,7 @@ def check(mechanism: Mechanism, ratings: Ratings) -> None:
         many, most = (draws, LARGEST) if draws > LARGEST else (cells, _LARGEST_CHANNEL)
         raise CannotRelease(
             f"{mechanism.id} would draw {many:,} exact noise values here, and at most {most:,} are"
-            " drawn (about 40 minutes): take fewer items, users or rounds"
+            " drawn (about half an hour): take fewer items, users or rounds"
         )
 
 

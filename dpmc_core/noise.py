@@ -2,8 +2,7 @@
 
 Textbook floating-point sampling, meant for simulation: the least significant bits of such noise
 leak (Mironov, "On significance of the least significant bits for differential privacy", 2012).
-Handed a `SecureSource`, the functions that add noise to a value sample exactly instead, and all
-others refuse.
+Handed a `SecureSource`, channels sample exactly instead, and everything else refuses.
 """
 
 from __future__ import annotations
@@ -25,23 +24,9 @@ def _simulated(noise: str, rng: np.random.Generator) -> None:
         raise CannotRelease(f"{noise} has no exact sampler here, so it is for simulation only")
 
 
-def add_laplace(value: Floats, scale: float, rng: np.random.Generator) -> Floats:
-    """The value plus independent Laplace(0, scale) noise."""
-    if isinstance(rng, SecureSource):
-        return rng.add_laplace(value, scale)
-    return value + laplace(scale, value.shape, rng)
-
-
-def add_gaussian(value: Floats, sigma: float, rng: np.random.Generator) -> Floats:
-    """The value plus independent N(0, sigma^2) noise."""
-    if isinstance(rng, SecureSource):
-        return rng.add_gaussian(value, sigma)
-    return value + gaussian(sigma, value.shape, rng)
-
-
 def laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """Independent Laplace(0, scale) draws; density exp(-|x|/scale) / (2 scale)."""
-    _simulated("Laplace noise apart from the value it is added to", rng)
+    _simulated("Laplace noise drawn apart from the value", rng)
     return rng.laplace(0.0, scale, shape)
 
 
@@ -53,7 +38,7 @@ def laplace_density(x: ArrayLike, scale: float) -> Floats:
 
 def gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """Independent N(0, sigma^2) draws."""
-    _simulated("Gaussian noise apart from the value it is added to", rng)
+    _simulated("Gaussian noise drawn apart from the value", rng)
     return rng.normal(0.0, sigma, shape)
 
 

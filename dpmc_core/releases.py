@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core import accounting, noise
-from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
+from dpmc_core.secure import SecureSource
 from dpmc_core.units import Sensitivity, Unit, by_unit, read_only
 
 Floats = NDArray[np.float64]
@@ -143,7 +144,10 @@ class Additive(Release):
         if not np.isfinite(array).all():  # noise does not hide a NaN or an infinity
             raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
         self._admit(array)
-        published = self._noisy(array, rng)
+        if isinstance(rng, SecureSource):
+            published = self._exact(array, rng)
+        else:
+            published = array + self._noise(array.shape, rng)
         self._show(array, published)
         return published
 
@@ -159,8 +163,8 @@ class Additive(Release):
         """The release at a scale read off private data: it certifies nothing."""
         return dataclasses.replace(self, scale=scale, sensitivity=by_unit())
 
-    def _noisy(self, value: Floats, rng: np.random.Generator) -> Floats:
-        return value + self._noise(value.shape, rng)
+    def _exact(self, value: Floats, source: SecureSource) -> Floats:  # noqa: ARG002
+        raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")
 
     def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         raise NotImplementedError
@@ -181,8 +185,8 @@ class Laplace(Additive):
     def density(self, x: ArrayLike) -> Floats:
         return noise.laplace_density(x, self.scale)
 
-    def _noisy(self, value: Floats, rng: np.random.Generator) -> Floats:
-        return noise.add_laplace(value, self.scale, rng)
+    def _exact(self, value: Floats, source: SecureSource) -> Floats:
+        return source.add_laplace(value, self.scale)
 
     def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return noise.laplace(self.scale, shape, rng)
@@ -238,8 +242,8 @@ class Gaussian(Additive):
     def density(self, x: ArrayLike) -> Floats:
         return noise.gaussian_density(x, self.scale)
 
-    def _noisy(self, value: Floats, rng: np.random.Generator) -> Floats:
-        return noise.add_gaussian(value, self.scale, rng)
+    def _exact(self, value: Floats, source: SecureSource) -> Floats:
+        return source.add_gaussian(value, self.scale)
 
     def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return noise.gaussian(self.scale, shape, rng)

@@ -142,7 +142,11 @@ def gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
     what counts is the ratio of sigma^2 - tau^2 to sigma^2.
     """
     rho = _mapped("gaussian", scale, count, sensitivity)
-    steps = scale / 2.0 ** grid(scale, count)
+    return _continuous(rho, scale / 2.0 ** grid(scale, count))
+
+
+def _continuous(rho: float, steps: float) -> float:
+    """mu of the continuous mechanism behind discrete noise of sigma = `steps`, in grid steps."""
     return math.sqrt(2 * rho / (1 - (_SMOOTH / steps) ** 2)) * _UP
 
 
