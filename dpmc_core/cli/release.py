@@ -22,7 +22,9 @@ EPILOG = """examples:
   dpmc release jokes private-item-mean --epsilon 1 --delta 1e-6 --out items.npz
 
 All ratings are used and none held out: nothing measured on them would be private. The file has the
-published arrays and the card (`card`, as JSON); numpy.load reads it. Needs the package opendp."""
+published arrays and the card (`card`, as JSON); numpy.load reads it. Refused, with the reason:
+preparation that reads the ratings (binarise=mean, top-items), noise without an exact sampler, and
+what has no finite certified epsilon. Needs the package opendp."""
 
 _LONG = 20.0  # seconds of drawing that are worth a word
 
