@@ -35,6 +35,10 @@ class BadRatings(DpmcError, ValueError):
     """Ratings that cannot be read or make no sense; the sentence names the place and the remedy."""
 
 
+class CannotRelease(DpmcError):
+    """A result that must not be published as private, or cannot be sampled so; says why."""
+
+
 def check_number(
     field: str,
     value: Any,

@@ -75,9 +75,9 @@ class LocalChannel(Release):
         users, items = rows.shape
         given = np.repeat(np.arange(users), np.diff(rows.indptr)) * items + rows.indices
         kept, reports = self._rated(rows.data, rng)
-        spurious = noise.hits(given, users * items, self.reported_if_missing, rng)
+        spurious, inventions = self._missing(given, users * items, rng)
         cells = np.concatenate([given[kept], spurious])
-        values = np.concatenate([reports, self._spurious(len(spurious), rng)])
+        values = np.concatenate([reports, inventions])
         order = np.argsort(cells, kind="stable")
         cells, values = cells[order], values[order]
         starts = np.searchsorted(cells, np.arange(users + 1) * items)
@@ -92,8 +92,10 @@ class LocalChannel(Release):
         """Which rated cells are reported (a mask) and what as."""
         raise NotImplementedError
 
-    def _spurious(self, count: int, rng: np.random.Generator) -> Floats:
-        """Reports of `count` cells that hold no rating."""
+    def _missing(
+        self, given: NDArray[np.int64], total: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Which of the `total` cells but the given ones (sorted) are reported, and what as."""
         raise NotImplementedError
 
 
@@ -150,10 +152,13 @@ class ModifiedLaplace(LocalChannel):
 
     def _rated(self, values: Floats, rng: np.random.Generator) -> tuple[NDArray[Any], Floats]:
         kept = rng.random(len(values)) >= self.flip
-        return kept, values[kept] + self._spurious(int(kept.sum()), rng)
+        return kept, values[kept] + noise.laplace(self.scale, (int(kept.sum()),), rng)
 
-    def _spurious(self, count: int, rng: np.random.Generator) -> Floats:
-        return noise.laplace(self.scale, (count,), rng)
+    def _missing(
+        self, given: NDArray[np.int64], total: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Floats]:
+        cells = noise.hits(given, total, self.flip, rng)
+        return cells, noise.laplace(self.scale, (len(cells),), rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,11 +231,8 @@ class SymbolChannel(LocalChannel):
         kept = out > 0
         return kept, out[kept].astype(float)
 
-    def _spurious(self, count: int, rng: np.random.Generator) -> Floats:
-        row = self.matrix[0, 1:]
-        if count == 0:
-            return np.empty(0)
-        symbols: Floats = np.asarray(
-            rng.choice(len(row), size=count, p=row / row.sum()) + 1.0, dtype=np.float64
-        )
-        return symbols
+    def _missing(
+        self, given: NDArray[np.int64], total: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Floats]:
+        cells, symbols = noise.channel_of_missing(self.matrix[0], given, total, rng)
+        return cells, symbols.astype(float)

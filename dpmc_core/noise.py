@@ -2,6 +2,7 @@
 
 Textbook floating-point sampling, meant for simulation: the least significant bits of such noise
 leak (Mironov, "On significance of the least significant bits for differential privacy", 2012).
+Handed a `SecureSource`, channels sample exactly instead, and everything else refuses.
 """
 
 from __future__ import annotations
@@ -10,12 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, kve
 
+from dpmc_core.errors import CannotRelease
+from dpmc_core.secure import SecureSource
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+def _simulated(noise: str, rng: np.random.Generator) -> None:
+    """Raise CannotRelease where noise that is only simulated meets a secure source."""
+    if isinstance(rng, SecureSource):
+        raise CannotRelease(f"{noise} has no exact sampler here, so it is for simulation only")
+
+
 def laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """Independent Laplace(0, scale) draws; density exp(-|x|/scale) / (2 scale)."""
+    _simulated("Laplace noise drawn apart from the value", rng)
     return rng.laplace(0.0, scale, shape)
 
 
@@ -27,6 +38,7 @@ def laplace_density(x: ArrayLike, scale: float) -> Floats:
 
 def gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """Independent N(0, sigma^2) draws."""
+    _simulated("Gaussian noise drawn apart from the value", rng)
     return rng.normal(0.0, sigma, shape)
 
 
@@ -42,6 +54,7 @@ def norm_laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator)
 
     The norm is Gamma(d, scale), the direction uniform (Chaudhuri, Monteleoni, Sarwate 2011).
     """
+    _simulated("noise by the norm of a vector", rng)
     direction = rng.normal(size=shape)
     direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
     draws: Floats = rng.gamma(shape[-1], scale, (*shape[:-1], 1)) * direction
@@ -71,6 +84,8 @@ def channel(matrix: Floats, symbols: Ints, rng: np.random.Generator) -> Ints:
 
     Inverse-transform sampling, one row of the matrix at a time, so memory stays that of `symbols`.
     """
+    if isinstance(rng, SecureSource):
+        return rng.channel(matrix, symbols)
     out = np.empty_like(symbols)
     ends = np.cumsum(matrix, axis=1)
     ends /= ends[:, -1:]  # a sum of 1 - 1e-16 would leave room for an impossible last output
@@ -81,12 +96,30 @@ def channel(matrix: Floats, symbols: Ints, rng: np.random.Generator) -> Ints:
     return out
 
 
+def channel_of_missing(
+    row: Floats, taken: Ints, total: int, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Pass the symbol 0 of every cell in 0..total-1 that is not in `taken` (sorted) through a row.
+
+    Returns the cells with another output than 0, sorted, and these outputs.
+    """
+    if isinstance(rng, SecureSource):
+        ranks, symbols = rng.channel_of_zeros(row, total - len(taken))
+        return _free_cells(ranks, taken), symbols
+    cells = hits(taken, total, 1 - row[0], rng)
+    if not len(cells):
+        return cells, np.empty(0, dtype=np.int64)
+    others = row[1:]
+    return cells, rng.choice(len(others), size=len(cells), p=others / others.sum()) + 1
+
+
 def hits(taken: Ints, total: int, chance: float, rng: np.random.Generator) -> Ints:
     """Each of 0..total-1 that is not in `taken` (sorted), on its own with that chance; sorted.
 
     Walks from hit to hit by geometric gaps, so memory and time go with the hits: the counts in any
     range are binomial, and the places within it are uniform without replacement.
     """
+    _simulated("a coin for each missing cell", rng)
     free = total - len(taken)
     if chance <= 0 or free <= 0:
         return np.empty(0, dtype=np.int64)
@@ -98,14 +131,19 @@ def hits(taken: Ints, total: int, chance: float, rng: np.random.Generator) -> In
         places = last + np.cumsum(np.minimum(gaps, free + 1))
         parts.append(places[places < free])
         last = int(places[-1])
-    ranks = np.concatenate(parts)
+    return _free_cells(np.concatenate(parts), taken)
+
+
+def _free_cells(ranks: Ints, taken: Ints) -> Ints:
+    """The places of the free cells of these ranks among the cells that are not taken."""
     # the k-th taken place has taken[k] - k free ones before it
-    hit: Ints = ranks + np.searchsorted(taken - np.arange(len(taken)), ranks, side="right")
-    return hit
+    places: Ints = ranks + np.searchsorted(taken - np.arange(len(taken)), ranks, side="right")
+    return places
 
 
 def exponential(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """Independent Exp(1) draws, the mixing variables of `gaussian_shares`."""
+    _simulated("noise in shares", rng)
     return rng.standard_exponential(shape)
 
 
@@ -117,6 +155,7 @@ def gaussian_shares(
     Over the H ~ Exp(1), the sum of k shares with one H is Laplace(scale); given H it is Gaussian of
     variance 2 H scale^2 (Hua, Xia, Zhong 2015).
     """
+    _simulated("noise in shares", rng)
     draws = rng.standard_normal(mixing.shape)
     shares: Floats = scale * np.sqrt(2 * mixing / count[:, None]) * draws
     return shares
@@ -127,6 +166,7 @@ def gamma_shares(scale: float, parts: Floats, length: int, rng: np.random.Genera
 
     The sum of k of them is Laplace(scale), which is infinitely divisible.
     """
+    _simulated("noise in shares", rng)
     shape = np.broadcast_to(1 / parts[:, None], (len(parts), length))
     shares: Floats = scale * (rng.standard_gamma(shape) - rng.standard_gamma(shape))
     return shares

@@ -132,6 +132,19 @@ def build_problem(
     )
 
 
+def prepare_all(
+    ratings: Ratings, task: Task, steps: Sequence[Transform] = ()
+) -> tuple[Ratings, tuple[str, ...]]:
+    """All ratings, none held out, prepared as `build_problem` prepares them; and the steps."""
+    chosen = list(steps)
+    ratings, _ = apply_steps(chosen, ratings)
+    needed = _needed(task, ratings)
+    if needed is not None:
+        chosen.append(needed)
+        ratings, _ = apply_steps(chosen[-1:], ratings)
+    return ratings, tuple(str(step) for step in chosen)
+
+
 def default_split(task: Task) -> Split:
     """What is held out where nobody says: clicks come in time, ratings at any time."""
     return LeaveLast() if task is Task.RANKING else RandomShare()

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core import accounting, noise
-from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
+from dpmc_core.secure import SecureSource
 from dpmc_core.units import Sensitivity, Unit, by_unit, read_only
 
 Floats = NDArray[np.float64]
@@ -143,7 +144,10 @@ class Additive(Release):
         if not np.isfinite(array).all():  # noise does not hide a NaN or an infinity
             raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
         self._admit(array)
-        published = array + self._noise(array.shape, rng)
+        if isinstance(rng, SecureSource):
+            published = self._exact(array, rng)
+        else:
+            published = array + self._noise(array.shape, rng)
         self._show(array, published)
         return published
 
@@ -158,6 +162,9 @@ class Additive(Release):
     def at_scale(self, scale: float) -> Additive:
         """The release at a scale read off private data: it certifies nothing."""
         return dataclasses.replace(self, scale=scale, sensitivity=by_unit())
+
+    def _exact(self, value: Floats, source: SecureSource) -> Floats:  # noqa: ARG002
+        raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")
 
     def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         raise NotImplementedError
@@ -177,6 +184,9 @@ class Laplace(Additive):
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.laplace_density(x, self.scale)
+
+    def _exact(self, value: Floats, source: SecureSource) -> Floats:
+        return source.add_laplace(value, self.scale)
 
     def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return noise.laplace(self.scale, shape, rng)
@@ -231,6 +241,9 @@ class Gaussian(Additive):
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.gaussian_density(x, self.scale)
+
+    def _exact(self, value: Floats, source: SecureSource) -> Floats:
+        return source.add_gaussian(value, self.scale)
 
     def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return noise.gaussian(self.scale, shape, rng)

@@ -19,6 +19,8 @@ from dpmc_core.ratings import Ratings
 
 Learned = Callable[[Ratings], Ratings]
 
+ENTRY_ONLY = "(matters per user-item cell only)"  # ends the phrase of a step that is free elsewhere
+
 
 class Transform(Protocol):
     """A preparation step; `str(step)` is its command-line text, the inverse of `parse_step`."""
@@ -160,10 +162,7 @@ class CapPerUser:
         return f"cap={self.count}" + (f":{self.seed}" if self.seed else "")
 
     def learn(self, train: Ratings) -> Learned:  # noqa: ARG002 - nothing to learn
-        step = (
-            f"the choice of the ratings that the cap of {self.count} per user keeps"
-            " (matters per user-item cell only)"
-        )
+        step = f"the choice of the ratings that the cap of {self.count} per user keeps {ENTRY_ONLY}"
 
         def apply(ratings: Ratings) -> Ratings:
             chosen = ratings.select(kept_at_random(ratings, self.count, self.seed))

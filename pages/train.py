@@ -76,7 +76,7 @@ def randomness() -> int | None:
         "Fresh randomness",
         key="fresh",
         bind="query-params",
-        help="Take the seed from the operating system and forget it: for a model to publish.",
+        help="Take the seed from the operating system and forget it.",
     )
     state.number_from_link("seed", "the seed", 0, 2**31)
     seed = right.number_input(

@@ -15,6 +15,7 @@ PAGES = ROOT / "pages"
 ORDER = [
     "errors",
     "version",
+    "secure",
     "noise",
     "accounting",
     "ratings",
@@ -23,6 +24,7 @@ ORDER = [
     "local",
     "shares",
     "privacy",
+    "secured",
     "settings",
     "model",
     "linalg",
@@ -57,6 +59,7 @@ ORDER = [
     "registry",
     "problem",
     "experiment",
+    "export",
     "store",
     "sweep",
     "audit",
@@ -125,6 +128,14 @@ def test_only_releases_reach_the_noise(path):
     assert reaches == (path in {CORE / name for name in ("releases.py", "local.py", "shares.py")})
 
 
+@pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
+def test_mechanisms_do_not_know_the_secure_source(path):
+    """The one that runs a mechanism chooses the randomness; the releases make use of it."""
+    knows = {"noise.py", "releases.py", "secured.py", "export.py", "cli/release.py"}
+    if any(f"{name}.".startswith("dpmc_core.secure.") for name in imports_of(path)):
+        assert str(path.relative_to(CORE)) in knows
+
+
 @pytest.mark.parametrize("path", sorted((CORE / "mechanisms").glob("*.py")), ids=name_of)
 def test_mechanisms_draw_no_noise_of_their_own(path):
     drawn = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
@@ -165,7 +176,7 @@ def run_python(code):
 
 @pytest.mark.parametrize("module", ["dpmc_core", "dpmc_core.registry", "dpmc_core.experiment"])
 def test_importing_the_core_loads_nothing_heavy(module):
-    heavy = "('streamlit', 'plotly', 'pandas', 'pyarrow', 'scipy.stats', 'matplotlib')"
+    heavy = "('streamlit', 'plotly', 'pandas', 'pyarrow', 'scipy.stats', 'matplotlib', 'opendp')"
     loaded = run_python(
         f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
     )

@@ -362,6 +362,8 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
         "Guessing": picture.amount("accuracy", alone.baselines["majority"]["accuracy"]),
         "No privacy": picture.amount("accuracy", alone.baselines["clear"]["accuracy"]),
     }
+    (warning,) = (c.value for c in app.caption if "Do not publish" in c.value)
+    assert "dpmc release" in warning
     go(app, "pages/data.py")
     go(app, "pages/train.py")
     assert {tile.label: tile.value for tile in app.metric} == shown

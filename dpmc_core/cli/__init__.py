@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from dpmc_core.cli import data, fit, guarantees, listing, protocol, store, sweep
+from dpmc_core.cli import data, fit, guarantees, listing, protocol, release, store, sweep
 from dpmc_core.cli.arguments import join_negative_ranges
 from dpmc_core.errors import DpmcError
 
@@ -46,6 +46,6 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="Try: dpmc fit movie-night input-flip --epsilon 2",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (listing, data, fit, guarantees, protocol, sweep, store):
+    for group in (listing, data, fit, release, guarantees, protocol, sweep, store):
         group.add_to(commands)
     return parser

@@ -15,6 +15,25 @@ GENERATED = "one-bit-lab"  # the sample whose options are those of its generator
 DATA_HELP = "a sample's id, a file, or a folder of a known set"
 
 
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """The data, a mechanism with its settings, and the preparation."""
+    add = parser.add_argument
+    add("data", metavar="DATA", help=DATA_HELP)
+    add("mechanism", metavar="MECHANISM", help="a method's id")
+    add("--epsilon", metavar="E", type=float, help="privacy budget, > 0")
+    add("--delta", metavar="D", type=float, help="probability of failure, in 0..1")
+    add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
+    add(
+        "--prepare",
+        metavar="STEP=VALUE",
+        action="append",
+        default=[],
+        help="binarise=mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LO:HI"
+        " (repeatable, in order; binary mechanisms default to binarise=mean, ranking ones to"
+        " implicit=all)",
+    )
+
+
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """The public rating range and how a file is read."""
     parser.add_argument(

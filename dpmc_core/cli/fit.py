@@ -36,21 +36,8 @@ def add_to(commands: Any) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    arguments.add_method(parser)
     add = parser.add_argument
-    add("data", metavar="DATA", help=arguments.DATA_HELP)
-    add("mechanism", metavar="MECHANISM", help="a method's id")
-    add("--epsilon", metavar="E", type=float, help="privacy budget, > 0")
-    add("--delta", metavar="D", type=float, help="probability of failure, in 0..1")
-    add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
-    add(
-        "--prepare",
-        metavar="STEP=VALUE",
-        action="append",
-        default=[],
-        help="binarise=mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LO:HI"
-        " (repeatable, in order; binary mechanisms default to binarise=mean, ranking ones to"
-        " implicit=all)",
-    )
     split = parser.add_mutually_exclusive_group()
     split.add_argument("--test", metavar="FILE", type=Path, help="official test ratings")
     split.add_argument(

@@ -12,6 +12,8 @@ from dpmc_core.views.curves import HEADLINE, amount, title
 from pages.ui import blocks, charts_ranking, charts_train, report, state
 from pages.ui.runs import Run
 
+COPY = "A copy that may be published, where that can be proved, is made by `dpmc release`."
+
 
 def show(run: Run) -> None:
     """Everything about one run."""
@@ -202,8 +204,9 @@ def downloads(run: Run) -> None:
                 on_click="ignore",
                 icon=":material/download:",
             )
-    if not fresh and found.model.factors is not None:
-        st.caption(f"Do not publish these factors. {run_card.SEED_NOTE}")
+    if found.model.factors is not None:
+        why = "" if fresh else f" {run_card.SEED_NOTE}"
+        st.caption(f"Do not publish these factors: their noise is for simulation.{why} {COPY}")
     repeat = run_card.Repeat(found, run.data, run.split, fresh)
     st.markdown("The same run on the command line:")
     st.code(run_card.command(repeat), language="bash", wrap_lines=True)

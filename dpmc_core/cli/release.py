@@ -1,0 +1,91 @@
+"""`dpmc release`: exact noise, and a file of what the card says is published."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from dpmc_core import datasets, secure
+from dpmc_core.cli import arguments, output
+from dpmc_core.cli.fit import mechanism_of
+from dpmc_core.cli.progress import Progress
+from dpmc_core.export import Export, check, check_path, export, waiting, write
+from dpmc_core.model import Mechanism, Step
+from dpmc_core.problem import prepare_all
+from dpmc_core.transforms import parse_step
+from dpmc_core.views import cards
+
+EPILOG = """examples:
+  dpmc release movie-night input-flip --epsilon 1 --prepare binarise=3.5 --out signs.npz
+  dpmc release jokes private-item-mean --epsilon 1 --delta 1e-6 --out items.npz
+
+All ratings are used and none held out: nothing measured on them would be private. The file has the
+published arrays and the card (`card`, as JSON); numpy.load reads it. Refused, with the reason:
+preparation that reads the ratings (binarise=mean, top-items), noise without an exact sampler, and
+what has no finite certified epsilon. Needs the package opendp."""
+
+_LONG = 20.0  # seconds of drawing that are worth a word
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "release",
+        help="train with exact noise and write what may be published",
+        description="Train on all ratings with exact noise from operating-system entropy, and"
+        " write what the mechanism's card says is published, with that card.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    arguments.add_method(parser)
+    add = parser.add_argument
+    add("--out", metavar="FILE.npz", type=Path, required=True, help="a new file")
+    arguments.add_reading(parser)
+    add("--json", action="store_true", help="the card as one JSON object instead of the report")
+    parser.set_defaults(command=release)
+
+
+def release(args: argparse.Namespace) -> None:
+    mechanism = mechanism_of(args)  # mistakes are told before a large file is read
+    steps = [parse_step(text) for text in args.prepare]
+    check_path(args.out)
+    data = datasets.load(args.data, **arguments.reading_of(args, args.data))
+    ratings, prepared = prepare_all(data.ratings, mechanism.task, steps)
+    check(mechanism, ratings)  # the noise that nobody can sample exactly is told first
+    secure.opendp()
+    seconds = waiting(mechanism, ratings)
+    if seconds > _LONG:
+        print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)
+    progress = Progress()
+
+    def show(method: Mechanism, step: Step) -> None:
+        progress.update(method.id, step.index, step.total)
+
+    try:
+        found = export(mechanism, ratings, prepared, on_step=show)
+    finally:
+        progress.close()
+    write(found, args.out)
+    if args.json:
+        output.write_json(found.card)
+    else:
+        print("\n\n".join(report(mechanism, found, args.out)))
+
+
+def report(mechanism: Mechanism, found: Export, path: Path) -> list[str]:
+    """What was written, what it certifies and what it does not cover, as paragraphs."""
+    card = found.guarantee
+    own, claim = card.certified(), card.claimed
+    rows = [
+        (name, " x ".join(map(str, array.shape)), what)
+        for name, (array, what) in found.arrays.items()
+    ]
+    files = output.table([("array", "shape", "what it is"), *rows], indent="  ")
+    claimed = f"{output.budget(claim.epsilon, claim.delta)} ({card.source})" if claim else "nothing"
+    facts = [("claimed", claimed), ("certified", output.certified(own) + ", as sampled")]
+    facts += [("mind", caveat) for caveat in card.caveats]
+    lines = [output.paragraph(cards.protects(card))]
+    lines += [output.paragraph(text, " " * 13, f"  {name:<11}") for name, text in facts]
+    lines.append(output.paragraph(cards.certainty(own.epsilon, own.delta)))
+    return [f"Wrote {path}: {mechanism.name}, {card.publishes}\n{files}", "\n".join(lines)]

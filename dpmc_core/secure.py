@@ -1,0 +1,188 @@
+"""Exact samplers with operating-system entropy, for answers that are really published.
+
+Textbook noise leaks: the least significant bits of value + noise tell which value it was (Mironov,
+"On significance of the least significant bits for differential privacy", 2012). Here a value is
+rounded to a multiple of 2^k and gets noise that is discrete on the same grid, so every output can
+come from every value: Laplace and Gaussian by the package opendp (extra `release`), channels by
+random bits against chances that are multiples of 2^-62.
+
+The rounding is counted: N coordinates move by at most N 2^k in l1 and sqrt(N) 2^k in l2, and k is
+chosen so that this is at most 2^-40 of the noise scale.
+
+Not covered: the rounding of floating point inside a query, before its noise, which may move an
+answer a little further than its sensitivity says; and how long a computation takes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.errors import CannotRelease, check_number
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+_FINE = 40  # rounding may cost 2^-40 of the noise scale: nothing beside any budget
+_BITS = 62  # of a channel's chances: their sum then fits a 64-bit word
+_LEAST = 2.0**-40  # chance of a channel that so many bits still hold to seven digits
+_BLOCK = 100_000  # coordinates sampled at once: a second or two, then Ctrl-C is heard
+_CELLS = 1_000_000  # cells of a channel sampled at once: 8 MB of random bits
+_SMOOTH = 6.0  # in grid steps; see `gaussian_mu`
+_UP = 1 + 2.0**-50  # a bound computed in floats stays a bound
+
+
+class SecureSource(np.random.Generator):
+    """Handed to `fit` in place of a seeded generator, it makes every release sample exactly.
+
+    A release draws its noise by the methods below. As a NumPy generator, freshly seeded by the
+    operating system, it also serves what no privacy rests on: starting points, and which of a
+    user's own ratings a cap keeps. drawn: how often which noise was sampled, as (kind, scale,
+    coordinates), to be compared with a card; channels count their cells.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64())
+        opendp()  # a missing package is told before the work, not after
+        self.drawn: Counter[tuple[str, float, int]] = Counter()
+
+    def add_laplace(self, value: Floats, scale: float) -> Floats:
+        """The value on the grid plus discrete Laplace noise, coordinate by coordinate."""
+        return self._add("laplace", value, scale)
+
+    def add_gaussian(self, value: Floats, scale: float) -> Floats:
+        """The value on the grid plus discrete Gaussian noise, coordinate by coordinate."""
+        return self._add("gaussian", value, scale)
+
+    def channel(self, matrix: Floats, symbols: Ints) -> Ints:
+        """Each symbol a passed through row a of the channel."""
+        self.drawn["channel", 0.0, 1] += symbols.size
+        rows = [weights(row) for row in matrix]
+        flat, out = symbols.ravel(), np.empty(symbols.size, dtype=np.int64)
+        for start in range(0, flat.size, _CELLS):
+            part = slice(start, start + _CELLS)
+            for a, row in enumerate(rows):
+                here = flat[part] == a
+                out[part][here] = _categorical(row, int(here.sum()))
+        return out.reshape(symbols.shape)
+
+    def channel_of_zeros(self, row: Floats, count: int) -> tuple[Ints, Ints]:
+        """`count` zeros passed through one row: the places of other outputs, and these outputs."""
+        self.drawn["channel", 0.0, 1] += count
+        chances = weights(row)
+        places, symbols = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for start in range(0, count, _CELLS):
+            out = _categorical(chances, min(_CELLS, count - start))
+            found = np.flatnonzero(out)
+            places.append(start + found)
+            symbols.append(out[found])
+        return np.concatenate(places), np.concatenate(symbols)
+
+    def _add(self, kind: str, value: Floats, scale: float) -> Floats:
+        flat, out = value.ravel(), np.empty(value.size)
+        k = grid(scale, flat.size)
+        for start in range(0, flat.size, _BLOCK):
+            part = flat[start : start + _BLOCK]
+            out[start : start + _BLOCK] = measurement(kind, scale, part.size, k)(part.tolist())
+        self.drawn[kind, scale, flat.size] += 1
+        return out.reshape(value.shape)
+
+
+@cache
+def opendp() -> Any:
+    """The package opendp. Raises CannotRelease where it is not installed."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        raise CannotRelease(
+            "exact noise needs the package opendp: run 'pip install \"dpmc-lab[release]\"'"
+        ) from None
+    dp.enable_features("contrib")  # its samplers are all behind this switch
+    return dp
+
+
+def grid(scale: float, count: int) -> int:
+    """k such that rounding `count` coordinates to 2^k moves them by <= 2^-40 scale in l1."""
+    check_number("noise scale that is to be sampled", scale, at_least=1e-200, at_most=1e200)
+    return math.frexp(scale)[1] - 1 - _FINE - (max(count, 1) - 1).bit_length()
+
+
+def measurement(kind: str, scale: float, count: int, k: int) -> Any:
+    """OpenDP's measurement of `count` coordinates on the grid 2^k; kind: laplace or gaussian."""
+    dp = opendp()
+    numbers = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=max(count, 1))
+    if kind == "laplace":
+        return dp.m.make_laplace(numbers, dp.l1_distance(T=float), scale=scale, k=k)
+    return dp.m.make_gaussian(numbers, dp.l2_distance(T=float), scale=scale, k=k)
+
+
+def laplace_epsilon(scale: float, count: int, sensitivity: float) -> float:
+    """Pure epsilon of one answer of `count` coordinates, rounding included: OpenDP's own map."""
+    return _mapped("laplace", scale, count, sensitivity)
+
+
+def gaussian_mu(scale: float, count: int, sensitivity: float) -> float:
+    """The ratio mu of a Gaussian mechanism that one answer of `count` coordinates is no worse than.
+
+    OpenDP's map gives rho = mu^2/2 with the rounding in it (Canonne, Kamath, Steinke, "The discrete
+    Gaussian for differential privacy", 2020). The exact Gaussian curve needs more than rho. Take
+    sigma, tau in grid steps. Continuous noise of variance sigma^2 - tau^2 on a grid point, then a
+    discrete Gaussian of variance tau^2 around the result, is post-processing of a Gaussian
+    mechanism, and has the chances of the discrete Gaussian of variance sigma^2 up to a factor
+    ((1 + e)/(1 - e))^N, e = 2 sum_j exp(-2 pi^2 tau^2 j^2): the sum over the grid of a Gaussian
+    around any point is constant up to 1 +- e, by Poisson summation (Peikert, "An efficient and
+    parallel Gaussian sampler for lattices", 2010). With tau = 6, e < 1e-308, which no float sees;
+    what counts is the ratio of sigma^2 - tau^2 to sigma^2.
+    """
+    rho = _mapped("gaussian", scale, count, sensitivity)
+    return _continuous(rho, scale / 2.0 ** grid(scale, count))
+
+
+def _continuous(rho: float, steps: float) -> float:
+    """mu of the continuous mechanism behind discrete noise of sigma = `steps`, in grid steps."""
+    return math.sqrt(2 * rho / (1 - (_SMOOTH / steps) ** 2)) * _UP
+
+
+def _mapped(kind: str, scale: float, count: int, sensitivity: float) -> float:
+    if sensitivity == 0:  # the same value is rounded the same way
+        return 0.0
+    found = measurement(kind, scale, count, grid(scale, count)).map(sensitivity)
+    return float(found)
+
+
+def weights(row: Floats) -> Words:
+    """Whole numbers that sum to 2^62, in proportion to a row of chances: these are sampled."""
+    if ((row > 0) & (row < _LEAST)).any():
+        small = float(row[row > 0].min())
+        raise CannotRelease(
+            f"the channel has an output of chance {small:.2g}, and below {_LEAST:.2g} it cannot"
+            " be sampled exactly: take a smaller epsilon"
+        )
+    found = [round(float(p) * 2**_BITS) for p in row]  # exact: a power of two only shifts
+    found[int(np.argmax(row))] += 2**_BITS - sum(found)
+    return np.array(found, dtype=np.uint64)
+
+
+def channel_epsilon(matrix: Floats) -> float:
+    """Pure epsilon of one symbol with the chances that are sampled: the largest |ln ratio|."""
+    rows = [[int(w) for w in weights(row)] for row in matrix]
+    largest = 0.0
+    for column in zip(*rows, strict=True):
+        low, high = min(column), max(column)
+        if high > 0:
+            ratio = math.log1p((high - low) / low) if low > 0 else math.inf
+            largest = max(largest, ratio)
+    return largest * _UP
+
+
+def _categorical(chances: Words, count: int) -> Ints:
+    """`count` outputs by inverse transform: 62 random bits each, exactly these chances of 2^62."""
+    words = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(64 - _BITS)
+    return np.searchsorted(np.cumsum(chances), words, side="right").astype(np.int64)

@@ -1,0 +1,581 @@
+"""Exact samplers follow their laws on their grids, and a release holds no more than its card says.
+
+Their randomness is the operating system's: each distribution test raises a false alarm once in a
+million runs.
+"""
+
+import dataclasses
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+pytest.importorskip("opendp", reason="needs the extra 'release'")
+
+from dpmc_core import export as exporting
+from dpmc_core import noise, registry, secure
+from dpmc_core.accounting import gaussian_delta
+from dpmc_core.cli import main
+from dpmc_core.errors import CannotRelease
+from dpmc_core.export import check, export, write
+from dpmc_core.local import ModifiedLaplace, SymbolChannel
+from dpmc_core.mechanisms.item_mean import PrivateItemMean
+from dpmc_core.model import Task
+from dpmc_core.privacy import (
+    Gaussian,
+    Laplace,
+    NormLaplace,
+    Notion,
+    RandomizedResponse,
+    Trust,
+    Unit,
+    by_unit,
+)
+from dpmc_core.problem import prepare_all
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.secure import SecureSource
+from dpmc_core.secured import secured
+from dpmc_core.settings import parse_setting
+from dpmc_core.shares import SharedLaplace, Shares
+from dpmc_core.transforms import parse_step
+from tests.statistics_helpers import (
+    FALSE_ALARM,
+    assert_channel,
+    assert_frequencies,
+    assert_release_noise,
+)
+
+USERS, ITEMS = 24, 16
+PRIVATE = [
+    id
+    for id, cls in sorted(registry.MECHANISMS.items())
+    if registry.has_setting(cls, "epsilon")
+]  # fmt: skip
+REFUSED = {
+    "modified-laplace": "ModifiedLaplace",
+    "dpmf": "user factors, fitted on the same ratings",
+    **{
+        f"dpimf-{variant}": "no finite certified epsilon"
+        for variant in ("strawman", "complementary", "symmetric", "optimal", "sampled")
+    },
+}
+RELEASED = [id for id in PRIVATE if id not in REFUSED]
+
+
+def release(kind, shape, scale, **more):
+    return kind(query="test", shape=shape, sensitivity=by_unit(value=1), scale=scale, **more)
+
+
+def make(id, **settings):
+    return registry.create(id, **{"epsilon": 1.0, "delta": 1e-6} | settings)
+
+
+def ratings_for(task, seed=7, pattern=7):
+    """Ratings of a task; `pattern` decides which cells are rated, `seed` what the ratings are."""
+    users, items = np.nonzero(np.random.default_rng(pattern).random((USERS, ITEMS)) < 0.6)
+    drawn = np.random.default_rng(seed).integers(1, 6, len(users))
+    values, low, high = {
+        Task.BINARY: (np.where(drawn > 2, 1.0, -1.0), -1, 1),
+        Task.RATINGS: (drawn, 1, 5),
+        Task.RANKING: (np.ones(len(users)), 0, 1),
+    }[task]
+    public = PublicFacts(users=USERS, items=ITEMS, low=low, high=high)
+    return Ratings.build(users, items, values, public)
+
+
+# The samplers
+
+
+@pytest.mark.parametrize("scale", [1e-6, 40.0])
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+def test_noise_has_the_law_its_release_states(kind, scale):
+    assert_release_noise(release(kind, (2, 4), scale), SecureSource(), runs=400)
+
+
+class Halved(SecureSource):
+    def add_laplace(self, value, scale):
+        return super().add_laplace(value, scale / 2)
+
+    def add_gaussian(self, value, scale):
+        return super().add_gaussian(value, scale / 2)
+
+
+class OneDrawForAll(SecureSource):
+    def add_laplace(self, value, scale):
+        return value + super().add_laplace(np.zeros(1), scale)
+
+    def add_gaussian(self, value, scale):
+        return value + super().add_gaussian(np.zeros(1), scale)
+
+
+@pytest.mark.parametrize("source", [Halved, OneDrawForAll])
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+def test_a_planted_bug_fails(kind, source):
+    with pytest.raises(AssertionError):
+        assert_release_noise(release(kind, (2, 4), 3.0), source(), runs=400)
+
+
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+def test_outputs_lie_on_the_grid_and_textbook_noise_does_not(kind):
+    """With five coordinates the grid is coarser than a float's last bits: those of the value, pi,
+    would show in at least one of them but for a chance of 2^-30."""
+    here = release(kind, (5,), 2.0)
+    step = 2.0 ** secure.grid(2.0, 5)
+    assert step <= 2.0**-40 * 2.0 / 5
+    exact = here.publish(np.full(5, math.pi), SecureSource()) / step
+    textbook = here.publish(np.full(5, math.pi), np.random.default_rng(0)) / step
+    assert np.array_equal(exact, np.rint(exact))
+    assert not np.array_equal(textbook, np.rint(textbook))
+
+
+def test_long_answers_are_sampled_in_blocks_and_counted_once(monkeypatch):
+    monkeypatch.setattr(secure, "_BLOCK", 7)
+    source = SecureSource()
+    value = np.linspace(-1e4, 1e4, 30).reshape(5, 6)
+    published = release(Laplace, (5, 6), 1.0).publish(value, source)
+    assert np.abs(published - value).max() < 50  # by chance: 30 e^-50
+    assert np.abs(published - value).min() > 0
+    assert source.drawn == {("laplace", 1.0, 30): 1}
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [((0.7, 0.3), (0.3, 0.7)), ((0.9, 0.1), (0.5, 0.5)), ((0.6, 0.3, 0.1), (0.2, 0.2, 0.6))],
+)
+def test_a_channel_has_the_chances_its_release_states(channel, monkeypatch):
+    monkeypatch.setattr(secure, "_CELLS", 5_000)
+    here = RandomizedResponse(
+        query="signs", shape=(None,), sensitivity=by_unit(value=1), channel=channel
+    )
+    assert_channel(here, SecureSource())
+    wrong = dataclasses.replace(here, channel=((0.5, 0.5), (0.5, 0.5)))
+    if len(channel[0]) == 2:
+        published = wrong.publish(np.zeros(20_000, dtype=int), SecureSource())
+        with pytest.raises(AssertionError):
+            assert_frequencies(np.bincount(published, minlength=2), channel[0], FALSE_ALARM)
+
+
+def symbols(epsilon=1.0, d=3, shape=(100, 200)):
+    levels = tuple(np.linspace(-1, 1, d).tolist())
+    return SymbolChannel.symmetric(
+        epsilon, levels, query="rows", shape=shape, sensitivity=by_unit(entry=1)
+    )
+
+
+@pytest.mark.parametrize("given", [0, 1, 3])
+def test_missing_and_rated_cells_meet_their_row_of_the_channel(given, monkeypatch):
+    from scipy.sparse import csr_array
+
+    monkeypatch.setattr(secure, "_CELLS", 3_000)
+    channel = symbols()
+    source = SecureSource()
+    out = channel.publish(csr_array(np.full(channel.shape, float(given))), source)
+    counts = np.bincount(out.data.astype(int), minlength=4)
+    counts[0] = 20_000 - out.nnz
+    assert_frequencies(counts, channel.matrix[given], FALSE_ALARM)
+    by_half = [out[:50].nnz, out[50:].nnz, 20_000 - out.nnz]
+    silent = channel.matrix[given, 0]
+    assert_frequencies(by_half, [(1 - silent) / 2, (1 - silent) / 2, silent], FALSE_ALARM)
+    assert source.drawn == {("channel", 0.0, 1): 20_000}
+
+
+def test_cells_next_to_rated_ones_keep_their_places():
+    """At epsilon 20 nothing changes but for a chance of 2e-7."""
+    from scipy.sparse import csr_array
+
+    rows = np.random.default_rng(0).integers(0, 4, (20, 30))
+    out = symbols(20.0, shape=(20, 30)).publish(csr_array(rows.astype(float)), SecureSource())
+    assert np.array_equal(out.toarray(), rows)
+
+
+def test_a_channel_is_sampled_with_exactly_its_integer_chances(monkeypatch):
+    """Random words at the ends of the intervals fall on the right side of each."""
+    chances = secure.weights(np.array([0.3, 0.6, 0.1]))
+    ends = np.cumsum(chances)
+    assert int(ends[-1]) == 2**62
+    words = np.array([0, ends[0] - 1, ends[0], ends[1] - 1, ends[1], 2**62 - 1], dtype=np.uint64)
+    monkeypatch.setattr(secure.os, "urandom", lambda n: (words << np.uint64(2)).tobytes()[:n])
+    assert secure._categorical(chances, 6).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_two_sources_never_draw_the_same():
+    value = np.zeros(3)
+    one, other = (release(Laplace, (3,), 1.0).publish(value, SecureSource()) for _ in range(2))
+    assert not np.intersect1d(one, other).size
+    starts = [SecureSource().standard_normal(3) for _ in range(2)]
+    assert not np.intersect1d(*starts).size
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: noise.laplace(1.0, (3,), rng),
+        lambda rng: noise.gaussian(1.0, (3,), rng),
+        lambda rng: release(NormLaplace, (2, 3), 1.0).publish(np.zeros((2, 3)), rng),
+        lambda rng: noise.hits(np.arange(2), 10, 0.5, rng),
+        lambda rng: release(SharedLaplace, (2, 3), 1.0).mixing(rng),
+        lambda rng: noise.gaussian_shares(1.0, np.ones((2, 3)), np.ones(2), rng),
+        lambda rng: release(SharedLaplace, (1, 3), 1.0, shares=Shares.GAMMA).publish_shares(
+            np.zeros((2, 3)), np.zeros(2, dtype=int), None, rng
+        ),
+        lambda rng: ModifiedLaplace.calibrated(
+            1.0, query="rows", shape=(4, 5), sensitivity=by_unit(entry=1)
+        ).publish(np.ones((4, 5)), rng),
+    ],
+)
+def test_simulated_noise_refuses_a_secure_source(draw):
+    with pytest.raises(CannotRelease, match="exact sampler"):
+        draw(SecureSource())
+
+
+# What they certify
+
+
+@pytest.mark.parametrize("sensitivity", [1e-3, 1.0, 2_000.0])
+@pytest.mark.parametrize("count", [1, 7, 3_000_000])
+@pytest.mark.parametrize("scale", [0.3, 40.0])
+def test_the_rounding_is_counted_and_costs_nearly_nothing(scale, count, sensitivity):
+    """Against the formulas: rounding adds N steps to the l1 and sqrt(N) to the l2 sensitivity."""
+    step = 2.0 ** secure.grid(scale, count)
+    epsilon = secure.laplace_epsilon(scale, count, sensitivity)
+    assert epsilon == pytest.approx((sensitivity + count * step) / scale, rel=1e-15)
+    mu = secure.gaussian_mu(scale, count, sensitivity)
+    wanted = (sensitivity + math.sqrt(count) * step) / scale
+    assert mu == pytest.approx(wanted, rel=1e-14)
+    for found in (epsilon, mu):
+        assert sensitivity / scale <= found <= sensitivity / scale * (1 + 1e-6)
+    assert secure.laplace_epsilon(scale, count, 0.0) == 0
+
+
+@pytest.mark.parametrize("steps", [8.0, 30.0, 300.0])
+@pytest.mark.parametrize("shift", [1, 3, 40])
+def test_discrete_gaussian_noise_is_no_worse_than_the_continuous_mechanism_named(steps, shift):
+    """delta of the discrete Gaussian, summed over the grid, against the exact Gaussian curve."""
+    x = np.arange(-math.ceil(40 * steps), math.ceil(40 * steps) + shift + 1)
+    log = -0.5 * (x / steps) ** 2
+    log -= np.log(np.exp(log).sum())
+    moved = -0.5 * ((x - shift) / steps) ** 2
+    moved -= np.log(np.exp(moved).sum())
+    mu = secure._continuous(0.5 * (shift / steps) ** 2, steps)
+    for epsilon in (0.01, 0.3, 1.0, 3.0):
+        delta = np.maximum(np.exp(log) - np.exp(epsilon + moved), 0.0).sum()
+        assert delta <= gaussian_delta(epsilon, mu) + 1e-15
+    if steps == 300:
+        assert mu <= shift / steps * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 4.0, 20.0])
+def test_a_channel_certifies_what_is_sampled(epsilon):
+    matrix = symbols(epsilon).matrix
+    rows = np.array([secure.weights(row) for row in matrix])
+    assert (rows.astype(object).sum(axis=1) == 2**62).all()
+    assert np.abs(rows / 2.0**62 - matrix).max() < 1e-15
+    assert secure.channel_epsilon(matrix) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_a_chance_too_small_to_sample_is_refused():
+    with pytest.raises(CannotRelease, match="smaller epsilon"):
+        secure.weights(symbols(40.0).matrix[0])
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e250])
+def test_a_scale_at_the_end_of_the_floats_is_a_sentence(scale):
+    with pytest.raises(ValueError, match="noise scale that is to be sampled must be"):
+        release(Laplace, (3,), scale).publish(np.zeros(3), SecureSource())
+
+
+@pytest.mark.parametrize("id", RELEASED)
+def test_the_secured_card_certifies_no_less_and_barely_more(id):
+    ratings = ratings_for(registry.get(id).task)
+    plain = make(id).guarantee(ratings.public)
+    exact = secured(plain, len(ratings))
+    for unit in Unit:
+        before, after = (g.certified(unit).epsilon for g in (plain, exact))
+        assert before <= after
+        assert math.isinf(before) == math.isinf(after)
+        if math.isfinite(before):
+            assert after <= before * (1 + 1e-3)
+
+
+# What is released
+
+
+@pytest.mark.parametrize("id", RELEASED)
+def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
+    mechanism = make(id)
+    ratings = ratings_for(mechanism.task)
+    found = [export(mechanism, ratings) for _ in range(2)]
+    arrays = [{name: array for name, (array, _) in e.arrays.items()} for e in found]
+    assert any(not np.array_equal(arrays[0][n], arrays[1][n]) for n in arrays[0])
+    guarantee = mechanism.guarantee(ratings.public)
+    if guarantee.trust is Trust.LOCAL:
+        assert set(arrays[0]) == {"users", "items", "symbols"}
+    elif guarantee.publishes == "completed matrix":
+        assert set(arrays[0]) in ({"left", "right"}, {"matrix"})
+    else:
+        assert set(arrays[0]) == {"items"}
+        assert len(arrays[0]["items"]) == ITEMS
+    write(found[0], tmp_path / "found.npz")
+    with np.load(tmp_path / "found.npz", allow_pickle=False) as file:
+        assert set(file) == {"card", *arrays[0]}
+        card = json.loads(str(file["card"]))
+        assert all(np.array_equal(file[n], arrays[0][n]) for n in arrays[0])
+    assert set(card) == {
+        "mechanism", "revision", "task", "data", "settings", "guarantee", "releases",
+        "randomness", "arrays", "versions",
+    }  # fmt: skip
+    assert set(card["data"]) == {"users", "items", "low", "high", "cap", "prepare"}
+    assert not {"seed", "metrics", "fingerprint", "trace"} & set(keys_of(card))
+    certified = card["guarantee"]["certified"]["epsilon"]
+    assert certified >= guarantee.certified().epsilon
+    assert certified == pytest.approx(guarantee.certified().epsilon, rel=1e-3)
+    pure = sum(line.get("epsilon", 0.0) for line in card["releases"])
+    if guarantee.notion is Notion.PURE:
+        assert pure == pytest.approx(certified)
+
+
+def keys_of(card):
+    parts = card.items() if isinstance(card, dict) else enumerate(card)
+    for key, part in parts:
+        yield key
+        if isinstance(part, dict | list):
+            yield from keys_of(part)
+
+
+class Deaf(SecureSource):
+    """Answers every question with the same numbers, whatever the value is."""
+
+    def __init__(self):
+        np.random.Generator.__init__(self, np.random.PCG64(0))
+        self.drawn = secure.Counter()
+
+    def _add(self, kind, value, scale):
+        self.drawn[kind, scale, value.size] += 1
+        rng = np.random.default_rng([value.size, sum(self.drawn.values())])
+        return scale * rng.normal(size=value.shape)
+
+    def channel(self, matrix, symbols):  # noqa: ARG002
+        self.drawn["channel", 0.0, 1] += symbols.size
+        return np.ones_like(symbols)
+
+    def channel_of_zeros(self, row, count):  # noqa: ARG002
+        self.drawn["channel", 0.0, 1] += count
+        return np.arange(count), np.ones(count, dtype=int)
+
+
+def heard(id, monkeypatch, ratings):
+    monkeypatch.setattr(secure, "SecureSource", Deaf)
+    found = export(make(id), ratings)
+    return {name: array for name, (array, _) in found.arrays.items()}
+
+
+@pytest.mark.parametrize("id", RELEASED)
+def test_nothing_written_depends_on_ratings_but_through_the_noise(id, monkeypatch):
+    """With deaf noise, other ratings give the same file: their values change where only those are
+    protected, the whole matrix changes elsewhere."""
+    mechanism = make(id)
+    unit = mechanism.guarantee(ratings_for(mechanism.task).public).unit
+    other = {"seed": 8, "pattern": 7 if unit is Unit.VALUE else 8}
+    one = heard(id, monkeypatch, ratings_for(mechanism.task))
+    two = heard(id, monkeypatch, ratings_for(mechanism.task, **other))
+    assert set(one) == set(two)
+    for name, array in one.items():
+        np.testing.assert_allclose(array, two[name], rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_that_check_sees_user_factors(monkeypatch):
+    monkeypatch.setattr(
+        exporting, "_of_model", lambda _m, _g, model: {"left": (model.factors.left, "")}
+    )
+    one, two = (
+        heard("private-svd", monkeypatch, ratings_for(Task.RATINGS, pattern=p)) for p in (7, 8)
+    )
+    assert not np.allclose(one["left"], two["left"])
+
+
+@pytest.mark.parametrize("id", REFUSED)
+def test_what_cannot_be_released_says_why(id):
+    mechanism = make(id)
+    with pytest.raises(CannotRelease, match=REFUSED[id]):
+        export(mechanism, ratings_for(mechanism.task))
+
+
+@pytest.mark.parametrize("id", sorted(set(registry.MECHANISMS) - set(PRIVATE)))
+def test_a_method_without_privacy_is_never_released(id):
+    mechanism = registry.create(id)
+    with pytest.raises(CannotRelease, match="no finite certified epsilon"):
+        export(mechanism, ratings_for(mechanism.task))
+
+
+def test_settings_decide_whether_it_can_be_released():
+    signs, stars = ratings_for(Task.BINARY), ratings_for(Task.RATINGS)
+    with pytest.raises(CannotRelease, match="probit loss"):
+        check(make("objective", **probit("objective")), signs)
+    flips = {"p_plus": 1.0, "p_minus": 0.5}
+    with pytest.raises(CannotRelease, match="reveal their input"):
+        check(make("input-flip", **flips), signs)
+    with pytest.raises(CannotRelease, match="NormLaplace"):
+        check(make("dpmf", **public_users()), stars)
+    by_coordinate = make("dpmf", **public_users(), **parsed("dpmf", "noise", "coordinate"))
+    found = export(by_coordinate, stars)
+    assert set(found.arrays) == {"items"}
+    neighbours = make(
+        "svd-after-cleansing", **parsed("svd-after-cleansing", "predictor", "neighbours")
+    )
+    with pytest.raises(CannotRelease, match="no factors"):
+        export(neighbours, stars)
+
+
+def parsed(id, name, text):
+    return {name: parse_setting(registry.get(id), name, text)}
+
+
+def probit(id):
+    return parsed(id, "link", "probit") | {"bound": 1.0}
+
+
+def public_users():
+    return parsed("dpmf", "user_factors", "random:1")
+
+
+def test_too_many_draws_are_refused_before_any(monkeypatch):
+    monkeypatch.setattr(exporting, "LARGEST", 100)
+    with pytest.raises(CannotRelease, match="at most 100 are drawn"):
+        export(make("output"), ratings_for(Task.BINARY))
+    monkeypatch.setattr(exporting, "_LARGEST_CHANNEL", 100)
+    with pytest.raises(CannotRelease, match="at most 100 are drawn"):
+        export(make("randomised-response"), ratings_for(Task.RATINGS))
+
+
+class AsksTwice(PrivateItemMean):
+    def fit(self, ratings, rng):
+        list(super().fit(ratings, rng))
+        yield from super().fit(ratings, rng)
+
+
+def test_more_answers_than_the_card_counts_are_never_written():
+    with pytest.raises(CannotRelease, match="other noise than its card counts"):
+        export(AsksTwice(epsilon=1.0), ratings_for(Task.RATINGS))
+
+
+@pytest.mark.parametrize(
+    ("id", "step", "refused"),
+    [
+        ("input-flip", "binarise=mean", True),
+        ("input-flip", "binarise=3.5", False),
+        ("private-item-mean", "top-items=10", True),
+        ("private-item-mean", "cap=5", False),  # a cap keeps a row one row
+        ("randomised-response", "cap=5", True),
+        ("dplcf", "implicit=all", False),
+    ],
+)
+def test_preparation_that_reads_the_ratings_is_refused(id, step, refused):
+    mechanism = make(id)
+    ratings, steps = prepare_all(ratings_for(Task.RATINGS), mechanism.task, [parse_step(step)])
+    assert steps == (step,)
+    if refused:
+        with pytest.raises(CannotRelease, match="no noise covers"):
+            check(mechanism, ratings)
+    else:
+        check(mechanism, ratings)
+
+
+# The command
+
+
+@pytest.fixture
+def stars(tmp_path):
+    ratings = ratings_for(Task.RATINGS)
+    rows = zip(ratings.users, ratings.items, ratings.values, strict=True)
+    path = tmp_path / "stars.tsv"
+    path.write_text("".join(f"{u + 1}\t{i + 1}\t{v:g}\t{880000000 + u}\n" for u, i, v in rows))
+    return path
+
+
+@pytest.fixture
+def dpmc(capsys):
+    def run(*argv):
+        status = main([str(word) for word in argv])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return status, captured.out, captured.err
+
+    return run
+
+
+def test_the_command_writes_a_file_and_says_what_it_holds(dpmc, stars, tmp_path):
+    out = tmp_path / "found.npz"
+    words = ("release", stars, "private-item-mean", "--epsilon", 1, "--range", "1:5")
+    status, text, err = dpmc(*words, "--out", out)
+    assert (status, err) == (0, "")
+    flat = " ".join(text.split())
+    for expected in (f"Wrote {out}", "items 16 x 2", "certified epsilon 1", "not covered"):
+        assert expected in flat
+    assert "rmse" not in text
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["found.npz", "stars.tsv"]
+    status, text, _ = dpmc(*words, "--json", "--out", tmp_path / "again.npz")
+    card = json.loads(text)
+    with np.load(tmp_path / "again.npz") as file:
+        assert json.loads(str(file["card"])) == card
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["input-flip", "--epsilon", "1"], "no noise covers the threshold"),
+        (["input-flip"], "epsilon must be given"),
+        (["input-flip", "--epsilon", "0"], "epsilon must be > 0"),
+        (["input-flap", "--epsilon", "1"], "did you mean input-flip"),
+        (["modified-laplace", "--epsilon", "1"], "no exact sampler"),
+        (["dpmf", "--epsilon", "1"], "no finite certified epsilon"),
+        (["clear", "--prepare", "binarise=3.5"], "no finite certified epsilon"),
+        (["private-item-mean", "--epsilon", "1", "--set", "clip=-1"], "clip must be > 0"),
+        (["private-item-mean", "--epsilon", "1", "--delta", "0.5"], "delta must be < 1/users"),
+        (["private-item-mean", "--epsilon", "1", "--out", "found.pkl"], "a file named .npz"),
+        (["private-item-mean", "--epsilon", "1", "--out", "no/found.npz"], "there is no folder"),
+        (["private-item-mean", "--epsilon", "1", "--out", "stars.npz"], "is there already"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_no_file(dpmc, stars, options, sentence, monkeypatch):
+    monkeypatch.chdir(stars.parent)
+    (stars.parent / "stars.npz").touch()
+    before = sorted(stars.parent.iterdir())
+    out = [] if "--out" in options else ["--out", "found.npz"]
+    status, text, err = dpmc("release", stars, *options, "--range", "1:5", *out)
+    assert (status, text) == (1, "")
+    assert err.startswith("dpmc: ")
+    assert sentence in err
+    assert sorted(stars.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("words", [[], ["--seed", "1", "--out", "a.npz"]])
+def test_there_is_no_release_without_a_file_or_with_a_seed(dpmc, words):
+    status, out, err = dpmc("release", "jokes", "private-item-mean", "--epsilon", "1", *words)
+    assert (status, out) == (2, "")
+    assert "usage: dpmc" in err
+
+
+def test_without_the_package_a_sentence_says_how_to_get_it(dpmc, stars, monkeypatch):
+    secure.opendp.cache_clear()
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    out = stars.parent / "found.npz"
+    words = ("release", stars, "private-item-mean", "--epsilon", 1, "--range", "1:5", "--out", out)
+    status, text, err = dpmc(*words)
+    assert (status, text) == (1, "")
+    assert "pip install" in err
+    assert "dpmc-lab[release]" in err
+    assert not out.exists()
+
+
+def test_the_samplers_agree_with_the_laws_far_out():
+    """The tails, where a sampler that is cut off would not show in a Kolmogorov-Smirnov test."""
+    draws = release(Laplace, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())
+    far = int((np.abs(draws) > 5).sum())
+    assert_frequencies([far, 20_000 - far], [math.exp(-5), 1 - math.exp(-5)])
+    draws = release(Gaussian, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())
+    chance = 2 * stats.norm.sf(3)
+    far = int((np.abs(draws) > 3).sum())
+    assert_frequencies([far, 20_000 - far], [chance, 1 - chance])
