@@ -6,8 +6,18 @@ from dpmc_core import curves, registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Mechanism
+from dpmc_core.solvers.dpimf import Dpimf
 from dpmc_core.views import noise, noise_words
-from pages.ui import blocks, charts_noise, recovery_blocks, shell, sources, state, widgets
+from pages.ui import (
+    blocks,
+    charts_noise,
+    implicit_blocks,
+    recovery_blocks,
+    shell,
+    sources,
+    state,
+    widgets,
+)
 
 
 def page() -> None:
@@ -22,6 +32,8 @@ def page() -> None:
         wide = widgets.wide()
     chosen = widgets.settings(registry.get(id))
     draw(data, id, wide, chosen)
+    if issubclass(registry.get(id), Dpimf):
+        implicit_blocks.figures(data)
 
 
 @st.fragment
