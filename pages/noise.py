@@ -6,7 +6,6 @@ from dpmc_core import curves, registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Mechanism
-from dpmc_core.solvers.dpimf import Dpimf
 from dpmc_core.views import noise, noise_words
 from pages.ui import (
     blocks,
@@ -32,8 +31,7 @@ def page() -> None:
         wide = widgets.wide()
     chosen = widgets.settings(registry.get(id))
     draw(data, id, wide, chosen)
-    if issubclass(registry.get(id), Dpimf):
-        implicit_blocks.figures(data)
+    implicit_blocks.figures(data, id)
 
 
 @st.fragment

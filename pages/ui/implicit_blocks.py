@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import Ratings
+from dpmc_core.solvers.dpimf import Dpimf
 from dpmc_core.views import implicit, implicit_words
 from pages.ui import blocks, charts_implicit, sources, state
 
@@ -17,8 +19,10 @@ _PAPER = "Ran, Ye, Huang, Hu, “Differentially Private Implicit Matrix Factoriz
 _BOUNDS = {None: "0.15, this app's default", 1.0: "1", 3.0: "3", 10.0: "10"}
 
 
-def figures(data: str) -> None:
-    """Both figures."""
+def figures(data: str, id: str) -> None:
+    """Both figures, for a variant of DPIMF."""
+    if not issubclass(registry.get(id), Dpimf):
+        return
     st.header("The paper's figures, computed here", anchor=False)
     _variants(data)
     _sampling(data)
