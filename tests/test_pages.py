@@ -159,10 +159,8 @@ def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claime
         app = open_page(data="one-bit-lab", mechanism=id)
         dashes = [trace.get("line", {}).get("dash") for trace in spec(app)["data"]]
         assert dashes[:2] == ["dash", "dot"]
-        symbols = [
-            t["marker"]["symbol"] for t in spec(app)["data"] if "symbol" in t.get("marker", {})
-        ]
-        assert symbols[0].endswith("-open") == hollow
+        markers = [t["marker"] for t in spec(app)["data"] if "symbol" in t.get("marker", {})]
+        assert (markers[0]["color"] != markers[0]["line"]["color"]) == hollow
 
 
 def test_what_if_plays_through_all_epsilons_and_stops():
@@ -502,7 +500,7 @@ def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
     assert list(table["mechanism"]) == [registry.get(id).name for id in curves.offered()]
     assert set(table["claimed"]) == {"2"}
     by_name = table.set_index("mechanism")
-    assert by_name.loc["Input perturbation", "per user"] == "no bound"
+    assert by_name.loc["Input perturbation", "certified per user: row becomes empty"] == "no bound"
     assert by_name.loc["Output perturbation", "status"].endswith("claimed only")
     app.segmented_control(key="unit").set_value("user").run()
     assert "no bound" in all_text(app)
