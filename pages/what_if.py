@@ -111,7 +111,8 @@ def compute(data: str, id: str) -> None:
         if data == sources.UPLOAD:
             st.caption("On real data every run spends its epsilon again: publish none of it.")
         dataset = sources.get(data)
-        work = runs.curve(lambda: dataset, [id], curves.EPSILONS, SEEDS, {})
+        spend = state.tally().spend if data == sources.UPLOAD else None
+        work = runs.curve(lambda: dataset, [id], curves.EPSILONS, SEEDS, {}, spend)
         if st.button("Compute the curve", type="primary", icon=":material/timeline:"):
             state.jobs().start(name, work, about=data)
             st.rerun()

@@ -262,6 +262,24 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     assert not app.metric
 
 
+def test_training_on_an_upload_is_counted_where_sweeps_are():
+    app = upload(open_page("data"), CSV)
+    go(app, "pages/train.py")
+    assert "in 0 private runs: epsilon 0 in all" in plain(all_text(app))
+    for runs in (1, 2):
+        press(app, "Train")
+        run_until_done(app)
+        app.run()
+        assert f"Train and What if: {runs}" in plain(all_text(app))
+    go(app, "pages/compare.py")
+    assert "in 2 private runs: epsilon 2 in all" in plain(all_text(app))
+    go(app, "pages/data.py")
+    app.segmented_control(key="way").set_value("upload").run()
+    press(app, "Forget this upload")
+    assert app.session_state["tally"].spent == (0, 0)
+    assert "private runs" not in plain(all_text(open_page("train", data="restaurants")))
+
+
 def test_uploaded_ratings_reach_every_page():
     app = upload(open_page("data"), CSV)
     for name in PAGES:

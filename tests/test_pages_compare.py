@@ -276,7 +276,7 @@ def test_an_upload_is_swept_in_a_folder_of_its_own_and_its_spending_is_told():
     assert "dpmc-private" not in app.code[-1].value
     button(app, "Start").click().run()
     tick_until(app, lambda: "All 6 runs" in all_text(app))
-    assert "4 private runs here: epsilon 10 in all" in plain(all_text(app))
+    assert "4 private runs: epsilon 10 in all" in plain(all_text(app))
     assert "spends again" in all_text(app)
     assert not default_path().exists()  # the shared store has seen nothing
     folders = _private_folders()
