@@ -48,6 +48,20 @@ class Neighbours(enum.Enum):
     REPLACE = "replace"  # any admissible new value of the unit
 
 
+def relation(unit: Unit, neighbours: Neighbours) -> str:
+    """What may change between two neighbouring data sets, in a few words."""
+    return _RELATIONS[unit, neighbours]
+
+
+_RELATIONS = {
+    (Unit.VALUE, Neighbours.REPLACE): "its value changes",
+    (Unit.ROW_VALUES, Neighbours.REPLACE): "its values change",
+    (Unit.ENTRY, Neighbours.REPLACE): "it changes, comes or goes",
+    (Unit.USER, Neighbours.EMPTY): "row becomes empty",
+    (Unit.USER, Neighbours.REPLACE): "row becomes any other",
+}
+
+
 def default_neighbours(unit: Unit) -> Neighbours:
     """EMPTY for whole users (it fits joint privacy), REPLACE for everything smaller."""
     return Neighbours.EMPTY if unit is Unit.USER else Neighbours.REPLACE

@@ -5,6 +5,7 @@ import streamlit as st
 from dpmc_core import curves, registry
 from dpmc_core.accounting import attacker_certainty
 from dpmc_core.privacy import Guarantee, Unit
+from dpmc_core.units import relation
 from dpmc_core.views import cards
 from pages.ui import blocks, charts_guarantees, public_facts, shell, state, widgets
 
@@ -54,14 +55,17 @@ def table(found: dict[str, Guarantee]) -> None:
         charts_guarantees.claimed_and_certified(list(found), rows, state.theme()),
         alt=cards.table_words(rows),
         key="claims",
-        caption=f"{LEGEND} Epsilon in each claim's own unit; an arrow stands for no bound.",
+        caption=f"{LEGEND} Epsilon as each claim counts it, so lines of different methods may count"
+        " different things: the table says which. An arrow stands for no bound.",
     )
     st.dataframe(
         cards.table(rows),
         hide_index=True,
         height="content",
         alt="Claimed and certified epsilon of every mechanism, per rating and per user",
+        column_config={"mechanism": st.column_config.TextColumn(pinned=True, width=210)},
     )
+    st.caption(cards.RELATIONS)
     with st.expander("Why they differ, and what to mind", icon=":material/help:"):
         st.markdown(
             "\n".join(
@@ -107,8 +111,8 @@ def ledger(card: Guarantee) -> None:
     st.dataframe(cards.ledger_table(rows), hide_index=True, alt="Releases and their cost")
     total = card.certified(Unit(unit))
     st.markdown(
-        f"Together, {UNITS[unit]}: **epsilon {cards.epsilon_text(total.epsilon)}**. "
-        + blocks.escape(blocks.sentence(total.reason) if total.reason else "")
+        f"Together, {UNITS[unit]} ({relation(total.unit, total.neighbours)}): **epsilon"
+        f" {cards.epsilon_text(total.epsilon)}**. {blocks.escape(blocks.sentence(total.reason))}"
         + (f" {cards.relations(card)}" if card.unit is Unit.USER and total.finite else "")
     )
     st.caption(blocks.escape(f"Claim: {card.source}."))

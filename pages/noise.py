@@ -7,7 +7,16 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Mechanism
 from dpmc_core.views import noise, noise_words
-from pages.ui import blocks, charts_noise, recovery_blocks, shell, sources, state, widgets
+from pages.ui import (
+    blocks,
+    charts_noise,
+    implicit_blocks,
+    recovery_blocks,
+    shell,
+    sources,
+    state,
+    widgets,
+)
 
 
 def page() -> None:
@@ -22,6 +31,7 @@ def page() -> None:
         wide = widgets.wide()
     chosen = widgets.settings(registry.get(id))
     draw(data, id, wide, chosen)
+    implicit_blocks.figures(data, id)
 
 
 @st.fragment

@@ -3,20 +3,24 @@
 import streamlit as st
 
 from dpmc_core.errors import DpmcError
+from dpmc_core.protocol.federated_report import FLOW
 from dpmc_core.shares import Shares
 from dpmc_core.views import protocol
-from pages.ui import blocks, protocol_blocks, shell, sources, widgets
+from pages.ui import blocks, federated_blocks, protocol_blocks, shell, sources, widgets
 
 
 def page() -> None:
     blocks.heading(
         "Can a recommender learn without seeing?",
-        "Step through the messages: users answer a third party, the recommender gets sums only."
-        " Then try the attacks.",
+        "Step through the messages and see what each party gets to know. Then see what is left to"
+        " attack, and what the promise covers.",
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         data = sources.pick()
         scenario = protocol_blocks.scenario()
+    if scenario == FLOW:
+        federated_blocks.page(data)
+        return
     try:
         ratings = sources.get(data).ratings
         items = protocol.small_items(ratings)
@@ -39,7 +43,7 @@ def page() -> None:
     except DpmcError as error:
         blocks.problem(error)
         return
-    protocol_blocks.theatre(play)
+    protocol_blocks.theatre(protocol.stage(play))
     attacks(play)
     claim(play)
     communication(ratings, rules.shares)
@@ -104,9 +108,17 @@ def claim(play: protocol.Play) -> None:
 def communication(ratings: sources.Ratings, shares: Shares) -> None:
     """Bytes by formula against users, items or rounds."""
     st.subheader("What it costs to send")
-    along = protocol_blocks.along()
+    along = protocol_blocks.along("users", "items", "rounds")
     lines = protocol.communication(along, ratings, shares)
-    protocol_blocks.cost_chart(along, lines, ratings)
+    now = {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20}[along]
+    protocol_blocks.cost_chart(
+        along,
+        lines,
+        now,
+        "By formula, which the counted messages of every run agree with: everybody online, rank 3,"
+        " 20 rounds, and as many ratings per cell as in the chosen data. The rule is the chosen"
+        " data.",
+    )
 
 
 shell.enter()

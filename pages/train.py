@@ -8,7 +8,18 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.problem import build_problem
 from dpmc_core.views.run_card import SEED_NOTE
-from pages.ui import blocks, live, prepare, result, runs, shell, sources, state, widgets
+from pages.ui import (
+    blocks,
+    live,
+    prepare,
+    result,
+    runs,
+    shell,
+    sources,
+    state,
+    sweep_panel,
+    widgets,
+)
 
 JOB = "train"
 
@@ -55,11 +66,14 @@ def page() -> None:
                 title=dataset.title,
                 split=prepared.split,
                 fresh=fresh,
+                spend=state.tally().spend if data == sources.UPLOAD else None,
             )
             state.jobs().start(JOB, work, about=data)
             st.rerun()
         if st.button("Stop", icon=":material/stop:", disabled=not busy):
             job.cancel()
+    if data == sources.UPLOAD:
+        sweep_panel.tally()
     if job is None:
         st.caption("Nothing has been trained yet in this session.")
         return

@@ -4,7 +4,7 @@ import streamlit as st
 
 from dpmc_core import curves, registry
 from dpmc_core.privacy import Guarantee
-from dpmc_core.views import cards, noise
+from dpmc_core.views import cards, noise, twins
 from dpmc_core.views import curves as picture
 from pages.ui import (
     blocks,
@@ -62,6 +62,9 @@ def instrument(data: str, id: str, found: curves.Curves) -> None:
                 f" Version {found.stamp.version}, default settings.",
                 table=picture.table(view),
             )
+            c, twin = view.curve, view.twin
+            if twin is not None and twins.is_above(c.metric, c.low, c.high, twin):
+                st.caption(blocks.escape(twins.why_above(id, data)))
         with right:
             tiles(view)
             with st.container(border=True):
@@ -108,7 +111,8 @@ def compute(data: str, id: str) -> None:
         if data == sources.UPLOAD:
             st.caption("On real data every run spends its epsilon again: publish none of it.")
         dataset = sources.get(data)
-        work = runs.curve(lambda: dataset, [id], curves.EPSILONS, SEEDS, {})
+        spend = state.tally().spend if data == sources.UPLOAD else None
+        work = runs.curve(lambda: dataset, [id], curves.EPSILONS, SEEDS, {}, spend)
         if st.button("Compute the curve", type="primary", icon=":material/timeline:"):
             state.jobs().start(name, work, about=data)
             st.rerun()

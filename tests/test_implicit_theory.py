@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from dpmc_core import published, registry
+from dpmc_core import bookshop, published, registry
 from dpmc_core.bounds import implicit as bounds
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Optimal
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers import importance
 from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows, transposed
 from dpmc_core.views import implicit as views
+from dpmc_core.views import implicit_words
 
+PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
 SPLIT = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}
 
 
@@ -114,31 +118,96 @@ def test_amplification_and_when_a_largest_weight_exists() -> None:
 
 
 def test_figure_5_noise_narrows_from_variant_to_variant() -> None:
-    public = PublicFacts(users=943, items=1682, low=0, high=1)
-    curves = views.figure_5(public)
+    curves = views.figure_5(PUBLIC)
     assert [c.mechanism for c in curves] == list(views.VARIANTS)
     scales = [c.scale for c in curves]
     assert scales == sorted(scales, reverse=True)
-    for c in curves:
+    for c in curves[:3]:
         assert c.density[len(c.x) // 2] == pytest.approx(1 / (2 * c.scale))
+    assert (curves[3].scale, curves[3].density) == (0.0, None)
     norms = registry.create("dpimf-symmetric", epsilon=0.1, **views.FIGURE_5).norms()
     assert scales[1] == pytest.approx(0.2 * norms.full / (0.8 * 0.1))
     assert scales[2] == pytest.approx(0.2 * norms.upper / (0.8 * 0.1))
     assert scales[0] == pytest.approx((2 * norms.l1 + norms.full + 1) / 0.1)
 
 
+@pytest.mark.parametrize("coefficient", list(views.COEFFICIENTS))
+def test_figure_5_draws_the_noise_that_the_variants_add(coefficient: str) -> None:
+    """Scales are those of the cards, and the densities those of fresh draws (chance 1e-6)."""
+    for c in views.figure_5(PUBLIC, coefficient, longest=2.0):
+        settings = {"clip": 2.0, "clip_l2": 2.0 * 0.07 / 0.15, "rounds": 1}
+        if c.mechanism != "dpimf-optimal":
+            settings["alpha"] = 0.8
+        if c.mechanism in ("dpimf-complementary", "dpimf-symmetric"):
+            settings |= views.FIGURE_5
+        card = registry.create(c.mechanism, epsilon=0.1, **settings).guarantee(PUBLIC)
+        release = card.releases.get(coefficient)
+        assert (c.density is None) == (release is None)
+        if release is None:
+            continue
+        assert c.scale == pytest.approx(release.scale)
+        drawn = release.sample(40_000, np.random.default_rng(5))
+        edges = c.x[:: len(c.x) // 8]
+        shares = np.histogram(drawn, edges)[0] / len(drawn)
+        exact = [
+            np.trapezoid(c.density[(c.x >= a) & (c.x <= b)], c.x[(c.x >= a) & (c.x <= b)])
+            for a, b in itertools.pairwise(edges)
+        ]
+        assert shares == pytest.approx(exact, abs=0.02)
+
+
+def test_figure_5_in_words_agrees_with_its_numbers() -> None:
+    for coefficient in views.COEFFICIENTS:
+        view = views.figure_5(PUBLIC, coefficient)
+        said = implicit_words.noise_sentences(view, coefficient)
+        assert list(said) == ["What we see", "What the paper reports", "Why they differ"]
+        assert all(s.endswith(".") for s in said.values())
+        assert len(implicit_words.noise_table(view)["variant"]) == 4
+    straw, both, *_ = views.figure_5(PUBLIC)
+    said = implicit_words.noise_sentences(views.figure_5(PUBLIC), "second")
+    assert f"{straw.scale / both.scale:.3g} times less" in said["What we see"]
+
+
 def test_figure_6_weights_meet_their_sample() -> None:
     rng = np.random.default_rng(2)
     factors = np.abs(rng.normal(size=(500, 20))) * rng.gamma(2.0, 0.1, (500, 1))
-    for picture in views.figure_6(factors, (20, 100)):
-        for weights in (picture.importance, picture.utility, picture.uniform):
+    order = np.argsort(np.abs(factors).sum(axis=1))
+    squares = np.sum(factors[order] ** 2, axis=1)
+    pictures = views.figure_6(factors, (20, 100))
+    for picture in pictures:
+        for weights in picture.weights.values():
             assert np.sum(1 / weights) == pytest.approx(picture.sample, rel=1e-3)
             assert weights.min() >= 1
-        cost = [
-            float(np.sum(picture.norm**2 * (w - 1)))
-            for w in (picture.utility, picture.importance, picture.uniform)
-        ]
-        assert cost[0] <= cost[1] < cost[2]
+        cost = {name: float(squares @ (w - 1)) for name, w in picture.weights.items()}
+        assert cost["utility-optimal"] <= cost["importance"] < cost["uniform"]
+        # importance weights keep the smallest loss; without sampling it would be 1
+        assert 1 - 1e-9 <= picture.kept["importance"] <= min(picture.kept.values()) + 1e-9
+        assert implicit_words.weights_words(picture).endswith(".")
+        assert len({len(c) for c in implicit_words.weights_table(picture).values()}) == 1
+    tail = views.figure_6(np.vstack([np.ones((1, 20)), np.full((499, 20), 1e-3)]), (20, 100))
+    said = implicit_words.weights_sentences(tail)
+    assert all(s.endswith(".") for s in said.values())
+    assert "costs no privacy" in said["Why they differ"]
+    alike = views.figure_6(np.ones((500, 20)), (20, 100))
+    assert alike[0].kept["importance"] > 10
+    assert "costs more privacy" in implicit_words.weights_sentences(alike)["Why they differ"]
+
+
+def test_sampled_losses_agree_with_the_formula_and_do_not_overflow() -> None:
+    for loss, weight in ((0.3, 1.0), (1.0, 4.0), (2.0, 9.0)):
+        exact = bounds.amplified(loss * weight, weight)
+        assert importance.amplified_losses(loss, weight) == pytest.approx(exact)
+    assert importance.amplified_losses(1.0, 1e4) == pytest.approx(1e4 - math.log(1e4))
+    assert importance.amplified_losses(0.0, math.inf) == 0.0
+
+
+def test_factors_behind_figure_6_are_those_of_the_first_users() -> None:
+    shape = bookshop.Shop(users=2100, items=150, clicks=12_000)
+    ratings = bookshop.shop(shape, 3).ratings
+    factors = views.user_factors(ratings)
+    assert factors.shape == (2000, 20)
+    assert np.array_equal(factors, views.user_factors(ratings.select(ratings.users < 2000)))
+    assert (np.abs(factors).sum(axis=1) > 0).all()
 
 
 def test_bounds_as_curves_fall_with_epsilon() -> None:

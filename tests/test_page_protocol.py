@@ -8,7 +8,7 @@ from dpmc_core import datasets
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.shares import Shares
-from dpmc_core.views import protocol
+from dpmc_core.views import protocol, stage
 from pages.ui import charts, charts_protocol
 from tests.test_pages import ROOT, charts_of, plain
 
@@ -115,15 +115,16 @@ def test_the_cast_keeps_every_rating_of_the_first_raters(ratings):
 @pytest.mark.parametrize("shares", list(Shares))
 def test_every_message_has_a_meaning_and_is_seen_by_its_receiver(ratings, scenario, shares):
     shown = play(ratings, scenario=scenario, shares=shares, leaver=None)
+    on_stage = protocol.stage(shown)
     for k, message in enumerate(shown.messages, start=1):
-        sentence = protocol.meaning(shown, message)
+        sentence = on_stage.meanings[k - 1]
         assert sentence.endswith(".")
         assert "{" not in sentence
-        table = protocol.seen(shown, message.receiver, k)
+        table = stage.seen(on_stage, message.receiver, k)
         assert table["message"][-1] == message.kind
-        assert f"Message {k} of" in protocol.words(shown, k)
-    everyone = protocol.parties(shown)
-    seen = sum(len(protocol.seen(shown, p, len(shown.messages))["round"]) for p in everyone)
+        assert f"Message {k} of" in stage.words(on_stage, k)
+    everyone = on_stage.parties
+    seen = sum(len(stage.seen(on_stage, p, len(shown.messages))["round"]) for p in everyone)
     assert seen == len(shown.messages)
 
 
@@ -151,6 +152,6 @@ def test_communication_grows_with_every_measure(ratings):
 
 def test_names_with_markup_reach_the_picture_escaped(ratings):
     shown = play(ratings)
-    names = (*protocol.parties(shown)[:2], "<b>user</b>")
+    names = (*protocol.stage(shown).parties[:2], "<b>user</b>")
     fig = charts_protocol.stage(names, (), None, charts.LIGHT)
     assert "<b>user" not in str(fig.data[0].text)

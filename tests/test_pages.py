@@ -159,10 +159,8 @@ def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claime
         app = open_page(data="one-bit-lab", mechanism=id)
         dashes = [trace.get("line", {}).get("dash") for trace in spec(app)["data"]]
         assert dashes[:2] == ["dash", "dot"]
-        symbols = [
-            t["marker"]["symbol"] for t in spec(app)["data"] if "symbol" in t.get("marker", {})
-        ]
-        assert symbols[0].endswith("-open") == hollow
+        markers = [t["marker"] for t in spec(app)["data"] if "symbol" in t.get("marker", {})]
+        assert (markers[0]["color"] != markers[0]["line"]["color"]) == hollow
 
 
 def test_what_if_plays_through_all_epsilons_and_stops():
@@ -262,6 +260,24 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     assert app.file_uploader[0].value is None
     go(app, "pages/train.py")
     assert not app.metric
+
+
+def test_training_on_an_upload_is_counted_where_sweeps_are():
+    app = upload(open_page("data"), CSV)
+    go(app, "pages/train.py")
+    assert "in 0 private runs: epsilon 0 in all" in plain(all_text(app))
+    for runs in (1, 2):
+        press(app, "Train")
+        run_until_done(app)
+        app.run()
+        assert f"Train and What if: {runs}" in plain(all_text(app))
+    go(app, "pages/compare.py")
+    assert "in 2 private runs: epsilon 2 in all" in plain(all_text(app))
+    go(app, "pages/data.py")
+    app.segmented_control(key="way").set_value("upload").run()
+    press(app, "Forget this upload")
+    assert app.session_state["tally"].spent == (0, 0)
+    assert "private runs" not in plain(all_text(open_page("train", data="restaurants")))
 
 
 def test_uploaded_ratings_reach_every_page():
@@ -504,7 +520,7 @@ def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
     assert list(table["mechanism"]) == [registry.get(id).name for id in curves.offered()]
     assert set(table["claimed"]) == {"2"}
     by_name = table.set_index("mechanism")
-    assert by_name.loc["Input perturbation", "per user"] == "no bound"
+    assert by_name.loc["Input perturbation", "certified per user: row becomes empty"] == "no bound"
     assert by_name.loc["Output perturbation", "status"].endswith("claimed only")
     app.segmented_control(key="unit").set_value("user").run()
     assert "no bound" in all_text(app)

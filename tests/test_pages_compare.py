@@ -118,8 +118,11 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
             assert trace["y"] == pytest.approx([s.mean for s in summary])
             assert registry.get(id).name in trace["name"]
             assert "per rating" in trace["name"]
-    assert drawn[0]["marker"]["symbol"] == "circle"
-    assert drawn[1]["marker"]["symbol"] == "x-open"  # claimed, not certified
+    certified, claimed = (trace["marker"] for trace in drawn[:2])
+    assert (certified["symbol"], claimed["symbol"]) == ("circle", "x")
+    assert certified["color"] == certified["line"]["color"]
+    assert claimed["color"] != claimed["line"]["color"]  # hollow: claimed, not certified
+    assert claimed["line"]["width"] > certified["line"]["width"]
     assert "Output perturbation** is hollow" in all_text(app)
     levels = [t["line"].get("dash") for t in spec(app)["data"] if not t.get("name")]
     assert {"dash", "dot"} <= set(levels)
@@ -134,10 +137,10 @@ def test_the_same_unit_uses_certified_values_and_drops_nothing():
     flip, output = traces(app)
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
     assert min(output["x"]) > 1000  # what is proved of the whole matrix
-    assert not output["marker"]["symbol"].endswith("open")
+    assert output["marker"]["color"] == output["marker"]["line"]["color"]
     app.segmented_control(key="count").set_value(compare.Count.USER).run()
     flip, output = traces(app)
-    assert flip["marker"]["symbol"].endswith("open")
+    assert flip["marker"]["color"] != flip["marker"]["line"]["color"]
     assert "not certified" in flip["name"]
     assert "nothing finite is certified per user" in plain(all_text(app))
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
@@ -273,7 +276,7 @@ def test_an_upload_is_swept_in_a_folder_of_its_own_and_its_spending_is_told():
     assert "dpmc-private" not in app.code[-1].value
     button(app, "Start").click().run()
     tick_until(app, lambda: "All 6 runs" in all_text(app))
-    assert "4 private runs here: epsilon 10 in all" in plain(all_text(app))
+    assert "4 private runs: epsilon 10 in all" in plain(all_text(app))
     assert "spends again" in all_text(app)
     assert not default_path().exists()  # the shared store has seen nothing
     folders = _private_folders()

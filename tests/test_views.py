@@ -306,3 +306,15 @@ def test_a_symbol_channel_is_drawn_by_its_rows():
     release = registry.create("randomised-response", epsilon=2.0).guarantee(public).releases["rows"]
     view = noise.channel(release, draws=20_000)
     assert np.abs(view.drawn - view.matrix).max() < 5 * math.sqrt(0.25 / 20_000)
+
+
+@pytest.mark.parametrize("id", ["dpimf-symmetric", "dpimf-optimal"])
+def test_a_release_as_large_as_items_x_items_by_chance_is_no_matrix_of_items(id):
+    """The upper triangle at rank 8 has 36 numbers, and the corner 36 items."""
+    clicks = noise.block(datasets.load("bookshop-clicks").ratings)
+    n = clicks.public.items
+    rank = 8 if id == "dpimf-symmetric" else n
+    mechanism = registry.create(id, epsilon=1.0, rank=rank, rounds=1)
+    shapes = [r.shape for r in mechanism.guarantee(clicks.public).releases.values()]
+    assert (n, n) in shapes
+    assert all(view.rows != "items" for view in noise.before_after(mechanism, clicks))

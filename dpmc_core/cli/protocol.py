@@ -6,24 +6,28 @@ import argparse
 from typing import Any
 
 from dpmc_core import datasets
-from dpmc_core.cli import arguments, output
+from dpmc_core.cli import arguments, federated, output
 from dpmc_core.cli.progress import Progress
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.problem import RandomShare, build_problem
 from dpmc_core.protocol import simulate
 from dpmc_core.protocol.distributed import Distributed
+from dpmc_core.protocol.federated_report import FLOW
 from dpmc_core.settings import parse_setting
 from dpmc_core.views import cards
 
 EPILOG = """scenarios:
   2  a third party adds up masked gradients of the same users in every round
   3  the noise is made once and handed out in pieces to whoever is online
+  federated  parties send noisy profiles of implicit factorization, a server averages them
 
 examples:
   dpmc protocol 2 movie-night --epsilon 1
   dpmc protocol 2 restaurants --epsilon 1 --set shares=gamma --watch 3 --attack
   dpmc protocol 3 restaurants --epsilon 1 --set leaves=2:5 --json
+  dpmc protocol federated --epsilon 1 --set parties=4 --set rounds=3 --set local=2
+  dpmc protocol federated --mechanism dpimf-symmetric --set alpha=0.9
 
 Scenario 1, with a trusted recommender, is `dpmc fit DATA dpmf`."""
 
@@ -32,17 +36,35 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "protocol",
         help="factorization with an untrusted recommender, message by message",
-        description="Play scenario 2 or 3 of private matrix factorization: count its messages,"
-        " measure its result, look at one item's messages, attack it.",
+        description="Play scenario 2 or 3 of private matrix factorization, or the federated flow"
+        " of its implicit kind: count the messages, measure the result, look at one item's"
+        " messages, attack the scenarios.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("scenario", metavar="SCENARIO", choices=list(simulate.SCENARIOS), help="2 or 3")
-    add("data", metavar="DATA", nargs="?", default="movie-night", help=arguments.DATA_HELP)
-    add("--epsilon", metavar="E", type=float, default=1.0, help="budget per rating (default 1)")
+    add(
+        "scenario",
+        metavar="SCENARIO",
+        choices=[*simulate.SCENARIOS, FLOW],
+        help="2, 3 or federated",
+    )
+    add("data", metavar="DATA", nargs="?", help=arguments.DATA_HELP)
+    add(
+        "--epsilon",
+        metavar="E",
+        type=float,
+        default=1.0,
+        help="budget per rating, federated: per solve (default 1)",
+    )
+    add("--mechanism", metavar="ID", help="federated: the variant (default dpimf-optimal)")
     add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
-    add("--holdout", metavar="SHARE", type=float, default=0.2, help="share to test on (0.2)")
+    add(
+        "--holdout",
+        metavar="SHARE",
+        type=float,
+        help="share to test on (default 0.2, federated: everybody's latest click)",
+    )
     add("--watch", metavar="ITEM", type=int, help="keep this item's messages (counted from 0)")
     add("--attack", action="store_true", help="attack the watched item (default: the busiest)")
     arguments.add_reading(parser)
@@ -52,9 +74,14 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    if args.scenario == FLOW:
+        federated.run(args)
+        return
     settings = settings_from(args)
-    data = datasets.load(args.data, **arguments.reading_of(args, args.data))
-    problem = build_problem(data, Task.RATINGS, split=RandomShare(args.holdout), seed=args.seed)
+    name = args.data or "movie-night"
+    data = datasets.load(name, **arguments.reading_of(args, name))
+    share = RandomShare() if args.holdout is None else RandomShare(args.holdout)
+    problem = build_problem(data, Task.RATINGS, split=share, seed=args.seed)
     watch = args.watch
     if args.attack and watch is None:
         watch = max(range(problem.train.public.items), key=_counts(problem).__getitem__)
@@ -82,6 +109,10 @@ def run(args: argparse.Namespace) -> None:
 
 def settings_from(args: argparse.Namespace) -> Distributed:
     """The scenario's settings from the options. Raises InvalidSetting."""
+    if args.mechanism is not None:
+        raise InvalidSetting(
+            "--mechanism", f"left out: it belongs to the {FLOW} flow", args.mechanism
+        )
     cls = simulate.SCENARIOS[args.scenario]
     values: dict[str, Any] = {"epsilon": args.epsilon}
     for text in args.set:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import Laplace, Release
 from dpmc_core.settings import setting
-from dpmc_core.solvers.dpimf import Dpimf, Norms, Rng, Term
+from dpmc_core.solvers.dpimf import Dpimf, Norms, Profiles, Rng, Term
 from dpmc_core.solvers.implicit import Over, second_moments
 from dpmc_core.solvers.importance import importance_weights
 from dpmc_core.solvers.trust_region import minimise_in_ball
@@ -26,9 +26,18 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-_FIRST = "2 sum of the fixed factors over each profile's ones (A1)"
-_SECOND = "weighted second moment of the fixed factors of each profile (A2)"
-_RIDGE = "weighted number of ones and zeros of each profile (the ridge)"
+_FIRST = {
+    Profiles.ITEMS: "doubled sum of the factors of all users who chose the item (A1)",
+    Profiles.USERS: "doubled sum of the factors of all items that the user chose (A1)",
+}
+_SECOND = {
+    Profiles.ITEMS: "weighted second moment of the factors of all users, for each item (A2)",
+    Profiles.USERS: "weighted second moment of the factors of all items, for each user (A2)",
+}
+_RIDGE = {
+    Profiles.ITEMS: "weighted number of users who did and did not choose the item (the ridge)",
+    Profiles.USERS: "weighted number of items that the user did and did not choose (the ridge)",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +89,9 @@ class Strawman(_Weighted):
         scale = (2.0 * norms.l1 + norms.full + 1.0) / self.epsilon
         d = self.rank
         return {
-            "first": Term(_FIRST, (d,), 2.0 * norms.l1, scale),
-            "second": Term(_SECOND, (d, d), norms.full, scale),
-            "ridge": Term(_RIDGE, (), 1.0, scale),
+            "first": Term(_FIRST[self.profiles], (d,), 2.0 * norms.l1, scale),
+            "second": Term(_SECOND[self.profiles], (d, d), norms.full, scale),
+            "ridge": Term(_RIDGE[self.profiles], (), 1.0, scale),
         }
 
 
@@ -114,15 +123,20 @@ class Complementary(_Weighted):
     def terms(self, norms: Norms) -> dict[str, Term]:
         first = 2.0 * norms.l1
         if self.alpha == 1:
-            return {"first": Term(_FIRST, (self.rank,), first, first / self.epsilon)}
+            return {"first": Term(_FIRST[self.profiles], (self.rank,), first, first / self.epsilon)}
         rest = 1.0 - self.alpha
         shape, moved = self._second_shape(norms)
         return {
-            "first": Term(_FIRST, (self.rank,), first, first / (self.beta1 * self.epsilon)),
-            "second": Term(
-                _SECOND, shape, rest * moved, rest * moved / (self.beta2 * self.epsilon)
+            "first": Term(
+                _FIRST[self.profiles], (self.rank,), first, first / (self.beta1 * self.epsilon)
             ),
-            "ridge": Term(_RIDGE, (), rest, rest / (self.beta3 * self.epsilon)),
+            "second": Term(
+                _SECOND[self.profiles],
+                shape,
+                rest * moved,
+                rest * moved / (self.beta2 * self.epsilon),
+            ),
+            "ridge": Term(_RIDGE[self.profiles], (), rest, rest / (self.beta3 * self.epsilon)),
         }
 
     def _second_shape(self, norms: Norms) -> tuple[tuple[int, ...], float]:
@@ -166,7 +180,7 @@ class Optimal(Dpimf):
 
     def terms(self, norms: Norms) -> dict[str, Term]:
         first = 2.0 * norms.l1
-        return {"first": Term(_FIRST, (self.rank,), first, first / self.epsilon)}
+        return {"first": Term(_FIRST[self.profiles], (self.rank,), first, first / self.epsilon)}
 
     def solve(
         self, columns: csr_array, factors: Floats, releases: Mapping[str, Release], rng: Rng
@@ -201,7 +215,10 @@ class Sampled(Optimal):
 
     def terms(self, norms: Norms) -> dict[str, Term]:
         first = 2.0 * norms.l1
-        query = f"{_FIRST}, importance-sampled so that no cell's loss passes that of the longest"
+        query = (
+            f"{_FIRST[self.profiles]}, importance-sampled so that no cell's loss passes that of"
+            " the longest"
+        )
         return {"first": Term(query, (self.rank,), first, first / self.epsilon)}
 
     def _first(

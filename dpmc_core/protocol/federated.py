@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Laplace, Release, Unit
+from dpmc_core.protocol.costs import Cost
 from dpmc_core.protocol.messages import Message, Transcript
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.dpimf import Dpimf, Profiles
 from dpmc_core.solvers.implicit import binary_matrix, solve_rows, transposed
 
@@ -31,6 +33,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SERVER = "server"
+NOISY, AVERAGE = "noisy profiles", "average profiles"  # kinds of messages
 _NUMBER = 8  # bytes of one number on the wire
 
 
@@ -44,14 +47,20 @@ class Federation:
     """
 
     mechanism: Dpimf
-    parties: int = 10
-    rounds: int = 5
-    local: int = 1
+    parties: int = setting(10, "parties that share out the users (or items)", at_least=1)
+    rounds: int = setting(5, "exchanges with the server", at_least=1, at_most=10_000)
+    local: int = setting(1, "noisy solves of a party in each round", at_least=1, at_most=10_000)
 
     def __post_init__(self) -> None:
-        check_number("parties", self.parties, at_least=1, integer=True)
-        check_number("rounds", self.rounds, at_least=1, at_most=10_000, integer=True)
-        check_number("local", self.local, at_least=1, at_most=10_000, integer=True)
+        check_settings(self)
+
+    def cost(self, public: PublicFacts) -> Cost:
+        """Messages and bytes of the whole run by formula: profiles up and their average down."""
+        return cost(self.parties, self.rounds, self.mechanism.rank, self.exchanged(public))
+
+    def exchanged(self, public: PublicFacts) -> int:
+        """How many profiles a message holds."""
+        return public.items if self._by_users else public.users
 
     def budget(self, public: PublicFacts) -> BudgetLine:
         """What is claimed for one solve, and what the solves of all rounds add up to.
@@ -83,8 +92,13 @@ class Federation:
             )
         return [np.sort(part) for part in np.array_split(rng.permutation(owned), self.parties)]
 
-    def run(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Round]:
-        """Play the flow, yielding after each round; the transcript grows along."""
+    def run(
+        self, ratings: Ratings, rng: np.random.Generator, *, keep: bool = True
+    ) -> Iterator[Round]:
+        """Play the flow, yielding after each round; the transcript grows along.
+
+        keep: the messages with their profiles; without it they are only counted.
+        """
         matrix = binary_matrix(ratings)
         if not self._by_users:
             matrix = transposed(matrix)
@@ -95,14 +109,21 @@ class Federation:
         releases = self.mechanism.releases(matrix.shape[1])
         transcript = Transcript()
         shared: Floats | None = None
+
+        def tell(sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
+            message = _profiles(sender, receiver, kind, profiles, round)
+            transcript.add_many(kind, 1, message.bytes)
+            if keep:
+                transcript.keep(message)
+
         for round in range(1, self.rounds + 1):
             sent = []
             for party in parties:
                 sent.append(party.update(shared, releases, self.local))
-                transcript.add(_profiles(party.name, SERVER, "noisy profiles", sent[-1], round))
+                tell(party.name, SERVER, NOISY, sent[-1], round)
             shared = np.mean(sent, axis=0)
             for party in parties:
-                transcript.add(_profiles(SERVER, party.name, "average profiles", shared, round))
+                tell(SERVER, party.name, AVERAGE, shared, round)
             yield Round(round, self._model(parties, shared, matrix.shape[0]), transcript)
 
     @property
@@ -118,6 +139,12 @@ class Federation:
         for party in parties:
             own[party.owned] = party.refine(shared)
         return Factors(own, shared) if self._by_users else Factors(shared, own)
+
+
+def cost(parties: int, rounds: int, rank: int, profiles: int) -> Cost:
+    """Messages and bytes when each party sends and receives so many profiles in every round."""
+    messages = 2 * parties * rounds
+    return Cost(messages, messages * _NUMBER * rank * profiles)
 
 
 class Round(NamedTuple):
@@ -200,7 +227,7 @@ def _profiles(sender: str, receiver: str, kind: str, profiles: Floats, round: in
         bytes=_NUMBER * profiles.size,
         summary=f"{rows:,} profiles of length {d}, mean length {_mean_norm(profiles):.3g}",
         round=round,
-        payload={"profiles": profiles.copy()},
+        payload={"profiles": profiles},
     )
 
 

@@ -97,6 +97,8 @@ class Dpimf:
     rows, which no release covers.
     """
 
+    id: ClassVar[str]
+    name: ClassVar[str]
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
     floor: ClassVar[str] = "popularity"

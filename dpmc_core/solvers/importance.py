@@ -70,6 +70,21 @@ def utility_weights(norms: ArrayLike, sample: float) -> Floats:
         return np.maximum(1.0, high / size)
 
 
+def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
+    """The privacy loss of each term that is drawn with chance 1/w and counted w times.
+
+    ln(1 - 1/w + e^{a w}/w) (RYHH24, Theorem 2), without overflow; 0 where the loss a at weight 1
+    is 0.
+    """
+    a, w = np.broadcast_arrays(np.asarray(losses, float), np.asarray(weights, float))
+    some = a > 0
+    found: Floats = np.zeros(a.shape)
+    with np.errstate(divide="ignore"):  # a term that is always drawn: ln 0
+        never = np.log1p(-1.0 / w[some])
+    found[some] = np.logaddexp(never, a[some] * w[some] - np.log(w[some]))
+    return found
+
+
 def weights_of_sample(losses: ArrayLike, sample: float) -> tuple[Floats, float]:
     """Importance weights with an expected sample of that size, and the epsilon they keep.
 

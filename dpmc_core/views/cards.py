@@ -22,6 +22,7 @@ from dpmc_core.privacy import (
     default_neighbours,
     sensitivity_at,
 )
+from dpmc_core.units import relation
 
 _TRUST = {
     Trust.CURATOR: "from whoever sees what is published; the server itself sees raw ratings",
@@ -40,9 +41,19 @@ _NOISE = {
 GLOSSARY = (
     "Trust. curator: a trusted server sees raw ratings; local: each rating is randomised before it"
     " leaves its user. Notion. pure: epsilon alone; approx: epsilon, with a small chance delta of"
-    " failing; joint: everyone's output but one's own. Per user: everything one person rated comes"
-    " or goes; per rating: one value changes, and that the rating exists is public."
+    " failing; joint: everyone's output but one's own."
 )
+RELATIONS = (
+    "What an epsilon counts: how far the output may tell two data sets apart that differ in one"
+    " thing. Per rating: one rating has another value; that it exists is public. Per user-item"
+    " cell: one user's rating of one item changes, appears or disappears. Per user, row becomes"
+    " empty: everything one person rated disappears, and the number of users stays public. Per"
+    " user, row becomes any other: it is exchanged for somebody else's, which costs up to twice as"
+    " much. Numbers of different columns cannot be compared."
+)
+PER_RATING = "certified per rating: its value changes"
+PER_USER = "certified per user: row becomes empty"
+PER_USER_OTHER = "certified per user: row becomes any other"
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
 
@@ -51,13 +62,15 @@ class CardRow(NamedTuple):
 
     mechanism: str
     protects: str  # the claim's unit
+    relation: str  # what may change of it
     notion: str
     trust: str
     publishes: str
     claimed: float | None
     certified: float  # in the claim's own unit
     per_rating: float
-    per_user: float
+    per_user: float  # the row becomes empty
+    per_user_other: float  # the row becomes any other
     delta: float
     why: str  # where a number is infinite, or above the claim
     upheld: bool  # certified in the claim's own unit is at most the claim
@@ -83,6 +96,7 @@ def card_row(name: str, guarantee: Guarantee) -> CardRow:
     return CardRow(
         mechanism=name,
         protects=guarantee.unit.label,
+        relation=relation(guarantee.unit, guarantee.neighbours),
         notion=guarantee.notion.value,
         trust=guarantee.trust.value,
         publishes=guarantee.publishes,
@@ -90,6 +104,7 @@ def card_row(name: str, guarantee: Guarantee) -> CardRow:
         certified=own.epsilon,
         per_rating=rating.epsilon,
         per_user=user.epsilon,
+        per_user_other=guarantee.certified(Unit.USER, Neighbours.REPLACE).epsilon,
         delta=own.delta,
         why=_why(guarantee, own, user),
         upheld=upheld(guarantee),
@@ -113,9 +128,10 @@ def table(rows: list[CardRow]) -> dict[str, list[str]]:
         "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
         "claimed": [epsilon_text(row.claimed) for row in rows],
         "certified": [epsilon_text(row.certified) for row in rows],
-        "per rating": [epsilon_text(row.per_rating) for row in rows],
-        "per user": [epsilon_text(row.per_user) for row in rows],
-        "protects": [row.protects for row in rows],
+        "both count": [f"{row.protects}: {row.relation}" for row in rows],
+        PER_RATING: [epsilon_text(row.per_rating) for row in rows],
+        PER_USER: [epsilon_text(row.per_user) for row in rows],
+        PER_USER_OTHER: [epsilon_text(row.per_user_other) for row in rows],
         "notion": [row.notion for row in rows],
         "trust": [row.trust for row in rows],
         "publishes": [row.publishes for row in rows],
@@ -142,7 +158,7 @@ def table_words(rows: list[CardRow]) -> str:
     """Claims and proofs as text."""
     return "; ".join(
         f"{row.mechanism}: claimed epsilon {epsilon_text(row.claimed)}, certified"
-        f" {epsilon_text(row.certified)} {row.protects}"
+        f" {epsilon_text(row.certified)} {row.protects} ({row.relation})"
         for row in rows
     )
 

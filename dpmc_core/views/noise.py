@@ -160,8 +160,9 @@ def before_after(mechanism: Mechanism, corner: Ratings, seed: int = 0) -> tuple[
             if step.final or wanted <= {p.release.query for p in publications}:
                 break
     pictures: dict[str, BeforeAfter] = {}
+    foreign = _foreign(mechanism, corner.public)
     for p in publications:
-        if p.release.query in pictures:
+        if p.release.query in pictures or p.release.query in foreign:
             continue
         before, after = _cells(p.private, corner), _cells(p.published, corner)
         if before is not None and after is not None:
@@ -172,6 +173,18 @@ def before_after(mechanism: Mechanism, corner: Ratings, seed: int = 0) -> tuple[
                 p.release.query, before, after, names, items, kind
             )
     return tuple(pictures.values())
+
+
+def _foreign(mechanism: Mechanism, public: PublicFacts) -> set[str]:
+    """Queries of releases as large as items x items by chance: one more item shows it."""
+    n = public.items
+    more = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases.values()
+    grown = {r.query for r in more if r.shape == (n + 1, n + 1)}
+    return {
+        r.query
+        for r in mechanism.guarantee(public).releases.values()
+        if r.shape == (n, n) and r.query not in grown
+    }
 
 
 def _size(release: Release) -> tuple[str, float]:

@@ -28,6 +28,7 @@ from dpmc_core.protocol.simulate import SCENARIOS
 from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY
 from dpmc_core.ratings import Ratings
 from dpmc_core.shares import Shares
+from dpmc_core.views.stage import Stage
 from dpmc_core.views.training import title, user_name
 
 USERS_SHOWN = 4  # what fits on a phone
@@ -57,9 +58,9 @@ class Play(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One scenario's bytes against users, items or rounds."""
+    """The bytes of one way to learn against users, items or rounds."""
 
-    scenario: str
+    name: str
     x: tuple[int, ...]
     bytes: tuple[int, ...]
 
@@ -140,20 +141,16 @@ def meaning(play: Play, message: Message) -> str:
     )
 
 
-def seen(play: Play, party: str, upto: int) -> dict[str, list[Any]]:
-    """What a party has received among the first `upto` messages, as columns."""
-    got = [m for m in play.messages[:upto] if m.receiver == party]
-    return {
-        "round": [m.round for m in got],
-        "from": [m.sender for m in got],
-        "message": [m.kind for m in got],
-        "content": [m.summary or "(nothing)" for m in got],
-    }
-
-
-def parties(play: Play) -> tuple[str, ...]:
-    """Everybody on stage."""
-    return (RECOMMENDER, THIRD_PARTY, *play.users)
+def stage(play: Play) -> Stage:
+    """The play to step through."""
+    return Stage(
+        messages=play.messages,
+        parties=(RECOMMENDER, THIRD_PARTY, *play.users),
+        opening=f"{len(play.users)} users who rated {play.item}, a recommender and a third party",
+        meanings=tuple(meaning(play, message) for message in play.messages),
+        units=f"P is 2 to the {play.run.settings.modulus_bits}.",
+        ending=play.aborted,
+    )
 
 
 def difference_table(play: Play) -> dict[str, list[Any]]:
@@ -205,31 +202,17 @@ def communication(
             settings = cls(epsilon=1.0, rank=rank, iterations=size["rounds"], shares=shares)
             raters = np.full(size["items"], max(2, round(size["users"] * density)))
             ys.append(costs.total(costs.cost(settings, raters)).bytes)
-        lines.append(Line(scenario, tuple(xs), tuple(ys)))
+        lines.append(Line(f"scenario {scenario}", tuple(xs), tuple(ys)))
     return tuple(lines)
 
 
 def communication_table(along: str, lines: Sequence[Line]) -> dict[str, list[Any]]:
     """The lines as columns."""
-    return {along: list(lines[0].x)} | {
-        f"scenario {line.scenario}, bytes": list(line.bytes) for line in lines
-    }
+    return {along: list(lines[0].x)} | {f"{line.name}, bytes": list(line.bytes) for line in lines}
 
 
 def _vector(numbers: Any) -> str:
     return "(" + ", ".join(f"{n:.4g}" for n in numbers) + ")"
-
-
-def words(play: Play, at: int) -> str:
-    """Where the play stands after `at` messages."""
-    if at == 0:
-        users = len(play.users)
-        return (
-            f"{users} users who rated {play.item}, a recommender and a third party: no message yet"
-        )
-    m = play.messages[at - 1]
-    when = "set-up" if m.round == 0 else f"round {m.round}"
-    return f"Message {at} of {len(play.messages)}, {when}: {m.kind}, {m.sender} to {m.receiver}"
 
 
 def communication_words(along: str, lines: Sequence[Line], now: int) -> str:
@@ -237,5 +220,5 @@ def communication_words(along: str, lines: Sequence[Line], now: int) -> str:
     parts = []
     for line in lines:
         k = min(range(len(line.x)), key=lambda k: abs(line.x[k] - now))
-        parts.append(f"scenario {line.scenario}: {line.bytes[k]:,} bytes at {line.x[k]:,} {along}")
+        parts.append(f"{line.name}: {line.bytes[k]:,} bytes at {line.x[k]:,} {along}")
     return "; ".join(parts) + "."

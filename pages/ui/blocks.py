@@ -35,8 +35,8 @@ def problem(error: Exception) -> None:
 
 
 def sentence(text: str) -> str:
-    """Words with a capital and a full stop."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    """Words with a capital and a full stop; nothing stays nothing."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
 
 
 def escape(text: str) -> str:
@@ -96,10 +96,10 @@ def guarantee(card: Guarantee, *, ratings: int = 20) -> None:
             f"A person with {ratings} ratings, all together: epsilon"
             f" {cards.epsilon_text(row.epsilon)}."
             if row.finite
-            else escape(row.reason)
+            else escape(sentence(row.reason))
         )
     else:
-        st.markdown(escape(own.reason))
+        st.markdown(escape(sentence(own.reason)))
     for caveat in card.caveats:
         st.caption(escape(f"Mind: {caveat}."))
 

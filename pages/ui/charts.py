@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import NamedTuple
 
 # plotly looks into pandas wherever another session has begun to import it, and fails on the half
@@ -35,7 +36,8 @@ class Style(NamedTuple):
     dash: str
 
 
-# Okabe and Ito's colours, safe for colour blindness; yellow is left out: too faint on white.
+# Okabe and Ito's colours, safe for colour blindness; yellow is left out: too faint on white. No
+# stars: hollow and filled ones look alike from the back of a room.
 _BLUE, _ORANGE, _GREEN, _RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
 _SKY, _PURPLE = "#56b4e9", "#cc79a7"
 STYLES = {
@@ -49,15 +51,15 @@ STYLES = {
     "private-svd": Style(_ORANGE, "square", "dashdot"),
     "private-pgd": Style(_PURPLE, "diamond", "longdashdot"),
     "svd-after-cleansing": Style(_RED, "triangle-up", "8px,3px"),
-    "dpals": Style(_GREEN, "star", "solid"),
+    "dpals": Style(_GREEN, "triangle-left", "solid"),
     "private-item-mean": Style(_PURPLE, "cross", "dash"),
     "modified-laplace": Style(_BLUE, "hexagon", "solid"),
     "randomised-response": Style(_GREEN, "pentagon", "longdash"),
-    "dpmf": Style(_PURPLE, "star", "dashdot"),
+    "dpmf": Style(_PURPLE, "triangle-right", "dashdot"),
     "dpimf-strawman": Style(_RED, "triangle-down", "dot"),
     "dpimf-complementary": Style(_ORANGE, "pentagon", "dash"),
     "dpimf-symmetric": Style(_SKY, "hexagon", "dashdot"),
-    "dpimf-optimal": Style(_BLUE, "star", "solid"),
+    "dpimf-optimal": Style(_BLUE, "circle", "solid"),
     "dpimf-sampled": Style(_GREEN, "cross", "longdash"),
     "dpimf-user": Style(_PURPLE, "diamond-tall", "solid"),
     "dplcf": Style(_ORANGE, "hourglass", "longdashdot"),
@@ -65,7 +67,7 @@ STYLES = {
     "private-popularity": Style(_PURPLE, "triangle-left", "dot"),
 }
 _SPARE = (_PURPLE, _GREEN, _BLUE, _ORANGE, _RED, _SKY)
-_SPARE_MARKERS = ("star", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
+_SPARE_MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
 
 
 def style(mechanism: str) -> Style:
@@ -74,6 +76,29 @@ def style(mechanism: str) -> Style:
         return STYLES[mechanism]
     k = sum(mechanism.encode())
     return Style(_SPARE[k % 6], _SPARE_MARKERS[k // 6 % 6], "solid")
+
+
+def marker(look: Style, theme: Theme, *, solid: bool, size: int = 9) -> dict[str, object]:
+    """A filled marker for what is certified, else a hollow one.
+
+    Hollow is larger with a thick edge, and filled with the surface: no line shows through it.
+    """
+    return {
+        "symbol": look.marker,
+        "size": size if solid else size + 3,
+        "color": look.color if solid else theme.paper,
+        "line": {"color": look.color, "width": 1 if solid else 2.5},
+        "opacity": 1,
+    }
+
+
+def wrapped(name: str, width: int = 34) -> str:
+    """A name of the legend in lines that fit a phone; a remark after " · " has its own."""
+    if len(name) <= width:
+        return name
+    first, *remarks = name.split(" · ")
+    lines = textwrap.wrap(first, width, break_long_words=False)
+    return "<br>".join([*lines, *(f"· {remark}" for remark in remarks)])
 
 
 def _template(theme: Theme) -> go.layout.Template:

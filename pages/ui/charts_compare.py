@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from dpmc_core import registry
 from dpmc_core.views.compare import Band, Placed, Reference, band
 from dpmc_core.views.curves import amount, is_share
-from pages.ui.charts import EPSILON_AXIS, LIGHT, Theme, faded, figure, style, ticks
+from pages.ui.charts import EPSILON_AXIS, LIGHT, Theme, faded, figure, marker, style, ticks, wrapped
 
 HEIGHT = 480
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
@@ -42,7 +42,7 @@ def compare(
     for one, over in zip(placed, bands, strict=True):
         _band(fig, one, over)
     for one, over in zip(placed, bands, strict=True):
-        _line(fig, one, over, ":.1%" if is_share(metric) else ":.3f")
+        _line(fig, one, over, ":.1%" if is_share(metric) else ":.3f", theme)
     for id in waiting:
         _promise(fig, id)
     fig.update_xaxes(**EPSILON_AXIS | _round_ticks(high), range=[math.log10(low), math.log10(high)])
@@ -103,22 +103,17 @@ def _band(fig: go.Figure, one: Placed, over: Band) -> None:
     )
 
 
-def _line(fig: go.Figure, one: Placed, over: Band, form: str) -> None:
+def _line(fig: go.Figure, one: Placed, over: Band, form: str, theme: Theme) -> None:
     look = style(one.line.mechanism)
     counts = one.counts if one.solid else f"{one.counts}, not certified"
     fig.add_scatter(
         x=over.x.tolist(),
         y=over.mean.tolist(),
-        name=f"{one.line.label} · {counts}",
+        name=wrapped(f"{one.line.label} · {counts}"),
         legendgroup=one.line.key,
         mode="lines+markers",
         line={"color": look.color, "width": 2.5, "dash": look.dash},
-        marker={
-            "symbol": look.marker if one.solid else f"{look.marker}-open",
-            "size": 9,
-            "color": look.color,
-            "line": {"color": look.color, "width": 2},
-        },
+        marker=marker(look, theme, solid=one.solid),
         customdata=np.stack([over.low, over.high, over.seeds], axis=1).tolist(),
         hovertemplate=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{y{form}}}</b>,"
         f" band %{{customdata[0]{form}}} to %{{customdata[1]{form}}}, seeds: %{{customdata[2]}}"
@@ -132,7 +127,7 @@ def _promise(fig: go.Figure, id: str) -> None:
     fig.add_scatter(
         x=[None],
         y=[None],
-        name=f"{registry.get(id).name} · waiting",
+        name=wrapped(f"{registry.get(id).name} · waiting"),
         mode="lines+markers",
         line={"color": look.color, "width": 2.5, "dash": look.dash},
         marker={"symbol": look.marker, "size": 9, "color": look.color},

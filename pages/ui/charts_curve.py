@@ -7,7 +7,7 @@ import math
 import plotly.graph_objects as go
 
 from dpmc_core.views.curves import Situation, amount, is_share
-from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, rule, style
+from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, marker, rule, style
 
 
 def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
@@ -40,12 +40,7 @@ def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
         name=view.name,
         mode="lines+markers",
         line={"color": look.color, "width": 2.5, "dash": look.dash},
-        marker={
-            "symbol": look.marker if certified else f"{look.marker}-open",
-            "size": 8,
-            "color": look.color,
-            "line": {"color": look.color, "width": 2},
-        },
+        marker=marker(look, theme, solid=certified),
         customdata=list(zip(c.low, c.high, strict=True)),
         hovertemplate=f"epsilon %{{x:g}}<br><b>%{{y{form}}}</b>, interval"
         f" %{{customdata[0]{form}}} to %{{customdata[1]{form}}}<extra></extra>",

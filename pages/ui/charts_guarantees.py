@@ -33,7 +33,12 @@ def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Th
                 x=[row.claimed],
                 y=[row.mechanism],
                 mode="markers",
-                marker={"symbol": "circle-open", "size": 17, "color": look.color, "line_width": 2},
+                marker={
+                    "symbol": "circle",
+                    "size": 18,
+                    "color": theme.paper,
+                    "line": {"color": look.color, "width": 2.5},
+                },
                 hovertemplate=f"claimed: epsilon {epsilon_text(row.claimed)}<extra></extra>",
             )
         fig.add_scatter(

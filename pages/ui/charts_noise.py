@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dpmc_core.views.noise import BeforeAfter, Channel, Density, Scale
-from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, rule, style, ticks
+from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, rule, style, ticks, wrapped
 
 
 def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -> go.Figure:
@@ -108,7 +108,7 @@ def scales(
         fig.add_scatter(
             x=view.epsilon,
             y=view.scale,
-            name=name,
+            name=wrapped(name),
             legendgroup=id,
             showlegend=id not in seen,
             mode="lines+markers",

@@ -7,15 +7,23 @@ from html import escape
 
 import plotly.graph_objects as go
 
+from dpmc_core.protocol.federated import SERVER
 from dpmc_core.protocol.messages import Message
 from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY
+from dpmc_core.solvers.dpimf import Profiles
+from dpmc_core.views.federated import NAMES
 from dpmc_core.views.protocol import Line
-from pages.ui.charts import Style, Theme, faded, figure
+from dpmc_core.views.stage import bytes_text
+from pages.ui.charts import Style, Theme, faded, figure, ticks
 
 _STYLES = {
-    "2": Style("#0072b2", "circle", "solid"),
-    "3": Style("#d55e00", "square", "longdash"),
+    "scenario 2": Style("#0072b2", "circle", "solid"),
+    "scenario 3": Style("#d55e00", "square", "longdash"),
+    NAMES[Profiles.ITEMS]: Style("#009e73", "diamond", "solid"),
+    NAMES[Profiles.USERS]: Style("#cc79a7", "triangle-up", "longdash"),
 }
+_POWERS = [10.0**k for k in range(19)]
+_SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 _ACCENT = "#5566d8"
 
 
@@ -42,11 +50,11 @@ def stage(
         y=[places[name][1] for name in parties],
         mode="markers+text",
         text=[f"<b>{escape(name)}</b>" if name in speaking else escape(name) for name in parties],
-        textposition=["top center"] * 2 + ["bottom center"] * (len(parties) - 2),
+        textposition=["top center" if places[n][1] > 0.5 else "bottom center" for n in parties],
         textfont={"color": theme.ink, "size": 13},
         marker={
             "size": 30,
-            "symbol": ["square", "diamond"] + ["circle"] * (len(parties) - 2),
+            "symbol": [_SYMBOLS.get(name, "circle") for name in parties],
             "color": [_ACCENT if name in speaking else theme.paper for name in parties],
             "line": {"color": theme.muted, "width": 2},
         },
@@ -95,29 +103,30 @@ def _arrow(
 
 
 def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Recommender and third party above, the users in a row below."""
-    places = {RECOMMENDER: (0.15, 1.0), THIRD_PARTY: (0.85, 1.0)}
-    users = [name for name in parties if name not in places]
-    for k, name in enumerate(users):
-        places[name] = ((k + 0.5) / len(users), 0.0)
-    return places
+    """Who computes above, everybody else in a row below."""
+    above = {RECOMMENDER: 0.15, THIRD_PARTY: 0.85, SERVER: 0.5}
+    below = [name for name in parties if name not in above]
+    places = {name: (above[name], 1.0) for name in parties if name in above}
+    return places | {name: ((k + 0.5) / len(below), 0.0) for k, name in enumerate(below)}
 
 
 def communication(along: str, lines: Sequence[Line], now: int, theme: Theme) -> go.Figure:
     """Bytes of a whole run against one measure of its size, both axes logarithmic."""
     fig = figure(theme, height=340)
     for line in lines:
-        look = _STYLES[line.scenario]
+        look = _STYLES[line.name]
         fig.add_scatter(
             x=line.x,
             y=line.bytes,
-            name=f"scenario {line.scenario}",
+            name=line.name,
             mode="lines+markers",
             line={"color": look.color, "dash": look.dash, "width": 2.5},
             marker={"symbol": look.marker, "size": 8},
-            hovertemplate="%{x:,} " + along + ": <b>%{y:.3s}B</b><extra>%{fullData.name}</extra>",
+            text=[bytes_text(count) for count in line.bytes],
+            hovertemplate="%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>",
         )
     fig.add_vline(x=now, line={"color": theme.ink, "width": 1.5}, opacity=0.55)
     fig.update_xaxes(type="log", title_text=along, dtick=1, tickformat=",d")
-    fig.update_yaxes(type="log", title_text="bytes of a whole run", tickformat=".2s", dtick=1)
+    marks = ticks(_POWERS) | {"ticktext": [bytes_text(power) for power in _POWERS]}
+    fig.update_yaxes(type="log", title_text="sent in a whole run", **marks)
     return fig

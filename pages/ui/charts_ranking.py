@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dpmc_core.views.ranking import Panel, bars
-from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, rule, style
+from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, marker, rule, style
 
 
 def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]], theme: Theme) -> go.Figure:
@@ -68,7 +68,7 @@ def against_epsilon(
             y=line.mean,
             mode="lines+markers",
             line={"color": look.color, "dash": look.dash},
-            marker={"symbol": look.marker if certified else f"{look.marker}-open", "size": 7},
+            marker=marker(look, theme, solid=certified, size=7),
             hovertemplate="epsilon %{x:g}: <b>%{y:.1%}</b><extra></extra>",
             **place,
         )

@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.views import budget, compare, crossover
+from dpmc_core.views import budget, compare, crossover, twins
 from dpmc_core.views.compare import Count, Placed
-from dpmc_core.views.curves import HEADLINE, amount, is_share
+from dpmc_core.views.curves import HEADLINE, amount, interval, is_share
 from pages.ui import blocks, charts_compare, grid, report_compare, rows, sources, state
 from pages.ui.charts import LIGHT, Theme
 from pages.ui.grid import Choice, Place
@@ -48,6 +48,8 @@ def show(choice: Choice, where: Place, there: Rows, *, running: bool) -> None:
                     f":material/radio_button_unchecked: **{one.line.label}** is hollow:"
                     f" {blocks.escape(one.reason)}."
                 )
+    for sentence in above(choice, there, placed):
+        st.caption(blocks.escape(sentence))
     if running:
         st.caption("What follows from the curves is said here once the runs are through.")
     elif placed:
@@ -77,6 +79,21 @@ def consequences(choice: Choice, where: Place, there: Rows, placed: list[Placed]
         return report_compare.html(title, light, said, long_table(placed), command)
 
     downloads(choice.data, where, there, report)
+
+
+def above(choice: Choice, there: Rows, placed: list[Placed]) -> list[str]:
+    """Why some curves stand above the line without privacy."""
+    found = []
+    for one in placed:
+        twin = registry.get(one.line.mechanism).twin
+        for level in there.twins:
+            over = compare.band(one.line.values, one.x)
+            line = interval(level.values.tolist())
+            if level.mechanism == twin and twins.is_above(
+                one.line.metric, over.low, over.high, line
+            ):
+                found.append(twins.why_above(one.line.mechanism, choice.data))
+    return found
 
 
 def _count() -> Count:

@@ -1,6 +1,9 @@
-"""Where sweeps on an upload happen: a folder of this session alone, gone when it ends."""
+"""What belongs to a session's upload alone: the folder of its sweeps, and what runs have spent."""
 
 from __future__ import annotations
+
+import threading
+from pathlib import Path
 
 from dpmc_core.datasets import Dataset
 from dpmc_core.sweep import PrivateFolder
@@ -21,9 +24,33 @@ class Private:
             self._folder, self._dataset = PrivateFolder(dataset), dataset
         return self._folder
 
+    @property
+    def store(self) -> Path | None:
+        """The results of sweeps on the upload; None before the first."""
+        return None if self._folder is None else self._folder.store
+
     def close(self) -> None:
         """End every sweep on the upload and remove all of it."""
         if self._folder is not None:
             sweeps.cancel_all(self._folder.path / "sweeps")
             self._folder.close()
         self._folder = self._dataset = None
+
+
+class Tally:
+    """Private runs on an upload outside sweeps, and the epsilons they spent; jobs add to it."""
+
+    def __init__(self) -> None:
+        self._epsilons: list[float] = []
+        self._lock = threading.Lock()
+
+    def spend(self, epsilon: float) -> None:
+        """One run has touched the ratings."""
+        with self._lock:
+            self._epsilons.append(epsilon)
+
+    @property
+    def spent(self) -> tuple[int, float]:
+        """(runs, sum of their epsilons)."""
+        with self._lock:
+            return len(self._epsilons), sum(self._epsilons)

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from dpmc_core.protocol.federated_report import FLOW, TITLE
 from dpmc_core.protocol.simulate import SCENARIOS
-from dpmc_core.ratings import Ratings
 from dpmc_core.shares import Shares
-from dpmc_core.views import protocol
+from dpmc_core.views import protocol, stage
+from dpmc_core.views.stage import Stage
 from pages.ui import blocks, charts_protocol, state
 
 AT, PLAYING = "protocol at", "protocol playing"
@@ -29,6 +30,7 @@ class Rules(NamedTuple):
 def scenario() -> str:
     """Which scenario; in the address too."""
     names = {id: f"{id}: {cls.title}" for id, cls in SCENARIOS.items()}
+    names[FLOW] = f"{FLOW}: {TITLE}"
     state.from_link("scenario", "the scenario", names, "2")
     chosen: str = st.selectbox(
         "Scenario",
@@ -37,7 +39,8 @@ def scenario() -> str:
         key="scenario",
         bind="query-params",
         help="2: the same users answer in every round. 3: whoever is online answers, and somebody"
-        " may leave in the middle of a round.",
+        " may leave in the middle of a round. Federated: shops that each hold their"
+        " own users learn top lists together.",
     )
     return chosen
 
@@ -83,7 +86,7 @@ def rules(items: Mapping[int, str], scenario: str) -> Rules:
 _ORDINALS = ("first", "second", "third", "fourth")
 
 
-def theatre(play: protocol.Play) -> None:
+def theatre(play: Stage) -> None:
     """The stage with its controls; while playing it moves by itself."""
 
     @st.fragment(run_every=_BEAT if st.session_state.get(PLAYING) else None)
@@ -95,7 +98,7 @@ def theatre(play: protocol.Play) -> None:
                 st.rerun()
             st.session_state[AT] = st.session_state.get(AT, 0) + 1
         at = _controls(last)
-        _stage(play, at)
+        _show(play, at)
 
     act()
 
@@ -135,14 +138,14 @@ def _move(by: int, last: int) -> None:
     st.session_state[AT] = min(max(st.session_state.get(AT, 0) + by, 0), last)
 
 
-def _stage(play: protocol.Play, at: int) -> None:
+def _show(play: Stage, at: int) -> None:
     now = play.messages[at - 1] if at else None
-    words = protocol.words(play, at)
+    words = stage.words(play, at)
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.plotly_chart(
             charts_protocol.stage(
-                protocol.parties(play), play.messages[: max(at - 1, 0)], now, state.theme()
+                play.parties, play.messages[: max(at - 1, 0)], now, state.theme()
             ),
             theme=None,
             alt=words,
@@ -151,42 +154,39 @@ def _stage(play: protocol.Play, at: int) -> None:
     with right:
         st.markdown(f"**{blocks.escape(words)}**")
         if now is not None:
-            st.markdown(blocks.escape(protocol.meaning(play, now)))
+            st.markdown(blocks.escape(play.meanings[at - 1]))
             st.code(now.summary or "(nothing)", language=None, wrap_lines=True)
-            st.caption(f"{now.bytes} bytes. P is 2 to the {play.run.settings.modulus_bits}.")
-        if play.aborted and at == len(play.messages):
-            st.warning(blocks.escape(blocks.sentence(play.aborted)))
+            st.caption(f"{stage.bytes_text(now.bytes)}. {play.units}")
+        if play.ending and at == len(play.messages):
+            st.warning(blocks.escape(blocks.sentence(play.ending)))
     st.markdown("**What each party has seen so far**")
-    names = protocol.parties(play)
-    for tab, name in zip(st.tabs([blocks.escape(n) for n in names]), names, strict=True):
+    tabs = st.tabs([blocks.escape(name) for name in play.parties])
+    for tab, name in zip(tabs, play.parties, strict=True):
         with tab:
-            table = protocol.seen(play, name, at)
+            table = stage.seen(play, name, at)
             if table["round"]:
                 st.dataframe(table, hide_index=True, alt=f"Messages {name} has received")
             else:
                 st.markdown("Nothing yet.")
 
 
-def along() -> str:
+def along(*choices: str) -> str:
     """Against what communication is drawn."""
     chosen = st.segmented_control(
         "Against",
-        ["users", "items", "rounds"],
-        default="users",
-        key="protocol along",
+        choices,
+        default=choices[0],
+        key=f"protocol along {len(choices)}",
         required=True,
     )
     return str(chosen)
 
 
-def cost_chart(along: str, lines: Sequence[protocol.Line], ratings: Ratings) -> None:
-    """Bytes of a run by formula."""
-    now = {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20}[along]
+def cost_chart(along: str, lines: Sequence[protocol.Line], now: int, caption: str) -> None:
+    """Bytes of a run by formula; now: where the data stands."""
     blocks.chart(
         charts_protocol.communication(along, lines, now, state.theme()),
         alt=protocol.communication_words(along, lines, now),
-        caption="By formula, which the counted messages of every run agree with: everybody online,"
-        " rank 3, 20 rounds, and as many ratings per cell as in the chosen data. The rule is the"
-        " chosen data.",
+        caption=caption,
         table=protocol.communication_table(along, lines),
     )

@@ -12,7 +12,7 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
 from dpmc_core.views import cards, run_card, training
 from dpmc_core.views.curves import amount
-from pages.ui import charts_ranking, charts_train
+from pages.ui import blocks, charts_ranking, charts_train
 from pages.ui.charts import LIGHT
 
 STYLE = """
@@ -53,7 +53,8 @@ def html(run: Any) -> str:
         f"<p>{text(cards.protects(guarantee))} {text(cards.certainty(own.epsilon, own.delta))}</p>",
         f"<p>Claimed epsilon"
         f" {cards.epsilon_text(guarantee.claimed.epsilon if guarantee.claimed else None)},"
-        f" certified {cards.epsilon_text(own.epsilon)}. {text(own.reason)}</p>",
+        f" certified {cards.epsilon_text(own.epsilon)}. "
+        f" {text(blocks.sentence(own.reason))}</p>",
         *(f"<p class='small'>Mind: {text(c)}.</p>" for c in guarantee.caveats),
     ]
     for number, (title, fig) in enumerate(_figures(run, name, task)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import NamedTuple
 
 import streamlit as st
@@ -32,7 +33,7 @@ class Rows(NamedTuple):
 
 def read(choice: Choice, where: Place, target: Target) -> Rows:
     """The rows of a grid. Raises StoreError."""
-    if not _has_rows(where):
+    if not _has_rows(where.store):
         return Rows()
     with Store(where.store, read_only=True) as store:
         last = core.last_row(store)
@@ -72,11 +73,11 @@ def csv(where: Place, rows: Rows) -> str:
     return stream.getvalue()
 
 
-def spent(where: Place) -> tuple[int, float]:
-    """(private runs, sum of their epsilons) of everything in the store. Raises StoreError."""
-    if not _has_rows(where):
+def spent(file: Path | None) -> tuple[int, float]:
+    """(private runs, sum of their epsilons) of everything in a store. Raises StoreError."""
+    if file is None or not _has_rows(file):
         return 0, 0.0
-    with Store(where.store, read_only=True) as store:
+    with Store(file, read_only=True) as store:
         found = [
             summary
             for info in core.curves(store, count=False)
@@ -88,5 +89,5 @@ def spent(where: Place) -> tuple[int, float]:
     return sum(s.seeds for s in found), sum(s.seeds * s.epsilon for s in found)
 
 
-def _has_rows(where: Place) -> bool:
-    return where.store.is_file() and where.store.stat().st_size > 0
+def _has_rows(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size > 0

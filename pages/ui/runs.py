@@ -40,13 +40,24 @@ class Run:
     fresh: bool
 
 
-def train(mechanism: Mechanism, make: Callable[[], Problem], seed: int, **about: Any) -> Work:
-    """Prepare the data, fit the mechanism, then its floor and its twin, reporting every round."""
+def train(
+    mechanism: Mechanism,
+    make: Callable[[], Problem],
+    seed: int,
+    *,
+    spend: Callable[[float], None] | None = None,
+    **about: Any,
+) -> Work:
+    """Prepare the data, fit the mechanism, then its floor and its twin, reporting every round.
+
+    spend: told the mechanism's epsilon with its first round, whether or not the run gets further.
+    """
 
     def work(report: Report, stopped: Callable[[], bool]) -> Run:
         report(0, 0, "preparing the data")
         problem = make()
         models: dict[str, Model] = {}
+        begun: list[bool] = []
         looked = 0.0
 
         def on_step(method: Mechanism, step: Step) -> None:
@@ -54,6 +65,9 @@ def train(mechanism: Mechanism, make: Callable[[], Problem], seed: int, **about:
             if step.model is not None:
                 models[method.id] = step.model
             mine = method.id == mechanism.id
+            if mine and spend is not None and not begun:
+                begun.append(True)
+                spend(epsilon_of(method))
             metric = None
             if mine and step.model is not None:
                 now = time.monotonic()
@@ -82,8 +96,12 @@ def curve(
     epsilons: Sequence[float],
     seeds: Sequence[int],
     settings: Mapping[str, Mapping[str, Any]],
+    spend: Callable[[float], None] | None = None,
 ) -> Work:
-    """The runs behind accuracy-epsilon curves; what is there when it is stopped is the result."""
+    """The runs behind accuracy-epsilon curves; what is there when it is stopped is the result.
+
+    spend: told the epsilon of every run.
+    """
 
     def work(report: Report, stopped: Callable[[], bool]) -> curves.Curves | None:
         report(0, len(ids) * len(epsilons) * len(seeds), "preparing the data")
@@ -91,7 +109,14 @@ def curve(
         steps = curves.compute(dataset(), ids, epsilons, seeds, settings, stopped)
         for done, total, found in steps:
             latest = found
+            if spend is not None:
+                spend(epsilons[(done - 1) % len(epsilons)])
             report(done, total, f"run {done} of {total}", found)
         return latest
 
     return work
+
+
+def epsilon_of(mechanism: Mechanism) -> float:
+    """The epsilon a mechanism is set to; 0 for one that adds no noise and so keeps no budget."""
+    return float(getattr(mechanism, "epsilon", 0.0))

@@ -101,6 +101,7 @@ def forget_upload() -> None:
     """Drop an upload and what was computed from it."""
     state.jobs().forget_about(UPLOAD)
     state.private().close()
+    state.tally(fresh=True)
     for key in (UPLOAD, "upload looks", "upload targets"):
         st.session_state.pop(key, None)
 

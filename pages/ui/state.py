@@ -9,7 +9,7 @@ import streamlit as st
 
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
-from pages.ui.private import Private
+from pages.ui.private import Private, Tally
 
 
 @st.cache_resource(scope="session", on_release=lambda jobs: jobs.cancel(), show_spinner=False)
@@ -22,6 +22,14 @@ def jobs() -> Jobs:
 def private() -> Private:
     """Where sweeps on this session's upload happen; a closed tab removes it."""
     return Private()
+
+
+def tally(fresh: bool = False) -> Tally:
+    """What runs on this session's upload have spent; fresh: with a new upload, from nothing."""
+    if fresh or "tally" not in st.session_state:
+        st.session_state["tally"] = Tally()
+    kept: Tally = st.session_state["tally"]
+    return kept
 
 
 def theme() -> Theme:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from dpmc_core.errors import DpmcError
-from pages.ui import blocks, grid, rows
+from pages.ui import blocks, grid, rows, state
 from pages.ui.grid import Choice, Place, Target
 from pages.ui.rows import Rows
 from pages.ui.sweeps import Sweep
@@ -39,16 +39,18 @@ def progress(where: Place, target: Target, sweep: Sweep | None, there: Rows) -> 
     if sweep is not None and sweep.message and done < total:
         blocks.problem(DpmcError(sweep.message))
     if where.private:
-        tally(where)
+        tally()
 
 
-def tally(where: Place) -> None:
-    """What all runs on an upload have spent together."""
-    runs, epsilon = rows.spent(where)
+def tally() -> None:
+    """What all runs on an upload have spent together: sweeps here, Train, What if."""
+    swept, trained = rows.spent(state.private().store), state.tally().spent
+    runs, epsilon = swept[0] + trained[0], swept[1] + trained[1]
     st.warning(
-        f"Spent on your ratings in {runs:,} private runs here: epsilon {epsilon:,.4g} in all, as"
-        " each paper counts. Every run, seed and epsilon spends again, and the methods without"
-        " privacy protect nothing: these curves are for you alone.",
+        f"Spent on your ratings in {runs:,} private run{'' if runs == 1 else 's'}: epsilon"
+        f" {epsilon:,.4g} in all, as each paper counts. Sweeps: {swept[0]:,}; Train and What if:"
+        f" {trained[0]:,}. Every run, seed and epsilon spends again, and the methods without"
+        " privacy protect nothing: what they find is for you alone.",
         icon=":material/toll:",
     )
 

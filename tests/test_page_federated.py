@@ -1,0 +1,185 @@
+"""The federated flow as a play on the Protocol page and on the command line."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from dpmc_core import datasets
+from dpmc_core.cli import main
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.protocol import federated_report
+from dpmc_core.protocol.federated import SERVER, cost
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.solvers.dpimf import Profiles
+from dpmc_core.views import federated, stage
+from tests.test_page_protocol import button, open_page, texts
+from tests.test_pages import charts_of, plain
+
+SMALL = {"parties": 3, "rounds": 2, "local": 2}
+
+
+@pytest.fixture(scope="module")
+def part():
+    return federated.corner(datasets.load("bookshop-clicks").ratings)
+
+
+def flow(variant="dpimf-optimal", epsilon=1.0, **settings):
+    return federated_report.build(variant, epsilon, **SMALL | settings)
+
+
+@pytest.mark.parametrize("profiles", list(Profiles))
+@pytest.mark.parametrize("variant", federated_report.VARIANTS)
+def test_every_message_is_told_and_seen_by_its_receiver_alone(part, variant, profiles):
+    play = federated.demonstrate(flow(variant, profiles=profiles), part, watched=1)
+    shown = federated.stage(play)
+    assert shown.parties == (SERVER, "party 1", "party 2", "party 3")
+    assert len(shown.messages) == len(shown.meanings) == 12
+    for k, message in enumerate(shown.messages, start=1):
+        table = stage.seen(shown, message.receiver, k)
+        assert play.name in table["content"][-1]
+        assert f"Message {k} of 12, round" in stage.words(shown, k)
+    seen = [stage.seen(shown, party, 12)["round"] for party in shown.parties]
+    assert [len(rounds) for rounds in seen] == [6, 2, 2, 2]
+    assert all(m.endswith(".") and m[0].isupper() for m in shown.meanings)
+    assert "sends nothing" in shown.meanings[-1]
+    assert "3 parties" in stage.words(shown, 0)
+
+
+@pytest.mark.parametrize("profiles", list(Profiles))
+def test_counted_messages_and_bytes_agree_with_the_formula(part, profiles):
+    play = federated.demonstrate(flow(profiles=profiles, rank=5), part)
+    counted = play.transcript.total_count, play.transcript.total_bytes
+    assert counted == play.flow.cost(play.public)
+    assert federated.counted_words(play).endswith(": the same.")
+    wrong = play._replace(flow=dataclasses.replace(play.flow, rounds=3))
+    assert federated.counted_words(wrong).endswith("NOT the same.")
+
+
+def test_messages_that_are_not_kept_are_counted(part):
+    rng = np.random.default_rng
+    kept = [list(flow().run(part, rng(0), keep=keep))[-1] for keep in (True, False)]
+    assert kept[0].transcript.bytes == kept[1].transcript.bytes
+    assert (len(kept[0].transcript), len(kept[1].transcript)) == (12, 0)
+    assert np.array_equal(kept[0].model.left, kept[1].model.left)
+
+
+def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
+    public = PublicFacts(users=50, items=30, low=0, high=1, cap=7)
+    once = flow(epsilon=0.5, rounds=1, local=1)
+    rows = federated.budget_rows(once.budget(public))
+    card = once.mechanism.guarantee(public).certified(Unit.USER, Neighbours.EMPTY)
+    assert rows["certified for one user"] == pytest.approx(card.epsilon) == pytest.approx(3.5)
+    more = flow(epsilon=0.5)
+    rows = federated.budget_rows(more.budget(public))
+    assert rows["one click, all solves"] == pytest.approx(2.0)
+    assert rows["one user, all solves"] == pytest.approx(14.0)
+    assert rows["certified for one user"] == math.inf
+    assert not more.mechanism.guarantee(public).certified(Unit.USER).finite
+    words = " ".join(federated.why_not_per_user(more, public))
+    assert "a cap keeps k at 7" in words
+    assert "solves 4 times" in words
+    table = federated.budget_table(more, public)
+    assert [column[2] for column in table.values()][1:] == ["2", "1,000"]
+
+
+def test_bytes_grow_with_the_profiles_that_are_sent_only(part):
+    one = flow()
+    for along, grow in (("users", "user"), ("items", "item")):
+        for line in federated.communication(along, one, part.public):
+            ends = line.bytes[-1] / line.bytes[0]
+            wanted = line.x[-1] / line.x[0] if line.name.startswith(grow) else 1
+            assert ends == pytest.approx(wanted)
+    line = federated.communication("parties", one, part.public)[0]
+    here = line.bytes[line.x.index(3)]
+    assert here == one.cost(part.public).bytes == cost(3, 2, 8, 200).bytes
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(1, "1 byte"), (999, "999 bytes"), (1000, "1 kB"), (12_800, "12.8 kB"), (1e9, "1 GB")],
+)
+def test_amounts_of_data_are_in_units_of_a_thousand(count, text):
+    assert stage.bytes_text(count) == text
+
+
+def test_bad_settings_are_sentences():
+    with pytest.raises(InvalidSetting, match="mechanism must be one of dpimf-strawman"):
+        flow("dplcf")
+    with pytest.raises(InvalidSetting, match="rounds x local must be at most 10,000, got 20000"):
+        flow(rounds=1000, local=20)
+    with pytest.raises(InvalidSetting, match="local must be >= 1, got 0"):
+        flow(local=0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_steps_through_the_flow_and_tells_the_budget(theme):
+    app = open_page(theme, data="bookshop-clicks", scenario="federated")
+    assert "Message 1 of 24, round 1" in texts(app)
+    button(app, "Next").click().run()
+    assert "Message 2 of 24" in texts(app)
+    assert "A user with k clicks moves k item profiles" in texts(app)
+    assert any("by formula" in plain(c.value).lower() for c in app.caption)
+    assert len(charts_of(app)) == 2
+    next(s for s in app.slider if s.label == "Rounds").set_value(1).run()
+    next(s for s in app.slider if s.label == "Local solves in a round").set_value(1).run()
+    assert "solves add up" not in texts(app)
+    assert "Message 2 of 8" in texts(app)
+    assert not app.exception
+
+
+def test_ratings_play_as_clicks():
+    app = open_page(data="restaurants", scenario="federated")
+    assert "Message 1 of 24" in texts(app)
+    assert not app.exception
+
+
+def run(capsys, *argv):
+    status = main(["protocol", "federated", *argv])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_the_command_counts_measures_and_tells_the_budget(capsys):
+    sets = ["--set", "parties=3", "--set", "rounds=2", "--set", "local=3"]
+    status, out, _ = run(capsys, "--epsilon", "2", *sets, "--watch", "4", "--json")
+    assert status == 0
+    found = json.loads(out)
+    communication = found["communication"]
+    assert communication["by formula"] == {k: communication[k] for k in ("messages", "bytes")}
+    assert communication["messages"] == 12 == len(found["transcript"])
+    assert found["budget"]["cell_composed"] == pytest.approx(12.0)
+    assert found["budget"]["certified"] is False
+    assert found["guarantee"]["certified"] is None
+    assert {"hr@10", "ndcg@10_full"} <= set(found["metrics"])
+    assert set(found["baselines"]) == {"popularity", "ials"}
+    status, out, _ = run(capsys, "--epsilon", "2", *sets)
+    assert status == 0
+    assert "one click, all solves   12" in out
+    assert "A user with k clicks" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--attack",), "--attack must be left out"),
+        (("--mechanism", "dplcf"), "--mechanism must be one of dpimf-strawman"),
+        (("--set", "colour=red"), "--set must be a setting of the flow or of dpimf-optimal"),
+        (("--set", "parties=0"), "parties must be >= 1, got 0"),
+        (("--set", "parties=9999"), "at most the 2500 users to share out"),
+        (("--watch", "1200"), "--watch must be >= 0 and <= 1199"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_sentence(capsys, argv, message):
+    status, out, err = run(capsys, *argv)
+    assert (status, out) == (1, "")
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_variant_belongs_to_the_flow_only(capsys):
+    assert main(["protocol", "2", "restaurants", "--mechanism", "dpimf-optimal"]) == 1
+    assert "it belongs to the federated flow" in capsys.readouterr().err
