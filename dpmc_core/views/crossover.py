@@ -57,7 +57,7 @@ def duel(a: Placed, b: Placed, rng: np.random.Generator) -> Duel:
 
     At each epsilon the 95 % t interval of the mean difference decides, widened so that it holds
     for all epsilons at once (Bonferroni). A crossing lies where the mean difference changes its
-    sign, linear in log epsilon; its interval comes from resampled seeds.
+    sign, linear in log epsilon; its interval comes from resampled seeds, widened for their number.
     """
     x = _shared_axis(a.x, b.x)
     difference, seeds = _differences(a, b, x)
@@ -161,9 +161,8 @@ def _runs(signs: Ints) -> list[tuple[int, int, int]]:
 
 def _crossing(x: Floats, lead: Floats, start: int, drawn: Ints) -> Estimate:
     """Where the lead (X x S), positive from `start` on, was last zero before."""
-    means = lead[:, drawn].mean(axis=2).T  # draws x X
     value = _last_zero(x, lead.mean(axis=1), start)
-    found = np.array([_last_zero(x, row, start) for row in means])
+    found = np.array([_last_zero(x, row, start) for row in resample.means(lead, drawn)])
     return resample.estimate(value, found, lead.shape[1])
 
 
