@@ -171,6 +171,28 @@ def test_a_line_above_the_other_wins_everywhere(rng):
     assert text == "A beats B at every epsilon from 0.1 to 10."
 
 
+@pytest.mark.parametrize(
+    ("signs", "says"),
+    [
+        ([2, 2, 2, 2, 2, 2, 2], "A beats B at every epsilon from 0.1 to 10."),
+        ([2, 2, 2, 0, 2, 2, 2], "A beats B from epsilon 0.1 to 10, wherever the"),
+        ([0, 2, 0, 2, 2, 2, 2], "A beats B from epsilon 0.2 on, wherever the"),
+        ([0, 0, 2, 2, 2, 2, 2], "A beats B from epsilon 0.5 on; elsewhere the"),
+        ([2, 2, 0, 2, 2, 0, 0], "A beats B up to epsilon 2, wherever the"),
+        ([-2, -2, 0, 2, 2, 2, 2], "before, B beats A."),
+        ([-2, -2, 2, 2, 0, 2, 2], "before, B beats A; wherever the"),
+        ([-2, -2, 2, 2, 2, 2, 0], "before, B beats A; wherever the"),
+    ],
+)
+def test_where_the_seeds_leave_it_open_the_sentence_does_too(signs, says, rng):
+    """Leads of 2 % are far outside the seeds' spread, leads of 0 within it, in a known pattern."""
+    wobble = np.tile([-0.001, 0.001], 3)
+    one = line(rising, values=rising(GRID)[:, None] + 0.01 * np.array(signs)[:, None] + wobble)
+    other = line(rising, key="b", values=np.repeat(rising(GRID)[:, None], 6, axis=1))
+    text = crossover.sentence(crossover.duel(placed(one), placed(other), rng))
+    assert says in text
+
+
 def test_equal_lines_cannot_be_told_apart(rng):
     """The chance of a false lead is at most 5 % per pair, whatever the number of epsilons."""
     false = sum(
