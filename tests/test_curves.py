@@ -106,3 +106,18 @@ def test_shipped_curves_belong_to_the_data_and_the_mechanisms_of_this_version(na
 
 def test_no_curves_for_unknown_data():
     assert curves.shipped("nothing-like-it") is None
+
+
+def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_teaches_nothing():
+    """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
+    for name, works in (("one-bit-lab", True), ("one-bit-lab-paper", False)):
+        shipped = curves.shipped(name)
+        view = views.situation(shipped, "input-flip", 10.0)
+        error = views.reference(shipped, "clear", "are").mean
+        assert (error < 0.5) if works else (error > 1)
+        gain = view.twin.mean - view.floor.mean
+        assert (gain > 0.1) if works else (gain < view.twin.half_width + view.floor.half_width)
+        little, much = view.curve.mean[0], view.curve.mean[-1]
+        if works:  # a curve to look at: from guessing up to no privacy
+            assert little - view.floor.mean < 0.05
+            assert view.twin.mean - much < 0.03
