@@ -32,7 +32,7 @@ def progress(where: Place, target: Target, sweep: Sweep | None, there: Rows) -> 
         )
     else:
         st.info(
-            f"Nothing of this has been computed yet: it takes {total:,} short training runs. The"
+            f"No run of this grid has been computed here yet: it takes {total:,} short training runs. The"
             " first points appear within seconds.",
             icon=":material/timeline:",
         )
