@@ -204,7 +204,7 @@ def downloads(run: Run) -> None:
             )
     if not fresh and found.model.factors is not None:
         st.caption(f"Do not publish these factors. {run_card.SEED_NOTE}")
-    repeat = run_card.Repeat(found, run.data, run.split, fresh)
+    repeat = run_card.Repeat(found, run.data, run.split, fresh, run.reading)
     st.markdown("The same run on the command line:")
     st.code(run_card.command(repeat), language="bash", wrap_lines=True)
     with st.expander("The same run in Python"):
