@@ -7,6 +7,7 @@ from dpmc_core.privacy import Guarantee
 from dpmc_core.views import cards, noise, twins
 from dpmc_core.views import curves as picture
 from pages.ui import (
+    bare,
     blocks,
     charts_curve,
     runs,
@@ -37,6 +38,7 @@ def page() -> None:
         instrument(data, id, found)
     else:
         compute(data, id)
+        bare.instrument(data, id)
 
 
 def instrument(data: str, id: str, found: curves.Curves) -> None:

@@ -94,7 +94,7 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "samples-ratings": Preset(
         summary="the same for mechanisms that predict ratings",
-        data=("jokes", "restaurants"),  # movie-night has fewer users than items: little to see
+        data=("movie-night", "restaurants", "jokes"),
         mechanisms=noisy(Task.RATINGS),
         epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
         seeds=(1, 2, 3),
