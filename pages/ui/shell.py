@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui import state
+from pages.ui.charts import DARK
 
 # Drawn here, because Streamlit's own icons for a tab are fetched from elsewhere.
 _ICON = (
@@ -12,6 +13,13 @@ _ICON = (
     '<rect width="32" height="32" rx="7" fill="#4c5fd5"/>'
     '<path d="M6 24c8 0 7-16 20-16" fill="none" stroke="#fff" stroke-width="3"/>'
     '<circle cx="15.5" cy="16.5" r="4" fill="#fff"/></svg>'
+)
+# The accent must be light to be read as text on a dark surface; what is written on it is dark.
+_ON_ACCENT = (
+    "<style>"
+    '[data-testid^="stBaseButton-primary"]:not(:disabled),'
+    '[data-testid^="stBaseButton-primary"]:not(:disabled) * { color: #14161a; }'
+    "</style>"
 )
 _PAGES = (
     (
@@ -57,11 +65,14 @@ _PAGES = (
         "Learning without a trusted recommender: every message, what each party sees, attacks.",
     ),
 )
+START = "what_if"  # the name of the first page among the addresses of the others
 
 
 def run() -> None:
     """Everything app.py does: the frame, then the page the address asks for."""
     page = _navigation()
+    if state.theme() is DARK:
+        st.html(_ON_ACCENT)
     notes = st.container()
     st.session_state["inside"] = True
     page.run()
@@ -82,8 +93,17 @@ def enter() -> None:
 
 def _navigation():
     st.set_page_config(page_title="DPMC Lab", page_icon=_ICON, layout="wide")
-    pages = [
-        st.Page(path, title=title, icon=icon, help=words, default=path == _PAGES[0][0])
+    first, *others = (
+        {"page": path, "title": title, "icon": icon, "help": words}
         for path, title, icon, words in _PAGES
-    ]
-    return st.navigation(pages, position="top")
+    )
+    # The first page is served at the bare address, yet it would hold on to its file's name too.
+    pages = [st.Page(**first, default=True, url_path="start"), *(st.Page(**o) for o in others)]
+    alias = st.Page(_to_start, url_path=START, title=first["title"], visibility="hidden")
+    return st.navigation([*pages, alias], position="top")
+
+
+def _to_start() -> None:
+    """The first page has the bare address; under its own name it opens as well."""
+    asked = {key: st.query_params.get_all(key) for key in st.query_params}
+    st.switch_page(_PAGES[0][0], query_params=asked)
