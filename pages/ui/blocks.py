@@ -113,7 +113,7 @@ def noise_of(id: str, release: Release | None, *, height: int = 320) -> None:
     if isinstance(release, RandomizedResponse | SymbolChannel):
         view = noise.channel(release)
         fig = charts_noise.channel(id, view, theme, height=height)
-        table = noise_words.channel_table(view)
+        table = noise_words.channel_table(view, registry.get(id).task)
     elif isinstance(release, Additive):
         view = noise.density(release)
         fig = charts_noise.density(id, view, theme, height=height)
