@@ -218,7 +218,7 @@ def test_one_seed_decides_nothing(rng):
     found = crossover.duel(
         placed(line(steep, seeds=1)), placed(line(rising, seeds=1, key="b")), rng
     )
-    assert "two seeds or more" in crossover.sentence(found)
+    assert "three seeds or more" in crossover.sentence(found)
 
 
 def test_only_seeds_that_both_have_everywhere_are_compared(rng):
@@ -345,7 +345,7 @@ def test_errors_shrink_as_epsilon_grows(rng):
     falling = line(lambda x: 2 - rising(x), metric="rmse")
     answer = budget.smallest_epsilon(placed(falling), 2 - rising(np.array([1.5]))[0], rng)
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
-    assert "rmse 1.330 needs epsilon" in budget.sentence(answer)
+    assert "RMSE 1.330 needs epsilon" in budget.sentence(answer)
 
 
 def test_one_seed_gives_a_value_without_an_interval(rng):

@@ -11,6 +11,7 @@ from dpmc_core import curves, datasets, download, experiment, registry
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, build_problem
 from dpmc_core.transforms import CapPerUser
+from dpmc_core.views import cards
 from dpmc_core.views import curves as picture
 from pages.ui import charts
 
@@ -528,11 +529,14 @@ def test_the_wide_range_reaches_further_and_comes_back():
 def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
     app = open_page("guarantees", data="movie-night", epsilon="2")
     table = next(t.value for t in app.dataframe if "certified" in t.value.columns)
-    assert list(table["mechanism"]) == [registry.get(id).name for id in curves.offered()]
+    names = [cards.SHORT.get(id, registry.get(id).name) for id in curves.offered()]
+    assert list(table["mechanism"]) == names
+    assert max(map(len, names)) < 20  # none is cut off on a phone
+    assert list(table)[1:4] == ["claimed", "certified", cards.PER_USER]
     assert set(table["claimed"]) == {"2"}
     by_name = table.set_index("mechanism")
-    assert by_name.loc["Input perturbation", "certified per user: row becomes empty"] == "no bound"
-    assert by_name.loc["Output perturbation", "status"].endswith("claimed only")
+    assert by_name.loc["Input", cards.PER_USER] == "no bound"
+    assert by_name.loc["Output", "status"].endswith("claimed only")
     app.segmented_control(key="unit").set_value("user").run()
     assert "no bound" in all_text(app)
 

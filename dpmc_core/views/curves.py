@@ -120,6 +120,17 @@ def title(metric: str) -> str:
     return metric.capitalize() if metric.startswith("accuracy") else metric.upper()
 
 
+def spoken(metric: str) -> str:
+    """The same within a sentence: accuracy, RMSE, HR@10."""
+    return metric if metric.startswith("accuracy") else metric.upper()
+
+
+def axis(metric: str) -> str:
+    """The name of an axis of held-out quality, with the direction where smaller is better."""
+    lower = " (lower is better)" if metric in LOWER_IS_BETTER else ""
+    return f"{title(metric)} on held-out ratings{lower}"
+
+
 def amount(metric: str, value: float) -> str:
     """A metric's value for people."""
     return f"{100 * value:.1f} %" if is_share(metric) else f"{value:.3f}"
@@ -146,8 +157,8 @@ def words(view: Situation) -> str:
     """The picture as text."""
     c = view.curve
     parts = [
-        f"{c.metric} of {view.name} against epsilon: {amount(c.metric, c.mean[0])} at epsilon"
-        f" {c.epsilon[0]:g}, {amount(c.metric, c.mean[-1])} at epsilon {c.epsilon[-1]:g}"
+        f"{title(c.metric)} of {view.name} against epsilon: {amount(c.metric, c.mean[0])} at"
+        f" epsilon {c.epsilon[0]:g}, {amount(c.metric, c.mean[-1])} at epsilon {c.epsilon[-1]:g}"
     ]
     if view.here is not None:
         parts.append(f"at the chosen epsilon {view.epsilon:g}: {amount(c.metric, view.here.mean)}")
@@ -162,7 +173,7 @@ def table(view: Situation) -> dict[str, list[float]]:
     c = view.curve
     return {
         "epsilon": c.epsilon.tolist(),
-        f"mean {c.metric}": c.mean.round(4).tolist(),
+        f"mean {spoken(c.metric)}": c.mean.round(4).tolist(),
         "interval from": c.low.round(4).tolist(),
         "to": c.high.round(4).tolist(),
     }

@@ -6,7 +6,7 @@ import math
 
 import plotly.graph_objects as go
 
-from dpmc_core.views.curves import Situation, amount, is_share
+from dpmc_core.views.curves import Situation, amount, axis, is_share
 from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, marker, rule, style
 
 
@@ -55,7 +55,7 @@ def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
     fig.update_yaxes(
         range=_reach([*c.low, *c.high, *lines]),
         tickformat=".0%" if is_share(c.metric) else None,
-        title_text=f"{c.metric} on held-out ratings",
+        title_text=axis(c.metric),
     )
     return fig
 

@@ -183,7 +183,8 @@ def command(choice: Choice, where: Place) -> list[str]:
 
 def typed(choice: Choice, where: Place) -> str:
     """The same for people to copy."""
-    words = ["python", *command(choice, where)[1:-1]]
+    words = command(choice, where)[1:-1]
+    words = ["dpmc", *words[words.index("sweep") :]]
     words[words.index("--seeds") + 1] = f"{choice.seeds[0]}:{choice.seeds[-1]}"
     words[words.index("--epsilons") + 1] = ",".join(f"{e:g}" for e in choice.epsilons)
     if where.private:

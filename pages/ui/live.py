@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.views.curves import HEADLINE, amount
+from dpmc_core.views.curves import HEADLINE, LOWER_IS_BETTER, amount, spoken, title
 from pages.ui import blocks, charts_train, state
 from pages.ui.jobs import Snapshot
 
@@ -25,14 +25,16 @@ def _chart(now: Snapshot) -> None:
     last = now.points[-1]
     cls = registry.get(last.mechanism)
     metric = HEADLINE[cls.task]
+    lower = ", lower is better" if metric in LOWER_IS_BETTER else ""
     seen = [p for p in now.points if p.metric is not None]
-    alt = f"{cls.name}: objective and {metric} over {last.round} rounds."
+    alt = f"{cls.name}: objective and {spoken(metric)} over {last.round} rounds."
     if seen:
-        alt += f" Latest {metric}: {amount(metric, seen[-1].metric)} in round {seen[-1].round}."
+        latest = amount(metric, seen[-1].metric)
+        alt += f" Latest {spoken(metric)}: {latest} in round {seen[-1].round}."
     blocks.chart(
         charts_train.live(
             last.mechanism,
-            ("objective", f"{metric} (held out)"),
+            ("objective", f"{title(metric)}<br>(held out{lower})"),
             (
                 ([p.round for p in now.points], [p.objective for p in now.points]),
                 ([p.round for p in seen], [p.metric for p in seen]),
@@ -48,7 +50,7 @@ def _chart(now: Snapshot) -> None:
         else {
             "round": [p.round for p in now.points],
             "objective": [p.objective for p in now.points],
-            metric: [p.metric for p in now.points],
+            spoken(metric): [p.metric for p in now.points],
         },
         key="live",
     )

@@ -19,7 +19,8 @@ STYLE = """
 body { font: 16px/1.5 "Source Sans 3", "Source Sans Pro", system-ui, sans-serif; color: #1c1e21;
   background: #fdfdfc; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: left;
-  border-bottom: 1px solid #dcdcd6; } pre { background: #f1f1ee; padding: 1rem; overflow: auto; }
+  border-bottom: 1px solid #dcdcd6; } pre { background: #f1f1ee; padding: 1rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
 .small { color: #6b7076; font-size: .9rem; }
 """
 
