@@ -108,6 +108,31 @@ def test_fit_json_is_one_object_with_the_contracts_keys(fit):
     assert card["guarantee"]["claimed"] == {"epsilon": 2.0, "delta": 0.0}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "restaurants", "dpals", "--epsilon", "1", "--set", "epsilon=100"),
+        ("fit", "restaurants", "dpals", "--epsilon", "1", "--set", "delta=0.1"),
+        ("release", "restaurants", "dpals", "--epsilon=1", "--set=epsilon=9", "--out", "x.npz"),
+        ("protocol", "2", "restaurants", "--epsilon", "1", "--set", "epsilon=100"),
+        ("protocol", "federated", "--set", "epsilon=100"),
+        ("sweep", "--data=restaurants", "--mechanisms=dpals", "--epsilons=1", "--set=epsilon=9"),
+        (
+            "sweep",
+            "--data=restaurants",
+            "--mechanisms=dpals",
+            "--epsilons=1",
+            "--set=dpals.epsilon=9",
+        ),
+    ],
+)
+def test_no_setting_overrides_the_budget_in_silence(dpmc, words):
+    status, _, err = dpmc(*words)
+    name = "delta" if "delta=0.1" in words else "epsilon"
+    assert status == 1
+    assert f"{name} is given with --{name}" in err
+
+
 def test_fit_repeats_itself_and_the_seed_matters(fit):
     first, again, other = (fit("input-flip", "--epsilon", "1", "--seed", s) for s in (1, 1, 2))
     first.pop("seconds")
