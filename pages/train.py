@@ -70,8 +70,12 @@ def page() -> None:
             )
             state.jobs().start(JOB, work, about=data)
             st.rerun()
-        if st.button("Stop", icon=":material/stop:", disabled=not busy):
-            job.cancel()
+        st.button(
+            "Stop",
+            icon=":material/stop:",
+            on_click=job.cancel if busy else None,
+            disabled=not busy or job.snapshot().stopping,
+        )
     if data == sources.UPLOAD:
         sweep_panel.tally()
     if job is None:

@@ -92,7 +92,7 @@ def run_until_done(app, seconds=60):
     """Rerun as the half-second ticks do, until the job is over."""
     end = time.monotonic() + seconds
     while any(
-        "round" in p.text or "run " in p.text or "start" in p.text or "prepar" in p.text
+        any(word in p.text for word in ("round", "run ", "start", "prepar", "stopping"))
         for p in app.progress
     ):
         assert time.monotonic() < end, "the job did not finish"
@@ -438,11 +438,11 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
 def test_a_curve_not_yet_there_is_computed_on_request():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
-    assert not charts_of(app)
+    assert len(app.metric) == 0
     assert "not been computed" in app.info[0].value
     press(app, "Compute the curve")
     run_until_done(app)
-    assert charts_of(app)
+    assert not app.info
     assert len(app.metric) == 1
     stored = app.session_state["upload"]
     [found] = [
@@ -452,6 +452,54 @@ def test_a_curve_not_yet_there_is_computed_on_request():
     ]
     expected = picture.situation(found[2], MECHANISMS[0], 1.0).here.mean
     assert app.metric[0].value == picture.amount("accuracy", expected)
+
+
+def test_without_a_curve_the_slider_the_card_and_the_noise_are_there_already():
+    app = upload(open_page("data"), CSV)
+    go(app, "pages/what_if.py")
+    assert "not been computed" in app.info[0].value
+    assert "claimed" in all_text(app) or "certified" in all_text(app)
+    before = spec(app)["data"]
+    app.select_slider(key="epsilon").set_value(5.0).run()
+    assert spec(app)["data"] != before
+    assert [e.value for e in app.subheader if "noise" in e.value]
+
+
+def test_a_stopped_curve_says_so_shows_no_band_of_one_seed_and_goes_on(monkeypatch):
+    from pages.ui import curve_job
+
+    gate, real = [5], curves.compute
+
+    def slow(*arguments):
+        for done, total, found in real(*arguments):
+            while done >= gate[0] and not arguments[5]():
+                time.sleep(0.01)
+            if done >= gate[0] and arguments[5]():
+                return
+            yield done, total, found
+
+    monkeypatch.setattr(curve_job.curves, "compute", slow)
+    monkeypatch.setattr(curve_job, "SEEDS", (1, 2))
+    app = upload(open_page("data"), CSV)
+    go(app, "pages/what_if.py")
+    press(app, "Compute the curve")
+    while "run 4" not in app.progress[0].text:
+        time.sleep(0.02)
+        app.run()
+    press(app, "Stop")
+    run_until_done(app)
+    assert "4 of 28 runs, stopped" in app.info[0].value
+    assert "One seed: no band" in all_text(app)
+    spent = app.session_state["tally"].spent[0]
+    assert spent == 4
+    assert not [t for t in spec(app)["data"] if t.get("fill") == "toself"]
+    gate[0] = 1000
+    press(app, "Continue")
+    run_until_done(app)
+    assert not app.info
+    assert app.session_state["tally"].spent[0] == 28
+    assert "over 2 seeds" in all_text(app)
+    assert [t for t in spec(app)["data"] if t.get("fill") == "toself"]
 
 
 def test_a_public_set_is_downloaded_once_its_terms_are_accepted(monkeypatch, tmp_path):

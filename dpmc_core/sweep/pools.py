@@ -148,7 +148,8 @@ class ClusterPool:
                 "a cluster needs Dask: run 'pip install \"dpmc-lab[cluster]\"', or leave --cluster"
                 " out"
             ) from None
-        self._client: Any = object.__new__(Client)  # in two steps: half of one has to be closed
+        kind: Any = Client
+        self._client = kind.__new__(kind)  # in two steps: half a client has to be closed
         try:
             self._client.__init__(address, timeout=PATIENCE, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:

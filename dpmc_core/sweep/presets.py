@@ -94,9 +94,15 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "samples-ratings": Preset(
         summary="the same for mechanisms that predict ratings",
-        data=("jokes", "restaurants"),  # movie-night has fewer users than items: little to see
+        data=("jokes", "restaurants"),  # movie-night has too few users for a budget per user
         mechanisms=noisy(Task.RATINGS),
         epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
+        seeds=(1, 2, 3),
+    ),
+    "movie-night-ratings": Preset(
+        summary="the same for movie-night: mechanisms that protect single ratings",
+        data=("movie-night",),
+        mechanisms=("modified-laplace", "randomised-response", "dpmf"),
         seeds=(1, 2, 3),
     ),
     "clicks": Preset(

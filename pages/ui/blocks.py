@@ -141,6 +141,9 @@ def row(id: str, views: Sequence[noise.BeforeAfter]) -> None:
 
 def progress(now: Snapshot) -> None:
     """How far a job is, in words and as a bar."""
+    if now.stopping:
+        st.progress(now.share, text=f"stopping … {now.label}".strip())
+        return
     if now.state == "queued":
         words = f"waiting for {now.ahead} run{'s' if now.ahead != 1 else ''} before this one"
         st.progress(0.0, text=words if now.ahead else "starting")

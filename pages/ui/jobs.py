@@ -21,6 +21,7 @@ class Snapshot:
 
     state: queued, running, done, stopped or failed. ahead: jobs before it in the queue. points:
     what the work reported so far, in order. message: why it failed or stopped, in a sentence.
+    stopping: asked to end, which it does at its next look.
     """
 
     state: str = "queued"
@@ -32,6 +33,7 @@ class Snapshot:
     seconds: float = 0.0
     result: Any = None
     message: str = ""
+    stopping: bool = False
 
     @property
     def active(self) -> bool:
@@ -120,7 +122,7 @@ class Job:
             now = self._now
             if now.state == "running":
                 now = replace(now, seconds=time.monotonic() - self._started)
-            return now
+            return replace(now, stopping=now.active and self._stop.is_set())
 
     def _change(self, **values: Any) -> None:
         with self._lock:

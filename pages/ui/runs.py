@@ -97,16 +97,17 @@ def curve(
     seeds: Sequence[int],
     settings: Mapping[str, Mapping[str, Any]],
     spend: Callable[[float], None] | None = None,
+    before: curves.Curves | None = None,
 ) -> Work:
     """The runs behind accuracy-epsilon curves; what is there when it is stopped is the result.
 
-    spend: told the epsilon of every run.
+    spend: told the epsilon of every run. before: what a stopped job left; it goes on from there.
     """
 
     def work(report: Report, stopped: Callable[[], bool]) -> curves.Curves | None:
-        report(0, len(ids) * len(epsilons) * len(seeds), "preparing the data")
-        latest = None
-        steps = curves.compute(dataset(), ids, epsilons, seeds, settings, stopped)
+        report(0, len(ids) * len(epsilons) * len(seeds), "preparing the data", before)
+        latest = before
+        steps = curves.compute(dataset(), ids, epsilons, seeds, settings, stopped, before)
         for done, total, found in steps:
             latest = found
             if spend is not None:
