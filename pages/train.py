@@ -83,7 +83,8 @@ def page() -> None:
         return
     blocks.ticking(JOB, live.panel)
     now = job.snapshot()
-    if not now.active and now.result is not None:
+    live.rounds(now)
+    if now.result is not None:
         result.show(now.result)
 
 

@@ -405,6 +405,19 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
         assert part in command
 
 
+def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():
+    app = open_page("train", data="bookshop-clicks", mechanism="private-popularity")
+    press(app, "Train")
+    run_until_done(app)
+    assert "the latest rating of every user" in all_text(app)
+    go(app, "pages/what_if.py")
+    assert "the latest rating of every user" in all_text(app)
+    link = {"data": "restaurants", "mechanism": "private-popularity", "ranking_holdout": "share"}
+    assert open_page("train", **link).selectbox(key="ranking_holdout").value == "share"
+    app = open_page("train", data="restaurants", mechanism="input-flip")
+    assert app.selectbox(key="holdout").value == "share"
+
+
 def test_training_can_be_stopped():
     app = open_page("train", data="jokes", mechanism="output", epsilon="4")
     app.number_input(key="output.tolerance").set_value(1e-9).run()

@@ -167,16 +167,20 @@ def duration(seconds: float) -> str:
 
 
 def ticking(name: str, body: Callable[[Snapshot], None]) -> None:
-    """Draw `body(snapshot)` every half second while the named job runs, and once after it."""
+    """Draw `body(snapshot)` every half second while the named job runs, and once after it.
+
+    The page is drawn anew when the job has a first result, and when it is over.
+    """
     job = state.jobs().get(name)
     if job is None:
         return
-    running = job.snapshot().active
+    first = job.snapshot()
+    running = first.active
 
     @st.fragment(run_every=0.5 if running else None)
     def panel() -> None:
         now = job.snapshot()
-        if running and not now.active:
+        if running and (not now.active or (first.result is None and now.result is not None)):
             st.rerun()
         body(now)
 
