@@ -418,3 +418,27 @@ def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
     assert "dpals: not for these facts: rank must be <= items = 2, got 3" in " ".join(out.split())
     _, out, _ = dpmc(*facts, "--json")
     assert "dpals" not in {card["mechanism"] for card in json.loads(out)}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "bookshop-clicks", "dpals", "--epsilon", "1"),
+        ("fit", "bookshop-clicks", "input-flip", "--epsilon", "1"),
+        ("protocol", "2", "bookshop-clicks"),
+        ("sweep", "--data=bookshop-clicks", "--mechanisms=dpals", "--epsilons=1", "--seeds=1"),
+    ],
+)
+def test_clicks_are_refused_where_a_rating_is_to_be_predicted(dpmc, words):
+    status, _, err = dpmc(*words)
+    assert status == 1
+    assert "every rating is 1" in err
+    assert "use a mechanism that predicts rankings" in err
+
+
+def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
+    same = tmp_path / "same.csv"
+    same.write_text("u,i,r\n" + "".join(f"u{u},i{i},3\n" for u in range(9) for i in range(9)))
+    status, _, err = dpmc("fit", same, "item-mean", "--range", "1:5")
+    assert (status, "every rating is 3" in err) == (1, True)
+    assert dpmc("fit", same, "popularity", "--range", "1:5")[0] == 0

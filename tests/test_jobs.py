@@ -116,7 +116,7 @@ def test_a_session_replaces_forgets_and_ends_its_jobs():
 def test_stopping_is_told_before_the_work_has_noticed():
     noticed = threading.Event()
 
-    def deaf(report, stopped):
+    def deaf(report, _):
         report(1, 2, "first")
         noticed.wait(5)
 
@@ -134,7 +134,7 @@ def test_stopping_is_told_before_the_work_has_noticed():
 def test_a_result_may_be_there_before_the_end():
     go = threading.Event()
 
-    def work(report, stopped):
+    def work(report, _):
         report(0, 0, "the rest", result="half")
         go.wait(5)
         return "whole"
@@ -155,7 +155,7 @@ def train(mechanism="gradient", stop=lambda _: False, problem=small_problem):
     """All that a training job reports, and what it returns."""
     said = []
 
-    def report(done, total, label, point=None, result=None):
+    def report(_done, _total, label, point=None, result=None):
         said.append((label, point, result))
 
     about = {"data": "one-bit-lab", "title": "", "split": None, "fresh": False}

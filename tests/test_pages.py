@@ -338,7 +338,7 @@ def test_all_ratings_equal_is_told_and_training_says_why_it_cannot():
     go(app, "pages/train.py")
     press(app, "Train")
     run_until_done(app)
-    assert any("only one class" in e.value for e in app.error)
+    assert any("use a mechanism that predicts rankings" in e.value for e in app.error)
     go(app, "pages/noise.py")
     assert not app.exception
 

@@ -10,7 +10,6 @@ from plotly.subplots import make_subplots
 from dpmc_core.views.training import Calibration, ErrorCdf
 from pages.ui.charts import Theme, figure, style
 
-
 Lines = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 
 
