@@ -177,7 +177,9 @@ def ticking(name: str, body: Callable[[Snapshot], None]) -> None:
     first = job.snapshot()
     running = first.active
 
-    @st.fragment(run_every=0.5 if running else None)
+    pace = 0.5 if first.result is None else 1.0  # every tick takes time from the job
+
+    @st.fragment(run_every=pace if running else None)
     def panel() -> None:
         now = job.snapshot()
         if running and (not now.active or (first.result is None and now.result is not None)):
