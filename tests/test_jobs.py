@@ -158,7 +158,7 @@ def train(mechanism="gradient", stop=lambda _: False, problem=small_problem):
     def report(_done, _total, label, point=None, result=None):
         said.append((label, point, result))
 
-    about = {"data": "one-bit-lab", "title": "", "split": None, "fresh": False}
+    about = {"data": "one-bit-lab", "reading": {}, "title": "", "split": None, "fresh": False}
     work = runs.train(registry.create(mechanism, epsilon=4.0, rounds=6), problem, 1, **about)
     return said, work(report, lambda: stop(said))
 
