@@ -157,6 +157,16 @@ def test_fit_reads_an_official_pair(dpmc, tmp_path):
     assert data["split"] == "the given test ratings"
 
 
+def test_official_test_ratings_do_not_go_with_a_sample(dpmc, tmp_path):
+    test = write_ratings(tmp_path / "test.tsv", 1, share=0.3)
+    words = ("restaurants", "input-flip", "--epsilon", "1", "--test", test)
+    status, _, err = dpmc("fit", *words)
+    assert status == 1
+    assert "not to restaurants: leave --test out" in err
+    sweep = ("--data", "restaurants", "--mechanisms", "output", "--epsilons", "1", "--test", test)
+    assert "leave --test out" in dpmc("sweep", *sweep)[2]
+
+
 def test_fit_options_reach_their_place(fit):
     card = fit("clear", "--set", "radius=0.5", "--set", "link=probit:2", "--leave-last")
     assert (card["settings"]["radius"], card["settings"]["link"]) == (0.5, "probit:2")

@@ -1,6 +1,8 @@
 """Every page opened and used as a person would, without a browser."""
 
 import io
+import json
+import shlex
 import time
 from pathlib import Path
 
@@ -8,10 +10,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpmc_core import curves, datasets, download, experiment, registry
+from dpmc_core.cli import main
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, build_problem
+from dpmc_core.problem import LeaveLast, RandomShare, build_problem
 from dpmc_core.transforms import CapPerUser
 from dpmc_core.views import curves as picture
+from dpmc_core.views import run_card
 from pages.ui import charts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,8 +69,6 @@ def charts_of(app):
 
 
 def spec(app, number=0):
-    import json
-
     return json.loads(charts_of(app)[number].proto.spec)
 
 
@@ -299,6 +301,32 @@ def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
     assert command.startswith("dpmc fit ratings.csv ")
     for part in ("--range=1:5", "--read user=1", "--read item=2", "--read rating=3"):
         assert part in command
+
+
+def test_the_command_and_the_lines_of_a_run_on_an_upload_repeat_it(tmp_path, monkeypatch, capsys):
+    content = CSV.replace("\n", "\nu0,f0,5\nu0,f0,3\nu1,f1,bad\n", 1)
+    dataset = datasets.load_upload(
+        content.encode(),
+        "my ratings.csv",
+        low=0.5,
+        high=5.0,
+        duplicates="last",
+        bad_rows="leave-out",
+    )
+    mechanism = registry.create("gradient", epsilon=1 / 3)
+    problem = build_problem(dataset, mechanism.task, split=RandomShare(0.3), seed=4)
+    result = experiment.run(mechanism, problem, 4)
+    repeat = run_card.Repeat(result, dataset.opened, RandomShare(0.3), False, dataset.reading)
+    (tmp_path / "my ratings.csv").write_text(content)
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert main(shlex.split(run_card.command(repeat))[1:]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["data"]["fingerprint"] == result.as_dict()["data"]["fingerprint"]
+    assert again["metrics"] == result.as_dict()["metrics"]
+    lines = {}
+    exec(run_card.code(repeat), lines)
+    assert lines["result"].metrics == result.metrics
 
 
 @pytest.mark.parametrize(
