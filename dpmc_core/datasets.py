@@ -117,6 +117,11 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
     BadRatings where a user-item pair is in both files.
     """
     settings = ReadOptions(**options)
+    if str(train) in {*samples.SAMPLES, *download.ARCHIVES} and not Path(train).is_file():
+        raise BadRatings(
+            f"official test ratings belong to a file of training ratings, not to {train}: leave"
+            " --test out, or give both files"
+        )
     tables = merge(
         read_table(Source.file(train), settings), read_table(Source.file(test), settings)
     )

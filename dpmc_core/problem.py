@@ -16,7 +16,7 @@ import numpy as np
 
 from dpmc_core import splits
 from dpmc_core.datasets import Dataset
-from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number
 from dpmc_core.model import Factors, Task
 from dpmc_core.ratings import Ratings
 from dpmc_core.transforms import Binarise, Implicit, Transform, apply_steps
@@ -96,7 +96,8 @@ def build_problem(
 
     The default split is a random fifth, for RANKING the latest rating of every user. Steps are
     learnt on the training ratings and applied to both. For BINARY, ratings that are not yet -1/+1
-    are at last cut at the training mean; for RANKING, all ratings count as interactions.
+    are at last cut at the training mean; for RANKING, all ratings count as interactions. Raises
+    BadRatings where a rating is to be predicted and all are the same.
     """
     check_number("seed", seed, at_least=0, integer=True)
     truth = None
@@ -110,6 +111,7 @@ def build_problem(
         key = f"split {split} of {data.ratings.fingerprint}"
         train, test = split(data.ratings, generator(seed, key))
         words, name, truth = str(split), name or data.name, data.truth
+    check_varied(task, train)
     before = train.public
     chosen = list(steps)
     train, prepared_test = apply_steps(chosen, train, test)
@@ -130,6 +132,18 @@ def build_problem(
         split=words,
         truth=truth if same_units else None,
     )
+
+
+def check_varied(task: Task, train: Ratings) -> None:
+    """Clicks and the like can only be ranked: whoever says their one value is always right.
+
+    Not asked of what is released: to refuse would be to tell something of the ratings.
+    """
+    if task is not Task.RANKING and len(train) and bool((train.values == train.values[0]).all()):
+        raise BadRatings(
+            f"every rating is {train.values[0]:g}, so there is nothing to predict: use a"
+            " mechanism that predicts rankings (dpmc list names them)"
+        )
 
 
 def prepare_all(

@@ -108,6 +108,31 @@ def test_fit_json_is_one_object_with_the_contracts_keys(fit):
     assert card["guarantee"]["claimed"] == {"epsilon": 2.0, "delta": 0.0}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "restaurants", "dpals", "--epsilon", "1", "--set", "epsilon=100"),
+        ("fit", "restaurants", "dpals", "--epsilon", "1", "--set", "delta=0.1"),
+        ("release", "restaurants", "dpals", "--epsilon=1", "--set=epsilon=9", "--out", "x.npz"),
+        ("protocol", "2", "restaurants", "--epsilon", "1", "--set", "epsilon=100"),
+        ("protocol", "federated", "--set", "epsilon=100"),
+        ("sweep", "--data=restaurants", "--mechanisms=dpals", "--epsilons=1", "--set=epsilon=9"),
+        (
+            "sweep",
+            "--data=restaurants",
+            "--mechanisms=dpals",
+            "--epsilons=1",
+            "--set=dpals.epsilon=9",
+        ),
+    ],
+)
+def test_no_setting_overrides_the_budget_in_silence(dpmc, words):
+    status, _, err = dpmc(*words)
+    name = "delta" if "delta=0.1" in words else "epsilon"
+    assert status == 1
+    assert f"{name} is given with --{name}" in err
+
+
 def test_fit_repeats_itself_and_the_seed_matters(fit):
     first, again, other = (fit("input-flip", "--epsilon", "1", "--seed", s) for s in (1, 1, 2))
     first.pop("seconds")
@@ -130,6 +155,16 @@ def test_fit_reads_an_official_pair(dpmc, tmp_path):
     data = json.loads(out)["data"]
     assert (data["ratings"], data["test_ratings"]) == (len(cells), len(held))
     assert data["split"] == "the given test ratings"
+
+
+def test_official_test_ratings_do_not_go_with_a_sample(dpmc, tmp_path):
+    test = write_ratings(tmp_path / "test.tsv", 1, share=0.3)
+    words = ("restaurants", "input-flip", "--epsilon", "1", "--test", test)
+    status, _, err = dpmc("fit", *words)
+    assert status == 1
+    assert "not to restaurants: leave --test out" in err
+    sweep = ("--data", "restaurants", "--mechanisms", "output", "--epsilons", "1", "--test", test)
+    assert "leave --test out" in dpmc("sweep", *sweep)[2]
 
 
 def test_fit_options_reach_their_place(fit):
@@ -393,3 +428,27 @@ def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
     assert "dpals: not for these facts: rank must be <= items = 2, got 3" in " ".join(out.split())
     _, out, _ = dpmc(*facts, "--json")
     assert "dpals" not in {card["mechanism"] for card in json.loads(out)}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "bookshop-clicks", "dpals", "--epsilon", "1"),
+        ("fit", "bookshop-clicks", "input-flip", "--epsilon", "1"),
+        ("protocol", "2", "bookshop-clicks"),
+        ("sweep", "--data=bookshop-clicks", "--mechanisms=dpals", "--epsilons=1", "--seeds=1"),
+    ],
+)
+def test_clicks_are_refused_where_a_rating_is_to_be_predicted(dpmc, words):
+    status, _, err = dpmc(*words)
+    assert status == 1
+    assert "every rating is 1" in err
+    assert "use a mechanism that predicts rankings" in err
+
+
+def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
+    same = tmp_path / "same.csv"
+    same.write_text("u,i,r\n" + "".join(f"u{u},i{i},3\n" for u in range(9) for i in range(9)))
+    status, _, err = dpmc("fit", same, "item-mean", "--range", "1:5")
+    assert (status, "every rating is 3" in err) == (1, True)
+    assert dpmc("fit", same, "popularity", "--range", "1:5")[0] == 0

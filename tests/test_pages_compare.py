@@ -326,3 +326,19 @@ def test_tasks_share_a_chart_only_with_their_own():
     assert tasks[0] == Task.BINARY
     for task in tasks:
         assert {registry.get(id).task for id in sweep.presets.noisy(task)} == {task}
+
+
+@pytest.mark.parametrize(
+    ("task", "last", "words"),
+    [
+        (Task.RANKING, True, []),
+        (Task.RANKING, False, ["--holdout", "0.2"]),
+        (Task.RATINGS, True, ["--leave-last"]),
+        (Task.RATINGS, False, []),
+    ],
+)
+def test_the_hold_out_is_the_one_chosen_for_every_task(task, last, words):
+    id = {Task.RANKING: "private-popularity", Task.RATINGS: "dpals"}[task]
+    choice = grid.Choice("restaurants", task, (id,), (1.0,), (1,), (), last)
+    typed = grid.command(choice, grid.Place("restaurants", None, None, None, False))
+    assert [w for w in typed if w in ("--leave-last", "--holdout", "0.2")] == words

@@ -93,6 +93,20 @@ def assignment(option: str, text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+def setting(text: str, *options: str) -> tuple[str, str]:
+    """NAME=VALUE of --set as (NAME, VALUE). Raises InvalidSetting.
+
+    options: those that give a setting of their own, --epsilon say. Its name is refused here: of
+    two budgets one would win in silence.
+    """
+    name, value = assignment("--set", text)
+    for option in options:
+        own = option.strip("-").removesuffix("s")
+        if name.rpartition(".")[2] == own:
+            raise InvalidSetting("--set", f"another setting: {own} is given with {option}", text)
+    return name, value
+
+
 def _range(text: str) -> tuple[float, float]:
     low, colon, high = text.partition(":")
     try:

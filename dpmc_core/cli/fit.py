@@ -87,7 +87,7 @@ def mechanism_of(args: argparse.Namespace) -> Mechanism:
     cls = registry.get(args.mechanism)
     values: dict[str, Any] = {}
     for text in args.set:
-        name, value = arguments.assignment("--set", text)
+        name, value = arguments.setting(text, "--epsilon", "--delta")
         try:
             values[name] = parse_setting(cls, name, value)
         except InvalidSetting as error:
@@ -96,8 +96,7 @@ def mechanism_of(args: argparse.Namespace) -> Mechanism:
             known = settings_table(cls)
             hint = f"{cls.id} has these:\n{known}" if known else f"{cls.id} has no settings"
             raise InvalidSetting("--set", f"a setting of {cls.id}", name, hint) from None
-    epsilon, delta = values.pop("epsilon", args.epsilon), values.pop("delta", args.delta)
-    return registry.create(cls.id, epsilon=epsilon, delta=delta, **values)
+    return registry.create(cls.id, epsilon=args.epsilon, delta=args.delta, **values)
 
 
 def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> Problem:

@@ -198,7 +198,7 @@ def _settings(args: argparse.Namespace) -> dict[str, list[str]]:
     if preset:
         found = {name: list(texts) for name, texts in preset.settings.items()}
     for text in args.set:
-        name, values = arguments.assignment("--set", text)
+        name, values = arguments.setting(text, "--epsilons")
         found[name] = [value.strip() for value in values.split(",") if value.strip()]
         if not found[name]:
             raise InvalidSetting("--set", "NAME=VALUE", text)

@@ -116,7 +116,7 @@ def settings_from(args: argparse.Namespace) -> Distributed:
     cls = simulate.SCENARIOS[args.scenario]
     values: dict[str, Any] = {"epsilon": args.epsilon}
     for text in args.set:
-        name, value = arguments.assignment("--set", text)
+        name, value = arguments.setting(text, "--epsilon")
         try:
             values[name] = parse_setting(cls, name, value)
         except InvalidSetting as error:

@@ -66,7 +66,9 @@ def run(args: argparse.Namespace) -> None:
     grids.check(args)  # a wrong word is told before anything is read or started
     if args.cluster is None:
         core.warm_up()
-    else:  # Dask reports every lost connection at length; what matters is said in a sentence
+    else:
+        core.check_address(args.cluster)
+        # Dask reports every lost connection at length; what matters is said in a sentence
         quiet = dict.fromkeys(("distributed", "distributed.client"), "critical")
         os.environ.setdefault("DASK_DISTRIBUTED__LOGGING", repr(quiet))
     with Store(args.store) as store:
@@ -78,6 +80,7 @@ def run(args: argparse.Namespace) -> None:
 
         def open_pool() -> core.LocalPool | core.ClusterPool:
             if args.cluster is not None:
+                print(f"dpmc: connecting to {args.cluster} ...", file=sys.stderr, flush=True)
                 return core.ClusterPool(args.cluster, plan.sources)
             return core.LocalPool(plan.sources, jobs)
 

@@ -30,7 +30,10 @@ class Interval(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A metric on a grid of epsilons with 95 % t intervals of the mean; seeds: fewest of any."""
+    """A metric on a grid of epsilons with 95 % t intervals of the mean.
+
+    seeds: how many each mean rests on; where it is one, the interval is the mean itself.
+    """
 
     mechanism: str
     metric: str
@@ -38,7 +41,7 @@ class Curve(NamedTuple):
     mean: Floats
     low: Floats
     high: Floats
-    seeds: int
+    seeds: NDArray[np.int64]
 
 
 class Situation(NamedTuple):
@@ -81,7 +84,7 @@ def curve(curves: Curves, mechanism: str, metric: str) -> Curve | None:
     intervals = [interval(found[epsilon]) for epsilon in grid]
     mean = np.array([i.mean for i in intervals])
     half = np.array([i.half_width for i in intervals])
-    seeds = min(i.seeds for i in intervals)
+    seeds = np.array([i.seeds for i in intervals], dtype=np.int64)
     return Curve(mechanism, metric, np.array(grid), mean, mean - half, mean + half, seeds)
 
 
@@ -97,7 +100,7 @@ def at(curve: Curve, epsilon: float) -> Interval | None:
     if not len(near):
         return None
     k = int(near[0])
-    return Interval(float(curve.mean[k]), float(curve.high[k] - curve.mean[k]), curve.seeds)
+    return Interval(float(curve.mean[k]), float(curve.high[k] - curve.mean[k]), int(curve.seeds[k]))
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -176,4 +179,5 @@ def table(view: Situation) -> dict[str, list[float]]:
         f"mean {spoken(c.metric)}": c.mean.round(4).tolist(),
         "interval from": c.low.round(4).tolist(),
         "to": c.high.round(4).tolist(),
+        "seeds": c.seeds.tolist(),
     }

@@ -97,7 +97,8 @@ def markdown(result: Result, title: str, fresh: bool) -> str:
 def command(repeat: Repeat) -> str:
     """The `dpmc fit` command that repeats the run."""
     result, data, split, fresh, _ = repeat
-    words = ["dpmc", "fit", data, result.mechanism.id]
+    opened = f"./{data}" if data.startswith("-") else data  # else it would be an option
+    words = ["dpmc", "fit", opened, result.mechanism.id]
     for s in settings_of(type(result.mechanism)):
         value = getattr(result.mechanism, s.name)
         if s.name in ("epsilon", "delta"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import plotly.graph_objects as go
 
@@ -25,15 +26,16 @@ def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
     if view.floor is not None:
         text = f"guessing: {amount(c.metric, view.floor.mean)}"
         _line(fig, text, view.floor.mean, ends, theme.muted, "dot", theme.paper, above=False)
-    fig.add_scatter(
-        x=[*c.epsilon, *c.epsilon[::-1]],
-        y=[*c.high, *c.low[::-1]],
-        mode="lines",
-        fill="toself",
-        fillcolor=faded(look.color, 0.22),
-        line={"width": 0},
-        hoverinfo="skip",
-    )
+    for part in stretches(c.seeds > 1):  # one seed has no band
+        fig.add_scatter(
+            x=[*c.epsilon[part], *c.epsilon[part][::-1]],
+            y=[*c.high[part], *c.low[part][::-1]],
+            mode="lines",
+            fill="toself",
+            fillcolor=faded(look.color, 0.22),
+            line={"width": 0},
+            hoverinfo="skip",
+        )
     fig.add_scatter(
         x=c.epsilon,
         y=c.mean,
@@ -58,6 +60,17 @@ def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
         title_text=axis(c.metric),
     )
     return fig
+
+
+def stretches(there: Iterable[bool]) -> list[slice]:
+    """The unbroken runs of what is there."""
+    found: list[slice] = []
+    for k, yes in enumerate(there):
+        if yes and found and found[-1].stop == k:
+            found[-1] = slice(found[-1].start, k + 1)
+        elif yes:
+            found.append(slice(k, k + 1))
+    return found
 
 
 def _line(
