@@ -14,7 +14,9 @@ from test_user_level import IDS, ITEMS, VARIANTS, build, extreme_rows, make, row
 
 from dpmc_core import registry
 from dpmc_core.model import Task
+from dpmc_core.privacy import Unit
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.dpimf import Profiles
 
 USER = 4  # whose row differs
 RANKING = [
@@ -69,6 +71,15 @@ def test_others_see_nothing_of_a_row_but_the_published_answers(id, settings):
 @pytest.mark.parametrize(("id", "settings"), RANKING + COLLECTED)
 def test_rankings_and_collected_ratings_show_nothing_but_the_answers(id, settings):
     assert_nothing_but_answers_counts(registry.create(id, **settings))
+
+
+@pytest.mark.parametrize("variant", ["complementary", "optimal", "sampled"])
+def test_user_profiles_show_a_row_to_others_and_certify_nothing(variant):
+    mechanism = registry.create(f"dpimf-{variant}", epsilon=2.0, rounds=1, profiles=Profiles.USERS)
+    with pytest.raises(AssertionError, match="others see a raw value"):
+        assert_nothing_but_answers_counts(mechanism)
+    for unit in (Unit.ENTRY, Unit.USER):
+        assert not mechanism.guarantee(build(rows_of()).public).certified(unit).finite
 
 
 def test_every_certified_mechanism_of_whole_rows_is_held_to_it():
