@@ -192,6 +192,51 @@ def test_an_active_recommender_reads_a_off_the_noisy_sums():
     assert np.abs(passive - truth).max() > 100 * np.abs(found - truth).max()
 
 
+@pytest.mark.parametrize("shares", list(Shares))
+def test_a_listening_recommender_gets_single_gradients_where_one_round_misses_a_user(shares):
+    settings = DynamicUsers(
+        epsilon=0.1, shares=shares, iterations=12, leaves=Leaves(((6, 1), (9, 2)))
+    )
+    run, _ = play(settings)
+    found = attacks.attack_attendance(run, 0)
+    assert {(f.user, f.round) for f in found} == {("user 1", 6), ("user 2", 9)}
+    assert all(f.error < 1e-3 and f.succeeds for f in found)
+    assert all(np.abs(f.truth).max() < run.release.scale / 5 for f in found)  # it hid nothing
+
+
+def test_a_listening_recommender_gets_every_gradient_where_attendance_is_left_to_chance():
+    settings = DynamicUsers(epsilon=0.5, shares=Shares.GAMMA, iterations=60, online=0.6)
+    run, _ = play(settings)
+    found = attacks.attack_attendance(run, 0)
+    assert len(found) == run.raters[0]
+    assert all(f.succeeds for f in found)
+
+
+def test_the_attendance_attack_finds_nothing_where_noise_is_fresh_or_all_are_there():
+    settings = DynamicUsers(epsilon=0.5, iterations=12, leaves=Leaves(((6, 1),)))
+    run, _ = play(settings)
+    rng = np.random.default_rng(0)
+    # what the repair would do: other noise wherever other people are summed
+    run.sums[5] = run.sums[5] + rng.laplace(0, run.release.scale, run.sums[5].shape)
+    assert not any(f.succeeds for f in attacks.attack_attendance(run, 0))
+    for scenario in BOTH:
+        run, _ = play(scenario(epsilon=0.5, iterations=12))
+        assert attacks.attack_attendance(run, 0) == []
+
+
+def test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothing():
+    public = ratings_of().public
+    for settings in (DynamicUsers(epsilon=1.0), StaticUsers(epsilon=1.0)):
+        card = settings.guarantee(public)
+        listed = any("gradients of single users" in u.query for u in card.unaccounted)
+        assert listed is isinstance(settings, DynamicUsers)
+        # not even with user factors that are public and nothing else in the way
+        only = dataclasses.replace(
+            card, unaccounted=tuple(u for u in card.unaccounted if "single" in u.query)
+        )
+        assert only.certified().finite is not listed
+
+
 def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
     settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Leaves(((3, 2),)))
     run = settings.start(ratings_of(), np.random.default_rng(0))

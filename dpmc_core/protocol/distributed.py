@@ -128,7 +128,7 @@ class Distributed:
             "the recommender draws H, so what it sees is Gaussian noise of known variance"
             " 2 H scale^2: the claim holds for outsiders, not against the recommender"
         )
-        hardened = "each user knows the own share only; the sum is Laplace noise to everyone else"
+        hardened = "each user knows the own share only; one sum holds Laplace noise to all others"
         return dataclasses.replace(
             card,
             trust=Trust.AGGREGATOR,

@@ -5,6 +5,7 @@ HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,9 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.privacy import Guarantee, Unaccounted
 from dpmc_core.protocol.distributed import Distributed, ProtocolAborted, Run
 from dpmc_core.protocol.fixed_point import Words
 from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY, USERS
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting
 
 Floats = NDArray[np.float64]
@@ -81,6 +84,11 @@ class DynamicUsers(Distributed):
     The recommender holds noise + alpha mod P, the third party alpha; whoever is online gets random
     pieces of it, so the noise in the sum is the same however many answer. Of a round only those
     online contribute gradients, as in a stochastic gradient step.
+
+    That very sameness breaks the promise: the people summed change from round to round, the noise
+    does not, so differences of sums give single gradients to the recommender, who knows whom each
+    sum is over (`attacks.attack_attendance`). The only repair is fresh noise for each set of people
+    that is summed up, every set paid for with epsilon; the paper has no such thing, nor has this.
     """
 
     scenario: ClassVar[str] = "3"
@@ -88,6 +96,20 @@ class DynamicUsers(Distributed):
     online: float = setting(
         1.0, "chance that a user is online, drawn for each round", above=0, at_most=1
     )
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        """The shared card, with what the same noise under changing attendance gives away."""
+        card = super().guarantee(public)
+        single = Unaccounted(
+            "gradients of single users",
+            "differences of sums with different attendance cancel the noise",
+        )
+        within = (
+            "noise hides a rating within one round only: the recommender knows who is there in each"
+        )
+        return dataclasses.replace(
+            card, unaccounted=(*card.unaccounted, single), caveats=(*card.caveats, within)
+        )
 
     def messages(self, run: Run) -> Iterator[int]:
         makers = self._make_noise(run)
