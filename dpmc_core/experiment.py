@@ -113,9 +113,11 @@ def run(
     on_step sees every step with the method it belongs to; once `stop()` is true no further step
     is taken. known: metrics of baselines that need not be computed again, by id. solve: where a
     mechanism that adds its noise last gets its solve from. Raises DpmcError where the run was
-    stopped before the first publishable model.
+    stopped before the first publishable model, BadRatings before any work where nothing can be
+    measured on the test ratings.
     """
     check_number("seed", seed, at_least=0, integer=True)
+    metrics.check_measurable(mechanism.task, problem.train, problem.test)
     start = time.perf_counter()
     model, trace, stopped = _fit(mechanism, problem, seed, on_step, stop, solve)
     seconds = time.perf_counter() - start

@@ -15,6 +15,7 @@ from dpmc_core import bookshop, metrics, registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.linalg import Pattern
 from dpmc_core.mechanisms.dpimf_user import DpimfUser
+from dpmc_core.mechanisms.private_popularity import Per
 from dpmc_core.privacy import Gaussian, Neighbours, Unit, witness
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -250,6 +251,21 @@ def test_bad_input_is_a_sentence() -> None:
     for id in ("dpimf-user", "private-popularity", "popularity", "dplcf"):
         with pytest.raises(BadRatings, match="ranking takes interactions"):
             list(registry.create(id, epsilon=1.0).fit(stars, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("id", ["dpimf-user", "private-popularity"])
+def test_a_delta_of_one_over_the_users_is_refused(id: str) -> None:
+    public = PublicFacts(users=40, items=12, low=0, high=1)
+    for delta in (0.025, 0.5):
+        with pytest.raises(InvalidSetting, match=r"delta must be < 1/users = 0.025, got"):
+            registry.create(id, epsilon=1.0, delta=delta).guarantee(public)
+    assert registry.create(id, epsilon=1.0, delta=0.0249).guarantee(public).certified().finite
+
+
+def test_a_delta_per_cell_may_be_larger_than_one_over_the_users() -> None:
+    public = PublicFacts(users=40, items=12, low=0, high=1)
+    cell = registry.create("private-popularity", epsilon=1.0, delta=0.05, per=Per.CELL)
+    assert cell.guarantee(public).certified().finite
 
 
 def test_a_user_who_saw_everything_and_an_item_nobody_saw() -> None:

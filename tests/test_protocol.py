@@ -240,9 +240,28 @@ def test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothin
 def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
     settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Leaves(((3, 2),)))
     run = settings.start(ratings_of(), np.random.default_rng(0))
-    with pytest.raises(ProtocolAborted, match=r"round 3 is aborted: user 2 left .*-1\)/"):
+    with pytest.raises(
+        ProtocolAborted,
+        match=r"round 3 is aborted: user 2 left .*-1\)/.* fresh noise .* spends epsilon again",
+    ):
         list(run.play())
     assert len(run.sums) == 2
+
+
+def test_in_scenario_2_a_user_who_leaves_the_set_up_ends_the_run_before_any_answer():
+    settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Leaves(((0, 2),)))
+    run = settings.start(ratings_of(), np.random.default_rng(0), watch=0)
+    with pytest.raises(ProtocolAborted, match=r"the set-up is aborted: user 2 left .*costs nothin"):
+        list(run.play())
+    assert run.transcript.count[ANSWER] == 0
+    assert not run.sums
+    # who takes no part at all may go
+    play(StaticUsers(epsilon=1.0, iterations=2, leaves=Leaves(((0, 11),))))
+    # masked answers of a first round that is never summed tell nobody anything
+    for masks, words in ((True, "costs nothing"), (False, "spends epsilon again")):
+        settings = StaticUsers(epsilon=1.0, masks=masks, leaves=Leaves(((1, 2),)))
+        with pytest.raises(ProtocolAborted, match=words):
+            play(settings)
 
 
 @pytest.mark.parametrize("round", [0, 2])

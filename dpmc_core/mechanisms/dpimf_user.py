@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.accounting import gaussian_mu, split_gaussian
+from dpmc_core.joint import check_delta
 from dpmc_core.linalg import Pattern
 from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
@@ -91,6 +92,7 @@ class DpimfUser:
         return min(clear**2 / (clear**2 + _EVEN**2), _MOST)
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
+        check_delta(self.delta, public)
         taste = self.share(public) / self.rounds
         weights = {
             "popularity": math.sqrt(1 - self.share(public)),

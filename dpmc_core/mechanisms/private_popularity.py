@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpmc_core.accounting import gaussian_mu
+from dpmc_core.joint import check_delta
 from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
     Budget,
@@ -64,6 +65,8 @@ class PrivatePopularity:
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         user = self.per is Per.USER
+        if user:
+            check_delta(self.delta, public)
         k = min(self.contributions, public.items)
         release: Release
         if self.delta == 0:

@@ -42,6 +42,9 @@ class StaticUsers(Distributed):
     def messages(self, run: Run) -> Iterator[int]:
         pairs = np.arange(len(run.who))
         mixing = _set_up(run, pairs, {})
+        gone = np.isin(run.who, sorted(self.leaves.at(0)))
+        if gone.any():
+            self._abort(run, 0, int(pairs[gone][0]))
         noisy = run.release.publish_shares(run.users.linear, run.what, mixing, run.rng)
         np.add.at(run.noise, run.what, noisy - run.users.linear)
         run.users.linear = noisy
@@ -68,12 +71,19 @@ class StaticUsers(Distributed):
             yield t
 
     def _abort(self, run: Run, t: int, pair: int) -> None:
+        """Without a share the noise is too small; with other shares it is another draw."""
         user, item = int(run.who[pair]), int(run.what[pair])
         k = int(run.raters[item])
         raise ProtocolAborted(
-            f"round {t} is aborted: {run.wire.name(user)} left before answering for item {item},"
+            (f"round {t} is aborted" if t else "the set-up is aborted")
+            + f": {run.wire.name(user)} left before answering for item {item},"
             f" and with the own share of noise gone only ({k}-1)/{k} of its variance would be left;"
-            " start again with the users who stay, or use scenario 3"
+            " starting again with the users who stay draws fresh noise on the same ratings, "
+            + (
+                "which spends epsilon again"
+                if t > 1 or (t and not self.masks)
+                else "which costs nothing, for no sum has been sent"
+            )
         )
 
 
