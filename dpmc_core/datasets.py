@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class Dataset:
 
     source: who made them, or how; licence: terms of use. genres: of each item; truth: the matrix
     behind generated ratings; each None where there is none. report: findings, one sentence each.
+    opened, reading: what `load` was given, name and options; of an upload the name of its file.
     """
 
     ratings: Ratings
@@ -58,6 +59,8 @@ class Dataset:
     report: tuple[str, ...]
     truth: Factors | None = None
     genres: Genres | None = None
+    opened: str = ""
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load(data: str | Path, **options: Any) -> Dataset:
@@ -88,12 +91,12 @@ def load(data: str | Path, **options: Any) -> Dataset:
                 f" folder with one of {', '.join(known.FOLDER_FILES)}"
             )
         path = file
-    return _load_source(Source.file(path), ReadOptions(**options))
+    return _load_source(Source.file(path), name, options)
 
 
 def load_upload(content: bytes, filename: str, **options: Any) -> Dataset:
     """Read uploaded bytes as `load` reads a file; `filename` helps to recognise the format."""
-    return _load_source(Source.upload(content, filename), ReadOptions(**options))
+    return _load_source(Source.upload(content, filename), filename, options)
 
 
 def preview_file(path: str | Path, **options: Any) -> Preview:
@@ -169,10 +172,13 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         report=facts_of(ratings),
         truth=generated.truth,
         genres=generated.genres,
+        opened=name,
+        reading=dict(options),
     )
 
 
-def _load_source(source: Source, options: ReadOptions) -> Dataset:
+def _load_source(source: Source, opened: str, reading: Mapping[str, Any]) -> Dataset:
+    options = ReadOptions(**reading)
     table = read_table(source, options)
     result = clean(table, options)
     ratings, genres = _with_titles(result.ratings, table)
@@ -185,6 +191,8 @@ def _load_source(source: Source, options: ReadOptions) -> Dataset:
         licence=about.licence if about else "not stated in the file",
         report=(*result.report, *facts_of(ratings)),
         genres=genres,
+        opened=opened,
+        reading=dict(reading),
     )
 
 

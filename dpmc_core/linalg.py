@@ -171,7 +171,9 @@ def leading_triplets(
 
     start: k x b block to begin from, k = the smaller side of the operator (a previous answer's
     vectors of that side make it quick). enough(values) says how many leading triplets matter; the
-    block grows until the smallest value in it does not, which certifies that none outside does.
+    block grows until the smallest value in it does not: none outside it does then, unless the
+    random columns in it miss one, which has no real chance once they are filtered. Until then they
+    are not believed: an invariant start leaves no residual, whatever it misses.
     tolerance: bound on the Frobenius norm of the residuals of those that matter.
     None when the block would pass half of the smaller side: a full decomposition is then cheaper.
     """
@@ -180,9 +182,9 @@ def leading_triplets(
         flipped = leading_triplets(_Transposed(operator), start, enough, tolerance, rng, max_passes)
         return None if flipped is None else Triplets(flipped.right, flipped.values, flipped.left)
     limit = n // 2
-    # Fresh random columns: a start that happens to be invariant could hide larger values.
     width = start.shape[1]
     basis = _widen(start, min(max(8, width + 4 + width // 4), n), n, rng)
+    believed = False
     for _ in range(max_passes):
         if basis.shape[1] > limit:
             return None
@@ -195,13 +197,14 @@ def leading_triplets(
         count = enough(values)
         if count >= len(values):
             basis = _widen(right, len(values) + max(8, len(values) // 2), n, rng)
+            believed = False
             continue
         back = operator.transposed(image)  # A'A right: also the filter's first product
         kept = values[:count]
         residual = (back[:, :count] - right[:, :count] * squares[:count]) / kept
-        if np.linalg.norm(residual) <= tolerance:
+        if believed and np.linalg.norm(residual) <= tolerance:
             return Triplets(image[:, :count] / kept, kept, right[:, :count])
-        basis = _filtered(operator, right, back, squares)
+        basis, believed = _filtered(operator, right, back, squares), True
     return None
 
 

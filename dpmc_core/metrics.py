@@ -79,9 +79,10 @@ def ranking(
     """Rank each test interaction among items its user has in neither train nor test.
 
     negatives: how many such items are drawn without replacement (fewer where a user has fewer);
-    None: all of them. Ties, and scores that are not numbers, count against the model. Among k
-    candidates or fewer every model hits, so test interactions with fewer than k such items are left
-    out of the means. Raises BadRatings where none is left.
+    None: all of them. Ties, and scores that are not numbers, count against the model; scores of
+    factors tie where they differ by less than the rounding of a dot product. Among k candidates or
+    fewer every model hits, so test interactions with fewer than k such items are left out of the
+    means. Raises BadRatings where none is left.
     """
     check_number("k", k, at_least=1, integer=True)
     if negatives is not None:
@@ -99,7 +100,8 @@ def ranking(
         candidates, real = seen.sample_unseen(test.users, negatives, rng)
         target = model.predict(test.users, test.items)
         scores = model.predict(test.users[:, None], candidates)
-        rank = (~(scores < target[:, None]) & real).sum(axis=1)
+        bar = target - _rounding(model, test.users)
+        rank = (~(scores < bar[:, None]) & real).sum(axis=1)
     hit = rank < k
     return RankingScore(
         float(hit.mean()), float(np.where(hit, 1.0 / np.log2(rank + 2.0), 0).mean())
@@ -205,11 +207,25 @@ def _full_ranks(model: Model, test: Ratings, seen: _Seen) -> Ints:
         users = test.users[rows]
         scores = _scores(model, users, seen.n_items)
         target = scores[np.arange(len(users)), test.items[rows]]
-        against = ~(scores < target[:, None])
+        against = ~(scores < (target - _rounding(model, users))[:, None])
         row, items = seen.cells(users)
         against[row, items] = False
         rank[rows] = against.sum(axis=1)
     return rank
+
+
+def _rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
+    """How far the scores of two items with equal factors can differ, per user; 0 for other models.
+
+    A dot product of r terms is off by at most r eps |l|'|r| <= r eps ||l|| ||r||, and a matrix
+    product adds up some columns in another order than others.
+    """
+    if not isinstance(model, Factors) or not model.right.size:
+        return 0.0
+    longest = float(np.linalg.norm(model.right, axis=1).max())
+    unit = 2 * model.right.shape[1] * float(np.finfo(float).eps)
+    slack: Floats = unit * longest * np.linalg.norm(model.left[users], axis=1)
+    return slack
 
 
 def _scores(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:

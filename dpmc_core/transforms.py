@@ -73,7 +73,9 @@ class Binarise:
 class Implicit:
     """Keep the ratings >= at_least (rating points; None: all of them) as interactions of value 1.
 
-    The result has the range 0..1 with zeros left out, as ranking mechanisms expect.
+    The result has the range 0..1 with zeros left out, as ranking mechanisms expect. With a limit,
+    the pattern tells values, which a guarantee per rating takes as public: hence the phrase in
+    `prepared`. One per cell or user holds: a rating that changes is a cell that comes or goes.
     """
 
     at_least: float | None = None
@@ -87,6 +89,10 @@ class Implicit:
         return f"implicit={'all' if self.at_least is None else _text(self.at_least)}"
 
     def learn(self, train: Ratings) -> Learned:  # noqa: ARG002 - nothing to learn
+        step = ""
+        if self.at_least is not None:
+            step = f"which ratings are {_text(self.at_least)} or more (matters per rating only)"
+
         def apply(ratings: Ratings) -> Ratings:
             if self.at_least is not None:
                 keep = ratings.values >= self.at_least
@@ -96,7 +102,7 @@ class Implicit:
                         " choose a lower limit"
                     )
                 ratings = ratings.select(keep)
-            return ratings.with_values(np.ones(len(ratings)), low=0, high=1)
+            return ratings.with_values(np.ones(len(ratings)), low=0, high=1, step=step)
 
         return apply
 

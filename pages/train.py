@@ -62,7 +62,8 @@ def page() -> None:
                     dataset, cls.task, steps=prepared.steps, split=prepared.split, seed=number
                 ),
                 number,
-                data=data,
+                data=dataset.opened,
+                reading=dataset.reading,
                 title=dataset.title,
                 split=prepared.split,
                 fresh=fresh,

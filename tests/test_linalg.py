@@ -92,6 +92,33 @@ def test_a_poor_start_is_recovered_from():
     assert np.allclose(found.values, np.linalg.svd(dense, compute_uv=False)[:5], atol=1e-5)
 
 
+@pytest.mark.parametrize("width", [4, 7])
+def test_an_invariant_start_hides_no_larger_value(width):
+    """Singular vectors as the start leave no residual, whatever they miss: one value among those
+    that matter. Planted bug: residuals believed before the fresh columns are filtered once."""
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        n = int(rng.integers(100, 200))
+        m, rank = n + int(rng.integers(0, 50)), width + 40
+        u = np.linalg.qr(rng.normal(size=(m, rank)))[0]
+        v = np.linalg.qr(rng.normal(size=(n, rank)))[0]
+        hidden, tail = rng.uniform(4, 20, 1), rng.uniform(0, 1, 39)
+        s = np.concatenate([rng.uniform(5, 20, width), hidden, tail])
+        radius = np.maximum(s - 2, 0).sum()
+
+        def above(values, radius=radius):
+            return int(np.sum(values > l1_threshold(values, radius)))
+
+        tolerance = 10 ** rng.uniform(-6, -1) * radius
+        found = leading_triplets(
+            DenseOperator((u * s) @ v.T), v[:, :width], above, tolerance, np.random.default_rng(8)
+        )
+        theta = l1_threshold(found.values, radius)
+        shrunk = (found.left * np.maximum(found.values - theta, 0)) @ found.right.T
+        want = (u * np.maximum(s - 2, 0)) @ v.T
+        assert np.linalg.norm(shrunk - want) <= 1.5 * tolerance
+
+
 def test_a_block_past_half_the_side_is_left_to_the_full_decomposition():
     operator, dense = low_rank_plus_noise(40, 30, seed=5)
     start = np.empty((30, 0))

@@ -113,6 +113,23 @@ def test_a_constant_model_hits_nothing(negatives: int | None, value: float) -> N
     assert metrics.ranking(Constant(value), train, test, rng, negatives=negatives) == (0, 0)
 
 
+@pytest.mark.parametrize("negatives", [None, 99])
+def test_items_with_the_same_factors_tie_whatever_the_order_of_a_sum(negatives: int | None) -> None:
+    """All items alike hit nothing, as under a constant model. A matrix product rounds its last
+    columns, here those tested, differently from the others: a plain comparison gives hits."""
+    rng = np.random.default_rng(0)
+    facts = PublicFacts(users=50, items=399, low=0, high=1)
+    users, items = np.arange(50), 396 + np.arange(50) % 3
+    test = Ratings.build(users, items, np.ones(50), facts)
+    train = Ratings.build(users, items - 10, np.ones(50), facts)
+    for rank in (2, 7, 30):
+        alike = Factors(rng.normal(size=(50, rank)), np.tile(rng.normal(size=rank), (399, 1)))
+        assert metrics.ranking(alike, train, test, rng, negatives=negatives) == (0, 0)
+        half = 50 if negatives else 200
+        apart = Factors(alike.left, alike.right * (1 + 1e-9 * rng.random((399, 1))))
+        assert metrics.ranking(apart, train, test, rng, k=half, negatives=negatives).hr > 0.1
+
+
 def test_an_oracle_hits_everything() -> None:
     rng = np.random.default_rng(0)
     train, test = leave_last_out(interactions(0), rng)

@@ -12,6 +12,7 @@ from dpmc_core.baselines import Clear
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.mechanisms.one_bit_input import InputLoss
+from dpmc_core.mechanisms.one_bit_output import OutputBound
 from dpmc_core.privacy import Calibration, Neighbours, Unit
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.transforms import apply_steps, parse_step
@@ -233,6 +234,30 @@ def test_output_certificate_is_the_diameter_of_what_it_publishes(bound, radius):
     want = min(2 * bound * cells, 2 * radius * cells) * 2.0 / (2 * bound)
     for unit in (Unit.VALUE, Unit.ENTRY, Unit.USER):
         assert card.certified(unit, Neighbours.REPLACE).epsilon == pytest.approx(want)
+
+
+@pytest.mark.parametrize("within", OutputBound)
+def test_output_publishes_nothing_outside_its_diameter(within):
+    """Signs that want to be far outside the bound and are all alike, and a loose solver: what goes
+    in is held to the bound and to half the diameter.
+    Planted bugs: no clip; no scaling (the sum of `solver` is then 0.8 % too large)."""
+    rng = np.random.default_rng(2)
+    mask = rng.random((30, 20)) < 0.5
+    mask[:15] = True
+    users, items = np.nonzero(mask)
+    public = PublicFacts(users=30, items=20, low=-1, high=1)
+    data = Ratings.build(users, items, np.ones(len(users)), public)
+    for bound, radius in ((0.707, 0.7), (0.1, 0.7)):
+        mechanism = registry.create(
+            "output", epsilon=1.0, bound=bound, radius=radius, tolerance=0.1, within=within
+        )
+        (release,) = mechanism.guarantee(public).releases.values()
+        with releases.witness() as seen:
+            list(mechanism.fit(data, np.random.default_rng(1)))
+        private = seen[0].private
+        diameter = release.sensitivity[(Unit.VALUE, Neighbours.REPLACE)]
+        assert 0.95 * bound <= np.abs(private).max() <= bound
+        assert 2 * np.abs(private).sum() <= diameter * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("link", [LOGISTIC, Probit()], ids=str)

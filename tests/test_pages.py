@@ -290,6 +290,17 @@ def test_uploaded_ratings_reach_every_page():
     assert "30 users, 20 items" in all_text(app)
 
 
+def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
+    app = upload(open_page("data", mechanism="gradient", epsilon="2"), CSV)
+    go(app, "pages/train.py")
+    press(app, "Train")
+    run_until_done(app)
+    command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
+    assert command.startswith("dpmc fit ratings.csv ")
+    for part in ("--range=1:5", "--read user=1", "--read item=2", "--read rating=3"):
+        assert part in command
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.sparse.linalg import svds
 
 from dpmc_core.linalg import Pattern
@@ -51,6 +52,27 @@ def cvxpy_optimum(ratings, link, radius, bound):
     problem = cp.Problem(cp.Minimize(loss), limits)
     problem.solve(solver="SCS", eps=1e-7, max_iters=50_000)
     return problem.value, x.value
+
+
+def test_a_block_outside_the_first_answer_joins_it():
+    """All +1 on observed diagonal blocks of sizes n_k: the optimum is c_k on block k with
+    n_k / (1 + exp(c_k)) equal for all and sum n_k c_k = radius, found by bisection. The small
+    blocks enter late, while the vectors of the large ones are invariant."""
+    sizes = np.array([100, 95, 40, 40, 40])
+    block = np.repeat(np.arange(len(sizes)), sizes)
+    users, items = np.nonzero(block[:, None] == block)
+    public = PublicFacts(users=len(block), items=len(block), low=-1, high=1)
+    ratings = Ratings.build(users, items, np.ones(len(users)), public)
+    radius = 1.5 * len(block)
+
+    def levels(slope):
+        return np.log(np.maximum(sizes / slope - 1, 1))
+
+    slope = brentq(lambda t: sizes @ levels(t) - radius, 1e-6, sizes.max())
+    optimum = np.square(sizes) @ np.log1p(np.exp(-levels(slope)))
+    last = solve(likelihood(LOGISTIC, np.ones(len(users))), ball(ratings, radius), 1e-5)
+    assert last.converged
+    assert last.objective <= optimum * (1 + 1e-6)
 
 
 @pytest.mark.slow

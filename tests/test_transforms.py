@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.privacy import Unit
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.transforms import (
     Binarise,
@@ -78,6 +82,24 @@ def test_implicit_keeps_high_ratings_as_ones() -> None:
     liked, _ = apply_steps([Implicit(4)], ratings)
     assert cells(liked) == {c: 1.0 for c, v in cells(ratings).items() if v >= 4}
     assert len(apply_steps([Implicit()], ratings)[0]) == len(ratings)
+
+
+def test_an_implicit_limit_makes_the_pattern_private_and_the_card_says_so() -> None:
+    """One rating that rises past the limit is one more interaction: a cell, and not a value."""
+    ratings = some_ratings(1)
+    low = np.flatnonzero(ratings.values < 4)[0]
+    raised = ratings.values.copy()
+    raised[low] = 5
+    other = dataclasses.replace(ratings, values=raised)
+    liked, liked_other = (apply_steps([Implicit(4)], r)[0] for r in (ratings, other))
+    assert len(liked_other) == len(liked) + 1
+    (phrase,) = liked.prepared
+    assert phrase == "which ratings are 4 or more (matters per rating only)"
+    card = registry.create("dplcf", epsilon=1.0).guarantee(liked.public).given(liked.prepared)
+    assert card.caveats[-1] == f"certified given that {phrase} is public"
+    # Per rating this card is proved through cells, so it holds for the raw ratings too.
+    assert card.certified(Unit.VALUE).epsilon == card.certified(Unit.ENTRY).epsilon
+    assert apply_steps([Implicit()], ratings)[0].prepared == ()
     with pytest.raises(BadRatings, match="no rating is 9 or more"):
         apply_steps([Implicit(9)], ratings)
 

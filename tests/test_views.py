@@ -16,7 +16,7 @@ from dpmc_core.experiment import run
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import Budget, Gaussian, Laplace, Unit, by_unit
-from dpmc_core.problem import LeaveLast, RandomShare, build_problem
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import cards, curves, data, noise, noise_words, run_card, training
 
@@ -253,6 +253,35 @@ def test_the_printed_command_repeats_the_run(capsys):
     text = run_card.command(run_card.Repeat(result, "restaurants", LeaveLast(), False))
     assert main(shlex.split(text)[1:]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(dict(result.metrics))
+
+
+def ratings_file(path):
+    rng = np.random.default_rng(3)
+    users, items = np.nonzero(rng.random((25, 20)) < 0.5)
+    rows = [f"{u},i{i},{rng.integers(-4, 6) / 2}" for u, i in zip(users, items, strict=True)]
+    path.write_text("\n".join(["who,what,stars", *rows]))
+    return path
+
+
+@pytest.mark.parametrize("split", [RandomShare(0.1 + 0.2), SharePerUser(1 / 3)])
+def test_the_printed_command_and_code_repeat_a_run_on_a_file_to_the_last_digit(
+    split, tmp_path, capsys
+):
+    """Given: a range that begins with a minus, columns, numbers that six digits do not hold."""
+    where = str(ratings_file(tmp_path / "my ratings.csv"))
+    dataset = datasets.load(where, low=-2.0, high=2.5, user="who", item=2, rating=3)
+    problem = build_problem(dataset, Task.RATINGS, split=split, seed=4)
+    mechanism = registry.create("private-item-mean", epsilon=1 + 1 / 3, delta=1.23456789e-5)
+    result = run(mechanism, problem, 4)
+    repeat = run_card.Repeat(result, dataset.opened, split, False, dataset.reading)
+    assert main(shlex.split(run_card.command(repeat))[1:]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["settings"] == result.as_dict()["settings"]
+    assert again["data"] | {"name": ""} == result.as_dict()["data"] | {"name": ""}
+    assert again["metrics"] == dict(result.metrics)
+    found = {}
+    exec(run_card.code(repeat).replace("print(", "(lambda *a: None)("), found)
+    assert found["result"].metrics == result.metrics
 
 
 def test_run_card_hides_a_fresh_seed_and_says_so_of_a_fixed_one():

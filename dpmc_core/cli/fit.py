@@ -14,7 +14,14 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.experiment import EVALUATION_ONLY, Result, run
 from dpmc_core.model import Mechanism, Step
 from dpmc_core.privacy import Unit
-from dpmc_core.problem import LeaveLast, Problem, RandomShare, build_problem
+from dpmc_core.problem import (
+    LeaveLast,
+    Problem,
+    RandomShare,
+    SharePerUser,
+    Split,
+    build_problem,
+)
 from dpmc_core.settings import parse_setting
 from dpmc_core.transforms import parse_step
 from dpmc_core.views import cards
@@ -42,6 +49,9 @@ def add_to(commands: Any) -> None:
     split.add_argument("--test", metavar="FILE", type=Path, help="official test ratings")
     split.add_argument(
         "--holdout", metavar="SHARE", type=float, help="random share to test on (default 0.2)"
+    )
+    split.add_argument(
+        "--holdout-per-user", metavar="SHARE", type=float, help="the same share of every user"
     )
     split.add_argument(
         "--leave-last",
@@ -98,9 +108,11 @@ def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> Problem:
         pair = datasets.read_pair(args.data, args.test, **options)
         name = Path(args.data).name
         return build_problem(pair, mechanism.task, steps=steps, seed=args.seed, name=name)
-    split: LeaveLast | RandomShare | None = LeaveLast() if args.leave_last else None
+    split: Split | None = LeaveLast() if args.leave_last else None
     if args.holdout is not None:
         split = RandomShare(args.holdout)
+    elif args.holdout_per_user is not None:
+        split = SharePerUser(args.holdout_per_user)
     data = datasets.load(args.data, **options)
     return build_problem(data, mechanism.task, steps=steps, split=split, seed=args.seed)
 

@@ -46,7 +46,7 @@ def smallest_epsilon(placed: Placed, wanted: float, rng: np.random.Generator) ->
         fitted = isotonic(values.mean(axis=1), weights)
         drawn = resample.resamples(values.shape[1], rng)
         found = np.array(
-            [_reach(x, isotonic(row, weights), goal) for row in values[:, drawn].mean(axis=2).T]
+            [_reach(x, isotonic(row, weights), goal) for row in resample.means(values, drawn)]
         )
         estimate = resample.estimate(_reach(x, fitted, goal), found, values.shape[1])
     else:

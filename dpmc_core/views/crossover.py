@@ -20,9 +20,13 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+_WHERE = "wherever the seeds tell them apart"
+
+
 class Lead(NamedTuple):
     """Epsilons from `first` to `last` at which one line beats the other beyond doubt.
 
+    decided: whether it does at every epsilon computed between the two, or at some it is open.
     crossing: where the curves meet before `first`, after an opposite lead; None without one.
     """
 
@@ -30,6 +34,7 @@ class Lead(NamedTuple):
     worse: Line
     first: float
     last: float
+    decided: bool
     crossing: Estimate | None
 
 
@@ -57,7 +62,7 @@ def duel(a: Placed, b: Placed, rng: np.random.Generator) -> Duel:
 
     At each epsilon the 95 % t interval of the mean difference decides, widened so that it holds
     for all epsilons at once (Bonferroni). A crossing lies where the mean difference changes its
-    sign, linear in log epsilon; its interval comes from resampled seeds.
+    sign, linear in log epsilon; its interval comes from resampled seeds, widened for their number.
     """
     x = _shared_axis(a.x, b.x)
     difference, seeds = _differences(a, b, x)
@@ -67,11 +72,12 @@ def duel(a: Placed, b: Placed, rng: np.random.Generator) -> Duel:
     drawn = resample.resamples(seeds, rng)
     leads: list[Lead] = []
     for sign, start, end in _runs(signs):
+        decided = bool(signs[start : end + 1].all())
         better, worse = (a.line, b.line) if sign > 0 else (b.line, a.line)
         crossing = None
         if leads:
             crossing = _crossing(x, sign * difference, start, drawn)
-        leads.append(Lead(better, worse, float(x[start]), float(x[end]), crossing))
+        leads.append(Lead(better, worse, float(x[start]), float(x[end]), decided, crossing))
     return Duel(a.line, b.line, x, seeds, tuple(leads))
 
 
@@ -93,7 +99,12 @@ def sentence(found: Duel, names: tuple[str, str] | None = None) -> str:
     if len(found.leads) > 1:
         text = "; ".join(_turn(lead, name, x) for lead in found.leads[1:])
         first = found.leads[0]
-        return f"{text}; before, {name[first.better.key]} beats {name[first.worse.key]}."
+        text += f"; before, {name[first.better.key]} beats {name[first.worse.key]}"
+        ends_too = first.first == x[0] and last.last == x[-1]
+        sure = ends_too and all(lead.decided for lead in found.leads)
+        return f"{text}." if sure else f"{text}; {_WHERE}."
+    if not last.decided:
+        return f"{better} beats {worse} {_range(last, x)}, {_WHERE}."
     if last.first == x[0] and last.last == x[-1]:
         ends = f"{short(x[0])} to {short(x[-1])}"
         whole = f"at every epsilon from {ends}" if len(x) > 1 else span
@@ -108,9 +119,9 @@ def _turn(lead: Lead, name: dict[str, str], x: Floats) -> str:
 
 
 def _range(lead: Lead, x: Floats) -> str:
-    if lead.last == x[-1]:
+    if lead.last == x[-1] and lead.first > x[0]:
         return f"from epsilon {short(lead.first)} on"
-    if lead.first == x[0]:
+    if lead.first == x[0] and lead.last < x[-1]:
         return f"up to epsilon {short(lead.last)}"
     return f"from epsilon {short(lead.first)} to {short(lead.last)}"
 
@@ -161,9 +172,8 @@ def _runs(signs: Ints) -> list[tuple[int, int, int]]:
 
 def _crossing(x: Floats, lead: Floats, start: int, drawn: Ints) -> Estimate:
     """Where the lead (X x S), positive from `start` on, was last zero before."""
-    means = lead[:, drawn].mean(axis=2).T  # draws x X
     value = _last_zero(x, lead.mean(axis=1), start)
-    found = np.array([_last_zero(x, row, start) for row in means])
+    found = np.array([_last_zero(x, row, start) for row in resample.means(lead, drawn)])
     return resample.estimate(value, found, lead.shape[1])
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import shlex
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from dpmc_core.experiment import EVALUATION_ONLY, Result
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Unit
-from dpmc_core.problem import LeaveLast, RandomShare, Split
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.views import cards
 from dpmc_core.views.curves import amount
@@ -24,12 +25,16 @@ SEED_NOTE = (
 
 
 class Repeat(NamedTuple):
-    """What it takes to repeat a run. data: a sample's id, or else a file; fresh: unknown seed."""
+    """What it takes to repeat a run.
+
+    data, reading: what `datasets.load` is given, name and options; fresh: the seed is not known.
+    """
 
     result: Result
     data: str
     split: Split
     fresh: bool
+    reading: Mapping[str, Any] = MappingProxyType({})
 
 
 def card(result: Result, fresh: bool) -> dict[str, Any]:
@@ -91,20 +96,27 @@ def markdown(result: Result, title: str, fresh: bool) -> str:
 
 def command(repeat: Repeat) -> str:
     """The `dpmc fit` command that repeats the run."""
-    result, data, split, fresh = repeat
+    result, data, split, fresh, _ = repeat
     words = ["dpmc", "fit", data, result.mechanism.id]
     for s in settings_of(type(result.mechanism)):
         value = getattr(result.mechanism, s.name)
         if s.name in ("epsilon", "delta"):
-            words += [f"--{s.name}", f"{value:g}"]
+            words += [f"--{s.name}", _number(value)]
         elif value != s.default:
             words += ["--set", f"{s.name}={'none' if value is None else show_setting(value)}"]
+    reading = _reading(repeat)
+    if "low" in reading:  # with = because a range may begin with a minus
+        words.append(f"--range={_number(reading.pop('low'))}:{_number(reading.pop('high'))}")
+    for name, value in reading.items():
+        words += ["--read", f"{name}={value}"]
     for step in result.problem.steps:
         words += ["--prepare", step]
     if isinstance(split, LeaveLast):
         words.append("--leave-last")
     elif isinstance(split, RandomShare):
-        words += ["--holdout", f"{split.share:g}"]
+        words += ["--holdout", _number(split.share)]
+    elif isinstance(split, SharePerUser):
+        words += ["--holdout-per-user", _number(split.share)]
     if not fresh:
         words += ["--seed", str(result.seed)]
     return shlex.join([*words, "--json"])
@@ -112,8 +124,9 @@ def command(repeat: Repeat) -> str:
 
 def code(repeat: Repeat) -> str:
     """The Python lines that repeat the run."""
-    result, data, split, fresh = repeat
+    result, data, split, fresh, _ = repeat
     mechanism = result.mechanism
+    reading = "".join(f", {name}={value!r}" for name, value in _reading(repeat).items())
     given = "".join(
         f", {s.name}={_literal(mechanism, s.name)}"
         for s in settings_of(type(mechanism))
@@ -131,7 +144,7 @@ def code(repeat: Repeat) -> str:
             "from dpmc_core.settings import parse_setting",
             "from dpmc_core.transforms import parse_step",
             "",
-            f"data = datasets.load({data!r})",
+            f"data = datasets.load({data!r}{reading})",
             f"cls = registry.get({kind.id!r})",
             f"mechanism = registry.create(cls.id{given})",
             f"seed = {seed}",
@@ -151,6 +164,21 @@ def factors(result: Result) -> bytes | None:
     stream = io.BytesIO()
     np.savez_compressed(stream, allow_pickle=False, left=found.left, right=found.right)
     return stream.getvalue()
+
+
+def _reading(repeat: Repeat) -> dict[str, Any]:
+    """The options that decide what is read, as plain values: no limits of size, nothing empty."""
+    return {
+        name: show_setting(value)
+        for name, value in repeat.reading.items()
+        if value is not None and not name.startswith("max_")
+    }
+
+
+def _number(value: float) -> str:
+    """The shortest text of exactly this number."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
 
 
 def _methods(result: Result) -> Mapping[str, Mapping[str, float]]:

@@ -62,7 +62,7 @@ def html(run: Any) -> str:
             fig, include_plotlyjs=number == 0, full_html=False, config={"displaylogo": False}
         )
         parts += [f"<h2>{text(title)}</h2>", chart]
-    command = run_card.command(run_card.Repeat(found, run.data, run.split, run.fresh))
+    command = run_card.command(run_card.Repeat(found, run.data, run.split, run.fresh, run.reading))
     parts += ["<h2>Repeat it</h2>", f"<pre>{text(command)}</pre>"]
     if not run.fresh:
         parts.append(f"<p class='small'>{text(run_card.SEED_NOTE)}</p>")

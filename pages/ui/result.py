@@ -207,7 +207,7 @@ def downloads(run: Run) -> None:
     if found.model.factors is not None:
         why = "" if fresh else f" {run_card.SEED_NOTE}"
         st.caption(f"Do not publish these factors: their noise is for simulation.{why} {COPY}")
-    repeat = run_card.Repeat(found, run.data, run.split, fresh)
+    repeat = run_card.Repeat(found, run.data, run.split, fresh, run.reading)
     st.markdown("The same run on the command line:")
     st.code(run_card.command(repeat), language="bash", wrap_lines=True)
     with st.expander("The same run in Python"):

@@ -30,11 +30,15 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A finished training run with the model of its twin without privacy, where it was trained."""
+    """A finished training run with the model of its twin without privacy, where it was trained.
+
+    data, reading: what `datasets.load` is given to open the data again.
+    """
 
     result: experiment.Result
     clear: Model | None
     data: str
+    reading: Mapping[str, Any]
     title: str
     split: Split
     fresh: bool
