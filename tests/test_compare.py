@@ -9,7 +9,7 @@ from store_helpers import record
 
 from dpmc_core import store
 from dpmc_core.store import Store
-from dpmc_core.units import Unit
+from dpmc_core.units import Neighbours, Unit
 from dpmc_core.views import budget, compare, crossover, resample
 from dpmc_core.views.compare import Count, Line
 
@@ -33,6 +33,7 @@ def line(truth, seeds=6, spread=0.004, key="a", metric="accuracy", common=None, 
         values=values,
         claimed=GRID,
         unit=Unit.VALUE,
+        neighbours=Neighbours.REPLACE,
         certified=units | {"value": GRID},
         reasons={"user_empty": "the pattern is public"},
     )
@@ -121,6 +122,15 @@ def test_a_claim_that_is_not_upheld_is_hollow_and_stays_at_its_claim():
         rising, certified={"value": np.full(7, math.inf)}, reasons={"value": "no noise on it"}
     )
     assert placed(never).reason == "claimed, not certified: no noise on it"
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+def test_a_claim_per_user_is_held_against_its_own_relation(relation):
+    """Certified where a row becomes empty, twice the claim where it becomes any other row."""
+    proved = {"user_empty": GRID, "user_replace": 2 * GRID}
+    view = placed(line(rising, unit=Unit.USER, neighbours=relation, certified=proved))
+    assert view.solid == (relation is Neighbours.EMPTY)
+    assert ("2 times what is claimed" in view.reason) == (relation is Neighbours.REPLACE)
 
 
 def test_the_same_unit_moves_each_line_to_its_certified_value():
@@ -230,7 +240,7 @@ def test_only_seeds_that_both_have_everywhere_are_compared(rng):
 
 
 def test_lines_in_different_units_are_never_compared(rng):
-    per_user = line(rising, key="b", unit=Unit.USER, certified={"user_empty": GRID})
+    per_user = line(rising, key="b", unit=Unit.USER, certified={"user_replace": GRID})
     assert crossover.duels([placed(line(steep)), placed(per_user)], rng) == []
 
 

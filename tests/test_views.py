@@ -15,7 +15,7 @@ from dpmc_core.cli import main
 from dpmc_core.experiment import run
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.model import Factors, Task
-from dpmc_core.privacy import Budget, Gaussian, Laplace, Unit, by_unit
+from dpmc_core.privacy import Budget, Gaussian, Laplace, Neighbours, Unit, by_unit
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import cards, curves, data, noise, noise_words, run_card, training
@@ -211,6 +211,16 @@ def test_ledger_costs_add_up_to_the_certified_value(ratings):
             assert total >= certified  # Gaussian releases compose better than by adding up
         else:
             assert total == pytest.approx(certified)
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+def test_ledger_counts_the_claims_own_unit_under_its_own_relation(relation, ratings):
+    table = by_unit(user_empty=1, user_replace=2)
+    release = Laplace(query="sum", shape=(3,), sensitivity=table, scale=5.0)
+    card = registry.create("input-flip", epsilon=1.0).guarantee(ratings.public)
+    card = dataclasses.replace(card, unit=Unit.USER, neighbours=relation, releases={"sum": release})
+    (row,) = cards.ledger(card)
+    assert row.epsilon == card.certified().epsilon == (0.2 if relation is Neighbours.EMPTY else 0.4)
 
 
 def test_ledger_prices_gaussian_noise_at_the_claims_delta(ratings):

@@ -61,13 +61,15 @@ class Point(NamedTuple):
 class Certified(NamedTuple):
     """What holds at one epsilon of a curve. units, reasons: by column name of the unit.
 
-    A unit's value is None where it is infinite; reasons then says why.
+    A unit's value is None where it is infinite; reasons then says why. unit, neighbours: of the
+    claim.
     """
 
     curve: int
     epsilon: float | None
     claimed: float | None
     unit: str
+    neighbours: str
     units: Mapping[str, float | None]
     reasons: Mapping[str, str]
     caveats: tuple[str, ...]
@@ -162,6 +164,7 @@ def certified(store: Store, ids: Collection[int]) -> list[Certified]:
                     row["epsilon"],
                     row["claimed_epsilon"],
                     card["unit"],
+                    card["neighbours"],
                     {unit: row[f"certified_{unit}"] for unit in UNIT_COLUMNS},
                     card["reasons"],
                     tuple(card["caveats"]),

@@ -112,9 +112,12 @@ def card_row(name: str, guarantee: Guarantee) -> CardRow:
 
 
 def ledger(guarantee: Guarantee, unit: Unit | None = None) -> tuple[LedgerRow, ...]:
-    """Every release with its noise and its cost for a unit; uncovered accesses cost infinity."""
+    """Every release with its noise and its cost for a unit; uncovered accesses cost infinity.
+
+    For the claim's own unit under the claim's own relation, as `Guarantee.certified` counts.
+    """
     unit = unit or guarantee.unit
-    neighbours = default_neighbours(unit)
+    neighbours = guarantee.neighbours if unit is guarantee.unit else default_neighbours(unit)
     rows = [_ledger_row(r, guarantee, unit, neighbours) for r in guarantee.releases.values()]
     for access in guarantee.unaccounted:
         rows.append(LedgerRow(access.query, "none", access.reason, "", 1, math.inf, math.inf))

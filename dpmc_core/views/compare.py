@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 
 from dpmc_core import registry
 from dpmc_core.store import CurveInfo, Store, certified, points
-from dpmc_core.units import Unit
+from dpmc_core.units import Neighbours, Unit
 from dpmc_core.views.resample import short
 
 Floats = NDArray[np.float64]
@@ -30,8 +30,8 @@ class Line(NamedTuple):
 
     key: of the curve. label: the name with what is not default. epsilon: the setting, increasing
     (E). seeds: (S). values: E x S, NaN where there is none yet. claimed: (E), NaN where nothing is
-    claimed. unit: of the claim. certified: (E) by the unit's column name, inf where infinite;
-    reasons: why, by the same names.
+    claimed. unit, neighbours: of the claim. certified: (E) by the unit's column name, inf where
+    infinite; reasons: why, by the same names.
     """
 
     key: str
@@ -43,6 +43,7 @@ class Line(NamedTuple):
     values: Floats
     claimed: Floats
     unit: Unit
+    neighbours: Neighbours
     certified: Mapping[str, Floats]
     reasons: Mapping[str, str]
 
@@ -125,6 +126,7 @@ def lines(
                 values=values,
                 claimed=_numbers([fact.claimed for fact in there], math.nan),
                 unit=Unit(there[0].unit),
+                neighbours=Neighbours(there[0].neighbours),
                 certified={
                     unit: _numbers([fact.units[unit] for fact in there], math.inf)
                     for unit in there[0].units
@@ -191,7 +193,7 @@ def place(line: Line, count: Count) -> Placed:
     that unit it stands, hollow, at what is claimed."""
     shown = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
     if count is Count.PAPER:
-        own = line.certified[_column(line.unit)]
+        own = line.certified[_column(line.unit, line.neighbours)]
         solid = bool((own <= shown * _SLACK).all())
         return Placed(line, shown, line.unit.label, solid, "" if solid else _short_of(line, own))
     column, words = {
@@ -213,14 +215,15 @@ def place(line: Line, count: Count) -> Placed:
 
 def _short_of(line: Line, own: Floats) -> str:
     if not np.isfinite(own).all():
-        why = line.reasons.get(_column(line.unit), "")
+        why = line.reasons.get(_column(line.unit, line.neighbours), "")
         return f"claimed, not certified: {why}"
     factor = float(np.max(own / np.where(np.isnan(line.claimed), line.epsilon, line.claimed)))
     return f"certified is up to {short(factor, 3)} times what is claimed {line.unit.label}"
 
 
-def _column(unit: Unit) -> str:
-    return _PER_USER if unit is Unit.USER else unit.value.replace("-", "_")
+def _column(unit: Unit, neighbours: Neighbours) -> str:
+    name = unit.value.replace("-", "_")
+    return f"{name}_{neighbours.value}" if unit is Unit.USER else name
 
 
 def _numbers(values: Sequence[float | None], missing: float) -> Floats:
