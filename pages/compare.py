@@ -74,7 +74,7 @@ def watch(choice: Choice, where: Place, target: Target, *, running: bool) -> Non
         try:
             there = rows.read(choice, where, target)
             sweep_panel.progress(where, target, sweep, there)
-            comparison.show(choice, where, there, running=running)
+            comparison.show(choice, where, rows.with_shipped(choice, there), running=running)
         except DpmcError as error:
             blocks.problem(error)
 

@@ -64,7 +64,7 @@ def instrument(data: str, id: str, found: curves.Curves) -> None:
             )
             c, twin = view.curve, view.twin
             if twin is not None and twins.is_above(c.metric, c.low, c.high, twin):
-                st.caption(blocks.escape(twins.why_above(id, data)))
+                st.caption(blocks.escape(twins.why_above([id], data)))
         with right:
             tiles(view)
             with st.container(border=True):

@@ -14,6 +14,7 @@ from dpmc_core.model import Task
 from dpmc_core.store import Store, default_path, queries
 from dpmc_core.sweep import pools
 from dpmc_core.views import budget, compare, crossover
+from dpmc_core.views import curves as picture
 from pages.ui import grid, sweeps
 
 assert _a_session_of_its_own  # a fixture for every test
@@ -131,6 +132,27 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert list(app.dataframe[0].value["mechanism"]) == [registry.get(id).name for id in IDS]
 
 
+def test_shipped_curves_are_there_at_once_and_give_way_to_rows_of_ones_own():
+    app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2")
+    shipped = curves.shipped(DATA)
+    for id, trace in zip(IDS, traces(app), strict=True):
+        view = picture.situation(shipped, id, 1.0).curve
+        assert trace["x"] == pytest.approx(view.epsilon)
+        assert trace["y"] == pytest.approx(view.mean)
+    text = plain(all_text(app))
+    assert f"Computed beforehand with version {shipped.stamp.version}, 5 seeds" in text
+    assert "Input perturbation; Output perturbation. Runs of your own" in text
+    assert "No run of this grid has been computed here yet" in text
+    assert "guessing (majority sign)" in charts_of(app)[0].proto.spec.lower()
+    assert not any("Rows (CSV)" in str(d.proto) for d in app.get("download_button"))
+    fill(ids=IDS[:1])
+    own, still = traces(open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2"))
+    assert own["x"] == [0.1, 0.3, 1.0, 3.0, 10.0]
+    assert len(still["x"]) == 14
+    app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2", cap="5")
+    assert "Computed beforehand" not in all_text(app)  # prepared in another way
+
+
 def test_the_same_unit_uses_certified_values_and_drops_nothing():
     fill()
     app = open_page("compare", **LINK | {"count": "rating"})
@@ -177,7 +199,7 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     button(app, "Start").click().run()
     assert not app.exception
     assert button(app, "Start").disabled
-    tick_until(app, lambda: charts_of(app) and any(any(t["x"]) for t in traces(app)))
+    tick_until(app, lambda: "Input perturbation; Output" not in plain(all_text(app)))
     other = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
     assert other.button[0].disabled
     assert not button(other, "Cancel").disabled

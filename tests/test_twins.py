@@ -31,7 +31,15 @@ def test_at_the_same_rank_no_privacy_is_above_every_variant_on_the_bookshop():
         curve = situation(shipped, id, 1.0).curve
         assert twins.is_above(curve.metric, curve.low, curve.high, own)
         assert max(curve.mean) < same.mean - same.half_width
-        assert f"rank 20 instead of {rank}" in twins.why_above(id, DATA)
+        assert f"rank 20 instead of {rank}" in twins.why_above([id], DATA)
+
+
+def test_several_are_told_in_one_sentence_with_what_they_share():
+    said = twins.why_above(VARIANTS, DATA)
+    assert "DPIMF, symmetric noise and DPIMF, optimal stand above" in said
+    assert "rank 20 instead of 8" in said
+    assert "alpha" not in said  # the optimal variant has none
+    assert "at its own settings, which may fit" in twins.why_above(["gradient"], "jokes")
 
 
 def test_neither_noise_nor_clip_is_what_helps_on_the_bookshop():

@@ -11,7 +11,18 @@ import plotly.graph_objects as go
 from dpmc_core import registry
 from dpmc_core.views.compare import Band, Placed, Reference, band
 from dpmc_core.views.curves import amount, is_share
-from pages.ui.charts import EPSILON_AXIS, LIGHT, Theme, faded, figure, marker, style, ticks, wrapped
+from pages.ui.charts import (
+    EPSILON_AXIS,
+    LIGHT,
+    LONG_LEGEND,
+    Theme,
+    faded,
+    figure,
+    marker,
+    style,
+    ticks,
+    wrapped,
+)
 
 HEIGHT = 480
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
@@ -31,7 +42,8 @@ def compare(
     ends: epsilons that always have room, and waiting: mechanisms without a point yet, so that the
     picture stands still while it fills.
     """
-    fig = figure(theme, height=HEIGHT)
+    # on a phone the legend is a column, and takes its room from the picture
+    fig = figure(theme, height=HEIGHT + 16 * (len(placed) + len(waiting)), legend=LONG_LEGEND)
     low, high = _axis(ends, placed)
     for level in floors:
         _level(fig, f"guessing ({level.label.lower()})", level, (low, high), theme, guess=True)

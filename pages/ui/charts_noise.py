@@ -11,7 +11,17 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dpmc_core.views.noise import BeforeAfter, Channel, Density, Scale
-from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, rule, style, ticks, wrapped
+from pages.ui.charts import (
+    EPSILON_AXIS,
+    LONG_LEGEND,
+    Theme,
+    faded,
+    figure,
+    rule,
+    style,
+    ticks,
+    wrapped,
+)
 
 
 def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -> go.Figure:
@@ -102,7 +112,8 @@ def scales(
 ) -> go.Figure:
     """Noise of releases against epsilon: (id, name, view). Those of the chosen method stand out."""
     seen: set[str] = set()  # one entry of the legend for each method
-    fig = figure(theme, height=320 + 12 * len({id for id, _, _ in views}))
+    height = 320 + 12 * len({id for id, _, _ in views})
+    fig = figure(theme, height=height, legend=LONG_LEGEND)
     for id, name, view in views:
         look, own = style(id), id == chosen
         fig.add_scatter(

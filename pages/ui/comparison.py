@@ -30,7 +30,7 @@ def show(choice: Choice, where: Place, there: Rows, *, running: bool) -> None:
         blocks.chart(
             _figure(choice, there, placed, count),
             alt=words(choice, there, placed),
-            caption=caption(placed),
+            caption=f"{caption(placed)} {blocks.escape(there.shipped)}",
             table=long_table(placed),
             key="comparison",
         )
@@ -74,7 +74,8 @@ def consequences(choice: Choice, where: Place, there: Rows, placed: list[Placed]
 
     def report() -> str:
         title = f"Mechanisms compared on {sources.names()[choice.data]}"
-        said, light = [caption(placed), *won, *rest], _draw(choice, there, placed, LIGHT)
+        said = [caption(placed), there.shipped, *won, *rest]
+        light = _draw(choice, there, placed, LIGHT)
         command = grid.typed(choice, where)
         return report_compare.html(title, light, said, long_table(placed), command)
 
@@ -83,7 +84,7 @@ def consequences(choice: Choice, where: Place, there: Rows, placed: list[Placed]
 
 def above(choice: Choice, there: Rows, placed: list[Placed]) -> list[str]:
     """Why some curves stand above the line without privacy."""
-    found = []
+    found: dict[str, list[str]] = {}
     for one in placed:
         twin = registry.get(one.line.mechanism).twin
         for level in there.twins:
@@ -92,8 +93,8 @@ def above(choice: Choice, there: Rows, placed: list[Placed]) -> list[str]:
             if level.mechanism == twin and twins.is_above(
                 one.line.metric, over.low, over.high, line
             ):
-                found.append(twins.why_above(one.line.mechanism, choice.data))
-    return found
+                found.setdefault(twin, []).append(one.line.mechanism)
+    return [twins.why_above(ids, choice.data) for ids in found.values()]
 
 
 def _count() -> Count:
@@ -115,7 +116,7 @@ def _count() -> Count:
 def _figure(choice: Choice, there: Rows, placed: list[Placed], count: Count) -> go.Figure:
     """The chart; the same object while nothing has changed."""
     theme = state.theme()
-    marks = (choice, there.last, there.present, count, theme.name)
+    marks = (choice, there.last, there.present, there.shipped, count, theme.name)
     kept: tuple[object, go.Figure] | None = st.session_state.get("comparison figure")
     if kept is None or kept[0] != marks:
         kept = (marks, _draw(choice, there, placed, theme))
@@ -240,14 +241,15 @@ def _wanted(metric: str, there: Rows) -> float:
 def downloads(data: str, where: Place, there: Rows, report: Callable[[], str]) -> None:
     """The rows and the picture, to take along."""
     with st.container(horizontal=True):
-        st.download_button(
-            "Rows (CSV)",
-            lambda: rows.csv(where, there),
-            f"compare-{data}.csv",
-            "text/csv",
-            on_click="ignore",
-            icon=":material/table:",
-        )
+        if there.curves:  # shipped curves have no rows in the store
+            st.download_button(
+                "Rows (CSV)",
+                lambda: rows.csv(where, there),
+                f"compare-{data}.csv",
+                "text/csv",
+                on_click="ignore",
+                icon=":material/table:",
+            )
         st.download_button(
             "Chart and numbers (HTML)",
             report,

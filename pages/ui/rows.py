@@ -10,17 +10,21 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core import store as core
+from dpmc_core.model import Task
 from dpmc_core.store import CurveInfo, Store
-from dpmc_core.views import compare
+from dpmc_core.sweep.presets import noisy
+from dpmc_core.views import compare, shipped
 from dpmc_core.views.compare import Line, Reference
 from dpmc_core.views.curves import HEADLINE
+from pages.ui import sources
 from pages.ui.grid import Choice, Place, Target
 
 
 class Rows(NamedTuple):
     """present: finished units of the grid. floors, twins: trivial predictors and no privacy.
 
-    last: a number that changes with every row of the store.
+    last: a number that changes with every row of the store. shipped: which lines came with the
+    app, in words.
     """
 
     last: int = 0
@@ -29,6 +33,7 @@ class Rows(NamedTuple):
     lines: tuple[Line, ...] = ()
     floors: tuple[Reference, ...] = ()
     twins: tuple[Reference, ...] = ()
+    shipped: str = ""
 
 
 def read(choice: Choice, where: Place, target: Target) -> Rows:
@@ -43,6 +48,36 @@ def read(choice: Choice, where: Place, target: Target) -> Rows:
             kept = (marks, _read(store, choice, target, last))
             st.session_state["rows"] = kept
     return kept[1]
+
+
+def with_shipped(choice: Choice, rows: Rows) -> Rows:
+    """The same with the curves that came with the app, where a mechanism has no row of its own."""
+    found = sources.shipped_curves(choice.data, choice.task)
+    if found is None or not shipped.fits(found, steps=choice.steps, leave_last=choice.leave_last):
+        return rows
+    there = {line.mechanism for line in rows.lines}
+    mine = _shipped_lines(choice.data, choice.task)
+    added = [mine[id] for id in choice.mechanisms if id in mine and id not in there]
+    classes = [registry.get(id) for id in choice.mechanisms]
+    levels = []
+    for role, own in (("floor", rows.floors), ("twin", rows.twins)):
+        wanted = dict.fromkeys(getattr(c, role) for c in classes)
+        known = {level.mechanism for level in own}
+        levels.append((*own, *shipped.references(found, [id for id in wanted if id not in known])))
+    order = choice.mechanisms.index
+    return rows._replace(
+        lines=tuple(sorted((*rows.lines, *added), key=lambda line: order(line.mechanism))),
+        floors=levels[0],
+        twins=levels[1],
+        shipped=shipped.words(found, added),
+    )
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _shipped_lines(data: str, task: Task) -> dict[str, Line]:
+    found = sources.shipped_curves(data, task)
+    assert found is not None  # looked at before
+    return {line.mechanism: line for line in shipped.lines(found, noisy(task))}
 
 
 def _read(store: Store, choice: Choice, target: Target, last: int) -> Rows:

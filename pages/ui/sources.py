@@ -80,6 +80,12 @@ def curves_of(id: str, mechanism: str) -> Curves | None:
     return found
 
 
+def shipped_curves(id: str, task: Task) -> Curves | None:
+    """The curves that came with the app; None where there are none."""
+    found: Curves | None = _shipped(id, task)
+    return found
+
+
 def curve_job(id: str, mechanism: str) -> str:
     """The name of the job that computes a curve."""
     return f"curve of {mechanism} on {id}"

@@ -32,8 +32,8 @@ def progress(where: Place, target: Target, sweep: Sweep | None, there: Rows) -> 
         )
     else:
         st.info(
-            f"Nothing of this has been computed yet: it takes {total:,} short training runs. The"
-            " first points appear within seconds.",
+            f"No run of this grid has been computed here yet: it takes {total:,} short training"
+            " runs. The first points appear within seconds.",
             icon=":material/timeline:",
         )
     if sweep is not None and sweep.message and done < total:
