@@ -19,7 +19,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 from dpmc_core.errors import InvalidSetting, check_number
 
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
-_EVALUATION = 1e-13  # error of ln delta as evaluated here: what is promised stays this far inside
+_EVALUATION = 1e-12  # error of ln delta as evaluated here: what is promised stays this far inside
 _ROUNDING = 1 - 1e-12  # a calibrated budget, composed again in floats, never exceeds its target
 
 

@@ -110,14 +110,16 @@ def canary_bound(
     check_number("guesses", guesses, at_least=1, at_most=canaries, integer=True)
     check_number("right guesses", right, at_least=0, at_most=guesses, integer=True)
     check_number("delta", delta, at_least=0, below=1)
-    check_number("confidence", confidence, above=0, below=1)
+    check_number("confidence", confidence, at_least=1e-6, below=1)
 
     def refuted(epsilon: float) -> bool:
         return canary_p_value(epsilon, canaries, guesses, right, delta) <= 1 - confidence
 
     # With delta > 0 the p-value need not be monotone: the bound ends at the first epsilon that
-    # stands. Beyond ln k + 10 even k right of k guesses refute nothing.
-    grid = np.linspace(0.0, math.log(guesses) + 10.0, 201)
+    # stands. k right of k guesses have a chance of at least 1 - k e^-eps, so from ln(k/confidence)
+    # on they refute nothing.
+    last = math.log(guesses) + max(10.0, 1.0 - math.log(confidence))
+    grid = np.linspace(0.0, last, 201)
     standing = next(k for k, epsilon in enumerate(grid) if not refuted(float(epsilon)))
     if standing == 0:
         return 0.0

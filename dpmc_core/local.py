@@ -205,7 +205,7 @@ class SymbolChannel(LocalChannel):
 
     @property
     def reported_if_missing(self) -> float:
-        return 1 - self.channel[0][0]
+        return math.fsum(self.channel[0][1:])  # 1 - channel[0][0] rounds a rare report to never
 
     @property
     def reported_if_rated(self) -> float:

@@ -26,13 +26,19 @@ EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0, 10.0, 50.0)
 DELTAS = (1e-3, 1e-6, 1e-9, 1e-12)
 
 
-def exact_log_delta(epsilon: float, mu: float) -> float:
-    """ln delta by its definition in enough digits to survive the cancellation."""
+def exact_delta(epsilon: float, mu: float) -> mpmath.mpf:
+    """delta by its definition in enough digits to survive the cancellation."""
     u = epsilon / mu - mu / 2
     with mpmath.workdps(60 + int(u * u / 4)):
         e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        delta = mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
-        return float(mpmath.log(delta))
+        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+def exact_log_delta(epsilon: float, mu: float) -> float:
+    """Its logarithm, rounded."""
+    u = epsilon / mu - mu / 2
+    with mpmath.workdps(60 + int(u * u / 4)):
+        return float(mpmath.log(exact_delta(epsilon, mu)))
 
 
 @pytest.mark.parametrize("mu", [1e-9, 1e-6, 1e-4, 0.009, 0.011, 0.1, 1.0, 3.0, 9.9, 10.1, 30, 100])
@@ -70,6 +76,14 @@ def test_epsilon_is_never_understated_not_even_in_the_last_digits() -> None:
     for mu, delta in zip(10 ** rng.uniform(-3, 1, 60), 10 ** rng.uniform(-12, -2, 60), strict=True):
         epsilon = gaussian_epsilon(float(mu), float(delta))
         assert exact_log_delta(epsilon, float(mu)) <= math.log(delta)
+
+
+@pytest.mark.parametrize("mu", [0.009, 0.0101, 0.011, 0.02, 0.05, 0.1])
+def test_epsilon_is_not_understated_where_evaluation_is_least_exact(mu: float) -> None:
+    """Small ratios beside small deltas, in many digits: a float's ln delta hides the excess."""
+    for delta in 10 ** np.random.default_rng(int(1e6 * mu)).uniform(-12, -8, 30):
+        epsilon = gaussian_epsilon(mu, float(delta))
+        assert exact_delta(epsilon, mu) <= mpmath.mpf(float(delta))
 
 
 @pytest.mark.parametrize(("mu", "step"), [(0.05, 1e-4), (0.5, 1e-4), (1.0, 1e-4), (5.0, 1e-3)])

@@ -129,6 +129,21 @@ def response(epsilon: float) -> Mechanism:
     return lambda bits, rng: release.publish(bits, rng) - 0.5
 
 
+@pytest.mark.parametrize("confidence", [1e-6, 1e-5, 0.5, 0.95, 1 - 1e-9])
+@pytest.mark.parametrize("guesses", [1, 10, 1000])
+def test_the_bound_of_guesses_that_are_all_right_is_the_closed_form(guesses, confidence) -> None:
+    """q^k = 1 - confidence for q = e^eps / (1 + e^eps)."""
+    log_q = math.log1p(-confidence) / guesses
+    want = max(0.0, log_q - math.log(-math.expm1(log_q)))
+    found = canary_bound(guesses, guesses, guesses, confidence=confidence)
+    assert found == pytest.approx(want, abs=1e-6)
+
+
+def test_a_confidence_that_says_nothing_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="confidence must be"):
+        canary_bound(10, 10, 10, confidence=1e-9)
+
+
 def laplace(epsilon: float) -> Mechanism:
     release = Laplace(query="bits", shape=(None,), sensitivity=by_unit(value=1), scale=1 / epsilon)
     # Outside [0, 1] every answer is equally telling: clipping keeps ties there.

@@ -75,6 +75,15 @@ def test_modified_laplace_meets_its_law_for_every_input(epsilon):
     assert_laplace(laplace_channel(epsilon), epsilon)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 38.0, 60.0])
+def test_a_missing_cell_is_reported_however_rarely(epsilon):
+    """At epsilon 38 the chance is below half a rounding of 1: as 1 - kept it would be never."""
+    channel = SymbolChannel.symmetric(
+        epsilon, (0.5, 1.0), query="rows", shape=(3, 4), sensitivity=by_unit(entry=1)
+    )
+    assert channel.reported_if_missing == pytest.approx(2 / (math.exp(epsilon) + 2), rel=1e-12)
+
+
 def test_randomised_response_meets_its_law_for_every_input():
     assert_symbols(symbol_channel(1.0))
 

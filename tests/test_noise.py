@@ -260,6 +260,47 @@ def test_the_ends_of_the_unit_interval_reach_no_impossible_output(uniform: float
     assert ((published >= 1) & (published <= 10)).all()
 
 
+class NextToOneEnd(np.random.Generator):
+    """Uniform draws from the first or last `cells` multiples of 2^-53 alone."""
+
+    end, cells = 0, 64
+
+    def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
+        place = self.integers(0, self.cells, size) * 2.0**-53
+        return 1 - 2.0**-53 - place if self.end else place
+
+
+@pytest.mark.parametrize("epsilon", [34.0, 36.0, 40.0, 45.0])
+@pytest.mark.parametrize("symbol", [0, 1])
+def test_flips_far_rarer_than_a_uniform_draw_resolves_still_happen(
+    epsilon: float, symbol: int
+) -> None:
+    """Given a draw among the 2^-53 cells at the flip's end, the flip's chance is flip / share.
+
+    Planted bug: comparing plain draws, which flips 0 never from epsilon = 37 on, and at 36 a sixth
+    too often or too seldom.
+    """
+    flip = 1 / (1 + math.exp(epsilon))
+    channel = response(((1 - flip, flip), (flip, 1 - flip)))
+    rng = NextToOneEnd(np.random.PCG64(int(epsilon)))
+    rng.end, rng.cells = 1 - symbol, 1 if epsilon > 38 else 64
+    chance = flip / (rng.cells * 2.0**-53)
+    published = channel.publish(np.full(400_000, symbol), rng)
+    flipped = int((published != symbol).sum())
+    assert_frequencies([flipped, 400_000 - flipped], [chance, 1 - chance])
+
+
+def test_ordinary_draws_of_a_channel_are_those_of_the_inverse_transform() -> None:
+    """The finer ends use up no randomness where no draw comes near them."""
+    matrix = np.array(CHANNELS["six-ary response"])
+    symbols = RNG(2).integers(0, 6, 5000)
+    wanted, rng = np.empty_like(symbols), RNG(3)
+    for a in range(6):
+        here = symbols == a
+        wanted[here] = np.searchsorted(np.cumsum(matrix[a])[:-1], rng.random(here.sum()), "right")
+    np.testing.assert_array_equal(noise.channel(matrix, symbols, RNG(3)), wanted)
+
+
 class FlipsTooRarely(RandomizedResponse):
     def publish(self, value: Any, rng: np.random.Generator) -> NDArray[np.int64]:
         short = 0.9 * self.matrix + 0.1 * np.eye(len(self.matrix))

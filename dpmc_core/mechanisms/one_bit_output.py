@@ -68,6 +68,8 @@ class Output(OneBit, Completion):
             caveats=(
                 "the claim holds for publishing one cell: 2 bound is one cell's sensitivity, and"
                 " one rating moves many cells",
+                "the number of solver rounds, shown beside a run, is read off the raw ratings"
+                " without noise: evaluation only, not private",
             ),
         )
 
