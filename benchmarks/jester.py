@@ -6,7 +6,8 @@ FOLDER holds jester-data-1.csv (default: ../shared/data/jester). Three named spl
 the ratings each; three seeds of the mechanism's randomness per split; scale 0..5; delta 1e-6. Every
 mechanism runs with one setting throughout, its documented default. The defaults were chosen on a
 validation share of Jester drawn without regard to these splits, so tuning saw their test ratings.
-The certified value counts every release: for a row that is emptied / replaced. RMSE is evaluation only, not private.
+The certified value counts every release, for a row that is emptied / replaced. RMSE is evaluation
+only, not private.
 """
 
 from __future__ import annotations
