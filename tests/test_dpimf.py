@@ -341,6 +341,17 @@ def test_utility_weights_minimise_the_variance_at_their_sample_size() -> None:
             assert variance(1 / share) >= variance(best) - 1e-9
 
 
+def test_importance_weights_that_no_float_can_hold_are_infinite() -> None:
+    with np.errstate(all="raise", under="ignore"):
+        weights = importance_weights([1e-306, 1e-310, 0.0, 1e-300, 2.0], 1.0)
+    assert weights[:3].tolist() == [math.inf] * 3
+    assert 1e300 < weights[3] < math.inf
+    assert weights[4] == 1
+    assert math.log(np.expm1(1.0)) == pytest.approx(
+        1e-300 * weights[3] - math.log(weights[3]), abs=1e-9
+    )
+
+
 def test_importance_weights_of_a_given_sample_lie_near_the_utility_optimum() -> None:
     """What figure 6 shows: close to utility-optimal sampling, far from uniform."""
     rng = np.random.default_rng(12)

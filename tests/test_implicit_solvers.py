@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dpmc_core.errors import BadRatings
+from dpmc_core import registry
+from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.implicit import (
     ImplicitLoss,
@@ -129,6 +130,23 @@ def test_ratings_that_are_not_interactions_are_refused_in_a_sentence() -> None:
     public = PublicFacts(users=2, items=2, low=0, high=5)
     with pytest.raises(BadRatings, match=r"1 of 2 ratings are not 1, first 4: .*implicit=all"):
         binary_matrix(Ratings.build([0, 1], [0, 1], [1, 4], public))
+
+
+@pytest.mark.parametrize(
+    ("id", "settings"),
+    [
+        ("dpimf-optimal", {"regularisation": 1e-9}),
+        ("dpimf-complementary", {"regularisation": 1e-12, "alpha": 0.0}),
+        ("dpimf-optimal", {"regularisation": 1e-15, "rank": 64}),
+    ],
+)
+def test_a_ridge_that_drowns_in_rounding_is_a_sentence(id: str, settings: dict) -> None:
+    rng = np.random.default_rng(0)
+    u, i = np.nonzero(rng.random((5, 4)) < 0.6)  # fewer items than a factor is long
+    few = Ratings.build(u, i, np.ones(len(u)), PublicFacts(users=5, items=4, low=0, high=1))
+    mechanism = registry.create(id, epsilon=1.0, rounds=2, **settings)
+    with pytest.raises(InvalidSetting, match=r"regularisation must be large enough for factors of"):
+        list(mechanism.fit(few, rng))
 
 
 # -- the trust region ----------------------------------------------------------------------------

@@ -338,6 +338,24 @@ def test_who_takes_no_part_is_reported():
     )
 
 
+def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed():
+    settings = DynamicUsers(epsilon=1.0, iterations=8, online=0.3)
+    ratings = ratings_of(6, 12, 10, 0.5)
+    run, _ = play(settings, ratings)
+    unmade = set(run.skipped.unmade)
+    assert 0 < len(unmade) < 8
+    assert unmade.isdisjoint(run.active)
+    assert unmade.isdisjoint({*run.skipped.unrated, *run.skipped.too_few})
+    assert unmade | {*run.active, *run.skipped.unrated, *run.skipped.too_few} == set(range(10))
+    for item in range(10):
+        summed = any(item in where for _, where in run.steps)
+        assert not (item in unmade and summed)
+        assert np.array_equal(run.noise[item], np.zeros(3)) is (item not in run.active)
+    assert not run.model().right[sorted(unmade), :3].any()  # no factors: the middle of the range
+    everybody, _ = play(DynamicUsers(epsilon=1.0, iterations=2), ratings)
+    assert len(everybody.skipped.unmade) == 0
+
+
 def test_when_nobody_can_hide_there_is_a_sentence():
     settings = StaticUsers(epsilon=1.0, shares=Shares.GAMMA, colluding=50)
     with pytest.raises(BadRatings, match="every item has fewer than 51 raters"):

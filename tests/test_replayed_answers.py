@@ -102,6 +102,8 @@ PLANTED = [
         *((id, registry.create(id, **s)) for id, s in RANKING + COLLECTED),
     ]
     for name in settings.guarantee(build(rows_of()).public).releases
+    # so noisy that it asks for the popularity again, and nothing of the Gram matrix
+    if (id, settings.epsilon, name) != ("dpimf-user", 2.0, "gram")
 ]
 
 

@@ -160,6 +160,8 @@ class DynamicUsers(Distributed):
             # Where a share is missing, the users who stay draw theirs afresh.
             self._restart(run, np.unique(group[gone]), 0)
             asked, leaving = self._enough(run, asked[~kept & ~gone]), set()
+        run.skipped = run.skipped._replace(unmade=run.active[~made[run.active]])
+        run.active = np.flatnonzero(made)
         return np.flatnonzero(made[run.what])
 
     def _round(self, run: Run, t: int, online: Ints) -> None:

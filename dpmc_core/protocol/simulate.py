@@ -72,6 +72,7 @@ def report(run: Run, problem: Problem, seed: int) -> dict[str, Any]:
         "skipped": {
             "items nobody rated": len(run.skipped.unrated),
             "items with too few raters": len(run.skipped.too_few),
+            "items too few were there to make noise for": len(run.skipped.unmade),
             "users without ratings": len(run.skipped.silent),
         },
         "metrics": found,
