@@ -86,29 +86,7 @@ def rules(items: Mapping[int, str], scenario: str) -> Rules:
 _ORDINALS = ("first", "second", "third", "fourth")
 
 
-<<<<<<< HEAD
 def theatre(play: Stage) -> None:
-=======
-def attendance(play: protocol.Play) -> None:
-    """The attack on scenario 3: the same noise in every sum, but not the same people."""
-    table = protocol.attendance_table(play)
-    if not table["user"]:
-        return
-    hit = table["recovered"].count("yes")
-    st.markdown("**The recommender compares rounds with and without one user**")
-    st.markdown(
-        f"Here the same users play {protocol.ATTENDED_ROUNDS} rounds, and each of them misses one."
-        f" The recommender only listens. It recovers {hit} of {len(table['user'])} gradients,"
-        f" although the noise in each number is about {play.run.release.scale:.3g}. The noise is"
-        " the same in every round, the people are not: subtract, and one person is left. **A"
-        " gradient 2 (u'v - r) u depends on the rating, so ratings are not hidden.** The only"
-        " repair is fresh noise for each group of people, paid for with epsilon each time."
-    )
-    st.dataframe(table, hide_index=True, alt="Attendance attack on each user")
-
-
-def theatre(play: protocol.Play) -> None:
->>>>>>> fixfam
     """The stage with its controls; while playing it moves by itself."""
 
     @st.fragment(run_every=_BEAT if st.session_state.get(PLAYING) else None)
@@ -192,7 +170,6 @@ def _show(play: Stage, at: int) -> None:
                 st.markdown("Nothing yet.")
 
 
-<<<<<<< HEAD
 def attendance(play: protocol.Play) -> None:
     """The attack on scenario 3: the same noise in every sum, but not the same people."""
     table = protocol.attendance_table(play)
@@ -212,9 +189,6 @@ def attendance(play: protocol.Play) -> None:
 
 
 def along(*choices: str) -> str:
-=======
-def along() -> str:
->>>>>>> fixfam
     """Against what communication is drawn."""
     chosen = st.segmented_control(
         "Against",
