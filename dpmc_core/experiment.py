@@ -115,9 +115,11 @@ def run(
     is taken. known: metrics of baselines that need not be computed again, by id. solve: where a
     mechanism that adds its noise last gets its solve from. so_far: told the result as soon as the
     mechanism is measured, and again with each baseline. Raises DpmcError where the run was stopped
-    before the first publishable model.
+    before the first publishable model, BadRatings before any work where nothing can be measured on
+    the test ratings.
     """
     check_number("seed", seed, at_least=0, integer=True)
+    metrics.check_measurable(mechanism.task, problem.train, problem.test)
     start = time.perf_counter()
     model, trace, stopped = _fit(mechanism, problem, seed, on_step, stop, solve)
     seconds = time.perf_counter() - start

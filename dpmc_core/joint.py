@@ -72,13 +72,7 @@ class PerUser:
         publishes: str = "item factors; each user's predictions go to that user alone",
     ) -> Guarantee:
         """The user-level card. Raises InvalidSetting where delta is not below 1/users."""
-        if self.delta >= 1 / public.users:
-            raise InvalidSetting(
-                "delta",
-                f"< 1/users = {1 / public.users:.3g}",
-                self.delta,
-                "with more, publishing one random user's row would count as private",
-            )
+        check_delta(self.delta, public)
         few: tuple[str, ...] = ()
         if public.users < public.items:
             few = (
@@ -128,6 +122,17 @@ class UserLevel(PerUser):
     def rest(self, budget: float) -> float:
         """mu left after the item means."""
         return budget * math.sqrt(1 - self.item_share)
+
+
+def check_delta(delta: float, public: PublicFacts) -> None:
+    """Raise InvalidSetting unless the delta of a promise per user is below 1/users."""
+    if delta >= 1 / public.users:
+        raise InvalidSetting(
+            "delta",
+            f"< 1/users = {1 / public.users:.3g}",
+            delta,
+            "with more, publishing one random user's row would count as private",
+        )
 
 
 def check_paper_epsilon(epsilon: float, delta: float, calibration: Calibration) -> None:

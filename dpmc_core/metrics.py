@@ -15,10 +15,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BLOCK = 4_000_000  # cells scored at once: 32 MB
+K = 10  # length of the list whose hits count
 
 
 class RankingScore(NamedTuple):
-    """Mean over test interactions: hit ratio and normalised discounted cumulative gain."""
+    """Mean over the ranked test interactions: hit ratio, normalised discounted cumulative gain."""
 
     hr: float
     ndcg: float
@@ -72,21 +73,30 @@ def ranking(
     train: Ratings,
     test: Ratings,
     rng: np.random.Generator,
-    k: int = 10,
+    k: int = K,
     negatives: int | None = 99,
 ) -> RankingScore:
     """Rank each test interaction among items its user has in neither train nor test.
 
     negatives: how many such items are drawn without replacement (fewer where a user has fewer);
     None: all of them. Ties, and scores that are not numbers, count against the model; scores of
-    factors tie where they differ by less than the rounding of a dot product.
+    factors tie where they differ by less than the rounding of a dot product. Among k candidates or
+    fewer every model hits, so test interactions with fewer than k such items are left out of the
+    means. Raises BadRatings where none is left.
     """
     check_number("k", k, at_least=1, integer=True)
+    if negatives is not None:
+        check_number("negatives", negatives, at_least=1, integer=True)
     seen = _Seen(train, test)
+    others = seen.unseen[test.users]
+    if negatives is not None:
+        others = np.minimum(others, negatives)
+    _check_others(others, k)
+    if (others < k).any():
+        test = test.select(others >= k)
     if negatives is None:
         rank = _full_ranks(model, test, seen)
     else:
-        check_number("negatives", negatives, at_least=1, integer=True)
         candidates, real = seen.sample_unseen(test.users, negatives, rng)
         target = model.predict(test.users, test.items)
         scores = model.predict(test.users[:, None], candidates)
@@ -105,14 +115,10 @@ def evaluate(
 
     Predicted ratings are clipped to the public range first.
     """
-    if train.shape != test.shape:
-        raise BadRatings(
-            f"training ratings are {train.shape[0]} x {train.shape[1]} (users x items), test"
-            f" ratings {test.shape[0]} x {test.shape[1]}: load both over one shared index space"
-        )
+    check_measurable(task, train, test)
     if task is Task.RANKING:
-        sampled = ranking(model, train, test, rng)
-        full = ranking(model, train, test, rng, negatives=None)
+        sampled = ranking(model, train, test, rng, K)
+        full = ranking(model, train, test, rng, K, negatives=None)
         return {
             "hr@10": sampled.hr,
             "ndcg@10": sampled.ndcg,
@@ -126,6 +132,28 @@ def evaluate(
     return {"rmse": rmse(clipped, test.values), "mae": mae(clipped, test.values)}
 
 
+def check_measurable(task: Task, train: Ratings, test: Ratings) -> None:
+    """Raise BadRatings where `evaluate` could not measure any model on such ratings."""
+    if train.shape != test.shape:
+        raise BadRatings(
+            f"training ratings are {train.shape[0]} x {train.shape[1]} (users x items), test"
+            f" ratings {test.shape[0]} x {test.shape[1]}: load both over one shared index space"
+        )
+    if task is Task.RANKING:
+        _check_others(_Seen(train, test).unseen[test.users], K)
+
+
+def _check_others(others: NDArray[np.integer], k: int) -> None:
+    """Some test interaction must be ranked among k others or more."""
+    most = int(others.max(initial=0))
+    if most < k:
+        raise BadRatings(
+            f"at most {most} items are there to rank a held-out one against, and among {k}"
+            f" candidates or fewer every model hits: hr@{k} needs users with at least {k} items"
+            " that they have in neither training nor test ratings"
+        )
+
+
 class _Seen:
     """Which items each user has in train or test, as sorted rows."""
 
@@ -135,6 +163,11 @@ class _Seen:
         self.users, self.items = np.divmod(np.unique(cells), self.n_items)
         counts = np.bincount(self.users, minlength=self.n_users)
         self.indptr = np.concatenate(([0], np.cumsum(counts)))
+
+    @property
+    def unseen(self) -> Ints:
+        """How many items each user does not have."""
+        return self.n_items - np.diff(self.indptr)
 
     def cells(self, users: NDArray[np.integer]) -> tuple[Ints, Ints]:
         """The items each of the users has, as (place in `users`, item) pairs."""
@@ -152,7 +185,7 @@ class _Seen:
         once: O(len(users) count^2) with no array of users x items. A user with fewer than `count`
         unseen items gets all of them; the rest of the row is filled with item 0, not real.
         """
-        unseen = self.n_items - np.diff(self.indptr)[users]
+        unseen = self.unseen[users]
         ranks = np.empty((len(users), count), dtype=np.int64)
         for j in range(count):
             last = np.maximum(unseen - count, 0) + j  # ranks 0..last are open in draw j

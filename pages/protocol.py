@@ -73,6 +73,8 @@ def attacks(play: protocol.Play) -> None:
     with right:
         st.markdown("**The recommender compares sums**")
         passive, active, size = protocol.sum_attacks(play)
+        static = play.run.settings.scenario == "2"
+        hidden = " Ratings themselves stay behind the noise." if static else ""
         st.markdown(
             "The noise cancels in differences of sums too, and what is left is"
             " A = sum of u u' over the item's raters: an attack the paper does not consider."
@@ -92,9 +94,10 @@ def attacks(play: protocol.Play) -> None:
         st.markdown(
             "So an active recommender reads A off exactly. A says how the raters' tastes are"
             " spread; two groups of raters that differ by one user give that user's factors away."
-            " Ratings themselves stay behind the noise. Against it, users would have to refuse item"
+            f"{hidden} Against it, users would have to refuse item"
             " factors that jump, and draw fresh noise, paid for with epsilon, in every round."
         )
+    protocol_blocks.attendance(play)
 
 
 def claim(play: protocol.Play) -> None:

@@ -14,25 +14,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmc_core import privacy, releases
+from dpmc_core.local import LocalChannel
 from dpmc_core.privacy import sensitivity_at
+
+PUBLISHING = (releases.Additive, releases.RandomizedResponse, LocalChannel)
 
 
 @contextmanager
 def answers_replaced(answers, seen) -> Iterator[None]:
     """Publish as always (the same draws are used up), but answer from the list in order."""
-    honest = releases.Additive.publish
+    honest = {cls: cls.publish for cls in PUBLISHING}
     queue = iter(answers)
 
-    def publish(self, value, rng):
-        honest(self, value, rng)
-        seen.append((self, np.array(value, dtype=float)))
-        return next(queue).copy()
+    def replaying(cls):
+        def publish(self, value, rng):
+            honest[cls](self, value, rng)
+            seen.append((self, value))
+            return next(queue).copy()
 
-    releases.Additive.publish = publish
+        return publish
+
+    for cls in PUBLISHING:
+        cls.publish = replaying(cls)
     try:
         yield
     finally:
-        releases.Additive.publish = honest
+        for cls in PUBLISHING:
+            cls.publish = honest[cls]
 
 
 @dataclass(frozen=True)
@@ -55,5 +63,45 @@ def moves(mechanism, ratings, other, unit, neighbours, seed=0) -> list[Moved]:
     found = []
     for p, (release, value) in zip(publications, seen, strict=True):
         allowed = sensitivity_at(p.release.sensitivity, unit, neighbours, ratings.public)
-        found.append(Moved(release.query, float(np.linalg.norm(p.private - value)), allowed))
+        found.append(Moved(release.query, change(p.private, value), allowed))
     return found
+
+
+def change(one, other) -> float:
+    """The l2 distance of two private values."""
+    return float(np.linalg.norm(one - np.asarray(other, dtype=float)))
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What others can see of a run: their predictions, and what no trace marks as raw, by step."""
+
+    others: list
+    own: list
+    shown: list
+
+
+def heard(steps, user, shape) -> Heard:
+    """The steps of a run as everybody but `user` sees them, and that user's own predictions."""
+    users, items = np.arange(shape[0])[:, None], np.arange(shape[1])
+    scores = [None if s.model is None else s.model.predict(users, items) for s in steps]
+    return Heard(
+        [None if s is None else np.delete(s, user, axis=0) for s in scores],
+        [None if s is None else s[user] for s in scores],
+        [{k: v for k, v in s.trace.items() if k not in s.raw} for s in steps],
+    )
+
+
+def replayed(mechanism, ratings, other, user, seed=0) -> tuple[Heard, Heard]:
+    """The run on one data set, and on another one that is answered as the first was.
+
+    Where the two differ in one user's row alone, a mechanism that lets raw values past its
+    releases shows it to somebody else, or in a trace.
+    """
+    with privacy.witness() as publications:
+        one = list(mechanism.fit(ratings, np.random.default_rng(seed)))
+    seen = []
+    with answers_replaced([p.published for p in publications], seen):
+        two = list(mechanism.fit(other, np.random.default_rng(seed)))
+    assert len(seen) == len(publications)
+    return heard(one, user, ratings.shape), heard(two, user, ratings.shape)

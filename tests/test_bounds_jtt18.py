@@ -47,6 +47,12 @@ def test_remark_three_privacy_vanishes_beyond_n_to_the_five_fourths():
 
 def test_remark_six_svd_wins_on_easy_data():
     frank_wolfe, svd = bounds.rank_one_errors(1e6, 1e3)
+    # Remark 6 is printed; Corollary 3.1 in the same setting has other powers
+    of = [bounds.generalisation(bounds.rank_one(*s, 1.0))[0] for s in ((1e9, 4e3), (1e9, 1e3))]
+    assert of[0] / of[1] == pytest.approx(4 ** (5 / 8), rel=1e-5)
+    assert bounds.rank_one_errors(1e9, 4e3)[0] / bounds.rank_one_errors(1e9, 1e3)[
+        0
+    ] == pytest.approx(4 ** (13 / 24))
     assert svd < frank_wolfe
     s = bounds.rank_one(1e6, 1e3, 1.0)
     private, _ = bounds.svd_risk(s, 1, 1.0, 1.0, math.sqrt(1e9))

@@ -164,7 +164,7 @@ def test_a_crossover_is_found_with_an_interval_around_it(rng):
     assert where.value == pytest.approx(1.0, rel=0.15)
     text = crossover.sentence(found)
     assert text.startswith("A beats B above epsilon ")
-    assert "bootstrap widened as a t interval, over 6 seeds" in text
+    assert "95 % bootstrap interval over 6 seeds, widened as a t interval" in text
     assert text.endswith("before, B beats A.")
 
 
@@ -287,7 +287,7 @@ def test_the_smallest_epsilon_is_near_the_true_one(rng):
     assert answer.epsilon.low < answer.epsilon.value < answer.epsilon.high
     text = budget.sentence(answer, "Input perturbation")
     assert text.startswith(f"Input perturbation: accuracy {100 * wanted:.1f} % needs epsilon 1.")
-    assert "bootstrap widened as a t interval, over 6 seeds" in text
+    assert "95 % bootstrap interval over 6 seeds, widened as a t interval" in text
     assert text.endswith("per rating.")
 
 

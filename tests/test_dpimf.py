@@ -126,14 +126,16 @@ def test_parallel_composition_over_items_is_not_privacy_per_user() -> None:
 def test_certified_per_cell_for_one_solve_with_a_public_clip_only() -> None:
     public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
     for variant in (*VARIANTS, "sampled"):
-        for profiles in Profiles:
-            one = make(variant, profiles=profiles).guarantee(public)
-            assert one.certified(Unit.ENTRY).epsilon == pytest.approx(1.3)
-            assert one.certified(Unit.USER).epsilon == pytest.approx(1.3 * ITEMS)
-            capped = PublicFacts(users=USERS, items=ITEMS, low=0, high=1, cap=2)
-            card = make(variant, profiles=profiles).guarantee(capped)
-            assert card.certified(Unit.USER, Neighbours.EMPTY).epsilon == pytest.approx(2.6)
-            assert card.certified(Unit.USER, Neighbours.REPLACE).epsilon == pytest.approx(5.2)
+        one = make(variant).guarantee(public)
+        assert one.certified(Unit.ENTRY).epsilon == pytest.approx(1.3)
+        assert one.certified(Unit.USER).epsilon == pytest.approx(1.3 * ITEMS)
+        capped = PublicFacts(users=USERS, items=ITEMS, low=0, high=1, cap=2)
+        card = make(variant).guarantee(capped)
+        assert card.certified(Unit.USER, Neighbours.EMPTY).epsilon == pytest.approx(2.6)
+        assert card.certified(Unit.USER, Neighbours.REPLACE).epsilon == pytest.approx(5.2)
+        users = make(variant, profiles=Profiles.USERS).guarantee(public).certified(Unit.ENTRY)
+        assert not users.finite
+        assert "item factors: fitted to every user's raw row" in users.reason
         several = make(variant, rounds=2).guarantee(public).certified(Unit.ENTRY)
         assert not several.finite
         assert "refitted" in several.reason
@@ -337,6 +339,17 @@ def test_utility_weights_minimise_the_variance_at_their_sample_size() -> None:
             share[i] += step
             share[j] -= step
             assert variance(1 / share) >= variance(best) - 1e-9
+
+
+def test_importance_weights_that_no_float_can_hold_are_infinite() -> None:
+    with np.errstate(all="raise", under="ignore"):
+        weights = importance_weights([1e-306, 1e-310, 0.0, 1e-300, 2.0], 1.0)
+    assert weights[:3].tolist() == [math.inf] * 3
+    assert 1e300 < weights[3] < math.inf
+    assert weights[4] == 1
+    assert math.log(np.expm1(1.0)) == pytest.approx(
+        1e-300 * weights[3] - math.log(weights[3]), abs=1e-9
+    )
 
 
 def test_importance_weights_of_a_given_sample_lie_near_the_utility_optimum() -> None:

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import pld_privacy_accountant
+from replay import moves
 from statistics_helpers import assert_release_noise
 
 from dpmc_core import bookshop, metrics, registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.linalg import Pattern
+from dpmc_core.mechanisms import dpimf_user
 from dpmc_core.mechanisms.dpimf_user import DpimfUser
+from dpmc_core.mechanisms.private_popularity import Per
 from dpmc_core.privacy import Gaussian, Neighbours, Unit, witness
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -73,17 +76,114 @@ def test_no_user_moves_a_release_further_than_stated(neighbours: Neighbours) -> 
 
 
 def test_fit_publishes_exactly_those_queries() -> None:
-    mechanism = DpimfUser(epsilon=1.0, rank=3)
+    mechanism = DpimfUser(epsilon=1e3, rank=3)
     ratings = ratings_of(cells_of(1))
     with witness() as seen:
         list(mechanism.fit(ratings, np.random.default_rng(0)))
-    counts = contributions(ratings, 5)
+    counts = contributions(ratings, mechanism.contributions)
     assert seen[0].private == pytest.approx(np.bincount(ratings.items, counts, minlength=ITEMS))
-    for p in seen[1:]:
-        d = p.private.shape[1] - 1
-        if p.private.shape[0] == d + 1:  # the Gram matrix of unit profiles and an intercept
-            assert p.private[d, d] == USERS
-            assert np.trace(p.private[:d, :d]) <= USERS * (1 + 1e-9)
+    grams = [p.private for p in seen if p.private.shape == (4, 4)]
+    assert len(grams) == mechanism.rounds
+    for gram in grams:  # of unit profiles and an intercept
+        assert gram[3, 3] == USERS
+        assert 0 < np.trace(gram[:3, :3]) <= USERS * (1 + 1e-9)
+
+
+def test_where_taste_cannot_be_heard_fit_asks_for_the_popularity_again() -> None:
+    mechanism = DpimfUser(epsilon=0.5, rank=3)
+    with witness() as seen:
+        *_, last = mechanism.fit(ratings_of(cells_of(1)), np.random.default_rng(0))
+    again = [p for p in seen if p.private.shape == (ITEMS, 3)]
+    assert len(again) == mechanism.rounds
+    for p in again:
+        assert p.private[:, 0] == pytest.approx(seen[0].private)
+        assert not p.private[:, 1:].any()
+    weights = [p.release.scale**-2 for p in (seen[0], *again)]
+    heard = [seen[0].published, *(p.published[:, 0] for p in again)]
+    scores = last.model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
+    mean = np.average(heard, axis=0, weights=weights) / USERS
+    assert scores == pytest.approx(np.tile(mean, (USERS, 1)))
+
+
+def test_asking_again_leaves_the_noise_of_private_popularity() -> None:
+    """Only the Gram matrix's tenth of the taste share is lost, whatever that share."""
+    for users, epsilon in ((100, 1.0), (943, 1.0), (5130, 1.0), (5130, 2.0), (10**5, 1.0)):
+        public = PublicFacts(users=users, items=1685, low=0, high=1)
+        mechanism = DpimfUser(epsilon=epsilon)
+        mine = mechanism.guarantee(public).releases
+        floor = registry.create("private-popularity", epsilon=epsilon).guarantee(public)
+        known = mine["popularity"].scale ** -2 + mine["taste"].times * mine["taste"].scale ** -2
+        lost = 1 - known * floor.releases["counts"].scale ** 2
+        assert lost == pytest.approx(0.1 * mechanism.share(public), abs=1e-6)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("epsilon", [0.5, 1e3])
+def test_what_is_asked_follows_from_what_was_released(
+    epsilon: float, neighbours: Neighbours
+) -> None:
+    """Under one history, neighbouring data meet the same queries, each within its sensitivity."""
+    mechanism = DpimfUser(epsilon=epsilon, rank=3, contributions=2)
+    for trial in range(20):
+        before = cells_of(trial)
+        after = before.copy()
+        before[3] = np.arange(ITEMS) < 1 + trial % 4
+        after[3] = 0 if neighbours is Neighbours.EMPTY else np.arange(ITEMS) >= 5
+        found = moves(mechanism, ratings_of(before), ratings_of(after), Unit.USER, neighbours)
+        assert len(found) == 1 + 2 * mechanism.rounds
+        for moved in found:
+            assert moved.change <= moved.allowed * (1 + 1e-9), moved
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1e3])
+def test_planted_bug_rows_that_are_not_scaled_are_caught(
+    monkeypatch: pytest.MonkeyPatch, epsilon: float
+) -> None:
+    monkeypatch.setattr(dpimf_user, "contributions", lambda ratings, _: np.ones(len(ratings)))
+    before = cells_of(0)
+    before[3] = 1
+    after = before.copy()
+    after[3] = 0
+    found = moves(
+        DpimfUser(epsilon=epsilon, rank=3),
+        *(ratings_of(c) for c in (before, after)),
+        Unit.USER,
+        Neighbours.EMPTY,
+    )
+    assert found[0].change > 2 * found[0].allowed
+    assert any(m.change > 2 * m.allowed for m in found[1:])
+
+
+def test_planted_bug_a_choice_by_the_private_counts_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One user more or less then decides what is asked: a release moves beyond its bound."""
+    before = cells_of(0)
+    before[3] = 1
+    after = before.copy()
+    after[3] = 0
+    of = {c.sum(): bool(c[3].any()) for c in (before, after)}
+    private = []
+    honest = dpimf_user.contributions
+
+    def spying(ratings, count):
+        private.append(of[len(ratings)])
+        return honest(ratings, count)
+
+    monkeypatch.setattr(dpimf_user, "contributions", spying)
+    monkeypatch.setattr(dpimf_user, "_audible", lambda *_: private[-1])
+    pair = (ratings_of(c) for c in (before, after))
+    found = moves(DpimfUser(epsilon=1.0, rank=3), *pair, Unit.USER, Neighbours.EMPTY)
+    assert any(m.change > m.allowed for m in found)
+
+
+def test_believed_counts_are_positive_and_keep_the_order() -> None:
+    for noise in (1e-3, 1.0, 50.0):
+        counts = noise * np.concatenate([np.linspace(-12, 12, 500), [1e3, 1e6]])
+        believed = dpimf_user._believed(counts, noise)
+        assert (believed > 0).all()
+        assert (np.diff(believed) > 0).all()
+        assert believed[-1] == pytest.approx(counts[-1])
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
@@ -104,10 +204,11 @@ def test_certified_is_what_an_independent_accountant_finds(epsilon: float) -> No
 
 
 def test_where_nothing_clears_the_noise_the_ranking_is_the_released_popularity() -> None:
+    """Asked for taste or not: here it is asked for, and drowns."""
     ratings = bookshop.bookshop_clicks(0).ratings
-    mechanism = DpimfUser(epsilon=0.05)
     with witness() as seen:
-        *_, last = mechanism.fit(ratings, np.random.default_rng(0))
+        *_, last = DpimfUser(epsilon=2.2).fit(ratings, np.random.default_rng(0))
+    assert any(p.private[:, 1:].any() for p in seen[1:] if p.private.shape[1] == 8)
     assert last.trace["directions that clear the noise"] == 0
     scores = last.model.predict(np.arange(5)[:, None], np.arange(ratings.public.items))
     assert scores == pytest.approx(np.tile(seen[0].published / ratings.public.users, (5, 1)))
@@ -250,6 +351,21 @@ def test_bad_input_is_a_sentence() -> None:
     for id in ("dpimf-user", "private-popularity", "popularity", "dplcf"):
         with pytest.raises(BadRatings, match="ranking takes interactions"):
             list(registry.create(id, epsilon=1.0).fit(stars, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("id", ["dpimf-user", "private-popularity"])
+def test_a_delta_of_one_over_the_users_is_refused(id: str) -> None:
+    public = PublicFacts(users=40, items=12, low=0, high=1)
+    for delta in (0.025, 0.5):
+        with pytest.raises(InvalidSetting, match=r"delta must be < 1/users = 0.025, got"):
+            registry.create(id, epsilon=1.0, delta=delta).guarantee(public)
+    assert registry.create(id, epsilon=1.0, delta=0.0249).guarantee(public).certified().finite
+
+
+def test_a_delta_per_cell_may_be_larger_than_one_over_the_users() -> None:
+    public = PublicFacts(users=40, items=12, low=0, high=1)
+    cell = registry.create("private-popularity", epsilon=1.0, delta=0.05, per=Per.CELL)
+    assert cell.guarantee(public).certified().finite
 
 
 def test_a_user_who_saw_everything_and_an_item_nobody_saw() -> None:

@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
 
-from dpmc_core import metrics, registry
+from dpmc_core import datasets, metrics, registry, releases
 from dpmc_core.datasets import Dataset
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.experiment import (
@@ -270,3 +271,31 @@ def test_stopped_before_the_noise_there_is_no_result(stars):
     output = registry.create("output", epsilon=1.0, iterations=10)
     with pytest.raises(DpmcError, match="no model to publish"):
         run(output, build_problem(stars, Task.BINARY), 0, stop=lambda: True)
+
+
+def standard_noise(mechanism, problem, seed):
+    """The noise of a run in units of its scale."""
+    with releases.witness() as seen:
+        run(mechanism, problem, seed, with_baselines=False)
+    (one,) = seen
+    return (one.published - one.private) / one.release.scale
+
+
+def test_noise_is_fresh_for_every_epsilon_split_and_seed():
+    """With one and the same noise the difference of two answers gives the data away.
+
+    1200 cells: a correlation beyond 5 / sqrt(1200) has a false-alarm rate below 1e-6.
+    """
+    data = datasets.load("one-bit-lab")
+    here, other = (build_problem(data, Task.BINARY, seed=seed) for seed in (1, 2))
+    mechanism = registry.create("objective", epsilon=1.0, iterations=1)
+    known = standard_noise(mechanism, here, 1)
+    assert np.array_equal(known, standard_noise(mechanism, here, 1))
+    for changed, problem, seed in (
+        (dataclasses.replace(mechanism, epsilon=2.0), here, 1),
+        (dataclasses.replace(mechanism, radius=0.5), here, 1),
+        (mechanism, other, 1),
+        (mechanism, here, 2),
+    ):
+        found = standard_noise(changed, problem, seed)
+        assert abs(np.corrcoef(known, found)[0, 1]) < 5 / math.sqrt(len(known))

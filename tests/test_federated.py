@@ -82,6 +82,8 @@ def test_the_budget_line_is_honest() -> None:
     assert single.certified
     card = mechanism(2.0, rounds=1).guarantee(public)
     assert single.cell_composed == pytest.approx(card.certified(Unit.ENTRY).epsilon)
+    users = mechanism(2.0, rounds=1, profiles=Profiles.USERS)
+    assert not Federation(mechanism=users, parties=5, rounds=1).budget(public).certified
     read_off = Federation(mechanism=mechanism(2.0, clip=None), rounds=1).budget(public)
     assert read_off.cell == float("inf")
     assert not read_off.certified

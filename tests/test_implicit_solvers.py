@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dpmc_core.errors import BadRatings
+from dpmc_core import registry
+from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.implicit import (
     ImplicitLoss,
@@ -131,6 +132,23 @@ def test_ratings_that_are_not_interactions_are_refused_in_a_sentence() -> None:
         binary_matrix(Ratings.build([0, 1], [0, 1], [1, 4], public))
 
 
+@pytest.mark.parametrize(
+    ("id", "settings"),
+    [
+        ("dpimf-optimal", {"regularisation": 1e-9}),
+        ("dpimf-complementary", {"regularisation": 1e-12, "alpha": 0.0}),
+        ("dpimf-optimal", {"regularisation": 1e-15, "rank": 64}),
+    ],
+)
+def test_a_ridge_that_drowns_in_rounding_is_a_sentence(id: str, settings: dict) -> None:
+    rng = np.random.default_rng(0)
+    u, i = np.nonzero(rng.random((5, 4)) < 0.6)  # fewer items than a factor is long
+    few = Ratings.build(u, i, np.ones(len(u)), PublicFacts(users=5, items=4, low=0, high=1))
+    mechanism = registry.create(id, epsilon=1.0, rounds=2, **settings)
+    with pytest.raises(InvalidSetting, match=r"regularisation must be large enough for factors of"):
+        list(mechanism.fit(few, rng))
+
+
 # -- the trust region ----------------------------------------------------------------------------
 
 
@@ -185,6 +203,50 @@ def test_trust_region_in_the_hard_case_reaches_the_sphere() -> None:
         assert np.linalg.norm(x) == pytest.approx(1.5)
         y = np.array(linear)[1] / 2 / (1 + 2)
         assert x[1] == pytest.approx(y)
+
+
+def assert_global_minimum(a, b, x, radius: float) -> None:
+    """The optimality conditions to rounding, nu by least squares, all relative to the problem."""
+    symmetric = (a + a.T) / 2
+    scale = max(np.abs(np.linalg.eigvalsh(symmetric)).max(), np.linalg.norm(b) / radius)
+    slack = b / 2 - symmetric @ x
+    nu = float(slack @ x / (x @ x))
+    assert np.linalg.norm(x) <= radius * (1 + 1e-12)
+    assert np.abs(slack - nu * x).max() <= 1e-12 * scale * radius
+    assert np.linalg.eigvalsh(symmetric + nu * np.eye(len(x))).min() >= -1e-12 * scale
+    assert nu * (radius - np.linalg.norm(x)) <= 1e-12 * scale * radius
+
+
+@pytest.mark.parametrize("ratio", [1e-3, 1e-6, 1e-9, 1e-12, 1e-14, 1e-15, 1e-16, 1e-18, 1e-100])
+@pytest.mark.parametrize("whole", [True, False])
+def test_trust_region_holds_near_the_hard_case(ratio: float, whole: bool) -> None:
+    """Indefinite, and next to no linear part: all of it, or along the lowest eigenvector only.
+
+    The root lies so close above minus the smallest eigenvalue that it drowns in that number.
+    """
+    rng = np.random.default_rng(8)
+    a, b = random_problems(rng, 40, 6, 0.0)
+    values = np.linalg.eigvalsh((a + a.swapaxes(1, 2)) / 2)
+    assert (values[:, 0] < 0).all()
+    if whole:
+        b *= ratio
+    else:
+        a, b = np.array([np.diag(v) for v in values]), b / 10
+        b[:, 0] *= ratio
+    for matrix, linear, x in zip(a, b, minimise_in_ball(a, b, 1.3), strict=True):
+        assert np.linalg.norm(x) == pytest.approx(1.3, rel=1e-12)
+        assert_global_minimum(matrix, linear, x, 1.3)
+        if not whole:  # the side that the linear part, however small, pulls to
+            assert x[0] * linear[0] >= 0
+
+
+def test_trust_region_holds_where_several_lowest_values_are_equal() -> None:
+    rng = np.random.default_rng(9)
+    for ratio in (1.0, 1e-10, 1e-18, 0.0):
+        b = rng.normal(size=(1, 4)) * [ratio, ratio, 1.0, 1.0] / 10
+        x = minimise_in_ball(np.diag([-2.0, -2.0, 0.5, 1.0])[None], b, 0.8)[0]
+        assert np.linalg.norm(x) == pytest.approx(0.8, rel=1e-12)
+        assert_global_minimum(np.diag([-2.0, -2.0, 0.5, 1.0]), b[0], x, 0.8)
 
 
 def test_trust_region_shares_one_quadratic() -> None:

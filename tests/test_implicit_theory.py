@@ -11,7 +11,7 @@ import pytest
 from dpmc_core import bookshop, published, registry
 from dpmc_core.bounds import implicit as bounds
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.dpimf import Optimal
+from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import importance
 from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows, transposed
@@ -52,7 +52,10 @@ def test_corollary_1_as_printed_is_too_weak() -> None:
 def test_at_alpha_one_only_the_first_order_counts() -> None:
     split = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
     assert bounds.complementary(1.0, 5, 0.1, 0.3, **split) == bounds.optimal(1.0, 5, 0.1, 0.3)
-    assert bounds.complementary(1.0, 5, 0.1, 0.3, alpha=0.5, beta1=1, beta2=0) == math.inf
+    for beta in ((1.0, 0.0), (0.5, 0.5)):  # nothing left for the second moment, or for the ridge
+        split = {"alpha": 0.5, "beta1": beta[0], "beta2": beta[1]}
+        for bound in (bounds.complementary, bounds.symmetric):
+            assert bound(1.0, 5, 0.1, 0.3, **split) == math.inf
     with pytest.raises(InvalidSetting, match=r"beta1 . beta2 must be <= 1"):
         bounds.symmetric(1.0, 5, 0.1, 0.3, alpha=0.5, beta1=0.9, beta2=0.2)
 
@@ -80,6 +83,46 @@ def test_theorem_5_bounds_the_measured_excess_loss() -> None:
         for _ in range(200)
     ]
     assert 0 < np.mean(excess) <= bounds.optimal(2.0, rank, ridge, largest)
+
+
+BETAS = [(0.1, 0.8), (0.5, 0.49), (0.34, 0.33)]
+
+
+@pytest.mark.parametrize("variant", ["strawman", "complementary", "symmetric"])
+@pytest.mark.parametrize("rank", [1, 4])
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.9])
+def test_theorem_5_bounds_the_excess_loss_of_every_variant(variant, rank, alpha) -> None:
+    """Noise on all three terms, also where next to no budget is left for the ridge."""
+    rng = np.random.default_rng(2)
+    users, runs = 60, 600
+    ones = rng.random(users) < 0.4
+    u, i = np.nonzero(np.repeat(ones[:, None], runs, axis=1))
+    public = PublicFacts(users=users, items=runs, low=0, high=1)
+    columns = transposed(binary_matrix(Ratings.build(u, i, np.ones(len(u)), public)))
+    for largest, ridge, epsilon in itertools.product((0.01, 0.3), (0.05, 1.0), (0.1, 2.0)):
+        factors = rng.uniform(-largest, largest, (users, rank))
+        own = {"clip": rank * largest, "clip_l2": math.sqrt(rank) * largest}
+        own |= {"rank": rank, "regularisation": ridge, "alpha": alpha}
+        size = epsilon, rank, ridge, largest
+        for beta1, beta2 in BETAS if variant != "strawman" else BETAS[:1]:
+            if variant == "strawman":
+                mechanism = Strawman(epsilon=epsilon, **own)
+                limit = bounds.strawman(*size)
+            else:
+                kind = Complementary if variant == "complementary" else Symmetric
+                rest = 1 - beta1 - beta2
+                mechanism = kind(epsilon=epsilon, beta1=beta1, beta2=beta2, beta3=rest, **own)
+                bound = getattr(bounds, variant)
+                limit = bound(*size, alpha=alpha, beta1=beta1, beta2=beta2)
+            loss = mechanism.loss
+            a = loss.own_weight * factors[ones].T @ factors[ones] + alpha * factors.T @ factors
+            a += loss.ridge(np.array([ones.sum()]), users)[0] * np.eye(rank)
+            b = 2 * factors[ones].sum(axis=0)
+            best = -b @ np.linalg.solve(a, b) / 4
+            q = mechanism.private_profiles(columns, factors, mechanism.releases(runs), rng)
+            excess = np.einsum("nd,de,ne->n", q, a, q) - q @ b - best
+            assert excess.min() >= -1e-9
+            assert excess.mean() <= limit, (largest, ridge, epsilon, beta1)
 
 
 def test_theorem_4_bounds_the_change_of_the_loss() -> None:

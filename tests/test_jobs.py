@@ -6,9 +6,10 @@ import time
 from dpmc_core import datasets, experiment, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
-from dpmc_core.problem import build_problem
+from dpmc_core.problem import RandomShare, build_problem
 from pages.ui import runs
 from pages.ui.jobs import Job, Jobs, Slots
+from pages.ui.private import Tally
 
 
 def wait_for(condition, seconds=5.0):
@@ -196,3 +197,26 @@ def test_looking_at_held_out_ratings_takes_a_small_part_of_the_time(monkeypatch)
     assert len([point for _, point, _ in said if point is not None]) > 3
     # The first round, the last one and the result: the next look would be 3 seconds later.
     assert looked.count("gradient") == 3
+
+
+def test_runs_behind_a_curve_and_a_training_run_tell_what_they_spend():
+    data = datasets.load("restaurants")
+    spent: list[float] = []
+    work = runs.curve(lambda: data, ["input-flip"], (0.5, 2.0), (1, 2), {}, spent.append)
+    work(lambda *_: None, lambda: False)
+    assert spent == [0.5, 2.0, 0.5, 2.0]
+    spent.clear()
+    work(lambda *_: None, lambda: True)  # stopped before its first run
+    assert spent == []
+    tally = Tally()
+    mechanism = registry.create("gradient", epsilon=3.0)
+    about = {"data": "mine", "reading": {}, "title": "Mine", "split": RandomShare(), "fresh": False}
+    train = runs.train(
+        mechanism,
+        lambda: build_problem(data, mechanism.task, seed=1),
+        1,
+        spend=tally.spend,
+        **about,
+    )
+    train(lambda *_: None, lambda: False)
+    assert tally.spent == (1, 3.0)  # once, however many rounds

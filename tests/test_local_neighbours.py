@@ -45,6 +45,22 @@ def test_each_bit_passes_the_stated_channel(id: str) -> None:
     )
 
 
+@pytest.mark.parametrize("epsilon", [40.0, 300.0, 1000.0, 1e6])
+@pytest.mark.parametrize("iterations", [20, 2000])
+def test_bits_that_are_hardly_ever_flipped_count_as_they_are(epsilon, iterations) -> None:
+    """Pairs with empty cells: nothing is divided by a chance that is no longer a number."""
+    rng = np.random.default_rng(3)
+    bits = (rng.random((60, 8)) < 0.3).astype(np.int64)
+    bits[:, 1], bits[:, 2], bits[:, 3], bits[:, 4] = bits[:, 0], 1 - bits[:, 0], 0, 1
+    flip = registry.create("ldpicf", epsilon=epsilon).flip
+    both, one, other = FlippedPairs(bits, flip).likeliest(np.arange(8), iterations)
+    counts = bits.sum(axis=0).astype(float)
+    off = ~np.eye(8, dtype=bool)
+    assert both[off] == pytest.approx((bits.T @ bits)[off], abs=1e-6)
+    assert one[off] == pytest.approx(np.broadcast_to(counts[:, None], (8, 8))[off], abs=1e-6)
+    assert other[off] == pytest.approx(np.broadcast_to(counts, (8, 8))[off], abs=1e-6)
+
+
 def test_pair_counts_are_unbiased() -> None:
     rng = np.random.default_rng(2)
     truth = (rng.random((60, 6)) < 0.4).astype(int)

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core import metrics
+from dpmc_core import experiment, metrics, registry
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Constant, Dense, Factors, Task
+from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.splits import leave_last_out, random_share
 
@@ -166,13 +167,64 @@ def test_sampled_candidates_are_distinct_unseen_and_uniform() -> None:
         assert np.abs(counts[unseen] - 3000 * share).max() <= limit
 
 
-def test_a_user_who_has_seen_everything_has_no_competitors() -> None:
+def brute_unseen(train: Ratings, test: Ratings) -> list[int]:
+    """How many items the user of each test interaction has in neither."""
+    has: list[set[int]] = [set() for _ in range(train.public.users)]
+    for part in (train, test):
+        for u, i in zip(part.users.tolist(), part.items.tolist(), strict=True):
+            has[u].add(i)
+    return [train.public.items - len(has[u]) for u in test.users.tolist()]
+
+
+@pytest.mark.parametrize("negatives", [None, 12])
+def test_who_has_too_few_items_left_is_left_out_of_the_means(negatives: int | None) -> None:
+    """Among k candidates or fewer every model hits; a constant one never does otherwise."""
+    rng = np.random.default_rng(6)
+    ratings = interactions(6, users=40, items=14, density=0.5)
+    few = brute_unseen(ratings, ratings)
+    assert min(few) < 8 <= max(few)
+    train, test = leave_last_out(ratings, rng)
+    for value in (0.0, math.nan):
+        found = metrics.ranking(Constant(value), train, test, rng, k=8, negatives=negatives)
+        assert found == (0, 0)
+    model = Dense(rng.normal(size=train.shape))
+    kept = test.select([k for k, n in enumerate(brute_unseen(train, test)) if n >= 8])
+    assert 0 < len(kept) < len(test)
+    got = metrics.ranking(model, train, test, rng, k=8, negatives=negatives)
+    # who is left out still counts as seen: the others' candidates stay as they were
+    hits = gains = 0.0
+    for u, i in zip(kept.users.tolist(), kept.items.tolist(), strict=True):
+        own = set(train.items[train.users == u].tolist()) | {i}
+        rank = sum(model.matrix[u, j] >= model.matrix[u, i] for j in set(range(14)) - own)
+        hits += rank < 8
+        gains += (rank < 8) / math.log2(rank + 2)
+    if negatives is None:
+        assert got == pytest.approx((hits / len(kept), gains / len(kept)))
+
+
+@pytest.mark.parametrize("negatives", [None, 99])
+def test_a_k_above_the_catalogue_is_refused_in_a_sentence(negatives: int | None) -> None:
     full = Ratings.build(
-        [0] * 6, range(6), np.ones(6), PublicFacts(users=1, items=6, low=0, high=1)
+        [0] * 6, range(6), np.ones(6), PublicFacts(users=1, items=11, low=0, high=1)
     )
     train, test = full.select([0, 1, 2, 3, 4]), full.select([5])
-    score = metrics.ranking(Constant(0.0), train, test, np.random.default_rng(0))
-    assert score == (1, 1)
+    rng = np.random.default_rng(0)
+    for k in (6, 50):
+        with pytest.raises(BadRatings, match=rf"at most 5 items .* hr@{k} needs users with"):
+            metrics.ranking(Constant(0.0), train, test, rng, k=k, negatives=negatives)
+    assert metrics.ranking(Constant(0.0), train, test, rng, k=5, negatives=negatives) == (0, 0)
+    with pytest.raises(BadRatings, match="at most 4 items"):  # 99 wanted, 4 drawn
+        metrics.ranking(Constant(0.0), train, test, rng, k=5, negatives=4)
+
+
+def test_what_cannot_be_measured_is_refused_before_anything_is_trained() -> None:
+    ratings = interactions(7, users=20, items=9)
+    train, test = leave_last_out(ratings, np.random.default_rng(0))
+    problem = Problem(train=train, test=test, name="small", steps=(), split="", truth=None)
+    with pytest.raises(BadRatings, match="hr@10 needs users with at least 10 items"):
+        experiment.run(
+            registry.create("ials"), problem, 0, on_step=lambda *_: pytest.fail("it was trained")
+        )
 
 
 def test_evaluate_clips_ratings_and_names_the_metrics() -> None:
@@ -183,7 +235,8 @@ def test_evaluate_clips_ratings_and_names_the_metrics() -> None:
     assert metrics.evaluate(Task.RATINGS, Constant(80.0), train, test, rng) == {"rmse": 0, "mae": 0}
     signs = test.with_values([1, -1], low=-1, high=1)
     assert metrics.evaluate(Task.BINARY, Constant(2.0), train, signs, rng) == {"accuracy": 0.5}
-    assert set(metrics.evaluate(Task.RANKING, Constant(0.0), train, test, rng)) == {
+    clicks = leave_last_out(interactions(0), rng)
+    assert set(metrics.evaluate(Task.RANKING, Constant(0.0), *clicks, rng)) == {
         "hr@10",
         "ndcg@10",
         "hr@10_full",

@@ -15,6 +15,7 @@ from dpmc_core.mechanisms.one_bit_input import InputLoss
 from dpmc_core.mechanisms.one_bit_output import OutputBound
 from dpmc_core.privacy import Calibration, Neighbours, Unit
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.one_bit import Completion
 from dpmc_core.transforms import apply_steps, parse_step
 from tests.statistics_helpers import (
     FALSE_ALARM,
@@ -276,11 +277,90 @@ def test_gradient_sensitivity_bounds_every_flip(link, clamp):
         assert moved >= 0.99 * stated
 
 
-def test_unbiased_loss_sees_the_true_signs_on_average():
-    mechanism = registry.create("input-flip", epsilon=1.0, p_plus=0.35, p_minus=0.3)
-    plus, minus = mechanism.flips
-    for sign, mean in ((1.0, 1 - plus), (0.0, minus)):
-        assert (mean - minus) / (1 - plus - minus) == pytest.approx(sign)
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_gradient_rounds_share_the_budget_and_are_all_counted(rounds):
+    """Planted bug: `times` 1 on the card of several rounds, which would certify a third."""
+    mechanism = registry.create("gradient", epsilon=1.2, rounds=rounds)
+    card = mechanism.guarantee(RATINGS.public)
+    with releases.ledger() as published:
+        list(mechanism.fit(RATINGS, np.random.default_rng(0)))
+    assert len(published) == card.releases["gradient"].times == rounds
+    assert card.certified().epsilon == pytest.approx(1.2)
+
+
+@pytest.mark.parametrize("clamp", [0.2, 0.6])
+def test_gradients_are_clamped_before_the_noise(clamp):
+    """At zero every logistic gradient is 1/2 in size; later rounds reach further."""
+    mechanism = registry.create("gradient", epsilon=5.0, rounds=4, radius=5.0, clamp=clamp)
+    with releases.witness() as seen:
+        list(mechanism.fit(RATINGS, np.random.default_rng(0)))
+    sizes = [np.abs(one.private).max() for one in seen]
+    assert max(sizes) == clamp  # reached, and never passed
+
+
+ALIKE = Ratings.build(
+    *np.nonzero(np.ones((200, 300))),
+    np.where(np.random.default_rng(4).random(60_000) < 1 / (1 + math.exp(-0.8)), 1.0, -1.0),
+    PublicFacts(users=200, items=300, low=-1, high=1),
+)
+
+
+@pytest.fixture
+def loss_of(monkeypatch):
+    """The loss that a mechanism's fit on ALIKE hands to the solver."""
+
+    def found(mechanism, seed=0):
+        handed = []
+        monkeypatch.setattr(
+            Completion, "solve", lambda _, loss, *__: handed.append(loss) or iter(())
+        )
+        list(mechanism.fit(ALIKE, np.random.default_rng(seed)))
+        return handed[0]
+
+    return found
+
+
+def assert_mean(values, truth):
+    """Five standard errors: false alarm below 1e-6."""
+    assert abs(values.mean() - truth) <= 5 * values.std() / math.sqrt(values.size)
+
+
+UNBIASED = {
+    "input-flip": {"p_plus": 0.35, "p_minus": 0.2, "loss": InputLoss.UNBIASED, "epsilon": 2.0},
+    "objective": {"epsilon": 0.7},
+    "objective-statistic": {"epsilon": 0.7, "debias": True},
+}
+
+
+@pytest.mark.parametrize("id", UNBIASED)
+@pytest.mark.parametrize("x", [-1.0, 0.5])
+def test_unbiased_losses_have_the_clean_gradient_on_average(id, x, loss_of):
+    """For each true sign on its own. Planted bugs: wrong debiasing, no clip before it."""
+    _, gradient = loss_of(registry.create(id, **UNBIASED[id]))(np.full(len(ALIKE), x))
+    for sign in (1.0, -1.0):
+        here = ALIKE.values == sign
+        assert_mean(gradient[here], 1 / (1 + math.exp(-x)) - (sign > 0))
+
+
+@pytest.mark.parametrize("flips", [(None, None), (0.3, 0.1), (0.1, 0.3)])
+def test_the_likelihood_of_flipped_signs_is_flat_at_the_truth(flips, loss_of):
+    """Signs drawn at score 0.8 and flipped: the expected score function is zero there, and only
+    with each flip in its own place."""
+    plus, minus = flips
+    mechanism = registry.create("input-flip", epsilon=2.3, p_plus=plus, p_minus=minus)
+    _, gradient = loss_of(mechanism)(np.full(len(ALIKE), 0.8))
+    assert_mean(gradient, 0.0)
+
+
+def test_the_statistic_is_clipped_to_labels(loss_of):
+    """The logistic gradient is h(x) - label: labels stay in [0, 1], with the mean on the card."""
+    mechanism = registry.create("objective-statistic", epsilon=0.7)
+    _, gradient = loss_of(mechanism)(np.zeros(len(ALIKE)))
+    labels = 0.5 - gradient
+    assert labels.min() == 0
+    assert labels.max() == 1
+    assert_mean(labels[ALIKE.values < 0], mechanism.clipping_bias)
+    assert_mean(labels[ALIKE.values > 0], 1 - mechanism.clipping_bias)
 
 
 def test_certified_noise_is_never_below_the_setting_of_a_solver():

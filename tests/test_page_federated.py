@@ -86,6 +86,18 @@ def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
     assert [column[2] for column in table.values()][1:] == ["2", "1,000"]
 
 
+def test_user_profiles_certify_nothing_and_the_page_says_why():
+    public = PublicFacts(users=50, items=30, low=0, high=1, cap=7)
+    once = flow(epsilon=0.5, rounds=1, local=1)
+    for profiles, proved in ((Profiles.ITEMS, True), (Profiles.USERS, False)):
+        settings = dataclasses.replace(once.mechanism, profiles=profiles)
+        one = dataclasses.replace(once, mechanism=settings)
+        rows = federated.budget_rows(one.budget(public))
+        assert math.isfinite(rows["certified for one user"]) is proved
+        words = " ".join(federated.why_not_per_user(one, public))
+        assert ("fits its item factors to all users' raw clicks" in words) is not proved
+
+
 def test_bytes_grow_with_the_profiles_that_are_sent_only(part):
     one = flow()
     for along, grow in (("users", "user"), ("items", "item")):

@@ -72,6 +72,22 @@ def test_without_masks_the_attack_succeeds():
     assert not app.exception
 
 
+def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
+    app = open_page(scenario="3")
+    assert "recovers 4 of 4 gradients" in texts(app)
+    assert "Ratings themselves stay behind the noise" not in texts(app)
+    assert "with and without one user" not in texts(open_page(scenario="2"))
+
+
+def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(ratings):
+    public = PublicFacts(users=2, items=1, low=1, high=5)
+    pair = Ratings.build([0, 1], [0, 0], [3.0, 4.0], public)
+    shown = protocol.demonstrate(pair, 0, scenario="3", epsilon=1.0)
+    assert protocol.attendance_table(shown)["user"] == []
+    table = protocol.attendance_table(play(ratings, scenario="3"))
+    assert table["recovered"] == ["yes"] * len(table["user"])
+
+
 def test_a_user_who_leaves_ends_scenario_2_with_a_sentence():
     app = open_page()
     next(s for s in app.selectbox if s.label == "Leaves in round 2").select_index(1).run()

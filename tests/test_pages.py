@@ -652,9 +652,8 @@ def test_the_report_stands_alone():
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)
-    page = report.html(
-        Run(result, None, data="one-bit-lab", title="<b>Lab</b>", split=LeaveLast(), fresh=False)
-    )
+    about = {"data": "one-bit-lab", "title": "<b>Lab</b>", "reading": {}}
+    page = report.html(Run(result, None, split=LeaveLast(), fresh=False, **about))
     assert "<b>Lab</b>" not in page
     assert page.count("plotly-graph-div") == 3
     assert 'src="http' not in page

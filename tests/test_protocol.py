@@ -192,12 +192,76 @@ def test_an_active_recommender_reads_a_off_the_noisy_sums():
     assert np.abs(passive - truth).max() > 100 * np.abs(found - truth).max()
 
 
+@pytest.mark.parametrize("shares", list(Shares))
+def test_a_listening_recommender_gets_single_gradients_where_one_round_misses_a_user(shares):
+    settings = DynamicUsers(
+        epsilon=0.1, shares=shares, iterations=12, leaves=Leaves(((6, 1), (9, 2)))
+    )
+    run, _ = play(settings)
+    found = attacks.attack_attendance(run, 0)
+    assert {(f.user, f.round) for f in found} == {("user 1", 6), ("user 2", 9)}
+    assert all(f.error < 1e-3 and f.succeeds for f in found)
+    assert all(np.abs(f.truth).max() < run.release.scale / 5 for f in found)  # it hid nothing
+
+
+def test_a_listening_recommender_gets_every_gradient_where_attendance_is_left_to_chance():
+    settings = DynamicUsers(epsilon=0.5, shares=Shares.GAMMA, iterations=60, online=0.6)
+    run, _ = play(settings)
+    found = attacks.attack_attendance(run, 0)
+    assert len(found) == run.raters[0]
+    assert all(f.succeeds for f in found)
+
+
+def test_the_attendance_attack_finds_nothing_where_noise_is_fresh_or_all_are_there():
+    settings = DynamicUsers(epsilon=0.5, iterations=12, leaves=Leaves(((6, 1),)))
+    run, _ = play(settings)
+    rng = np.random.default_rng(0)
+    # what the repair would do: other noise wherever other people are summed
+    run.sums[5] = run.sums[5] + rng.laplace(0, run.release.scale, run.sums[5].shape)
+    assert not any(f.succeeds for f in attacks.attack_attendance(run, 0))
+    for scenario in BOTH:
+        run, _ = play(scenario(epsilon=0.5, iterations=12))
+        assert attacks.attack_attendance(run, 0) == []
+
+
+def test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothing():
+    public = ratings_of().public
+    for settings in (DynamicUsers(epsilon=1.0), StaticUsers(epsilon=1.0)):
+        card = settings.guarantee(public)
+        listed = any("gradients of single users" in u.query for u in card.unaccounted)
+        assert listed is isinstance(settings, DynamicUsers)
+        # not even with user factors that are public and nothing else in the way
+        only = dataclasses.replace(
+            card, unaccounted=tuple(u for u in card.unaccounted if "single" in u.query)
+        )
+        assert only.certified().finite is not listed
+
+
 def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
     settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Leaves(((3, 2),)))
     run = settings.start(ratings_of(), np.random.default_rng(0))
-    with pytest.raises(ProtocolAborted, match=r"round 3 is aborted: user 2 left .*-1\)/"):
+    with pytest.raises(
+        ProtocolAborted,
+        match=r"round 3 is aborted: user 2 left .*-1\)/.* fresh noise .* spends epsilon again",
+    ):
         list(run.play())
     assert len(run.sums) == 2
+
+
+def test_in_scenario_2_a_user_who_leaves_the_set_up_ends_the_run_before_any_answer():
+    settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Leaves(((0, 2),)))
+    run = settings.start(ratings_of(), np.random.default_rng(0), watch=0)
+    with pytest.raises(ProtocolAborted, match=r"the set-up is aborted: user 2 left .*costs nothin"):
+        list(run.play())
+    assert run.transcript.count[ANSWER] == 0
+    assert not run.sums
+    # who takes no part at all may go
+    play(StaticUsers(epsilon=1.0, iterations=2, leaves=Leaves(((0, 11),))))
+    # masked answers of a first round that is never summed tell nobody anything
+    for masks, words in ((True, "costs nothing"), (False, "spends epsilon again")):
+        settings = StaticUsers(epsilon=1.0, masks=masks, leaves=Leaves(((1, 2),)))
+        with pytest.raises(ProtocolAborted, match=words):
+            play(settings)
 
 
 @pytest.mark.parametrize("round", [0, 2])
@@ -272,6 +336,24 @@ def test_who_takes_no_part_is_reported():
     assert set(hardened.skipped.too_few) == set(
         np.flatnonzero(np.isin(hardened.raters, range(1, 6)))
     )
+
+
+def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed():
+    settings = DynamicUsers(epsilon=1.0, iterations=8, online=0.3)
+    ratings = ratings_of(6, 12, 10, 0.5)
+    run, _ = play(settings, ratings)
+    unmade = set(run.skipped.unmade)
+    assert 0 < len(unmade) < 8
+    assert unmade.isdisjoint(run.active)
+    assert unmade.isdisjoint({*run.skipped.unrated, *run.skipped.too_few})
+    assert unmade | {*run.active, *run.skipped.unrated, *run.skipped.too_few} == set(range(10))
+    for item in range(10):
+        summed = any(item in where for _, where in run.steps)
+        assert not (item in unmade and summed)
+        assert np.array_equal(run.noise[item], np.zeros(3)) is (item not in run.active)
+    assert not run.model().right[sorted(unmade), :3].any()  # no factors: the middle of the range
+    everybody, _ = play(DynamicUsers(epsilon=1.0, iterations=2), ratings)
+    assert len(everybody.skipped.unmade) == 0
 
 
 def test_when_nobody_can_hide_there_is_a_sentence():

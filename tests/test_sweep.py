@@ -309,6 +309,26 @@ def test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own():
     assert shared.trace == alone.trace
 
 
+def test_two_radii_of_a_sweep_have_a_solve_each(opened):
+    """Planted bug: the solve kept without its settings, so the second radius gets the first's."""
+    grid = make_grid(
+        mechanisms=["output"], epsilons=[50.0], settings={"output.radius": ["0.1", "2"]}, seeds=[1]
+    )
+    run(sweep.plan(grid), opened)
+    rows = [row for row in rows_of(opened).values() if row["mechanism"] == "output"]
+    assert len(rows) == 2
+    rounds = {}
+    for row in rows:
+        radius = row["settings"]["radius"]
+        mechanism = registry.create("output", epsilon=50.0, radius=radius)
+        problem = build_problem(make_dataset(), mechanism.task, seed=1)
+        alone = experiment.run(mechanism, problem, 1, with_baselines=False)
+        assert row["metrics"] == alone.metrics
+        assert row["rounds"] == alone.rounds
+        rounds[radius] = alone.rounds
+    assert len(set(rounds.values())) == 2  # a mixed-up solve would show
+
+
 # --- trouble ---------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from dpmc_core.solvers.als import (
     user_ridge,
 )
 from dpmc_core.solvers.cleansing import Predictor, shrunken_covariance
-from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, complete
+from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, complete, top_right_pair
 from dpmc_core.solvers.means import shrunken_means
 from dpmc_core.solvers.oja import top_vector
 from dpmc_core.solvers.pgd import Descent, Schedule
@@ -87,6 +87,31 @@ def test_rank_one_is_recovered_from_half_its_entries(rule):
         return
     assert error < 0.02
     assert np.linalg.norm((found - matrix)[1:][~mask[1:]]) < 0.05 * np.linalg.norm(matrix[1:])
+
+
+@pytest.mark.parametrize("items", [2, 6, 600])
+def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items):
+    rng = np.random.default_rng(5)
+    mask = rng.random((40, items)) < 0.5
+    mask[:, -1] = False  # nobody rated the last item
+    mask[0, 0] = True
+    cells = pattern(mask)
+    matrix = np.zeros(mask.shape)
+    matrix[mask] = rng.normal(size=int(mask.sum()))
+    sigma, v = top_right_pair(cells, matrix[mask], np.eye(items)[-1])
+    assert sigma == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-3)
+    assert np.linalg.norm(matrix @ v) == pytest.approx(sigma, rel=1e-3)
+
+
+@pytest.mark.parametrize("radius", [0.5, 10.0, 1000.0])
+def test_frank_wolfe_never_fails_on_a_small_catalogue(radius):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        u, i = np.nonzero(rng.random((12, 6)) < 0.6)
+        public = PublicFacts(users=12, items=6, low=1, high=5)
+        ratings = Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
+        steps = list(registry.create("frank-wolfe", radius=radius).fit(ratings, rng))
+        assert np.isfinite(steps[-1].model.predict(np.arange(12)[:, None], np.arange(6))).all()
 
 
 def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_solver():

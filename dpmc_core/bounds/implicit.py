@@ -28,17 +28,19 @@ def loss_change(
 def strawman(
     epsilon: float, rank: int, regularisation: float, largest: float, *, printed: bool = False
 ) -> float:
-    """Theorem 5, expected excess loss of the strawman: Delta (N^2 sqrt(2) d + 2 N sqrt(2 d)) / eps.
+    """Theorem 5, expected excess loss of the strawman.
 
-    Delta = c^2 d^2 + 2 c d + 1, from E||B||_F <= sqrt(2) d Delta / eps and E||b||_2 <= sqrt(2 d)
-    Delta / eps. printed: Eq. 25, which drops one c and takes 1 <= c d.
+    Delta (N^2 sqrt(2) d + 2 N sqrt(2 d) + 1) / eps with Delta = c^2 d^2 + 2 c d + 1, from
+    E||B||_F <= sqrt(2) d Delta / eps, E||b||_2 <= sqrt(2 d) Delta / eps and, for the noise eta on
+    the ridge, lambda N^2 E|eta| = Delta / eps. printed: Eq. 25, which leaves eta out, drops one c
+    and takes 1 <= c d.
     """
     _check(epsilon, rank, regularisation, largest)
     n, d, c = math.sqrt(1 / regularisation), rank, largest
     if printed:
         return math.sqrt(2) * c * d * n * (n + 2 / math.sqrt(d)) * (d + 1) ** 2 / epsilon
     delta = (c * d) ** 2 + 2 * c * d + 1
-    return delta * (n**2 * math.sqrt(2) * d + 2 * n * math.sqrt(2 * d)) / epsilon
+    return delta * (n**2 * math.sqrt(2) * d + 2 * n * math.sqrt(2 * d) + 1) / epsilon
 
 
 def complementary(
@@ -54,11 +56,14 @@ def complementary(
 ) -> float:
     """Theorem 5, expected excess loss with the complementary loss.
 
-    The second-order sensitivity is (1 - alpha) c^2 d^2; printed: Eq. 26, which drops one c.
+    The second-order sensitivity is (1 - alpha) c^2 d^2. The ridge has the rest of the budget, beta3
+    = 1 - beta1 - beta2, and adds lambda N^2 E|eta| = (1 - alpha)/(beta3 eps), infinite without any.
+    printed: Eq. 26, which drops one c and leaves the ridge out.
     """
     power = 1 if printed else 2
+    moved = rank**2 * largest**power
     split = alpha, beta1, beta2
-    return _split(epsilon, rank, regularisation, largest, *split, rank**2 * largest**power)
+    return _split(epsilon, rank, regularisation, largest, *split, moved, ridge=not printed)
 
 
 def symmetric(
@@ -74,12 +79,12 @@ def symmetric(
 ) -> float:
     """Theorem 5 with symmetric noise: only the d (d + 1)/2 entries of a triangle count.
 
-    printed: Eq. 27, which drops one c.
+    The ridge counts as in `complementary`. printed: Eq. 27, which drops one c and the ridge.
     """
     power = 1 if printed else 2
+    moved = rank * (rank + 1) / 2 * largest**power
     split = alpha, beta1, beta2
-    triangle = rank * (rank + 1) / 2
-    return _split(epsilon, rank, regularisation, largest, *split, triangle * largest**power)
+    return _split(epsilon, rank, regularisation, largest, *split, moved, ridge=not printed)
 
 
 def optimal(epsilon: float, rank: int, regularisation: float, largest: float) -> float:
@@ -136,6 +141,8 @@ def _split(
     beta1: float,
     beta2: float,
     moved: float,
+    *,
+    ridge: bool,
 ) -> float:
     _check(epsilon, rank, regularisation, largest)
     check_number("alpha", alpha, at_least=0, at_most=1)
@@ -146,9 +153,11 @@ def _split(
     n = math.sqrt(1 / regularisation)
     second = 0.0
     if alpha < 1:
-        if beta2 == 0:
+        beta3 = 1 - beta1 - beta2
+        if beta2 == 0 or (ridge and beta3 < 1e-9):
             return math.inf
         second = n**2 * math.sqrt(2) * rank * (1 - alpha) * moved / (beta2 * epsilon)
+        second += (1 - alpha) / (beta3 * epsilon) if ridge else 0.0
     return second + optimal(epsilon, rank, regularisation, largest) / beta1
 
 

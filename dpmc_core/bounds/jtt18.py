@@ -114,7 +114,12 @@ def incoherence(matrix: Factors) -> float:
 
 
 def rank_one_errors(users: float, items: float) -> tuple[float, float]:
-    """Remark 6: (Frank-Wolfe n^(13/24)/m^(5/12), SVD n^2/m^2 + 1/sqrt(n)) for incoherent data."""
+    """Remark 6: (Frank-Wolfe n^(13/24)/m^(5/12), SVD n^2/m^2 + 1/sqrt(n)) for incoherent data.
+
+    The first is as printed and contradicts the paper's own Corollary 3.1, which in the same setting
+    gives n^(5/8)/m^(1/2) (`generalisation`) and with it Remark 3's m > n^(5/4); the printed figure
+    would need m > n^(13/10).
+    """
     frank_wolfe = math.pow(items, 13 / 24) / math.pow(users, 5 / 12)
     return frank_wolfe, (items / users) ** 2 + 1 / math.sqrt(items)
 

@@ -184,12 +184,14 @@ def _report(found: dict[str, Any], settings: Distributed, public: Any) -> list[s
 
 
 def _attacks(found: dict[str, Any]) -> str:
-    d = found["difference"]
+    d, a = found["difference"], found["attendance"]
     passive = "too few rounds" if found["passive"] is None else f"{found['passive']:.2g}"
     return "\n".join(
         (
             f"difference attack by the third party: {d['recovered']} of {d['users']} users'"
             " gradient differences recovered",
+            f"attendance attack by the recommender: the gradients of {a['recovered']} of the"
+            f" {a['users']} users who missed rounds of their own recovered",
             f"passive recommender: A = sum u u' off by {passive} (largest entry"
             f" {found['largest entry of A']:.3g})",
             f"active recommender, choosing what it sends: A off by {found['active']:.2g}",

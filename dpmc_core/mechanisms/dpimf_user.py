@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.accounting import gaussian_mu, split_gaussian
+from dpmc_core.joint import check_delta
 from dpmc_core.linalg import Pattern
 from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
@@ -33,10 +34,10 @@ from dpmc_core.solvers.leave_one_out import cross_moments, profiles, signal_ener
 Floats = NDArray[np.float64]
 
 _GRAM = 0.1  # share of a round's budget (in mu^2) for the small Gram matrix
-_EVEN = 120.0  # mu users / sqrt(items) at which popularity and taste share the budget evenly
+_EVEN = 100.0  # mu users / sqrt(items) at which popularity and taste share the budget evenly
 _MOST = 0.9  # of the budget for taste
 _LEAST = 0.3  # of the noise: the smallest believed count
-_SPREAD = 1.5  # taste of an item is believed to vary with its popularity to this power, squared
+_SPREAD = 2.0  # believed variance of an item's moments goes with its popularity to this power
 _DROWNED = 0.02  # weight of a direction below the noise, relative to the noise
 _FLOOR = 0.05  # smallest eigenvalue of the Gram matrix, relative to that of spread-out profiles
 
@@ -45,9 +46,13 @@ _FLOOR = 0.05  # smallest eigenvalue of the Gram matrix, relative to that of spr
 class DpimfUser:
     """Popularity plus taste along directions that stand clear of the noise.
 
-    A linear model of each item on user profiles, y_ui = b_i + (x_u - mean x)' q_i, x_u the
-    direction of the user's row among public item features (zero for an empty row, else of length
-    1). All that items learn from users goes through Gaussian noise, l2 per user under EMPTY:
+    Linear discriminant analysis of user profiles x_u, the direction of the user's row among public
+    item features (zero for an empty row, else of length 1). With S the covariance of profiles and
+    t_i how far the mean profile of item i's users lies from the mean of all, the score is
+
+        log popularity_i + (x_u - mean x)' S^-1 t_i - t_i' S^-1 t_i / 2.
+
+    All that items learn from users goes through Gaussian noise, l2 per user under EMPTY:
 
     - popularity b, once: the rows, each scaled to length sqrt(k), sqrt(k);
     - taste, each round: sum of weight x profile-without-the-item over an item's users, sqrt(k);
@@ -56,7 +61,10 @@ class DpimfUser:
     Under REPLACE they are sqrt(2 k), 2 sqrt(k) and sqrt(8). Features start random; each round's
     taste matrix gives the next ones. Its singular values that do not clear the known noise are set
     to zero and the others shrunk, so where nothing clears it the ranking is the private popularity
-    that was released, exactly. Each user's own profile and scores stay with that user.
+    that was released, exactly. Where the released popularity shows that taste could not be heard
+    (`_audible`), the taste release asks for the same popularity again, in its first column: it
+    moves by sqrt(k) too (REPLACE: sqrt(2 k)), and a choice by released numbers alone is adaptive
+    composition. Each user's own profile and scores stay with that user.
     """
 
     id: ClassVar[str] = "dpimf-user"
@@ -64,13 +72,13 @@ class DpimfUser:
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
     floor: ClassVar[str] = "popularity"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure", above=0, below=1)
     rank: int = setting(8, "taste directions looked for (d)", at_least=1, at_most=256)
     rounds: int = setting(4, "times the directions are refined", at_least=1, at_most=1000)
     contributions: int = setting(
-        5, "items a user counts for in full (k); longer rows count less", at_least=1, at_most=10**6
+        1, "items a user counts for in full (k); longer rows count less", at_least=1, at_most=10**6
     )
     taste_share: float | None = setting(
         None, "share of the budget (mu squared) for taste (none: by size)", above=0, below=1
@@ -91,6 +99,7 @@ class DpimfUser:
         return min(clear**2 / (clear**2 + _EVEN**2), _MOST)
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
+        check_delta(self.delta, public)
         taste = self.share(public) / self.rounds
         weights = {
             "popularity": math.sqrt(1 - self.share(public)),
@@ -109,7 +118,8 @@ class DpimfUser:
                 scale=row / mu["popularity"],
             ),
             "taste": Gaussian(
-                query="sum of the profiles of each item's users, the item left out",
+                query="sum of the profiles of each item's users, the item left out (where that"
+                " cannot be heard: how many users, again)",
                 shape=(public.items, d),
                 times=self.rounds,
                 sensitivity=by_unit(user_empty=row, user_replace=2 * row),
@@ -140,30 +150,82 @@ class DpimfUser:
         check_interactions(ratings)
         pattern = Pattern.of(ratings)
         weights = contributions(ratings, self.contributions)
-        counts = releases["popularity"].publish(
-            np.bincount(ratings.items, weights, minlength=ratings.public.items), rng
-        )
+        users, items = ratings.public.users, ratings.public.items
+        count: Floats = np.bincount(ratings.items, weights, minlength=items).astype(np.float64)
+        counts = releases["popularity"].publish(count, rng)
         noise = _scale(releases["popularity"])
+        if not _audible(counts, noise, _scale(releases["taste"])):
+            yield from self._again(users, count, counts, releases, rng)
+            return
         least = _LEAST * noise  # no count is believed to be less
         chance = np.maximum(counts, least) / np.maximum(counts, least).sum()
-        features = rng.uniform(-1.0, 1.0, (ratings.public.items, self.rank))  # no data in it
+        features = rng.uniform(-1.0, 1.0, (items, self.rank))  # no data in it
+        features *= np.sqrt(chance)[:, None]  # what is told about rare items drowns
         features[counts <= noise] = 0.0
         for k in range(1, self.rounds + 1):
             features = features - chance @ features  # what popularity alone would give
             own = profiles(pattern, features)
             moments = releases["taste"].publish(cross_moments(pattern, weights, features), rng)
-            with_one = np.hstack([own, np.ones((len(own), 1))])
+            with_one = np.hstack([own, np.ones((users, 1))])
             gram = releases["gram"].publish(with_one.T @ with_one, rng)
-            taste = _Taste.of(moments, gram, counts / len(own), len(own), _scale(releases["taste"]))
-            model = taste.model(own, counts / len(own), chance)
+            taste = _Taste.of(moments, gram, counts / users, users, _scale(releases["taste"]))
+            model = _popularity(counts, users)
+            if taste.found:
+                model = taste.model(own, _believed(counts, noise), chance)
             trace = {"directions that clear the noise": float(taste.found)}
             yield Step(k, self.rounds, model, trace, final=k == self.rounds)
             features = taste.features(chance)
+
+    def _again(
+        self,
+        users: int,
+        count: Floats,
+        counts: Floats,
+        releases: Mapping[str, Release],
+        rng: np.random.Generator,
+    ) -> Iterator[Step]:
+        """Rounds that ask for the popularity again and average it with what is known."""
+        known, new = (_scale(releases[name]) ** -2 for name in ("popularity", "taste"))
+        asked = np.zeros((len(count), self.rank))
+        asked[:, 0] = count
+        nothing = np.zeros((self.rank + 1, self.rank + 1))
+        for k in range(1, self.rounds + 1):
+            more = releases["taste"].publish(asked, rng)[:, 0]
+            releases["gram"].publish(nothing, rng)  # on the card, so it is spent
+            counts = (known * counts + new * more) / (known + new)
+            known += new
+            trace = {"directions that clear the noise": 0.0}
+            yield Step(k, self.rounds, _popularity(counts, users), trace, final=k == self.rounds)
 
 
 def _scale(release: Release) -> float:
     assert isinstance(release, Gaussian)
     return release.scale
+
+
+def _audible(counts: Floats, noise: float, taste_noise: float) -> bool:
+    """Whether one round of taste could be heard, judged by the released popularity.
+
+    Taste divides the users of an item, so that its moments along a direction are a part of the
+    item's count: their length over all items is a part of the length of the counts. It has to be
+    told from noise of length taste_noise sqrt(items).
+    """
+    energy = float(counts @ counts) - len(counts) * noise**2  # unbiased: the noise is known
+    return energy >= len(counts) * taste_noise**2
+
+
+def _believed(counts: Floats, noise: float) -> Floats:
+    """Noisy counts as positive numbers in the same order: means given that no count is negative."""
+    from scipy.special import log_ndtr
+
+    z = counts / noise
+    mills = np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+    believed: Floats = np.maximum(counts + noise * mills, 1e-12 * noise)
+    return believed
+
+
+def _popularity(counts: Floats, users: int) -> Factors:
+    return Factors(np.ones((users, 1)), counts[:, None] / users)
 
 
 class _Taste(NamedTuple):
@@ -213,13 +275,15 @@ class _Taste(NamedTuple):
         clean: Floats = self.moments * prior / (prior + self.noise**2)
         return clean
 
-    def model(self, own: Floats, base: Floats, chance: Floats) -> Factors:
-        """b_i + (x_u - mean x)' q_i as factors; b alone where no direction was found."""
+    def model(self, own: Floats, believed: Floats, chance: Floats) -> Factors:
+        """The discriminant scores as factors. believed: the items' counts, positive."""
         r = self.found
         values, vectors = np.linalg.eigh(self.gram[:r, :r])
         floor = _FLOOR * len(own) / len(self.strength)
-        inverse = (vectors / np.maximum(values, floor)) @ vectors.T
-        right = self.shrunk(self.strength, chance)[:, :r] @ inverse
+        inverse = (vectors / np.maximum(values, floor)) @ vectors.T * len(own)
+        apart = self.shrunk(self.strength, chance)[:, :r] / believed[:, None]
+        right = apart @ inverse
+        base = np.log(believed) - 0.5 * (apart * right).sum(axis=1)
         left = (own - self.centre) @ self.rotation[:, :r]
         return Factors(np.hstack([np.ones((len(own), 1)), left]), np.hstack([base[:, None], right]))
 

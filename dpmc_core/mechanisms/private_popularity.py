@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpmc_core.accounting import gaussian_mu
+from dpmc_core.joint import check_delta
 from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
     Budget,
@@ -51,12 +52,12 @@ class PrivatePopularity:
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
     floor: ClassVar[str] = "popularity"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     epsilon: float = setting(help="privacy budget", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure (0: Laplace noise)", at_least=0, below=1)
     per: Per = setting(Per.USER, "what the budget protects", choices=tuple(m.value for m in Per))
     contributions: int = setting(
-        5, "items a user counts for in full (k); longer rows count less", at_least=1, at_most=10**6
+        1, "items a user counts for in full (k); longer rows count less", at_least=1, at_most=10**6
     )
 
     def __post_init__(self) -> None:
@@ -64,6 +65,8 @@ class PrivatePopularity:
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         user = self.per is Per.USER
+        if user:
+            check_delta(self.delta, public)
         k = min(self.contributions, public.items)
         release: Release
         if self.delta == 0:

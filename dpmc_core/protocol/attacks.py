@@ -1,7 +1,7 @@
 """What curious parties can compute from what they see in scenarios 2 and 3.
 
 HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015), describes the
-difference attack on single gradients; the attacks on sums are not in the paper.
+difference attack on single gradients; the attacks on sums and on attendance are not in the paper.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from dpmc_core.protocol.fixed_point import FixedPoint, Words
 from dpmc_core.protocol.scenarios import ANSWER
 
 Floats = NDArray[np.float64]
+
+_CELLS = 20_000_000  # of the largest system of equations: 160 MB
 
 
 class Difference(NamedTuple):
@@ -55,6 +57,78 @@ def attack_user(run: Run, user: int, rounds: tuple[int, int] = (1, 2)) -> Differ
     truth = 2 * own * float(own @ moved)
     found = difference(answers[rounds[0]], answers[rounds[1]], run.settings.fixed)
     return Difference(name, found, truth, float(np.abs(found - truth).max()))
+
+
+class Attended(NamedTuple):
+    """The attendance attack on one user: the gradient as computed, and the true one.
+
+    round: the user was absent from it; the gradient is the one due at the factors sent in it.
+    """
+
+    user: str
+    round: int
+    found: Floats
+    truth: Floats
+
+    @property
+    def error(self) -> float:
+        """The largest error, relative to the largest entry of the truth."""
+        return float(np.abs(self.found - self.truth).max() / np.abs(self.truth).max())
+
+    @property
+    def succeeds(self) -> bool:
+        """Whether the gradient is right to one part in a hundred."""
+        return self.error <= 0.01
+
+
+def attack_attendance(run: Run, item: int) -> list[Attended]:
+    """Single gradients for an item by a recommender that only listens, in scenario 3.
+
+    It knows the factors v(t) it sent, whom a sum is over (it takes their masks off), and the sums
+    s(t) = sum over those there of (W_u v(t) + w_u) + eta, W_u = 2 u u', w_u = -2 r u, with the same
+    eta in every round. These are linear equations in all W_u, w_u and eta, solved by least squares;
+    users with the same attendance are told apart by nothing and left out. Empty where everybody
+    was always there.
+    """
+    own = np.flatnonzero(run.what == item)
+    rounds = [t for t, (_, where) in enumerate(run.steps) if item in where]
+    rounds = rounds[-max(1, _CELLS // (len(own) * run.items.shape[1] ** 3 + 1)) :]
+    if not rounds:
+        return []
+    there = np.array([np.isin(own, run.steps[t][0]) for t in rounds])
+    patterns, kind, size = np.unique(there, axis=1, return_inverse=True, return_counts=True)
+    models = np.array([run.models[t][item] for t in rounds])
+    sums = np.array([run.sums[t][item] for t in rounds])
+    centre = models.mean(axis=0)
+    spread = float(np.abs(models - centre).max()) or 1.0
+    terms = np.array([_affine((v - centre) / spread) for v in models])  # rounds x d x unknowns
+    eta = np.broadcast_to(np.eye(len(centre)), (len(rounds), len(centre), len(centre)))
+    blocks = [terms * column[:, None, None] for column in patterns.T]
+    system = np.concatenate([*blocks, eta], axis=2).reshape(len(rounds) * len(centre), -1)
+    solved = np.linalg.lstsq(system, sums.ravel(), rcond=None)[0]
+    found = []
+    for pair, k in zip(own, kind.ravel(), strict=True):
+        absent = np.flatnonzero(~patterns[:, k])
+        if size[k] > 1 or not 0 < len(absent) < len(rounds):
+            continue
+        at, width = int(absent[-1]), terms.shape[2]
+        gradient = terms[at] @ solved[k * width : (k + 1) * width]
+        truth = run.users.gradient(np.array([pair]), models[at][None])[0]
+        name = run.wire.name(int(run.who[pair]))
+        found.append(Attended(name, rounds[at] + 1, gradient, truth))
+    return found
+
+
+def _affine(v: Floats) -> Floats:
+    """v -> W v + w with W symmetric, as a d x (d (d + 1)/2 + d) matrix on the entries of W, w."""
+    d = len(v)
+    rows, columns = np.triu_indices(d)
+    place = np.arange(len(rows))
+    found = np.zeros((d, len(rows) + d))
+    found[rows, place] = v[columns]
+    found[columns, place] = v[rows]
+    found[:, len(rows) :] = np.eye(d)
+    return found
 
 
 def passive_squares(models: Sequence[Floats], sums: Sequence[Floats]) -> Floats:

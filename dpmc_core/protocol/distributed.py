@@ -71,6 +71,7 @@ class Skipped(NamedTuple):
     unrated: Ints  # items without a rating
     too_few: Ints  # items with too few raters to share noise or hide behind one another
     silent: Ints  # users without a rating
+    unmade: Ints  # items for which too few users were there to make noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +129,7 @@ class Distributed:
             "the recommender draws H, so what it sees is Gaussian noise of known variance"
             " 2 H scale^2: the claim holds for outsiders, not against the recommender"
         )
-        hardened = "each user knows the own share only; the sum is Laplace noise to everyone else"
+        hardened = "each user knows the own share only; one sum holds Laplace noise to all others"
         return dataclasses.replace(
             card,
             trust=Trust.AGGREGATOR,
@@ -207,6 +208,7 @@ class Run:
             np.flatnonzero(raters == 0),
             np.flatnonzero((raters > 0) & (raters < self.release.fewest)),
             np.flatnonzero(np.diff(ratings.indptr) == 0),
+            np.empty(0, dtype=np.int64),
         )
         part = raters[ratings.items] >= self.release.fewest
         if not part.any():

@@ -67,7 +67,9 @@ class Federation:
 
         Every cell is with one party, so the parties run side by side, and its solves add up. The
         sum takes the fixed factors as public in every solve; as they are refitted from the same
-        rows, even that much is not certified once there is more than one solve.
+        rows, even that much is not certified once there is more than one solve. User profiles are
+        never certified: each party's item factors are fitted to all users' raw rows, and every
+        user's scores use them.
         """
         solves = self.rounds * self.local
         card = self.mechanism.guarantee(public)
@@ -79,7 +81,7 @@ class Federation:
             cell=one,
             cell_composed=all_,
             user_composed=all_ * min(public.cap or public.items, public.items),
-            certified=solves == 1 and math.isfinite(one),
+            certified=solves == 1 and self._by_users and math.isfinite(one),
         )
 
     def split(self, ratings: Ratings, rng: np.random.Generator) -> list[Ints]:

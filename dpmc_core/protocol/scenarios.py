@@ -5,6 +5,7 @@ HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,9 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.privacy import Guarantee, Unaccounted
 from dpmc_core.protocol.distributed import Distributed, ProtocolAborted, Run
 from dpmc_core.protocol.fixed_point import Words
 from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY, USERS
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting
 
 Floats = NDArray[np.float64]
@@ -39,6 +42,9 @@ class StaticUsers(Distributed):
     def messages(self, run: Run) -> Iterator[int]:
         pairs = np.arange(len(run.who))
         mixing = _set_up(run, pairs, {})
+        gone = np.isin(run.who, sorted(self.leaves.at(0)))
+        if gone.any():
+            self._abort(run, 0, int(pairs[gone][0]))
         noisy = run.release.publish_shares(run.users.linear, run.what, mixing, run.rng)
         np.add.at(run.noise, run.what, noisy - run.users.linear)
         run.users.linear = noisy
@@ -65,12 +71,19 @@ class StaticUsers(Distributed):
             yield t
 
     def _abort(self, run: Run, t: int, pair: int) -> None:
+        """Without a share the noise is too small; with other shares it is another draw."""
         user, item = int(run.who[pair]), int(run.what[pair])
         k = int(run.raters[item])
         raise ProtocolAborted(
-            f"round {t} is aborted: {run.wire.name(user)} left before answering for item {item},"
+            (f"round {t} is aborted" if t else "the set-up is aborted")
+            + f": {run.wire.name(user)} left before answering for item {item},"
             f" and with the own share of noise gone only ({k}-1)/{k} of its variance would be left;"
-            " start again with the users who stay, or use scenario 3"
+            " starting again with the users who stay draws fresh noise on the same ratings, "
+            + (
+                "which spends epsilon again"
+                if t > 1 or (t and not self.masks)
+                else "which costs nothing, for no sum has been sent"
+            )
         )
 
 
@@ -81,6 +94,11 @@ class DynamicUsers(Distributed):
     The recommender holds noise + alpha mod P, the third party alpha; whoever is online gets random
     pieces of it, so the noise in the sum is the same however many answer. Of a round only those
     online contribute gradients, as in a stochastic gradient step.
+
+    That very sameness breaks the promise: the people summed change from round to round, the noise
+    does not, so differences of sums give single gradients to the recommender, who knows whom each
+    sum is over (`attacks.attack_attendance`). The only repair is fresh noise for each set of people
+    that is summed up, every set paid for with epsilon; the paper has no such thing, nor has this.
     """
 
     scenario: ClassVar[str] = "3"
@@ -88,6 +106,20 @@ class DynamicUsers(Distributed):
     online: float = setting(
         1.0, "chance that a user is online, drawn for each round", above=0, at_most=1
     )
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        """The shared card, with what the same noise under changing attendance gives away."""
+        card = super().guarantee(public)
+        single = Unaccounted(
+            "gradients of single users",
+            "differences of sums with different attendance cancel the noise",
+        )
+        within = (
+            "noise hides a rating within one round only: the recommender knows who is there in each"
+        )
+        return dataclasses.replace(
+            card, unaccounted=(*card.unaccounted, single), caveats=(*card.caveats, within)
+        )
 
     def messages(self, run: Run) -> Iterator[int]:
         makers = self._make_noise(run)
@@ -128,6 +160,8 @@ class DynamicUsers(Distributed):
             # Where a share is missing, the users who stay draw theirs afresh.
             self._restart(run, np.unique(group[gone]), 0)
             asked, leaving = self._enough(run, asked[~kept & ~gone]), set()
+        run.skipped = run.skipped._replace(unmade=run.active[~made[run.active]])
+        run.active = np.flatnonzero(made)
         return np.flatnonzero(made[run.what])
 
     def _round(self, run: Run, t: int, online: Ints) -> None:

@@ -72,6 +72,7 @@ def report(run: Run, problem: Problem, seed: int) -> dict[str, Any]:
         "skipped": {
             "items nobody rated": len(run.skipped.unrated),
             "items with too few raters": len(run.skipped.too_few),
+            "items too few were there to make noise for": len(run.skipped.unmade),
             "users without ratings": len(run.skipped.silent),
         },
         "metrics": found,
@@ -113,11 +114,17 @@ def attack(run: Run) -> dict[str, Any]:
     passive = attacks.passive_squares(models, sums) if len(sums) > 1 else None
     reach = attacks.longest_reach(run, item)
     active = attacks.active_squares(attacks.asker(run, item), len(truth), reach)
+    attended = attacks.attack_attendance(run, item)
     return {
         "difference": {
             "users": len(found),
             "recovered": sum(f.succeeds(step) for f in found),
             "largest error": max((f.error for f in found), default=None),
+        },
+        "attendance": {
+            "users": len(attended),
+            "recovered": sum(a.succeeds for a in attended),
+            "largest relative error": max((a.error for a in attended), default=None),
         },
         "passive": None if passive is None else float(np.abs(passive - truth).max()),
         "active": float(np.abs(active - truth).max()),

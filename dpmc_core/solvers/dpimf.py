@@ -94,7 +94,8 @@ class Dpimf:
     The norms that scale the noise are bounded by a public clip, or (clip `none`, as published) read
     off the data, which certifies nothing. With one round the fixed factors are still the random
     start, so the releases certify epsilon per user-item cell; later rounds refit them from the same
-    rows, which no release covers.
+    rows, which no release covers. With user profiles not even one round certifies anything: the
+    item factors that every user's scores need are then fitted to all users' raw rows.
     """
 
     id: ClassVar[str]
@@ -187,6 +188,10 @@ class Dpimf:
             f"{other} factors",
             "refitted from the same rows each round, while the noise takes them as public",
         )
+        shared = Unaccounted(
+            "item factors", "fitted to every user's raw row; each user's scores use them"
+        )
+        unaccounted = ((refit,) if self.rounds > 1 else ()) + (() if items else (shared,))
         return Guarantee(
             unit=Unit.USER,
             neighbours=Neighbours.REPLACE,
@@ -197,7 +202,7 @@ class Dpimf:
             claimed=Budget(self.epsilon),
             source="RYHH24, Theorem 3",
             releases=self.releases(public.items if items else public.users),
-            unaccounted=(refit,) if self.rounds > 1 else (),
+            unaccounted=unaccounted,
             caveats=(
                 "the claim counts one cell of one solve: a whole row moves a cell of every profile"
                 " it touches, and each round spends the budget again",

@@ -21,6 +21,7 @@ from dpmc_core.rows import row_sums, times_vector
 Floats = NDArray[np.float64]
 
 _CHUNK = 4_000_000  # cells updated at once: bounds the scratch to some 100 MB
+_DENSE = 500  # items up to which the exact eigenproblem stands in where the iterative one fails
 _EIGEN_TOLERANCE = 1e-4  # of the top singular pair: Frank-Wolfe needs it only roughly
 
 
@@ -126,18 +127,28 @@ def complete(
 
 def top_right_pair(cells: Pattern, values: Floats, start: Floats) -> tuple[float, Floats]:
     """The largest singular value and its right vector (length n) of the sparse matrix."""
-    from scipy.sparse.linalg import LinearOperator, eigsh
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
     n = cells.shape[1]
     if not values.any():
         return 0.0, start / np.linalg.norm(start)
     rows, columns = cells.by_user(values), cells.by_item(values)
-    if n <= 3:  # too small for the iterative solver
-        square = np.asarray((columns @ rows).toarray())
-        found, vectors = np.linalg.eigh(square)
-        return math.sqrt(max(found[-1], 0.0)), vectors[:, -1]
     operator = LinearOperator(
         (n, n), matvec=lambda x: columns @ (rows @ x.ravel()), dtype=np.float64
     )
-    squares, vectors = eigsh(operator, k=1, v0=start, tol=_EIGEN_TOLERANCE)
-    return math.sqrt(max(float(squares[0]), 0.0)), vectors[:, 0]
+
+    def top(v0: Floats) -> tuple[Floats, Floats]:
+        found: tuple[Floats, Floats] = eigsh(operator, k=1, v0=v0, tol=_EIGEN_TOLERANCE)
+        return found
+
+    if n <= 3:  # too small for the iterative solver
+        squares, vectors = np.linalg.eigh((columns @ rows).toarray())
+    else:
+        try:
+            squares, vectors = top(start)
+        except ArpackError:  # the matrix takes the start to zero
+            if n <= _DENSE:
+                squares, vectors = np.linalg.eigh((columns @ rows).toarray())
+            else:
+                squares, vectors = top(np.random.default_rng(0).standard_normal(n))
+    return math.sqrt(max(float(squares[-1]), 0.0)), vectors[:, -1]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import BadRatings
+from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import Ratings
 
 if TYPE_CHECKING:
@@ -122,8 +122,22 @@ def solve_rows(
     """The minimising factors of every row of `matrix` (r x c), given those of its columns (c x d).
 
     p = A^-1 sum_I q with A = w sum_I q q' + alpha Q'Q + ridge I, w the loss's `own_weight`. single:
-    gather and solve in single precision, about twice as fast and good to six digits or so.
+    gather and solve in single precision, about twice as fast and good to six digits or so. Raises
+    InvalidSetting where the ridge drowns in rounding, so that A has no inverse.
     """
+    try:
+        return _solved(matrix, other, loss, single)
+    except np.linalg.LinAlgError:
+        raise InvalidSetting(
+            "regularisation",
+            f"large enough for factors of length {other.shape[1]}: a row's equations have no single"
+            " solution",
+            loss.regularisation,
+            "a smaller rank helps too",
+        ) from None
+
+
+def _solved(matrix: csr_array, other: Floats, loss: ImplicitLoss, single: bool) -> Floats:
     counts = np.diff(matrix.indptr).astype(np.int64)
     gram = loss.alpha * (other.T @ other)
     ridge = loss.ridge(counts, matrix.shape[1])

@@ -12,6 +12,7 @@ from dpmc_core.errors import check_number
 Floats = NDArray[np.float64]
 
 _BISECTIONS = 200
+_LARGEST = 2.0**1023  # the largest power of two that is a float
 
 
 def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
@@ -21,7 +22,8 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
     with probability 1/w and then counted w times has the loss ln(1 + (e^{a w} - 1)/w), which is
     epsilon where (e^{a w} - 1)/w = e^epsilon - 1 (RYHH24, Theorem 2 and Problem 1; its Algorithm 3
     drops the -1/w). A term with a >= epsilon keeps w = 1; one with a = 0 has no largest weight
-    and gets infinity, so it is never drawn. By bisection, all terms at once.
+    and gets infinity, so it is never drawn; so does one whose weight no float can hold. By
+    bisection, all terms at once.
     """
     check_number("epsilon", epsilon, above=0)
     a = np.asarray(losses, dtype=float)
@@ -33,9 +35,10 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
     low = np.ones_like(a)
     high = np.full_like(a, 2.0)
     open_end = (a > 0) & (a < epsilon)
-    while (growing := open_end & ~too_large(high)).any():
+    while (growing := open_end & (high < _LARGEST) & ~too_large(high)).any():
         low = np.where(growing, high, low)
         high = np.where(growing, 2.0 * high, high)
+    endless = (a == 0) | (open_end & ~too_large(high))
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
         above = too_large(middle)
@@ -43,7 +46,7 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
         low = np.where(above, low, middle)
         if np.all(high - low <= 1e-14 * high):
             break
-    return np.where(open_end, low, np.where(a == 0, np.inf, 1.0))
+    return np.where(endless, np.inf, np.where(open_end, low, 1.0))
 
 
 def uniform_weights(count: int, sample: float) -> Floats:

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BLOCK = 2_000_000  # cells of pairs of items held at once: 16 MB
+_RAREST = 1e-150  # flip chance whose square is still a number: no cell of a pair is impossible
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ class FlippedPairs:
         The shares of the four cells of a pair lie in the simplex. Where the unbiased estimate does,
         it is the maximum; elsewhere expectation-maximisation runs from its projection.
         """
-        m, p = self.users, self.flip
+        m, p = self.users, max(self.flip, _RAREST)
         seen_both = self.observed(block)
         first, second = np.broadcast_arrays(self.sums[block][:, None], self.sums)
         seen = np.stack([seen_both, first - seen_both, second - seen_both, seen_both], axis=-1)

@@ -34,13 +34,16 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
 
 
 def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
-    """The minimiser in the eigenbasis: values n x d ascending, beta = V'b/2 n x d."""
+    """The minimiser in the eigenbasis: values n x d ascending, beta = V'b/2 n x d.
+
+    Where the smallest value is negative, values are counted from it and nu from its opposite: in
+    the nearly hard case nu + smallest is too small to be left over from a difference.
+    """
+    indefinite = values[:, 0] < 0
+    values = values - np.minimum(values[:, :1], 0.0)
     smallest = values[:, 0]
     size = np.linalg.norm(beta, axis=1)
-    scale = np.maximum(np.abs(values).max(axis=1), size / radius)
-    scale = np.where(scale > 0, scale, 1.0)
-    low = np.maximum(0.0, -smallest)
-    tiny = 1e-14 * scale
+    low = np.zeros(len(beta))
 
     def norm_at(nu: Floats, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
         gap = values[rows] + nu[:, None]
@@ -51,12 +54,12 @@ def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
 
     everything = np.arange(len(beta))
     at_low, _ = norm_at(low, everything)
-    # At low = -smallest the norm is infinite unless beta has no part along that direction.
+    # Indefinite: the norm at 0 is infinite unless beta has no part along the first direction.
     inside = ~(at_low > radius)
     nu = low.copy()
     rows = np.flatnonzero(~inside)
     left, right = low[rows].copy(), np.maximum(low[rows], size[rows] / radius - smallest[rows])
-    right += tiny[rows]
+    right *= 1 + 1e-15
     current = 0.5 * (left + right)
     for _ in range(_ITERATIONS):
         if not len(rows):
@@ -78,9 +81,11 @@ def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         x = np.where((beta == 0) | (gap <= 0), 0.0, beta / gap)
     # The hard case: on an indefinite quadratic the minimum is on the sphere; what is missing
-    # goes along an eigenvector of the smallest value, where the quadratic is flat.
-    short = inside & (smallest < 0)
+    # goes along an eigenvector of the smallest value, where the quadratic is flat. So it does
+    # where the root was too close to 0 to be reached.
+    reached = ~inside & (np.linalg.norm(x, axis=1) >= radius * (1 - 1e-12))
+    short = indefinite & ~reached
     if short.any():
-        missing = np.maximum(radius**2 - np.sum(x[short] ** 2, axis=1), 0.0)
-        x[short, 0] += np.sqrt(missing)
+        rest = np.sum(x[short, 1:] ** 2, axis=1)
+        x[short, 0] = np.copysign(np.sqrt(np.maximum(radius**2 - rest, 0.0)), beta[short, 0])
     return x

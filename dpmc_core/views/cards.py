@@ -48,8 +48,8 @@ RELATIONS = (
     " thing. Per rating: one rating has another value; that it exists is public. Per user-item"
     " cell: one user's rating of one item changes, appears or disappears. Per user, row becomes"
     " empty: everything one person rated disappears, and the number of users stays public. Per"
-    " user, row becomes any other: it is exchanged for somebody else's, which costs up to twice as"
-    " much. Numbers of different columns cannot be compared."
+    " user, row becomes any other: it is exchanged for somebody else's, which never costs"
+    " less. Numbers of different columns cannot be compared."
 )
 PER_RATING = "per rating: its value changes, certified"
 PER_USER = "per user: row becomes empty, certified"

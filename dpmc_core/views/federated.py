@@ -134,6 +134,11 @@ def why_not_per_user(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
             " clicks between two solves, and no noise covers that: beyond one solve nothing is"
             " certified.",
         ]
+    if flow.mechanism.profiles is Profiles.USERS:
+        found.append(
+            "Each party fits its item factors to all users' raw clicks, and everybody's scores use"
+            " them without noise: nothing is certified, not even for one solve."
+        )
     if math.isinf(line.cell):
         found.append(
             "The largest factor is read off the data to set the noise: nothing is certified."

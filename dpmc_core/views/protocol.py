@@ -36,6 +36,7 @@ from dpmc_core.views.training import title, user_name
 USERS_SHOWN = 4  # what fits on a phone
 ROUNDS, RANK = 3, 2
 LEAVING_ROUND = 2
+ATTENDED_ROUNDS = 12  # of the longer run in which each user misses one round
 
 MEANING = {
     SETUP: "The recommender tells each user how many share an item's noise{mixing}.",
@@ -57,6 +58,7 @@ class Play(NamedTuple):
     users: tuple[str, ...]
     item: str
     aborted: str  # a sentence where the run could not go on
+    part: Ratings  # of the users on stage
 
 
 class Line(NamedTuple):
@@ -125,7 +127,7 @@ def demonstrate(
     except ProtocolAborted as error:
         aborted = str(error)
     users = tuple(run.wire.name(int(u)) for u in run.who[run.what == item])
-    return Play(run, tuple(run.transcript), users, title(ratings, item), aborted)
+    return Play(run, tuple(run.transcript), users, title(ratings, item), aborted, part)
 
 
 def meaning(play: Play, message: Message) -> str:
@@ -171,6 +173,34 @@ def difference_table(play: Play) -> dict[str, list[Any]]:
         "computed": [_vector(f.found) for f in found],
         "true difference of gradients": [_vector(f.truth) for f in found],
         "recovered": ["yes" if f.succeeds(step) else "no" for f in found],
+    }
+
+
+def attendance_table(play: Play) -> dict[str, list[Any]]:
+    """The recommender's attendance attack on every user of scenario 3, as columns.
+
+    On a longer run of the same users in which each one leaves in one round. Empty in scenario 2,
+    where everybody is in every sum, and where too few users are left without one.
+    """
+    item = play.run.wire.watch
+    assert item is not None
+    found = []
+    if isinstance(play.run.settings, DynamicUsers):
+        users = range(play.part.public.users)
+        settings = dataclasses.replace(
+            play.run.settings,
+            iterations=ATTENDED_ROUNDS,
+            leaves=Leaves(tuple((2 * user + 3, user) for user in users)),
+        )
+        run = settings.start(play.part, np.random.default_rng(0), watch=item)
+        for _ in run.play():
+            pass
+        found = attacks.attack_attendance(run, item)
+    return {
+        "user": [f.user for f in found],
+        "computed": [_vector(f.found) for f in found],
+        "true gradient": [_vector(f.truth) for f in found],
+        "recovered": ["yes" if f.succeeds else "no" for f in found],
     }
 
 

@@ -73,14 +73,14 @@ def estimate(value: float, drawn: Floats, seeds: int) -> Estimate:
 
 
 def words(found: Estimate, first: float, last: float) -> str:
-    """'1.4 (95 % interval, bootstrap widened as a t interval, over 5 seeds: 1.2 to 1.7)'."""
+    """'1.4 (95 % bootstrap interval over 5 seeds, widened as a t interval: 1.2 to 1.7)'."""
     value = short(found.value, 2)
     if found.seeds < 2:
         return f"{value} (one seed: no interval)"
     low = f"below {short(first)}" if found.low < first else short(found.low, 2)
     high = f"beyond {short(last)}" if found.high > last else short(found.high, 2)
-    kind = "95 % interval, bootstrap widened as a t interval,"
-    return f"{value} ({kind} over {found.seeds} seeds: {low} to {high})"
+    kind = f"95 % bootstrap interval over {found.seeds} seeds, widened as a t interval"
+    return f"{value} ({kind}: {low} to {high})"
 
 
 def short(value: float, digits: int = 4) -> str:

@@ -84,6 +84,7 @@ def _line(found: Curves, id: str) -> Line | None:
         values=np.array([[measured.get((e, s), math.nan) for s in seeds] for e in grid]),
         claimed=np.array([_claimed(card) for card in cards]),
         unit=cards[0].unit,
+        neighbours=cards[0].neighbours,
         certified={c: np.array([p.epsilon for p in found]) for c, found in proved.items()},
         reasons={c: found[0].reason for c, found in proved.items() if not found[0].finite},
     )

@@ -100,7 +100,8 @@ def above(choice: Choice, there: Rows, placed: list[Placed]) -> list[str]:
                 one.line.metric, over.low, over.high, line
             ):
                 found.setdefault(twin, []).append(one.line.mechanism)
-    return [twins.why_above(ids, choice.data) for ids in found.values()]
+    data = "" if choice.steps else choice.data  # prepared otherwise, nothing has been measured
+    return [twins.why_above(ids, data) for ids in found.values()]
 
 
 def _count() -> Count:

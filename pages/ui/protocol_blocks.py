@@ -170,6 +170,24 @@ def _show(play: Stage, at: int) -> None:
                 st.markdown("Nothing yet.")
 
 
+def attendance(play: protocol.Play) -> None:
+    """The attack on scenario 3: the same noise in every sum, but not the same people."""
+    table = protocol.attendance_table(play)
+    if not table["user"]:
+        return
+    hit = table["recovered"].count("yes")
+    st.markdown("**The recommender compares rounds with and without one user**")
+    st.markdown(
+        f"Here the same users play {protocol.ATTENDED_ROUNDS} rounds, and each of them misses one."
+        f" The recommender only listens. It recovers {hit} of {len(table['user'])} gradients,"
+        f" although the noise in each number is about {play.run.release.scale:.3g}. The noise is"
+        " the same in every round, the people are not: subtract, and one person is left. **A"
+        " gradient 2 (u'v - r) u depends on the rating, so ratings are not hidden.** The only"
+        " repair is fresh noise for each group of people, paid for with epsilon each time."
+    )
+    st.dataframe(table, hide_index=True, alt="Attendance attack on each user")
+
+
 def along(*choices: str) -> str:
     """Against what communication is drawn."""
     chosen = st.segmented_control(
