@@ -272,6 +272,17 @@ def test_guarantees_default_to_movie_night(dpmc):
     assert "no bound" in out
 
 
+def test_guarantees_say_what_a_user_may_change_and_why_a_rating_may_cost_more(dpmc):
+    _, out, _ = dpmc("guarantees")
+    head, *lines = out.split("\n\n")[1].splitlines()
+    assert head.split("  ")[-1].strip() == "user: other"
+    assert "user: empty" in head
+    row = next(line for line in lines if line.startswith("dpals ")).split()
+    rating, empty, other = map(float, row[-3:])
+    assert empty <= rating <= other  # a rating that changes is part of an exchange
+    assert "a rating that changes is an exchange" in " ".join(out.split())
+
+
 def test_guarantees_json_has_every_unit(dpmc):
     _, out, _ = dpmc("guarantees", "--epsilon", "2", "--json")
     cards = {card["mechanism"]: card for card in json.loads(out)}
@@ -448,7 +459,9 @@ def test_clicks_are_refused_where_a_rating_is_to_be_predicted(dpmc, words):
 
 def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
     same = tmp_path / "same.csv"
-    same.write_text("u,i,r\n" + "".join(f"u{u},i{i},3\n" for u in range(9) for i in range(9)))
+    same.write_text(
+        "u,i,r\n" + "".join(f"u{u},i{13 * u + i},3\n" for u in range(9) for i in range(20))
+    )
     status, _, err = dpmc("fit", same, "item-mean", "--range", "1:5")
     assert (status, "every rating is 3" in err) == (1, True)
     assert dpmc("fit", same, "popularity", "--range", "1:5")[0] == 0

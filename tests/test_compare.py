@@ -189,6 +189,8 @@ def test_a_line_above_the_other_wins_everywhere(rng):
         ([0, 2, 0, 2, 2, 2, 2], "A beats B from epsilon 0.2 on, wherever the"),
         ([0, 0, 2, 2, 2, 2, 2], "A beats B from epsilon 0.5 on; elsewhere the"),
         ([2, 2, 0, 2, 2, 0, 0], "A beats B up to epsilon 2, wherever the"),
+        ([0, 0, 0, 2, 0, 0, 0], "A beats B at epsilon 1; elsewhere the"),
+        ([0, 0, 0, 0, 0, 0, 2], "A beats B at epsilon 10; elsewhere the"),
         ([-2, -2, 0, 2, 2, 2, 2], "before, B beats A."),
         ([-2, -2, 2, 2, 0, 2, 2], "before, B beats A; wherever the"),
         ([-2, -2, 2, 2, 2, 2, 0], "before, B beats A; wherever the"),
@@ -224,10 +226,11 @@ def test_noise_that_both_share_is_taken_out(rng):
     assert [lead.better.key for lead in found.leads] == ["a"]
 
 
-def test_one_seed_decides_nothing(rng):
-    found = crossover.duel(
-        placed(line(steep, seeds=1)), placed(line(rising, seeds=1, key="b")), rng
-    )
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_fewer_than_three_seeds_decide_nothing(seeds, rng):
+    far = line(lambda x: rising(x) + 10, seeds=seeds)
+    found = crossover.duel(placed(far), placed(line(rising, seeds=seeds, key="b")), rng)
+    assert not found.leads
     assert "three seeds or more" in crossover.sentence(found)
 
 

@@ -15,7 +15,7 @@ from dpmc_core.views import noise_words
 from dpmc_core.views.budget import limits
 from dpmc_core.views.compare import Reference
 from dpmc_core.views.noise import BeforeAfter
-from pages.ui import charts, charts_compare, charts_noise
+from pages.ui import charts, charts_compare, charts_noise, grid, report_compare
 
 THEMES = (charts.LIGHT, charts.DARK)
 ROUND, DASHED = {"circle", "hexagon", "pentagon"}, {"dash", "longdash", "8px,3px"}
@@ -130,3 +130,15 @@ def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
 def test_a_single_line_is_not_told_apart_from_others():
     assert "Bold" not in noise_words.scales_caption({"output"}, ["Laplace"], "per rating")
     assert "Bold" in noise_words.scales_caption({"output", "gradient"}, [], "per rating")
+
+
+def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():
+    choice = grid.Choice("restaurants", Task.BINARY, ("output",), (0.5, 2.0), (1, 2), (), False)
+    typed = grid.typed(choice, grid.Place("restaurants", None, None, None, False))
+    assert typed.startswith("dpmc sweep --data restaurants")
+    assert "python" not in typed
+    table = {"mechanism": ["Output"], "certified": [True], "seeds": [1]}
+    page = report_compare.html("T", charts.figure(charts.LIGHT), [], table, typed)
+    assert "<td>yes</td><td>1</td>" in page
+    assert "True" not in page.split("<h2>Numbers</h2>")[1]
+    assert "white-space: pre-wrap" in page
