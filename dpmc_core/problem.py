@@ -8,6 +8,7 @@ its own `generator(seed, key)`, so a result does not depend on the order or the 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -162,6 +163,13 @@ def prepare_all(
 def default_split(task: Task) -> Split:
     """What is held out where nobody says: clicks come in time, ratings at any time."""
     return LeaveLast() if task is Task.RANKING else RandomShare()
+
+
+def split_words(split: str) -> str:
+    """A split for people: 'a random 20 % of the ratings' where its name says 0.2."""
+    return re.sub(
+        r"^a random ([\d.e-]+) of", lambda found: f"a random {100 * float(found[1]):g} % of", split
+    )
 
 
 def generator(seed: int, key: str) -> np.random.Generator:

@@ -6,6 +6,7 @@ from dpmc_core import curves, registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
+from dpmc_core.problem import split_words
 from dpmc_core.views import cards, compare, noise, twins
 from dpmc_core.views import curves as picture
 from pages.ui import (
@@ -86,7 +87,8 @@ def curve(data: str, found: curves.Curves, view: picture.Situation, card: Guaran
         charts_curve.curve(view, certified=cards.upheld(card), theme=state.theme()),
         alt=picture.words(view),
         key="curve",
-        caption=f"{blocks.EVALUATION} {blocks.sentence(band)} Tested on {found.stamp.split}."
+        caption=f"{blocks.EVALUATION} {blocks.sentence(band)} Tested on"
+        f" {split_words(found.stamp.split)}."
         f" Privacy is counted {card.unit.label}. Filled markers are certified, hollow ones only"
         f" claimed. Version {found.stamp.version}, default settings.",
         table=picture.table(view),

@@ -14,6 +14,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.cli import main
 from dpmc_core.cli.progress import Progress
+from dpmc_core.version import version
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -465,3 +466,28 @@ def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
     status, _, err = dpmc("fit", same, "item-mean", "--range", "1:5")
     assert (status, "every rating is 3" in err) == (1, True)
     assert dpmc("fit", same, "popularity", "--range", "1:5")[0] == 0
+
+
+def test_the_version_is_told(dpmc):
+    assert dpmc("--version") == (0, f"dpmc {version()}\n", "")
+
+
+@pytest.mark.parametrize("option", ["--epsilon", "--delta", "--holdout", "--seed"])
+def test_a_word_that_is_no_number_is_told_with_its_option(dpmc, option):
+    status, _, err = dpmc("fit", "restaurants", "input-flip", option, "abc")
+    kind = "an integer" if option == "--seed" else "a number"
+    assert status == 2
+    assert f"argument {option}: must be {kind}, got 'abc'" in err
+
+
+def test_an_epsilon_too_small_to_be_told_from_none_is_blamed_itself(dpmc):
+    _, _, err = dpmc("fit", "restaurants", "input-flip", "--epsilon", "1e-320")
+    assert "dpmc: epsilon must be > 1e-15" in err
+    assert "1e-320" in err or "9.99989e-321" in err
+    assert dpmc("fit", "restaurants", "input-flip", "--epsilon", "1.1e-15")[0] == 0
+
+
+def test_the_hold_out_is_told_in_percent(dpmc):
+    assert "tested on a random 20 % of the ratings" in dpmc("fit", "restaurants", "majority")[1]
+    words = ("fit", "restaurants", "majority", "--holdout", "0.05")
+    assert "tested on a random 5 % of the ratings" in dpmc(*words)[1]

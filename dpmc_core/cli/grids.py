@@ -52,7 +52,10 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--test", metavar="FILE", nargs="+", help="official test ratings, one file per DATA"
     )
     split.add_argument(
-        "--holdout", metavar="SHARE", type=float, help="random share to test on (default 0.2)"
+        "--holdout",
+        metavar="SHARE",
+        type=arguments.number,
+        help="random share to test on (default 0.2)",
     )
     split.add_argument(
         "--leave-last",

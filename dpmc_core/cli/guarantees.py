@@ -32,12 +32,23 @@ def add_to(commands: Any) -> None:
         " alone (default: those of movie-night).",
     )
     add = parser.add_argument
-    add("--epsilon", metavar="E", type=float, default=1.0, help="claimed budget (default 1)")
-    add("--delta", metavar="D", type=float, help="probability of failure, where one is used")
+    add(
+        "--epsilon",
+        metavar="E",
+        type=arguments.number,
+        default=1.0,
+        help="claimed budget (default 1)",
+    )
+    add(
+        "--delta",
+        metavar="D",
+        type=arguments.number,
+        help="probability of failure, where one is used",
+    )
     add("--data", metavar="DATA", help="take the public facts of " + arguments.DATA_HELP)
-    add("--users", metavar="M", type=int, help="number of users")
-    add("--items", metavar="N", type=int, help="number of items")
-    add("--cap", metavar="K", type=int, help="enforced cap on ratings per user")
+    add("--users", metavar="M", type=arguments.integer, help="number of users")
+    add("--items", metavar="N", type=arguments.integer, help="number of items")
+    add("--cap", metavar="K", type=arguments.integer, help="enforced cap on ratings per user")
     arguments.add_reading(parser)
     add("--json", action="store_true", help="one JSON document")
     parser.set_defaults(command=run)

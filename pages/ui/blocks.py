@@ -35,8 +35,9 @@ def problem(error: Exception) -> None:
 
 
 def sentence(text: str) -> str:
-    """Words with a capital and a full stop; nothing stays nothing."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+    """Words with a capital and a full stop; nothing stays nothing, a name keeps its letters."""
+    head = text[:1] if "_" in text.partition(" ")[0] else text[:1].upper()
+    return f"{head}{text[1:].rstrip('.')}." if text else ""
 
 
 def escape(text: str) -> str:

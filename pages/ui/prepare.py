@@ -7,7 +7,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, RandomShare, Split, default_split
+from dpmc_core.problem import LeaveLast, RandomShare, Split, default_split, split_words
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.transforms import Binarise, CapPerUser, TopItems, Transform
 from pages.ui import state
@@ -20,7 +20,7 @@ class Prepared(NamedTuple):
     split: Split
 
 
-_SPLITS = {"share": "a random fifth of the ratings", "last": "each user's latest rating"}
+_SPLITS = {"share": split_words(str(RandomShare())), "last": "each user's latest rating"}
 
 
 def controls(public: PublicFacts, task: Task) -> Prepared:
