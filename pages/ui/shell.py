@@ -65,7 +65,6 @@ _PAGES = (
         "Learning without a trusted recommender: every message, what each party sees, attacks.",
     ),
 )
-START = "what_if"  # the name of the first page among the addresses of the others
 
 
 def run() -> None:
@@ -93,17 +92,8 @@ def enter() -> None:
 
 def _navigation():
     st.set_page_config(page_title="DPMC Lab", page_icon=_ICON, layout="wide")
-    first, *others = (
-        {"page": path, "title": title, "icon": icon, "help": words}
+    pages = [
+        st.Page(path, title=title, icon=icon, help=words, default=path == _PAGES[0][0])
         for path, title, icon, words in _PAGES
-    )
-    # The first page is served at the bare address, yet it would hold on to its file's name too.
-    pages = [st.Page(**first, default=True, url_path="start"), *(st.Page(**o) for o in others)]
-    alias = st.Page(_to_start, url_path=START, title=first["title"], visibility="hidden")
-    return st.navigation([*pages, alias], position="top")
-
-
-def _to_start() -> None:
-    """The first page has the bare address; under its own name it opens as well."""
-    asked = {key: st.query_params.get_all(key) for key in st.query_params}
-    st.switch_page(_PAGES[0][0], query_params=asked)
+    ]
+    return st.navigation(pages, position="top")
