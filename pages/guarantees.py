@@ -58,7 +58,7 @@ def table(found: dict[str, Guarantee]) -> None:
         caption=f"{LEGEND} Epsilon as each claim counts it, so lines of different methods may count"
         " different things: the table says which. An arrow stands for no bound.",
     )
-    narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 76}
+    narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 104}
     columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)
     st.dataframe(

@@ -349,7 +349,7 @@ def test_a_bad_file_is_a_sentence_and_loses_nothing(content, words):
     assert words in plain(app.error[0].value).lower()
     assert "Traceback" not in app.error[0].value
     assert "Ratings.csv" not in plain(app.error[0].value)  # a name keeps its letters
-    assert "Still open: Restaurants" in plain(all_text(app))
+    assert "Still open: Neighbourhood restaurants" in plain(all_text(app))
     assert app.selectbox(key="data").value == "restaurants"
 
 

@@ -69,7 +69,7 @@ def test_the_first_page_opens_under_its_own_name_with_its_link():
     assert answer_to("/base/what_if/", b"a=%C3%A4") == (307, b"../?a=%C3%A4")
     for other in ("/", "/train", "/what_if/_stcore/health", "/static/what_if.js"):
         assert answer_to(other) is None
-    assert server.START == Path(shell._PAGES[0][0]).stem
+    assert Path(shell._PAGES[0][0]).stem == server.START
 
 
 def test_nothing_is_sent_where_the_code_is_not_found(tmp_path, monkeypatch):

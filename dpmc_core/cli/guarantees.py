@@ -18,7 +18,7 @@ DEFAULT_DATA = "movie-night"
 HEADS = (
     "claimed and certified count the unit that the mechanism protects; the last three columns are"
     " certified too. per rating: one rating has another value. user: empty: everything of one"
-    " person disappears. user: other: it becomes somebody else's, which costs up to twice as much."
+    " person disappears. user: other: it becomes somebody else's, which never costs less."
     " Numbers of different columns cannot be compared: per rating may stand above user: empty,"
     " because a rating that changes is an exchange and not a disappearance."
 )

@@ -51,9 +51,9 @@ RELATIONS = (
     " user, row becomes any other: it is exchanged for somebody else's, which never costs"
     " less. Numbers of different columns cannot be compared."
 )
-PER_RATING = "per rating: its value changes, certified"
-PER_USER = "per user: row becomes empty, certified"
-PER_USER_OTHER = "per user: row becomes any other, certified"
+PER_RATING = "per rating: other value, certified"
+PER_USER = "per user: empty row, certified"
+PER_USER_OTHER = "per user: any other row, certified"
 SHORT = {  # names that fit a narrow column
     "input-flip": "Input",
     "objective": "Objective",
