@@ -75,7 +75,7 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
         button(page, "Chart and numbers (HTML)").click()
     alone = Path(download.value.path()).read_text()
     assert "plotly.js" in alone
-    assert "dpmc_core sweep" in alone
+    assert "dpmc sweep" in alone
     button(page, "Resume").click()
     wait_for(lambda: runs(page) is not None and runs(page)[0] > kept[0])
     button(page, "Cancel").click()
