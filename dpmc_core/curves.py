@@ -156,19 +156,22 @@ def compute(
     seeds: Sequence[int] = SEEDS,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     stop: Callable[[], bool] | None = None,
+    before: Curves | None = None,
 ) -> Iterator[tuple[int, int, Curves]]:
     """Run every mechanism at every epsilon and seed; yields (done, total, the rows so far).
 
     settings: what differs from a mechanism's defaults, by id. All mechanisms of a seed share its
     split, floor and twin. Once `stop()` is true the run under way is dropped and nothing follows.
+    before: what an earlier call with the same arguments yielded last; its runs are not done again.
     """
     settings = settings or {}
-    rows: list[Row] = []
-    used: dict[str, Mapping[str, Any]] = {}
-    revisions: dict[str, int] = {}
+    rows: list[Row] = list(before.rows) if before else []
+    used: dict[str, Mapping[str, Any]] = dict(before.stamp.settings) if before else {}
+    revisions: dict[str, int] = dict(before.stamp.revisions) if before else {}
+    there = {(row.mechanism, row.epsilon, row.seed) for row in rows}
     total, done = len(ids) * len(epsilons) * len(seeds), 0
     for seed in seeds:
-        known: dict[str, Mapping[str, float]] = {}
+        known = _plain_of(rows, seed)
         problems: dict[Any, experiment.Problem] = {}
         for id in ids:
             task = registry.get(id).task
@@ -176,6 +179,9 @@ def compute(
                 problems[task] = build_problem(dataset, task, seed=seed)
             problem = problems[task]
             for epsilon in epsilons:
+                if (id, epsilon, seed) in there:
+                    done += 1
+                    continue
                 mechanism = registry.create(id, epsilon=epsilon, **settings.get(id, {}))
                 try:
                     result = experiment.run(mechanism, problem, seed, stop=stop, known=known)
@@ -195,6 +201,15 @@ def compute(
                 done += 1
                 stamp = _stamp(dataset, problem, used, revisions)
                 yield done, total, Curves(stamp, tuple(rows))
+
+
+def _plain_of(rows: Sequence[Row], seed: int) -> dict[str, Mapping[str, float]]:
+    """Metrics of the methods without an epsilon, by id, where a seed's rows have them."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row.seed == seed and math.isnan(row.epsilon):
+            found.setdefault(row.mechanism, {})[row.metric] = row.value
+    return dict(found)
 
 
 def write(curves: Curves, stream: IO[str]) -> None:

@@ -66,8 +66,9 @@ class Dataset:
 def load(data: str | Path, **options: Any) -> Dataset:
     """Open a sample by its id, a downloaded set by its name, a file, or a folder of a known set.
 
-    options: fields of `ReadOptions`; for `one-bit-lab` the settings of `synthetic.one_bit_lab`
-    and an integer `seed`. Raises BadRatings or InvalidSetting.
+    options: fields of `ReadOptions`; for `one-bit-lab` an integer `seed` and the settings of
+    `synthetic.one_bit_lab`, whose defaults are the paper's and not the sample's. Raises
+    BadRatings or InvalidSetting.
     """
     name = str(data)
     if name in samples.SAMPLES:
@@ -116,6 +117,11 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
     BadRatings where a user-item pair is in both files.
     """
     settings = ReadOptions(**options)
+    if str(train) in {*samples.SAMPLES, *download.ARCHIVES} and not Path(train).is_file():
+        raise BadRatings(
+            f"official test ratings belong to a file of training ratings, not to {train}: leave"
+            " --test out, or give both files"
+        )
     tables = merge(
         read_table(Source.file(train), settings), read_table(Source.file(test), settings)
     )
@@ -155,7 +161,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
                 "option of one-bit-lab", f"one of {known_names}", [*chosen]
             ) from None
         words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
-        made = f"generated like the sample, with {words or 'its settings'} and seed {seed}"
+        made = f"generated like one-bit-lab-paper, with {words or 'its settings'} and seed {seed}"
     else:
         generated = samples.read(name)
     ratings = generated.ratings

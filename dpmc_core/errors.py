@@ -79,11 +79,19 @@ def check_number(
         raise InvalidSetting(field, limit, value)
 
 
-def unknown_name(field: str, name: str, known: Iterable[str]) -> InvalidSetting:
-    """The error for a name not in `known`, with the nearest names as a hint."""
+def unknown_name(field: str, name: str, known: Iterable[str], listed: str = "") -> InvalidSetting:
+    """The error for a name not in `known`, with the nearest names as a hint.
+
+    listed: the command that shows them all, where they are too many for a sentence.
+    """
     names = list(known)
     near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     near += [n for n in names if name and n.startswith(name.lower()) and n not in near]
+    if listed:
+        nearest = f"did you mean {' or '.join(near)}? " if near else ""
+        return InvalidSetting(
+            field, "a known id", name, f"{nearest}{listed} names all {len(names)}"
+        )
     hint = f"did you mean {' or '.join(near)}?" if near else ""
     return InvalidSetting(field, f"one of {', '.join(names)}", name, hint)
 

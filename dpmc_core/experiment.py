@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpmc_core import metrics, registry
@@ -107,14 +107,16 @@ def run(
     known: Mapping[str, Mapping[str, float]] | None = None,
     with_baselines: bool = True,
     solve: Solve | None = None,
+    so_far: Callable[[Result], None] | None = None,
 ) -> Result:
     """Fit the mechanism, then its baselines, and measure all of them on the test ratings.
 
     on_step sees every step with the method it belongs to; once `stop()` is true no further step
     is taken. known: metrics of baselines that need not be computed again, by id. solve: where a
-    mechanism that adds its noise last gets its solve from. Raises DpmcError where the run was
-    stopped before the first publishable model, BadRatings before any work where nothing can be
-    measured on the test ratings.
+    mechanism that adds its noise last gets its solve from. so_far: told the result as soon as the
+    mechanism is measured, and again with each baseline. Raises DpmcError where the run was stopped
+    before the first publishable model, BadRatings before any work where nothing can be measured on
+    the test ratings.
     """
     check_number("seed", seed, at_least=0, integer=True)
     metrics.check_measurable(mechanism.task, problem.train, problem.test)
@@ -123,26 +125,30 @@ def run(
     seconds = time.perf_counter() - start
     if model is None:
         raise DpmcError("stopped before the noise was in, so there is no model to publish")
-    baselines: dict[str, Mapping[str, float]] = {}
-    for other in baselines_of(mechanism) if with_baselines else ():
-        if known is not None and other.id in known:
-            baselines[other.id] = known[other.id]
-        elif not (stop and stop()):
-            found, _, cut = _fit(other, problem, seed, on_step, stop)
-            if found is not None and not cut:
-                baselines[other.id] = measure(other, found, problem, seed)
-    return Result(
+    result = Result(
         mechanism=mechanism,
         problem=problem,
         seed=seed,
         guarantee=mechanism.guarantee(problem.train.public).given(problem.train.prepared),
         model=model,
         metrics=measure(mechanism, model, problem, seed),
-        baselines=baselines,
+        baselines={},
         trace=trace,
         seconds=seconds,
         stopped=stopped,
     )
+    tell = so_far or (lambda _: None)
+    tell(result)
+    for other in baselines_of(mechanism) if with_baselines else ():
+        found = known.get(other.id) if known is not None else None
+        if found is None and not (stop and stop()):
+            model, _, cut = _fit(other, problem, seed, on_step, stop)
+            if model is not None and not cut:
+                found = measure(other, model, problem, seed)
+        if found is not None:
+            result = replace(result, baselines={**result.baselines, other.id: found})
+            tell(result)
+    return result
 
 
 def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> dict[str, float]:

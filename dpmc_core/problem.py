@@ -8,6 +8,7 @@ its own `generator(seed, key)`, so a result does not depend on the order or the 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,7 +17,7 @@ import numpy as np
 
 from dpmc_core import splits
 from dpmc_core.datasets import Dataset
-from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number
 from dpmc_core.model import Factors, Task
 from dpmc_core.ratings import Ratings
 from dpmc_core.transforms import Binarise, Implicit, Transform, apply_steps
@@ -96,7 +97,8 @@ def build_problem(
 
     The default split is a random fifth, for RANKING the latest rating of every user. Steps are
     learnt on the training ratings and applied to both. For BINARY, ratings that are not yet -1/+1
-    are at last cut at the training mean; for RANKING, all ratings count as interactions.
+    are at last cut at the training mean; for RANKING, all ratings count as interactions. Raises
+    BadRatings where a rating is to be predicted and all are the same.
     """
     check_number("seed", seed, at_least=0, integer=True)
     truth = None
@@ -110,6 +112,7 @@ def build_problem(
         key = f"split {split} of {data.ratings.fingerprint}"
         train, test = split(data.ratings, generator(seed, key))
         words, name, truth = str(split), name or data.name, data.truth
+    check_varied(task, train)
     before = train.public
     chosen = list(steps)
     train, prepared_test = apply_steps(chosen, train, test)
@@ -132,6 +135,18 @@ def build_problem(
     )
 
 
+def check_varied(task: Task, train: Ratings) -> None:
+    """Clicks and the like can only be ranked: whoever says their one value is always right.
+
+    Not asked of what is released: to refuse would be to tell something of the ratings.
+    """
+    if task is not Task.RANKING and len(train) and bool((train.values == train.values[0]).all()):
+        raise BadRatings(
+            f"every rating is {train.values[0]:g}, so there is nothing to predict: use a"
+            " mechanism that predicts rankings (dpmc list names them)"
+        )
+
+
 def prepare_all(
     ratings: Ratings, task: Task, steps: Sequence[Transform] = ()
 ) -> tuple[Ratings, tuple[str, ...]]:
@@ -148,6 +163,13 @@ def prepare_all(
 def default_split(task: Task) -> Split:
     """What is held out where nobody says: clicks come in time, ratings at any time."""
     return LeaveLast() if task is Task.RANKING else RandomShare()
+
+
+def split_words(split: str) -> str:
+    """A split for people: 'a random 20 % of the ratings' where its name says 0.2."""
+    return re.sub(
+        r"^a random ([\d.e-]+) of", lambda found: f"a random {100 * float(found[1]):g} % of", split
+    )
 
 
 def generator(seed: int, key: str) -> np.random.Generator:

@@ -92,7 +92,7 @@ MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
 def get(id: str) -> type[Mechanism]:
     """The class of a method. Raises InvalidSetting with the nearest names."""
     if id not in MECHANISMS:
-        raise unknown_name("mechanism", id, MECHANISMS)
+        raise unknown_name("mechanism", id, MECHANISMS, listed="dpmc list")
     return MECHANISMS[id]
 
 

@@ -123,8 +123,8 @@ def one_bit_lab(
 
     M = M1 M2' with entries of M1 (d1 x rank) and M2 (d2 x rank) uniform on [-1/2, 1/2], scaled to
     max |M| = alpha; round(observed d1 d2) cells, chosen uniformly, are +1 with probability
-    link(M), else -1. With the defaults recovery is worse than answering 0 (too few observations
-    for so small an alpha); observed = 0.8, alpha = 5 is a setting where it works.
+    link(M), else -1. With the defaults, the paper's, recovery is worse than answering 0 (too few
+    observations for so small an alpha); observed = 0.8, alpha = 5 is a setting where it works.
     """
     check_number("d1", d1, at_least=1, integer=True)
     check_number("d2", d2, at_least=1, integer=True)

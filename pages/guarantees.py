@@ -58,12 +58,16 @@ def table(found: dict[str, Guarantee]) -> None:
         caption=f"{LEGEND} Epsilon as each claim counts it, so lines of different methods may count"
         " different things: the table says which. An arrow stands for no bound.",
     )
+    narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 104}
+    columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
+    columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)
     st.dataframe(
-        cards.table(rows),
+        cards.table(rows)
+        | {"mechanism": [cards.SHORT.get(id, registry.get(id).name) for id in found]},
         hide_index=True,
         height="content",
         alt="Claimed and certified epsilon of every mechanism, per rating and per user",
-        column_config={"mechanism": st.column_config.TextColumn(pinned=True, width=210)},
+        column_config=columns,
     )
     st.caption(cards.RELATIONS)
     with st.expander("Why they differ, and what to mind", icon=":material/help:"):

@@ -79,15 +79,12 @@ def sizes(id: str, epsilon: float, wide: bool, chosen: dict, public: sources.Pub
         st.markdown("This method adds no noise.")
         return
     others = sorted({name for _, name, v in views if v.unit != unit})
-    rest = f" Measured otherwise, so not drawn here: {', '.join(others)}." if others else ""
     label = registry.create(id, epsilon=epsilon, **chosen).guarantee(public).unit.label
     blocks.chart(
         charts_noise.scales(alike, id, unit, epsilon, state.theme()),
         alt=noise_words.scales_words(alike, epsilon),
         key="scales",
-        caption="Bold: each release of the chosen mechanism; of the others the main one. A scale"
-        " counts in the units of what it is added to, so compare slopes, not heights. The rule is"
-        f" the chosen epsilon, counted {label}.{rest}",
+        caption=noise_words.scales_caption({other for other, _, _ in alike}, others, label),
         table=noise_words.scales_table(alike),
     )
 
@@ -117,10 +114,10 @@ def rows(mechanism: Mechanism, view: noise.BeforeAfter, key: str) -> None:
         return
     with right:
         blocks.chart(
-            charts_noise.heat(view, theme),
+            charts_noise.heat(id, view, theme),
             alt=noise_words.block_words(view),
             key=f"block of {view.query}",
-            caption="Both halves share one colour scale; grey cells are not rated.",
+            caption=noise_words.block_caption(view),
             table=noise_words.block_table(view),
         )
 

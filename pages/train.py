@@ -71,8 +71,12 @@ def page() -> None:
             )
             state.jobs().start(JOB, work, about=data)
             st.rerun()
-        if st.button("Stop", icon=":material/stop:", disabled=not busy):
-            job.cancel()
+        st.button(
+            "Stop",
+            icon=":material/stop:",
+            on_click=job.cancel if busy else None,
+            disabled=not busy or job.snapshot().stopping,
+        )
     if data == sources.UPLOAD:
         sweep_panel.tally()
     if job is None:
@@ -80,7 +84,8 @@ def page() -> None:
         return
     blocks.ticking(JOB, live.panel)
     now = job.snapshot()
-    if not now.active and now.result is not None:
+    live.rounds(now)
+    if now.result is not None:
         result.show(now.result)
 
 

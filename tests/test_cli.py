@@ -14,6 +14,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.cli import main
 from dpmc_core.cli.progress import Progress
+from dpmc_core.version import version
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -108,6 +109,31 @@ def test_fit_json_is_one_object_with_the_contracts_keys(fit):
     assert card["guarantee"]["claimed"] == {"epsilon": 2.0, "delta": 0.0}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "restaurants", "dpals", "--epsilon", "1", "--set", "epsilon=100"),
+        ("fit", "restaurants", "dpals", "--epsilon", "1", "--set", "delta=0.1"),
+        ("release", "restaurants", "dpals", "--epsilon=1", "--set=epsilon=9", "--out", "x.npz"),
+        ("protocol", "2", "restaurants", "--epsilon", "1", "--set", "epsilon=100"),
+        ("protocol", "federated", "--set", "epsilon=100"),
+        ("sweep", "--data=restaurants", "--mechanisms=dpals", "--epsilons=1", "--set=epsilon=9"),
+        (
+            "sweep",
+            "--data=restaurants",
+            "--mechanisms=dpals",
+            "--epsilons=1",
+            "--set=dpals.epsilon=9",
+        ),
+    ],
+)
+def test_no_setting_overrides_the_budget_in_silence(dpmc, words):
+    status, _, err = dpmc(*words)
+    name = "delta" if "delta=0.1" in words else "epsilon"
+    assert status == 1
+    assert f"{name} is given with --{name}" in err
+
+
 def test_fit_repeats_itself_and_the_seed_matters(fit):
     first, again, other = (fit("input-flip", "--epsilon", "1", "--seed", s) for s in (1, 1, 2))
     first.pop("seconds")
@@ -130,6 +156,16 @@ def test_fit_reads_an_official_pair(dpmc, tmp_path):
     data = json.loads(out)["data"]
     assert (data["ratings"], data["test_ratings"]) == (len(cells), len(held))
     assert data["split"] == "the given test ratings"
+
+
+def test_official_test_ratings_do_not_go_with_a_sample(dpmc, tmp_path):
+    test = write_ratings(tmp_path / "test.tsv", 1, share=0.3)
+    words = ("restaurants", "input-flip", "--epsilon", "1", "--test", test)
+    status, _, err = dpmc("fit", *words)
+    assert status == 1
+    assert "not to restaurants: leave --test out" in err
+    sweep = ("--data", "restaurants", "--mechanisms", "output", "--epsilons", "1", "--test", test)
+    assert "leave --test out" in dpmc("sweep", *sweep)[2]
 
 
 def test_fit_options_reach_their_place(fit):
@@ -235,6 +271,17 @@ def test_guarantees_default_to_movie_night(dpmc):
     assert status == 0
     assert "943 users x 1,682 items" in out
     assert "no bound" in out
+
+
+def test_guarantees_say_what_a_user_may_change_and_why_a_rating_may_cost_more(dpmc):
+    _, out, _ = dpmc("guarantees")
+    head, *lines = out.split("\n\n")[1].splitlines()
+    assert head.split("  ")[-1].strip() == "user: other"
+    assert "user: empty" in head
+    row = next(line for line in lines if line.startswith("dpals ")).split()
+    rating, empty, other = map(float, row[-3:])
+    assert empty <= rating <= other  # a rating that changes is part of an exchange
+    assert "a rating that changes is an exchange" in " ".join(out.split())
 
 
 def test_guarantees_json_has_every_unit(dpmc):
@@ -393,3 +440,54 @@ def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
     assert "dpals: not for these facts: rank must be <= items = 2, got 3" in " ".join(out.split())
     _, out, _ = dpmc(*facts, "--json")
     assert "dpals" not in {card["mechanism"] for card in json.loads(out)}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "bookshop-clicks", "dpals", "--epsilon", "1"),
+        ("fit", "bookshop-clicks", "input-flip", "--epsilon", "1"),
+        ("protocol", "2", "bookshop-clicks"),
+        ("sweep", "--data=bookshop-clicks", "--mechanisms=dpals", "--epsilons=1", "--seeds=1"),
+    ],
+)
+def test_clicks_are_refused_where_a_rating_is_to_be_predicted(dpmc, words):
+    status, _, err = dpmc(*words)
+    assert status == 1
+    assert "every rating is 1" in err
+    assert "use a mechanism that predicts rankings" in err
+
+
+def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
+    same = tmp_path / "same.csv"
+    same.write_text(
+        "u,i,r\n" + "".join(f"u{u},i{13 * u + i},3\n" for u in range(9) for i in range(20))
+    )
+    status, _, err = dpmc("fit", same, "item-mean", "--range", "1:5")
+    assert (status, "every rating is 3" in err) == (1, True)
+    assert dpmc("fit", same, "popularity", "--range", "1:5")[0] == 0
+
+
+def test_the_version_is_told(dpmc):
+    assert dpmc("--version") == (0, f"dpmc {version()}\n", "")
+
+
+@pytest.mark.parametrize("option", ["--epsilon", "--delta", "--holdout", "--seed"])
+def test_a_word_that_is_no_number_is_told_with_its_option(dpmc, option):
+    status, _, err = dpmc("fit", "restaurants", "input-flip", option, "abc")
+    kind = "an integer" if option == "--seed" else "a number"
+    assert status == 2
+    assert f"argument {option}: must be {kind}, got 'abc'" in err
+
+
+def test_an_epsilon_too_small_to_be_told_from_none_is_blamed_itself(dpmc):
+    _, _, err = dpmc("fit", "restaurants", "input-flip", "--epsilon", "1e-320")
+    assert "dpmc: epsilon must be > 1e-15" in err
+    assert "1e-320" in err or "9.99989e-321" in err
+    assert dpmc("fit", "restaurants", "input-flip", "--epsilon", "1.1e-15")[0] == 0
+
+
+def test_the_hold_out_is_told_in_percent(dpmc):
+    assert "tested on a random 20 % of the ratings" in dpmc("fit", "restaurants", "majority")[1]
+    words = ("fit", "restaurants", "majority", "--holdout", "0.05")
+    assert "tested on a random 5 % of the ratings" in dpmc(*words)[1]

@@ -189,6 +189,8 @@ def test_a_line_above_the_other_wins_everywhere(rng):
         ([0, 2, 0, 2, 2, 2, 2], "A beats B from epsilon 0.2 on, wherever the"),
         ([0, 0, 2, 2, 2, 2, 2], "A beats B from epsilon 0.5 on; elsewhere the"),
         ([2, 2, 0, 2, 2, 0, 0], "A beats B up to epsilon 2, wherever the"),
+        ([0, 0, 0, 2, 0, 0, 0], "A beats B at epsilon 1; elsewhere the"),
+        ([0, 0, 0, 0, 0, 0, 2], "A beats B at epsilon 10; elsewhere the"),
         ([-2, -2, 0, 2, 2, 2, 2], "before, B beats A."),
         ([-2, -2, 2, 2, 0, 2, 2], "before, B beats A; wherever the"),
         ([-2, -2, 2, 2, 2, 2, 0], "before, B beats A; wherever the"),
@@ -224,11 +226,12 @@ def test_noise_that_both_share_is_taken_out(rng):
     assert [lead.better.key for lead in found.leads] == ["a"]
 
 
-def test_one_seed_decides_nothing(rng):
-    found = crossover.duel(
-        placed(line(steep, seeds=1)), placed(line(rising, seeds=1, key="b")), rng
-    )
-    assert "two seeds or more" in crossover.sentence(found)
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_fewer_than_three_seeds_decide_nothing(seeds, rng):
+    far = line(lambda x: rising(x) + 10, seeds=seeds)
+    found = crossover.duel(placed(far), placed(line(rising, seeds=seeds, key="b")), rng)
+    assert not found.leads
+    assert "three seeds or more" in crossover.sentence(found)
 
 
 def test_only_seeds_that_both_have_everywhere_are_compared(rng):
@@ -355,7 +358,7 @@ def test_errors_shrink_as_epsilon_grows(rng):
     falling = line(lambda x: 2 - rising(x), metric="rmse")
     answer = budget.smallest_epsilon(placed(falling), 2 - rising(np.array([1.5]))[0], rng)
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
-    assert "rmse 1.330 needs epsilon" in budget.sentence(answer)
+    assert "RMSE 1.330 needs epsilon" in budget.sentence(answer)
 
 
 def test_one_seed_gives_a_value_without_an_interval(rng):

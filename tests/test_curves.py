@@ -10,6 +10,7 @@ from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem, default_split
 from dpmc_core.samples import SAMPLES
+from dpmc_core.sweep import PRESETS
 from dpmc_core.views import curves as views
 
 GRID, SEEDS = (1.0, 4.0), (1, 2)
@@ -70,11 +71,24 @@ def test_stopping_ends_the_work_and_drops_the_run_under_way():
     assert seen == [1]
 
 
+def test_what_was_stopped_goes_on_and_ends_as_if_it_never_had(found):
+    dataset = datasets.load("one-bit-lab")
+    ids = ["input-flip", "output"]
+    whole = list(curves.compute(dataset, ids, GRID, SEEDS))
+    for cut in (0, 2, 4, 6):
+        before = whole[cut][2]
+        rest = list(curves.compute(dataset, ids, GRID, SEEDS, before=before))
+        assert [done for done, _, _ in rest] == list(range(cut + 2, 9))
+        assert rest[-1][2].stamp == found.stamp
+        for mine, theirs in zip(rest[-1][2].rows, found.rows, strict=True):
+            assert mine[:2] + mine[3:] == theirs[:2] + theirs[3:]
+
+
 def test_the_picture_reads_means_and_reference_lines(found):
     view = views.situation(found, "output", 4.0)
     mine = [r.value for r in found.rows if r[1:3] == ("output", 4.0) and r.metric == "accuracy"]
     assert view.here.mean == pytest.approx(sum(mine) / 2)
-    assert view.curve.seeds == 2
+    assert view.curve.seeds.tolist() == [2, 2]
     assert view.floor is not None
     assert view.twin is not None
     assert len(views.comparison(view)) == 2
@@ -101,8 +115,37 @@ def test_shipped_curves_belong_to_the_data_and_the_mechanisms_of_this_version(na
         assert stamp.settings[id] == {k: v for k, v in default.items() if k != "epsilon"}
         view = views.situation(shipped, id, 1.0)
         assert view.curve.epsilon.tolist() == list(curves.EPSILONS)
-        assert view.curve.seeds == len(curves.SEEDS)
+        assert set(view.curve.seeds) == {len(curves.SEEDS)}
+
+
+def test_movie_night_ships_curves_for_ratings_too():
+    preset = PRESETS["movie-night-ratings"]
+    shipped = curves.shipped("movie-night", Task.RATINGS)
+    assert shipped is not None, "write them with 'dpmc sweep --preset movie-night-ratings ...'"
+    assert shipped.stamp.fingerprint == datasets.load("movie-night").ratings.fingerprint
+    for id in preset.mechanisms:
+        default = experiment.settings_dict(registry.create(id, epsilon=1.0))
+        assert shipped.stamp.revisions[id] == registry.get(id).revision
+        assert shipped.stamp.settings[id] == {k: v for k, v in default.items() if k != "epsilon"}
+        view = views.situation(shipped, id, 1.0)
+        assert view.curve.epsilon.tolist() == list(curves.EPSILONS)
+        assert set(view.curve.seeds) == {len(preset.seeds)}
 
 
 def test_no_curves_for_unknown_data():
     assert curves.shipped("nothing-like-it") is None
+
+
+def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_teaches_nothing():
+    """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
+    for name, works in (("one-bit-lab", True), ("one-bit-lab-paper", False)):
+        shipped = curves.shipped(name)
+        view = views.situation(shipped, "input-flip", 10.0)
+        error = views.reference(shipped, "clear", "are").mean
+        assert (error < 0.5) if works else (error > 1)
+        gain = view.twin.mean - view.floor.mean
+        assert (gain > 0.1) if works else (gain < view.twin.half_width + view.floor.half_width)
+        little, much = view.curve.mean[0], view.curve.mean[-1]
+        if works:  # a curve to look at: from guessing up to no privacy
+            assert little - view.floor.mean < 0.05
+            assert view.twin.mean - much < 0.03

@@ -100,6 +100,16 @@ def test_unknown_names_suggest_near_ones() -> None:
     assert "did you mean" not in str(unknown_name("mechanism", "", known))
 
 
+def test_of_many_names_the_nearest_are_told_and_where_the_rest_are() -> None:
+    known = [f"method-{k}" for k in range(40)] + ["output"]
+    said = str(unknown_name("mechanism", "ouput", known, listed="dpmc list"))
+    assert said == (
+        "mechanism must be a known id, got 'ouput'; did you mean output? dpmc list names all 41"
+    )
+    said = str(unknown_name("mechanism", "zzzzzz", known, listed="dpmc list"))
+    assert said == "mechanism must be a known id, got 'zzzzzz'; dpmc list names all 41"
+
+
 def test_errors_survive_a_worker_process() -> None:
     for error in (InvalidSetting("rank", ">= 1", 0, "try 5"), BadRatings("no ratings")):
         copy = pickle.loads(pickle.dumps(error))

@@ -3,8 +3,9 @@
 import threading
 import time
 
-from dpmc_core import datasets, registry
+from dpmc_core import datasets, experiment, registry
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.model import Task
 from dpmc_core.problem import RandomShare, build_problem
 from pages.ui import runs
 from pages.ui.jobs import Job, Jobs, Slots
@@ -113,6 +114,91 @@ def test_a_session_replaces_forgets_and_ends_its_jobs():
     wait_for(lambda: state_of(second) == "stopped")
 
 
+def test_stopping_is_told_before_the_work_has_noticed():
+    noticed = threading.Event()
+
+    def deaf(report, _):
+        report(1, 2, "first")
+        noticed.wait(5)
+
+    job = Job(deaf, slots=Slots(1))
+    wait_for(lambda: job.snapshot().done == 1)
+    assert not job.snapshot().stopping
+    job.cancel()
+    assert job.snapshot().stopping
+    assert job.snapshot().active
+    noticed.set()
+    wait_for(lambda: state_of(job) == "stopped")
+    assert not job.snapshot().stopping
+
+
+def test_a_result_may_be_there_before_the_end():
+    go = threading.Event()
+
+    def work(report, _):
+        report(0, 0, "the rest", result="half")
+        go.wait(5)
+        return "whole"
+
+    job = Job(work, slots=Slots(1))
+    wait_for(lambda: job.snapshot().result == "half")
+    assert job.snapshot().active
+    go.set()
+    wait_for(lambda: state_of(job) == "done")
+    assert job.snapshot().result == "whole"
+
+
+def small_problem():
+    return build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
+
+
+def train(mechanism="gradient", stop=lambda _: False, problem=small_problem):
+    """All that a training job reports, and what it returns."""
+    said = []
+
+    def report(_done, _total, label, point=None, result=None):
+        said.append((label, point, result))
+
+    about = {"data": "one-bit-lab", "reading": {}, "title": "", "split": None, "fresh": False}
+    work = runs.train(registry.create(mechanism, epsilon=4.0, rounds=6), problem, 1, **about)
+    return said, work(report, lambda: stop(said))
+
+
+def test_the_private_result_is_told_before_guessing_and_the_twin():
+    said, last = train()
+    results = [result for _, _, result in said if result is not None]
+    assert [list(r.result.baselines) for r in results] == [[], ["majority"], ["majority", "clear"]]
+    assert [r.clear is not None for r in results] == [False, False, True]
+    assert all(r.result.metrics == last.result.metrics for r in results)
+    labels = [label for label, _, _ in said]
+    assert labels[:2] == ["preparing the data", "Gradient perturbation: starting"]
+    assert [label for label in labels if label.endswith("for comparison: starting")]
+
+
+def test_a_training_that_is_stopped_is_not_measured_on_the_way_nor_compared(monkeypatch):
+    looks, real = [], experiment.measure
+    monkeypatch.setattr(experiment, "measure", lambda *a: looks.append(a[0].id) or real(*a))
+    _, last = train(stop=lambda said: len(said) > 2)
+    assert last.result.stopped
+    assert not last.result.baselines
+    assert looks.count("gradient") <= 2  # the first round, and the model that is shown
+
+
+def test_looking_at_held_out_ratings_takes_a_small_part_of_the_time(monkeypatch):
+    looked, real = [], experiment.measure
+
+    def slow(*arguments):
+        looked.append(arguments[0].id)
+        time.sleep(0.3)
+        return real(*arguments)
+
+    monkeypatch.setattr(experiment, "measure", slow)
+    said, _ = train()
+    assert len([point for _, point, _ in said if point is not None]) > 3
+    # The first round, the last one and the result: the next look would be 3 seconds later.
+    assert looked.count("gradient") == 3
+
+
 def test_runs_behind_a_curve_and_a_training_run_tell_what_they_spend():
     data = datasets.load("restaurants")
     spent: list[float] = []
@@ -124,7 +210,7 @@ def test_runs_behind_a_curve_and_a_training_run_tell_what_they_spend():
     assert spent == []
     tally = Tally()
     mechanism = registry.create("gradient", epsilon=3.0)
-    about = {"data": "mine", "title": "Mine", "split": RandomShare(), "fresh": False}
+    about = {"data": "mine", "reading": {}, "title": "Mine", "split": RandomShare(), "fresh": False}
     train = runs.train(
         mechanism,
         lambda: build_problem(data, mechanism.task, seed=1),

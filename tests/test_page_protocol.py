@@ -171,3 +171,9 @@ def test_names_with_markup_reach_the_picture_escaped(ratings):
     names = (*protocol.stage(shown).parties[:2], "<b>user</b>")
     fig = charts_protocol.stage(names, (), None, charts.LIGHT)
     assert "<b>user" not in str(fig.data[0].text)
+
+
+def test_clicks_have_no_gradients_to_hide_and_the_page_says_so():
+    app = open_page(data="bookshop-clicks")
+    assert "every rating is 1" in plain(app.error[0].value).lower()
+    assert not charts_of(app)

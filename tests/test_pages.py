@@ -1,6 +1,8 @@
 """Every page opened and used as a person would, without a browser."""
 
 import io
+import json
+import shlex
 import time
 from pathlib import Path
 
@@ -8,9 +10,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpmc_core import curves, datasets, download, experiment, registry
+from dpmc_core.cli import main
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, build_problem
+from dpmc_core.problem import LeaveLast, RandomShare, build_problem
 from dpmc_core.transforms import CapPerUser
+from dpmc_core.views import cards, run_card
 from dpmc_core.views import curves as picture
 from pages.ui import charts
 
@@ -65,8 +69,6 @@ def charts_of(app):
 
 
 def spec(app, number=0):
-    import json
-
     return json.loads(charts_of(app)[number].proto.spec)
 
 
@@ -92,7 +94,7 @@ def run_until_done(app, seconds=60):
     """Rerun as the half-second ticks do, until the job is over."""
     end = time.monotonic() + seconds
     while any(
-        "round" in p.text or "run " in p.text or "start" in p.text or "prepar" in p.text
+        any(word in p.text for word in ("round", "run ", "start", "prepar", "stopping"))
         for p in app.progress
     ):
         assert time.monotonic() < end, "the job did not finish"
@@ -301,6 +303,32 @@ def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
         assert part in command
 
 
+def test_the_command_and_the_lines_of_a_run_on_an_upload_repeat_it(tmp_path, monkeypatch, capsys):
+    content = CSV.replace("\n", "\nu0,f0,5\nu0,f0,3\nu1,f1,bad\n", 1)
+    dataset = datasets.load_upload(
+        content.encode(),
+        "my ratings.csv",
+        low=0.5,
+        high=5.0,
+        duplicates="last",
+        bad_rows="leave-out",
+    )
+    mechanism = registry.create("gradient", epsilon=1 / 3)
+    problem = build_problem(dataset, mechanism.task, split=RandomShare(0.3), seed=4)
+    result = experiment.run(mechanism, problem, 4)
+    repeat = run_card.Repeat(result, dataset.opened, RandomShare(0.3), False, dataset.reading)
+    (tmp_path / "my ratings.csv").write_text(content)
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert main(shlex.split(run_card.command(repeat))[1:]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["data"]["fingerprint"] == result.as_dict()["data"]["fingerprint"]
+    assert again["metrics"] == result.as_dict()["metrics"]
+    lines = {}
+    exec(run_card.code(repeat), lines)
+    assert lines["result"].metrics == result.metrics
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -320,6 +348,8 @@ def test_a_bad_file_is_a_sentence_and_loses_nothing(content, words):
     assert app.error
     assert words in plain(app.error[0].value).lower()
     assert "Traceback" not in app.error[0].value
+    assert "Ratings.csv" not in plain(app.error[0].value)  # a name keeps its letters
+    assert "Still open: Neighbourhood restaurants" in plain(all_text(app))
     assert app.selectbox(key="data").value == "restaurants"
 
 
@@ -349,7 +379,7 @@ def test_all_ratings_equal_is_told_and_training_says_why_it_cannot():
     go(app, "pages/train.py")
     press(app, "Train")
     run_until_done(app)
-    assert any("only one class" in e.value for e in app.error)
+    assert any("use a mechanism that predicts rankings" in e.value for e in app.error)
     go(app, "pages/noise.py")
     assert not app.exception
 
@@ -416,6 +446,19 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
         assert part in command
 
 
+def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():
+    app = open_page("train", data="bookshop-clicks", mechanism="private-popularity")
+    press(app, "Train")
+    run_until_done(app)
+    assert "the latest rating of every user" in all_text(app)
+    go(app, "pages/what_if.py")
+    assert "the latest rating of every user" in all_text(app)
+    link = {"data": "restaurants", "mechanism": "private-popularity", "ranking_holdout": "share"}
+    assert open_page("train", **link).selectbox(key="ranking_holdout").value == "share"
+    app = open_page("train", data="restaurants", mechanism="input-flip")
+    assert app.selectbox(key="holdout").value == "share"
+
+
 def test_training_can_be_stopped():
     app = open_page("train", data="jokes", mechanism="output", epsilon="4")
     app.number_input(key="output.tolerance").set_value(1e-9).run()
@@ -449,11 +492,11 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
 def test_a_curve_not_yet_there_is_computed_on_request():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
-    assert not charts_of(app)
+    assert len(app.metric) == 0
     assert "not been computed" in app.info[0].value
     press(app, "Compute the curve")
     run_until_done(app)
-    assert charts_of(app)
+    assert not app.info
     assert len(app.metric) == 1
     stored = app.session_state["upload"]
     [found] = [
@@ -463,6 +506,54 @@ def test_a_curve_not_yet_there_is_computed_on_request():
     ]
     expected = picture.situation(found[2], MECHANISMS[0], 1.0).here.mean
     assert app.metric[0].value == picture.amount("accuracy", expected)
+
+
+def test_without_a_curve_the_slider_the_card_and_the_noise_are_there_already():
+    app = upload(open_page("data"), CSV)
+    go(app, "pages/what_if.py")
+    assert "not been computed" in app.info[0].value
+    assert "claimed" in all_text(app) or "certified" in all_text(app)
+    before = spec(app)["data"]
+    app.select_slider(key="epsilon").set_value(5.0).run()
+    assert spec(app)["data"] != before
+    assert [e.value for e in app.subheader if "noise" in e.value]
+
+
+def test_a_stopped_curve_says_so_shows_no_band_of_one_seed_and_goes_on(monkeypatch):
+    from pages.ui import curve_job
+
+    gate, real = [5], curves.compute
+
+    def slow(*arguments):
+        for done, total, found in real(*arguments):
+            while done >= gate[0] and not arguments[5]():
+                time.sleep(0.01)
+            if done >= gate[0] and arguments[5]():
+                return
+            yield done, total, found
+
+    monkeypatch.setattr(curve_job.curves, "compute", slow)
+    monkeypatch.setattr(curve_job, "SEEDS", (1, 2))
+    app = upload(open_page("data"), CSV)
+    go(app, "pages/what_if.py")
+    press(app, "Compute the curve")
+    while "run 4" not in app.progress[0].text:
+        time.sleep(0.02)
+        app.run()
+    press(app, "Stop")
+    run_until_done(app)
+    assert "4 of 28 runs, stopped" in app.info[0].value
+    assert "One seed: no band" in all_text(app)
+    spent = app.session_state["tally"].spent[0]
+    assert spent == 4
+    assert not [t for t in spec(app)["data"] if t.get("fill") == "toself"]
+    gate[0] = 1000
+    press(app, "Continue")
+    run_until_done(app)
+    assert not app.info
+    assert app.session_state["tally"].spent[0] == 28
+    assert "over 2 seeds" in all_text(app)
+    assert [t for t in spec(app)["data"] if t.get("fill") == "toself"]
 
 
 def test_a_public_set_is_downloaded_once_its_terms_are_accepted(monkeypatch, tmp_path):
@@ -528,11 +619,14 @@ def test_the_wide_range_reaches_further_and_comes_back():
 def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
     app = open_page("guarantees", data="movie-night", epsilon="2")
     table = next(t.value for t in app.dataframe if "certified" in t.value.columns)
-    assert list(table["mechanism"]) == [registry.get(id).name for id in curves.offered()]
+    names = [cards.SHORT.get(id, registry.get(id).name) for id in curves.offered()]
+    assert list(table["mechanism"]) == names
+    assert max(map(len, names)) < 20  # none is cut off on a phone
+    assert list(table)[1:4] == ["claimed", "certified", cards.PER_USER]
     assert set(table["claimed"]) == {"2"}
     by_name = table.set_index("mechanism")
-    assert by_name.loc["Input perturbation", "certified per user: row becomes empty"] == "no bound"
-    assert by_name.loc["Output perturbation", "status"].endswith("claimed only")
+    assert by_name.loc["Input", cards.PER_USER] == "no bound"
+    assert by_name.loc["Output", "status"].endswith("claimed only")
     app.segmented_control(key="unit").set_value("user").run()
     assert "no bound" in all_text(app)
 

@@ -87,7 +87,7 @@ def test_an_empty_store_says_what_it_takes_and_shows_the_command():
     assert not app.error
     assert "24 short training runs" in all_text(app)
     words = app.code[-1].value
-    assert "dpmc_core sweep" in words
+    assert "dpmc sweep" in words
     assert "--mechanisms input-flip,output" in words
     assert "--seeds 1:2" in words
     assert "--json" not in words
@@ -100,7 +100,7 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
 
     app = open_page("compare", **LINK | {"grid": "own", "epsilons": "1, 4"})
     words = shlex.split(app.code[-1].value)
-    words[0] = sys.executable
+    words[:1] = [sys.executable, "-m", "dpmc_core"]
     subprocess.run(words, check=True, capture_output=True, timeout=120)
     app.run()
     assert "All 12 runs of this grid are there" in all_text(app)
@@ -129,7 +129,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert {"dash", "dot"} <= set(levels)
     assert "95 % t interval of the mean over 2 seeds" in all_text(app)
     assert registry.get("output").name in charts_of(app)[0].proto.alt
-    assert list(app.dataframe[0].value["mechanism"]) == [registry.get(id).name for id in IDS]
+    assert list(app.dataframe[0].value["mechanism"]) == ["Input", "Output"]
 
 
 def test_shipped_curves_are_there_at_once_and_give_way_to_rows_of_ones_own():
@@ -326,3 +326,19 @@ def test_tasks_share_a_chart_only_with_their_own():
     assert tasks[0] == Task.BINARY
     for task in tasks:
         assert {registry.get(id).task for id in sweep.presets.noisy(task)} == {task}
+
+
+@pytest.mark.parametrize(
+    ("task", "last", "words"),
+    [
+        (Task.RANKING, True, []),
+        (Task.RANKING, False, ["--holdout", "0.2"]),
+        (Task.RATINGS, True, ["--leave-last"]),
+        (Task.RATINGS, False, []),
+    ],
+)
+def test_the_hold_out_is_the_one_chosen_for_every_task(task, last, words):
+    id = {Task.RANKING: "private-popularity", Task.RATINGS: "dpals"}[task]
+    choice = grid.Choice("restaurants", task, (id,), (1.0,), (1,), (), last)
+    typed = grid.command(choice, grid.Place("restaurants", None, None, None, False))
+    assert [w for w in typed if w in ("--leave-last", "--holdout", "0.2")] == words

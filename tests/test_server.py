@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.web.server.app_discovery import discover_asgi_app
 
-from pages.ui import server
+from pages.ui import server, shell
 
 APP = Path(__file__).resolve().parent.parent / "app.py"
 unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descriptors here")
@@ -46,6 +46,30 @@ def test_the_drawing_code_is_named_with_the_page_and_exists():
 
 def test_other_responses_are_left_alone():
     assert b"link" not in headers_of(b"application/javascript")
+
+
+def answer_to(path, query=b""):
+    """Status and address that a visit of a path is answered with; None where it goes through."""
+
+    async def page(scope, receive, send):  # noqa: ARG001
+        return
+
+    async def send(message):
+        sent.append(message)
+
+    sent = []
+    scope = {"type": "http", "path": path, "query_string": query}
+    asyncio.run(server.StartByName(page)(scope, None, send))
+    return (sent[0]["status"], dict(sent[0]["headers"])[b"location"]) if sent else None
+
+
+def test_the_first_page_opens_under_its_own_name_with_its_link():
+    assert answer_to("/what_if") == (307, b"./")
+    assert answer_to("/what_if", b"data=jokes&epsilon=3") == (307, b"./?data=jokes&epsilon=3")
+    assert answer_to("/base/what_if/", b"a=%C3%A4") == (307, b"../?a=%C3%A4")
+    for other in ("/", "/train", "/what_if/_stcore/health", "/static/what_if.js"):
+        assert answer_to(other) is None
+    assert Path(shell._PAGES[0][0]).stem == server.START
 
 
 def test_nothing_is_sent_where_the_code_is_not_found(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """`dpmc sweep` and `dpmc store` as people and programs use them."""
 
 import csv
+import gc
 import io
 import json
 import os
@@ -276,15 +277,41 @@ def test_a_cluster_that_is_not_there_is_a_sentence(capsys, monkeypatch, file):
     monkeypatch.setattr(pools, "PATIENCE", 0.5)
     words = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
     said = sentence(capsys, *words)
-    assert said.startswith("dpmc: the cluster at tcp://127.0.0.1:9 cannot be reached")
+    assert said.startswith("dpmc: connecting to tcp://127.0.0.1:9 ...\n")
+    assert "dpmc: the cluster at tcp://127.0.0.1:9 cannot be reached" in said
     assert "leave --cluster out" in said
 
 
-def test_a_word_that_is_no_address_is_a_sentence(capsys, file):
+@pytest.mark.parametrize(
+    "address",
+    [
+        "junk",
+        "carrier-pigeon://x:1",
+        "127.0.0.1:8786",
+        "tcp://host",
+        "tcp://:1",
+        "tcp://h:99999",
+        "",
+    ],
+)
+def test_a_word_that_is_no_address_is_refused_before_dask_is_asked(
+    capsys, monkeypatch, file, address
+):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    said = sentence(capsys, *SMALL[:-2], "--store", file, "--cluster", address)
+    assert "--cluster must be tcp://HOST:PORT or tls://HOST:PORT, got" in said
+
+
+def test_a_client_that_cannot_be_made_leaves_nothing_behind(capfd, monkeypatch, file):
     pytest.importorskip("distributed")
-    assert "cannot be reached" in sentence(
-        capsys, *SMALL[:-2], "--store", file, "--cluster", "carrier-pigeon://x"
-    )
+    monkeypatch.setattr(pools, "PATIENCE", 0.5)
+    start = time.monotonic()
+    main([*SMALL[:-2], "--store", str(file), "--cluster", "tls://127.0.0.1:9"])
+    gc.collect()
+    said = capfd.readouterr().err
+    assert "cannot be reached" in said
+    assert "Traceback" not in said
+    assert time.monotonic() - start < 15
 
 
 def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from dpmc_core.cli import data, fit, guarantees, listing, protocol, release, store, sweep
 from dpmc_core.cli.arguments import join_negative_ranges
@@ -38,6 +39,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return DONE
 
 
+class _Version(argparse.Action):
+    """Looked up when asked: reading it takes longer than starting."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        from dpmc_core.version import version
+
+        print(f"dpmc {version()}")
+        parser.exit()
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All commands with their help."""
     parser = argparse.ArgumentParser(
@@ -45,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Differentially private matrix completion: train, compare, check the claims.",
         epilog="Try: dpmc fit movie-night input-flip --epsilon 2",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in (listing, data, fit, release, guarantees, protocol, sweep, store):
         group.add_to(commands)

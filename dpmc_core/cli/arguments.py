@@ -20,8 +20,8 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", metavar="DATA", help=DATA_HELP)
     add("mechanism", metavar="MECHANISM", help="a method's id")
-    add("--epsilon", metavar="E", type=float, help="privacy budget, > 0")
-    add("--delta", metavar="D", type=float, help="probability of failure, in 0..1")
+    add("--epsilon", metavar="E", type=number, help="privacy budget, > 0")
+    add("--delta", metavar="D", type=number, help="probability of failure, in 0..1")
     add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
     add(
         "--prepare",
@@ -42,8 +42,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         type=_range,
         help="public rating range, known before any rating is read (as --low LO --high HI)",
     )
-    parser.add_argument("--low", metavar="LO", type=float, help=argparse.SUPPRESS)
-    parser.add_argument("--high", metavar="HI", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--low", metavar="LO", type=number, help=argparse.SUPPRESS)
+    parser.add_argument("--high", metavar="HI", type=number, help=argparse.SUPPRESS)
     parser.add_argument(
         "--read",
         metavar="NAME=VALUE",
@@ -52,6 +52,22 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="how a file is read: user, item, rating, time = a column's name or number,"
         " duplicates = last|mean, bad_rows = leave-out, separator, encoding (repeatable)",
     )
+
+
+def number(text: str) -> float:
+    """For argparse, which would say 'invalid float value'."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+def integer(text: str) -> int:
+    """The same for whole numbers."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be an integer, got {text!r}") from None
 
 
 def range_of(args: argparse.Namespace) -> dict[str, float]:
@@ -91,6 +107,20 @@ def assignment(option: str, text: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise InvalidSetting(option, "NAME=VALUE", text)
     return name.strip(), value.strip()
+
+
+def setting(text: str, *options: str) -> tuple[str, str]:
+    """NAME=VALUE of --set as (NAME, VALUE). Raises InvalidSetting.
+
+    options: those that give a setting of their own, --epsilon say. Its name is refused here: of
+    two budgets one would win in silence.
+    """
+    name, value = assignment("--set", text)
+    for option in options:
+        own = option.strip("-").removesuffix("s")
+        if name.rpartition(".")[2] == own:
+            raise InvalidSetting("--set", f"another setting: {own} is given with {option}", text)
+    return name, value
 
 
 def _range(text: str) -> tuple[float, float]:

@@ -61,7 +61,7 @@ def settings_from(args: argparse.Namespace) -> Federation:
     own = {s.name: s.default for s in settings_of(Federation)}
     chosen: dict[str, Any] = {}
     for text in args.set:
-        name, value = arguments.assignment("--set", text)
+        name, value = arguments.setting(text, "--epsilon")
         try:
             chosen[name] = parse_setting(Federation if name in own else get(variant), name, value)
         except InvalidSetting as error:

@@ -21,6 +21,7 @@ from dpmc_core.problem import (
     SharePerUser,
     Split,
     build_problem,
+    split_words,
 )
 from dpmc_core.settings import parse_setting
 from dpmc_core.transforms import parse_step
@@ -48,10 +49,16 @@ def add_to(commands: Any) -> None:
     split = parser.add_mutually_exclusive_group()
     split.add_argument("--test", metavar="FILE", type=Path, help="official test ratings")
     split.add_argument(
-        "--holdout", metavar="SHARE", type=float, help="random share to test on (default 0.2)"
+        "--holdout",
+        metavar="SHARE",
+        type=arguments.number,
+        help="random share to test on (default 0.2)",
     )
     split.add_argument(
-        "--holdout-per-user", metavar="SHARE", type=float, help="the same share of every user"
+        "--holdout-per-user",
+        metavar="SHARE",
+        type=arguments.number,
+        help="the same share of every user",
     )
     split.add_argument(
         "--leave-last",
@@ -59,7 +66,13 @@ def add_to(commands: Any) -> None:
         help="test on the latest rating of every user (default for ranking)",
     )
     arguments.add_reading(parser)
-    add("--seed", metavar="N", type=int, default=0, help="repeat a run exactly (default 0)")
+    add(
+        "--seed",
+        metavar="N",
+        type=arguments.integer,
+        default=0,
+        help="repeat a run exactly (default 0)",
+    )
     add("--json", action="store_true", help="one JSON object instead of the report")
     parser.set_defaults(command=fit)
 
@@ -87,7 +100,7 @@ def mechanism_of(args: argparse.Namespace) -> Mechanism:
     cls = registry.get(args.mechanism)
     values: dict[str, Any] = {}
     for text in args.set:
-        name, value = arguments.assignment("--set", text)
+        name, value = arguments.setting(text, "--epsilon", "--delta")
         try:
             values[name] = parse_setting(cls, name, value)
         except InvalidSetting as error:
@@ -96,8 +109,7 @@ def mechanism_of(args: argparse.Namespace) -> Mechanism:
             known = settings_table(cls)
             hint = f"{cls.id} has these:\n{known}" if known else f"{cls.id} has no settings"
             raise InvalidSetting("--set", f"a setting of {cls.id}", name, hint) from None
-    epsilon, delta = values.pop("epsilon", args.epsilon), values.pop("delta", args.delta)
-    return registry.create(cls.id, epsilon=epsilon, delta=delta, **values)
+    return registry.create(cls.id, epsilon=args.epsilon, delta=args.delta, **values)
 
 
 def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> Problem:
@@ -122,7 +134,7 @@ def report(result: Result) -> list[str]:
     public, problem = result.problem.train.public, result.problem
     data = (
         f"{result.mechanism.name} on {problem.name}: {public.users:,} users x {public.items:,}"
-        f" items, {len(problem.train):,} ratings\ntested on {problem.split}"
+        f" items, {len(problem.train):,} ratings\ntested on {split_words(problem.split)}"
         f" ({len(problem.test):,})"
     )
     if problem.steps:

@@ -52,7 +52,10 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--test", metavar="FILE", nargs="+", help="official test ratings, one file per DATA"
     )
     split.add_argument(
-        "--holdout", metavar="SHARE", type=float, help="random share to test on (default 0.2)"
+        "--holdout",
+        metavar="SHARE",
+        type=arguments.number,
+        help="random share to test on (default 0.2)",
     )
     split.add_argument(
         "--leave-last",
@@ -198,7 +201,7 @@ def _settings(args: argparse.Namespace) -> dict[str, list[str]]:
     if preset:
         found = {name: list(texts) for name, texts in preset.settings.items()}
     for text in args.set:
-        name, values = arguments.assignment("--set", text)
+        name, values = arguments.setting(text, "--epsilons")
         found[name] = [value.strip() for value in values.split(",") if value.strip()]
         if not found[name]:
             raise InvalidSetting("--set", "NAME=VALUE", text)

@@ -15,6 +15,13 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_core.views import cards
 
 DEFAULT_DATA = "movie-night"
+HEADS = (
+    "claimed and certified count the unit that the mechanism protects; the last three columns are"
+    " certified too. per rating: one rating has another value. user: empty: everything of one"
+    " person disappears. user: other: it becomes somebody else's, which never costs less."
+    " Numbers of different columns cannot be compared: per rating may stand above user: empty,"
+    " because a rating that changes is an exchange and not a disappearance."
+)
 
 
 def add_to(commands: Any) -> None:
@@ -25,12 +32,23 @@ def add_to(commands: Any) -> None:
         " alone (default: those of movie-night).",
     )
     add = parser.add_argument
-    add("--epsilon", metavar="E", type=float, default=1.0, help="claimed budget (default 1)")
-    add("--delta", metavar="D", type=float, help="probability of failure, where one is used")
+    add(
+        "--epsilon",
+        metavar="E",
+        type=arguments.number,
+        default=1.0,
+        help="claimed budget (default 1)",
+    )
+    add(
+        "--delta",
+        metavar="D",
+        type=arguments.number,
+        help="probability of failure, where one is used",
+    )
     add("--data", metavar="DATA", help="take the public facts of " + arguments.DATA_HELP)
-    add("--users", metavar="M", type=int, help="number of users")
-    add("--items", metavar="N", type=int, help="number of items")
-    add("--cap", metavar="K", type=int, help="enforced cap on ratings per user")
+    add("--users", metavar="M", type=arguments.integer, help="number of users")
+    add("--items", metavar="N", type=arguments.integer, help="number of items")
+    add("--cap", metavar="K", type=arguments.integer, help="enforced cap on ratings per user")
     arguments.add_reading(parser)
     add("--json", action="store_true", help="one JSON document")
     parser.set_defaults(command=run)
@@ -58,13 +76,18 @@ def run(args: argparse.Namespace) -> None:
     cap = f", at most {public.cap} ratings per user" if public.cap else ""
     print(f"{public.users:,} users x {public.items:,} items{cap}, epsilon {args.epsilon:g}\n")
     rows: list[tuple[str, ...]] = [
-        ("mechanism", "protects", "trust", "claimed", "certified", "per rating", "per user")
+        (
+            *("mechanism", "protects", "trust", "claimed", "certified"),
+            *("per rating", "user: empty", "user: other"),
+        )
     ]
     for cls, card in guarantees:
         row = cards.card_row(cls.name, card)
-        epsilons = (row.claimed, row.certified, row.per_rating, row.per_user)
+        units = (row.per_rating, row.per_user, row.per_user_other)
+        epsilons = (row.claimed, row.certified, *units)
         rows.append((cls.id, row.protects, row.trust, *map(cards.epsilon_text, epsilons)))
     print(output.table(rows) + "\n")
+    print(output.paragraph(HEADS) + "\n")
     for cls, card in guarantees:
         why = cards.card_row(cls.name, card).why or "certified as claimed"
         print(output.paragraph(f"{cls.id}: {why}", "  ", ""))

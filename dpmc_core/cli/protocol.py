@@ -53,7 +53,7 @@ def add_to(commands: Any) -> None:
     add(
         "--epsilon",
         metavar="E",
-        type=float,
+        type=arguments.number,
         default=1.0,
         help="budget per rating, federated: per solve (default 1)",
     )
@@ -62,13 +62,24 @@ def add_to(commands: Any) -> None:
     add(
         "--holdout",
         metavar="SHARE",
-        type=float,
+        type=arguments.number,
         help="share to test on (default 0.2, federated: everybody's latest click)",
     )
-    add("--watch", metavar="ITEM", type=int, help="keep this item's messages (counted from 0)")
+    add(
+        "--watch",
+        metavar="ITEM",
+        type=arguments.integer,
+        help="keep this item's messages (counted from 0)",
+    )
     add("--attack", action="store_true", help="attack the watched item (default: the busiest)")
     arguments.add_reading(parser)
-    add("--seed", metavar="N", type=int, default=0, help="repeat a run exactly (default 0)")
+    add(
+        "--seed",
+        metavar="N",
+        type=arguments.integer,
+        default=0,
+        help="repeat a run exactly (default 0)",
+    )
     add("--json", action="store_true", help="one JSON object instead of the report")
     parser.set_defaults(command=run)
 
@@ -116,7 +127,7 @@ def settings_from(args: argparse.Namespace) -> Distributed:
     cls = simulate.SCENARIOS[args.scenario]
     values: dict[str, Any] = {"epsilon": args.epsilon}
     for text in args.set:
-        name, value = arguments.assignment("--set", text)
+        name, value = arguments.setting(text, "--epsilon")
         try:
             values[name] = parse_setting(cls, name, value)
         except InvalidSetting as error:

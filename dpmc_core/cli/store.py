@@ -11,7 +11,7 @@ from typing import Any
 
 from dpmc_core import registry
 from dpmc_core import store as core
-from dpmc_core.cli import output
+from dpmc_core.cli import arguments, output
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.store import CurveInfo, Store
 
@@ -35,7 +35,9 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="of revisions of mechanisms that this program no longer has",
     )
-    less.add_argument("--older-than", metavar="DAYS", type=float, help="finished before that")
+    less.add_argument(
+        "--older-than", metavar="DAYS", type=arguments.number, help="finished before that"
+    )
     less.add_argument("--all", action="store_true", help="every row that the other options leave")
     less.add_argument("--dry-run", action="store_true", help="say how many, delete none")
     _finish(less, prune)

@@ -17,7 +17,7 @@ from typing import Any
 
 from dpmc_core import curves
 from dpmc_core import sweep as core
-from dpmc_core.cli import grids
+from dpmc_core.cli import arguments, grids
 from dpmc_core.cli.progress import Progress
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.store import Store
@@ -49,7 +49,7 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     add("--preset", metavar="NAME", help="a named grid; other options replace its parts")
     grids.add_to(parser)
-    add("--jobs", metavar="N", type=int, help="processes (default: one per core)")
+    add("--jobs", metavar="N", type=arguments.integer, help="processes (default: one per core)")
     add("--cluster", metavar="ADDRESS", help="a Dask scheduler instead, tcp://HOST:PORT")
     add("--store", metavar="FILE", type=Path, help="result store (default: the shared one)")
     add(
@@ -66,7 +66,9 @@ def run(args: argparse.Namespace) -> None:
     grids.check(args)  # a wrong word is told before anything is read or started
     if args.cluster is None:
         core.warm_up()
-    else:  # Dask reports every lost connection at length; what matters is said in a sentence
+    else:
+        core.check_address(args.cluster)
+        # Dask reports every lost connection at length; what matters is said in a sentence
         quiet = dict.fromkeys(("distributed", "distributed.client"), "critical")
         os.environ.setdefault("DASK_DISTRIBUTED__LOGGING", repr(quiet))
     with Store(args.store) as store:
@@ -78,6 +80,7 @@ def run(args: argparse.Namespace) -> None:
 
         def open_pool() -> core.LocalPool | core.ClusterPool:
             if args.cluster is not None:
+                print(f"dpmc: connecting to {args.cluster} ...", file=sys.stderr, flush=True)
                 return core.ClusterPool(args.cluster, plan.sources)
             return core.LocalPool(plan.sources, jobs)
 

@@ -62,6 +62,9 @@ class InputFlip(OneBit, Completion):
                 "p_plus and p_minus", "given together", (self.p_plus, self.p_minus)
             )
         if plus + minus == 1:
+            if self.p_plus is None:
+                limit = "large enough that a flipped sign differs from a fair coin"
+                raise InvalidSetting("epsilon", f"> 1e-15, {limit}", self.epsilon)
             raise InvalidSetting("p_plus + p_minus", "other than 1: no information is left", 1)
         odds = math.exp(min(self.epsilon, 700.0))
         if self.p_plus is not None and not 1 - minus * odds <= plus <= (1 - minus) * odds:

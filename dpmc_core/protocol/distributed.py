@@ -126,8 +126,8 @@ class Distributed:
         """Scenario 1's card with the parties' trust and what each of them still sees."""
         card = self.mechanism.guarantee(public)
         known = (
-            "the recommender draws H, so what it sees is Gaussian noise of known variance"
-            " 2 H scale^2: the claim holds for outsiders, not against the recommender"
+            "the recommender draws how large the noise is, so what it sees is Gaussian noise of"
+            " known size: the claim holds for outsiders, not against the recommender"
         )
         hardened = "each user knows the own share only; one sum holds Laplace noise to all others"
         return dataclasses.replace(
@@ -138,7 +138,8 @@ class Distributed:
             caveats=(
                 known if self.shares is Shares.GAUSSIAN else hardened,
                 "the recommender sees the noisy sum of every round with the same noise, and"
-                " differences of them give A_j = sum u_i u_i'",
+                " differences of them give A, the sum of u u' over the factors u of an item's"
+                " raters",
                 "recommender and third party must not collude",
             ),
         )

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from dpmc_core.sweep.grid import Grid, Plan, plan
-from dpmc_core.sweep.pools import ClusterPool, ExecutorPool, LocalPool, default_jobs, warm_up
+from dpmc_core.sweep.pools import (
+    ClusterPool,
+    ExecutorPool,
+    LocalPool,
+    check_address,
+    default_jobs,
+    warm_up,
+)
 from dpmc_core.sweep.presets import PRESETS, Preset
 from dpmc_core.sweep.private import PrivateFolder, command
 from dpmc_core.sweep.run import Report, run
@@ -25,6 +32,7 @@ __all__ = [
     "Source",
     "Unit",
     "Whole",
+    "check_address",
     "command",
     "default_jobs",
     "lean",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any, Protocol
 
-from dpmc_core.errors import DpmcError, check_number
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.sweep import worker
 from dpmc_core.sweep.source import Source
 from dpmc_core.sweep.unit import Unit
@@ -20,6 +21,9 @@ from dpmc_core.sweep.worker import THREADS, Outcome, run_unit
 from dpmc_core.version import version
 
 PATIENCE = 10.0  # seconds to reach a scheduler, and to wait for its first worker
+
+
+_ADDRESS = re.compile(r"(tcp|tls)://(\[[\w:.%]+\]|[^\s:/@\[\]]+):(\d{1,5})")
 
 
 class Pool(Protocol):
@@ -125,10 +129,18 @@ def _birth() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
+def check_address(address: str) -> None:
+    """Raise InvalidSetting unless it is the address of a scheduler as Dask prints it."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found[3]) < 2**16:
+        raise InvalidSetting("--cluster", "tcp://HOST:PORT or tls://HOST:PORT", address)
+
+
 class ClusterPool:
     """The workers of a running Dask scheduler. Needs the extra `cluster`."""
 
     def __init__(self, address: str, sources: Mapping[str, Source]) -> None:
+        check_address(address)
         try:
             from distributed import Client
         except ImportError:
@@ -136,10 +148,12 @@ class ClusterPool:
                 "a cluster needs Dask: run 'pip install \"dpmc-lab[cluster]\"', or leave --cluster"
                 " out"
             ) from None
-        connect: Any = Client
+        kind: Any = Client
+        self._client = kind.__new__(kind)  # in two steps: half a client has to be closed
         try:
-            self._client: Any = connect(address, timeout=PATIENCE, set_as_default=False)
-        except (OSError, ValueError) as error:
+            self._client.__init__(address, timeout=PATIENCE, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            self._client.status = "closed"  # else it says goodbye for 20 s when it is collected
             raise DpmcError(
                 f"the cluster at {address} cannot be reached ({error}): start it with 'dask"
                 " scheduler' and 'dask worker', or leave --cluster out"

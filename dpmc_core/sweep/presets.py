@@ -94,9 +94,15 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "samples-ratings": Preset(
         summary="the same for mechanisms that predict ratings",
-        data=("jokes", "restaurants"),  # movie-night has fewer users than items: little to see
+        data=("jokes", "restaurants"),
         mechanisms=noisy(Task.RATINGS),
         epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
+        seeds=(1, 2, 3),
+    ),
+    "movie-night-ratings": Preset(
+        summary="the same for movie-night, on all epsilons",
+        data=("movie-night",),
+        mechanisms=noisy(Task.RATINGS),
         seeds=(1, 2, 3),
     ),
     "clicks": Preset(

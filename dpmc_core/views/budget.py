@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.views import resample
 from dpmc_core.views.compare import Placed, Reference
-from dpmc_core.views.curves import LOWER_IS_BETTER, amount
+from dpmc_core.views.curves import LOWER_IS_BETTER, amount, spoken
 from dpmc_core.views.resample import Estimate, short
 
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ def sentence(answer: Answer, name: str = "", twin: Reference | None = None) -> s
     """The answer in words. name: of the mechanism, where not the line's label."""
     line, x = answer.placed.line, answer.placed.x
     name = name or line.label
-    wanted = f"{line.metric} {amount(line.metric, answer.wanted)}"
+    wanted = f"{spoken(line.metric)} {amount(line.metric, answer.wanted)}"
     unit = answer.placed.counts
     epsilon = answer.epsilon
     if math.isinf(epsilon.value):
@@ -83,6 +83,22 @@ def sentence(answer: Answer, name: str = "", twin: Reference | None = None) -> s
     found = resample.words(epsilon, float(x[0]), float(x[-1]))
     hollow = "" if answer.placed.solid else " This epsilon is claimed, not certified."
     return f"{name}: {wanted} needs epsilon {found} {unit}.{hollow}"
+
+
+def limits(values: Sequence[float]) -> tuple[float, float, float]:
+    """The smallest and the largest wanted value worth asking for, and a step between them.
+
+    Round numbers around all values, in about a hundred steps of 1, 2 or 5 times a power of ten.
+    """
+    low, high = min(values), max(values)
+    least = max((high - low) / 100, 1e-6 * max(abs(low), abs(high)), 1e-6)
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(k * power for k in (1, 2, 5, 10) if k * power >= least * (1 - 1e-9))
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    start, end = math.floor(low / step), math.ceil(high / step)
+    if end == start:
+        end += 1
+    return round(start * step, digits), round(end * step, digits), round(step, digits)
 
 
 def isotonic(values: Floats | Sequence[float], weights: Floats | Sequence[float]) -> Floats:

@@ -51,9 +51,30 @@ RELATIONS = (
     " user, row becomes any other: it is exchanged for somebody else's, which never costs"
     " less. Numbers of different columns cannot be compared."
 )
-PER_RATING = "certified per rating: its value changes"
-PER_USER = "certified per user: row becomes empty"
-PER_USER_OTHER = "certified per user: row becomes any other"
+PER_RATING = "per rating: other value, certified"
+PER_USER = "per user: empty row, certified"
+PER_USER_OTHER = "per user: any other row, certified"
+SHORT = {  # names that fit a narrow column
+    "input-flip": "Input",
+    "objective": "Objective",
+    "objective-statistic": "Objective, any link",
+    "gradient": "Gradient",
+    "output": "Output",
+    "modified-laplace": "Modified Laplace",
+    "randomised-response": "Random. response",
+    "dpmf": "Private MF",
+    "private-frank-wolfe": "Frank-Wolfe",
+    "private-frank-wolfe-oja": "Frank-Wolfe (Oja)",
+    "private-pgd": "Private PGD",
+    "svd-after-cleansing": "Cleansed SVD",
+    "private-item-mean": "Private means",
+    "dpimf-strawman": "DPIMF strawman",
+    "dpimf-complementary": "DPIMF compl. loss",
+    "dpimf-symmetric": "DPIMF symmetric",
+    "dpimf-optimal": "DPIMF optimal",
+    "dpimf-sampled": "DPIMF sampled",
+    "private-popularity": "Popularity",
+}
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
 
@@ -125,15 +146,18 @@ def ledger(guarantee: Guarantee, unit: Unit | None = None) -> tuple[LedgerRow, .
 
 
 def table(rows: list[CardRow]) -> dict[str, list[str]]:
-    """Claims and proofs as columns of text; a filled mark is certified, a hollow one claimed."""
+    """Claims and proofs as columns of text; a filled mark is certified, a hollow one claimed.
+
+    What a phone has room for comes first.
+    """
     return {
         "mechanism": [row.mechanism for row in rows],
-        "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
         "claimed": [epsilon_text(row.claimed) for row in rows],
         "certified": [epsilon_text(row.certified) for row in rows],
-        "both count": [f"{row.protects}: {row.relation}" for row in rows],
-        PER_RATING: [epsilon_text(row.per_rating) for row in rows],
         PER_USER: [epsilon_text(row.per_user) for row in rows],
+        "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
+        "claimed and certified count": [f"{row.protects}: {row.relation}" for row in rows],
+        PER_RATING: [epsilon_text(row.per_rating) for row in rows],
         PER_USER_OTHER: [epsilon_text(row.per_user_other) for row in rows],
         "notion": [row.notion for row in rows],
         "trust": [row.trust for row in rows],

@@ -20,6 +20,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+FEWEST = 3  # seeds: from two alone an interval is too wide to say anything
+HOW = (
+    "Pairs are compared seed by seed: in each seed all mechanisms train and are tested on the same"
+    " split. A winner is named only where the 95 % interval of the difference leaves out zero, at"
+    " all epsilons together."
+)
 _WHERE = "wherever the seeds tell them apart"
 
 
@@ -66,7 +72,7 @@ def duel(a: Placed, b: Placed, rng: np.random.Generator) -> Duel:
     """
     x = _shared_axis(a.x, b.x)
     difference, seeds = _differences(a, b, x)
-    if not len(x) or seeds < 2:
+    if not len(x) or seeds < FEWEST:
         return Duel(a.line, b.line, x, seeds, ())
     signs = _decided(difference)
     drawn = resample.resamples(seeds, rng)
@@ -88,8 +94,8 @@ def sentence(found: Duel, names: tuple[str, str] | None = None) -> str:
     x = found.x
     if not len(x):
         return f"{one} and {other} have no epsilon in common in this unit."
-    if found.seeds < 2:
-        return f"{one} and {other}: two seeds or more are needed to tell them apart."
+    if found.seeds < FEWEST:
+        return f"{one} and {other}: three seeds or more are needed to tell them apart."
     ends = f"{short(x[0])} and {short(x[-1])}"
     span = f"between epsilon {ends}" if len(x) > 1 else f"at epsilon {short(x[0])}"
     if not found.leads:
@@ -119,6 +125,8 @@ def _turn(lead: Lead, name: dict[str, str], x: Floats) -> str:
 
 
 def _range(lead: Lead, x: Floats) -> str:
+    if lead.first == lead.last:
+        return f"at epsilon {short(lead.first)}"
     if lead.last == x[-1] and lead.first > x[0]:
         return f"from epsilon {short(lead.first)} on"
     if lead.first == x[0] and lead.last < x[-1]:

@@ -30,7 +30,10 @@ class Interval(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A metric on a grid of epsilons with 95 % t intervals of the mean; seeds: fewest of any."""
+    """A metric on a grid of epsilons with 95 % t intervals of the mean.
+
+    seeds: how many each mean rests on; where it is one, the interval is the mean itself.
+    """
 
     mechanism: str
     metric: str
@@ -38,7 +41,7 @@ class Curve(NamedTuple):
     mean: Floats
     low: Floats
     high: Floats
-    seeds: int
+    seeds: NDArray[np.int64]
 
 
 class Situation(NamedTuple):
@@ -81,7 +84,7 @@ def curve(curves: Curves, mechanism: str, metric: str) -> Curve | None:
     intervals = [interval(found[epsilon]) for epsilon in grid]
     mean = np.array([i.mean for i in intervals])
     half = np.array([i.half_width for i in intervals])
-    seeds = min(i.seeds for i in intervals)
+    seeds = np.array([i.seeds for i in intervals], dtype=np.int64)
     return Curve(mechanism, metric, np.array(grid), mean, mean - half, mean + half, seeds)
 
 
@@ -97,7 +100,7 @@ def at(curve: Curve, epsilon: float) -> Interval | None:
     if not len(near):
         return None
     k = int(near[0])
-    return Interval(float(curve.mean[k]), float(curve.high[k] - curve.mean[k]), curve.seeds)
+    return Interval(float(curve.mean[k]), float(curve.high[k] - curve.mean[k]), int(curve.seeds[k]))
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -118,6 +121,17 @@ def is_share(metric: str) -> bool:
 def title(metric: str) -> str:
     """A metric's name at the head of a sentence: Accuracy, RMSE, HR@10."""
     return metric.capitalize() if metric.startswith("accuracy") else metric.upper()
+
+
+def spoken(metric: str) -> str:
+    """The same within a sentence: accuracy, RMSE, HR@10."""
+    return metric if metric.startswith("accuracy") else metric.upper()
+
+
+def axis(metric: str) -> str:
+    """The name of an axis of held-out quality, with the direction where smaller is better."""
+    lower = " (lower is better)" if metric in LOWER_IS_BETTER else ""
+    return f"{title(metric)} on held-out ratings{lower}"
 
 
 def amount(metric: str, value: float) -> str:
@@ -146,8 +160,8 @@ def words(view: Situation) -> str:
     """The picture as text."""
     c = view.curve
     parts = [
-        f"{c.metric} of {view.name} against epsilon: {amount(c.metric, c.mean[0])} at epsilon"
-        f" {c.epsilon[0]:g}, {amount(c.metric, c.mean[-1])} at epsilon {c.epsilon[-1]:g}"
+        f"{title(c.metric)} of {view.name} against epsilon: {amount(c.metric, c.mean[0])} at"
+        f" epsilon {c.epsilon[0]:g}, {amount(c.metric, c.mean[-1])} at epsilon {c.epsilon[-1]:g}"
     ]
     if view.here is not None:
         parts.append(f"at the chosen epsilon {view.epsilon:g}: {amount(c.metric, view.here.mean)}")
@@ -162,7 +176,8 @@ def table(view: Situation) -> dict[str, list[float]]:
     c = view.curve
     return {
         "epsilon": c.epsilon.tolist(),
-        f"mean {c.metric}": c.mean.round(4).tolist(),
+        f"mean {spoken(c.metric)}": c.mean.round(4).tolist(),
         "interval from": c.low.round(4).tolist(),
         "to": c.high.round(4).tolist(),
+        "seeds": c.seeds.tolist(),
     }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.local import LocalChannel
+from dpmc_core.model import Task
 from dpmc_core.privacy import Additive, RandomizedResponse, Release
 from dpmc_core.views import local_noise
 from dpmc_core.views.cards import percent
@@ -29,6 +30,17 @@ def describe(release: Release) -> str:
     return f"Noise on the {release.query}{times}."
 
 
+def two_values(task: Task) -> tuple[str, str] | None:
+    """What 0 and 1 (or -1 and +1) stand for; None where a task's values are numbers."""
+    return {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}.get(task)
+
+
+def coded(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
+    """The names of a block's two values, where it has no others before and after."""
+    there = np.concatenate([v[~np.isnan(v)] for v in (view.before, view.after)])
+    return two_values(task) if np.isin(there, (0, 1)).all() else None
+
+
 def density_table(view: Density) -> dict[str, list[float]]:
     """The histogram of draws as columns."""
     return {
@@ -37,12 +49,15 @@ def density_table(view: Density) -> dict[str, list[float]]:
     }
 
 
-def channel_table(view: Channel) -> dict[str, list[Any]]:
+def channel_table(view: Channel, task: Task) -> dict[str, list[Any]]:
     """Every chance of the channel as a row: input, output, exact chance, share of draws."""
+    names: Sequence[Any] = range(len(view.matrix))
+    if len(view.matrix) == 2:
+        names = two_values(task) or names
     cells = [(a, o) for a in range(len(view.matrix)) for o in range(view.matrix.shape[1])]
     return {
-        "true symbol": [a for a, _ in cells],
-        "answer": [o for _, o in cells],
+        "true value": [names[a] for a, _ in cells],
+        "answer": [names[o] for _, o in cells],
         "chance": [round(float(view.matrix[c]), 5) for c in cells],
         "share of draws": [round(float(view.drawn[c]), 5) for c in cells],
     }
@@ -65,6 +80,27 @@ def scales_table(views: Sequence[tuple[str, str, Scale]]) -> dict[str, list[Any]
     for _, name, view in views:
         columns[f"{name}: {view.query}"] = [float(f"{s:.4g}") for s in view.scale]
     return columns
+
+
+def scales_caption(ids: set[str], others: Sequence[str], unit: str) -> str:
+    """What the picture of scales shows. ids: drawn; others: names of methods measured otherwise;
+    unit: what the chosen epsilon counts."""
+    parts = [f"The rule is the chosen epsilon, counted {unit}."]
+    if len(ids) > 1:
+        parts.insert(
+            0,
+            "Bold: each release of the chosen mechanism; of the others the main one. A scale counts"
+            " in the units of what it is added to, so compare slopes, not heights.",
+        )
+    if others:
+        parts.append(f"Measured otherwise, so not drawn here: {', '.join(others)}.")
+    return " ".join(parts)
+
+
+def block_caption(view: BeforeAfter) -> str:
+    """What the colours of the block say."""
+    empty = bool(np.isnan(view.before).any() or np.isnan(view.after).any())
+    return "Both halves share their colours" + ("; grey cells hold no value." if empty else ".")
 
 
 def block_words(view: BeforeAfter) -> str:

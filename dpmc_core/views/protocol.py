@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core.errors import BadRatings
+from dpmc_core.model import Task
+from dpmc_core.problem import check_varied
 from dpmc_core.protocol import attacks, costs
 from dpmc_core.protocol.distributed import Distributed, Leaves, ProtocolAborted, Run
 from dpmc_core.protocol.messages import Message
@@ -69,6 +71,7 @@ class Line(NamedTuple):
 
 def small_items(ratings: Ratings, count: int = 12) -> dict[int, str]:
     """Items whose raters fit on a screen, by index, with their titles. Raises BadRatings."""
+    check_varied(Task.RATINGS, ratings)
     raters = np.bincount(ratings.items, minlength=ratings.public.items)
     enough = np.flatnonzero(raters >= 2)
     if len(enough) == 0:

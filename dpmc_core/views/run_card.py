@@ -14,7 +14,7 @@ import numpy as np
 from dpmc_core.experiment import EVALUATION_ONLY, Result
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Unit
-from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split, split_words
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.views import cards
 from dpmc_core.views.curves import amount
@@ -60,7 +60,7 @@ def markdown(result: Result, title: str, fresh: bool) -> str:
         f"# {result.mechanism.name} on {title}",
         "",
         f"{public.users:,} users x {public.items:,} items, {len(problem.train):,} training"
-        f" ratings; tested on {problem.split}.",
+        f" ratings; tested on {split_words(problem.split)}.",
         "",
         "| method | " + " | ".join(result.metrics) + " |",
         "|---" * (1 + len(result.metrics)) + "|",
@@ -97,7 +97,8 @@ def markdown(result: Result, title: str, fresh: bool) -> str:
 def command(repeat: Repeat) -> str:
     """The `dpmc fit` command that repeats the run."""
     result, data, split, fresh, _ = repeat
-    words = ["dpmc", "fit", data, result.mechanism.id]
+    opened = f"./{data}" if data.startswith("-") else data  # else it would be an option
+    words = ["dpmc", "fit", opened, result.mechanism.id]
     for s in settings_of(type(result.mechanism)):
         value = getattr(result.mechanism, s.name)
         if s.name in ("epsilon", "delta"):

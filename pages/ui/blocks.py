@@ -35,8 +35,9 @@ def problem(error: Exception) -> None:
 
 
 def sentence(text: str) -> str:
-    """Words with a capital and a full stop; nothing stays nothing."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+    """Words with a capital and a full stop; nothing stays nothing, a name keeps its letters."""
+    head = text[:1] if "_" in text.partition(" ")[0] else text[:1].upper()
+    return f"{head}{text[1:].rstrip('.')}." if text else ""
 
 
 def escape(text: str) -> str:
@@ -113,7 +114,7 @@ def noise_of(id: str, release: Release | None, *, height: int = 320) -> None:
     if isinstance(release, RandomizedResponse | SymbolChannel):
         view = noise.channel(release)
         fig = charts_noise.channel(id, view, theme, height=height)
-        table = noise_words.channel_table(view)
+        table = noise_words.channel_table(view, registry.get(id).task)
     elif isinstance(release, Additive):
         view = noise.density(release)
         fig = charts_noise.density(id, view, theme, height=height)
@@ -141,6 +142,9 @@ def row(id: str, views: Sequence[noise.BeforeAfter]) -> None:
 
 def progress(now: Snapshot) -> None:
     """How far a job is, in words and as a bar."""
+    if now.stopping:
+        st.progress(now.share, text=f"stopping … {now.label}".strip())
+        return
     if now.state == "queued":
         words = f"waiting for {now.ahead} run{'s' if now.ahead != 1 else ''} before this one"
         st.progress(0.0, text=words if now.ahead else "starting")
@@ -164,16 +168,22 @@ def duration(seconds: float) -> str:
 
 
 def ticking(name: str, body: Callable[[Snapshot], None]) -> None:
-    """Draw `body(snapshot)` every half second while the named job runs, and once after it."""
+    """Draw `body(snapshot)` every half second while the named job runs, and once after it.
+
+    The page is drawn anew when the job has a first result, and when it is over.
+    """
     job = state.jobs().get(name)
     if job is None:
         return
-    running = job.snapshot().active
+    first = job.snapshot()
+    running = first.active
 
-    @st.fragment(run_every=0.5 if running else None)
+    pace = 0.5 if first.result is None else 1.0  # every tick takes time from the job
+
+    @st.fragment(run_every=pace if running else None)
     def panel() -> None:
         now = job.snapshot()
-        if running and not now.active:
+        if running and (not now.active or (first.result is None and now.result is not None)):
             st.rerun()
         body(now)
 

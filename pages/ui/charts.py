@@ -22,10 +22,11 @@ class Theme(NamedTuple):
     muted: str
     grid: str
     paper: str
+    missing: str  # cells without a value, apart from every colour of a value
 
 
-LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc")
-DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a")
+LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc", "#b4b8bd")
+DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d")
 
 
 class Style(NamedTuple):
@@ -53,9 +54,9 @@ STYLES = {
     "svd-after-cleansing": Style(_RED, "triangle-up", "8px,3px"),
     "dpals": Style(_GREEN, "triangle-left", "solid"),
     "private-item-mean": Style(_PURPLE, "cross", "dash"),
-    "modified-laplace": Style(_BLUE, "hexagon", "solid"),
+    "modified-laplace": Style(_RED, "hexagon", "dot"),
     "randomised-response": Style(_GREEN, "pentagon", "longdash"),
-    "dpmf": Style(_PURPLE, "triangle-right", "dashdot"),
+    "dpmf": Style(_PURPLE, "triangle-right", "dot"),
     "dpimf-strawman": Style(_RED, "triangle-down", "dot"),
     "dpimf-complementary": Style(_ORANGE, "pentagon", "dash"),
     "dpimf-symmetric": Style(_SKY, "hexagon", "dashdot"),
@@ -63,7 +64,7 @@ STYLES = {
     "dpimf-sampled": Style(_GREEN, "cross", "longdash"),
     "dpimf-user": Style(_PURPLE, "diamond-tall", "solid"),
     "dplcf": Style(_ORANGE, "hourglass", "longdashdot"),
-    "ldpicf": Style(_GREEN, "bowtie", "8px,3px"),
+    "ldpicf": Style(_GREEN, "bowtie", "dot"),
     "private-popularity": Style(_PURPLE, "triangle-left", "dot"),
 }
 _SPARE = (_PURPLE, _GREEN, _BLUE, _ORANGE, _RED, _SKY)

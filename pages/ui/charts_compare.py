@@ -9,8 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpmc_core import registry
+from dpmc_core.views.budget import isotonic
 from dpmc_core.views.compare import Band, Placed, Reference, band
-from dpmc_core.views.curves import amount, is_share
+from dpmc_core.views.curves import amount, axis, is_share
 from pages.ui.charts import (
     EPSILON_AXIS,
     LIGHT,
@@ -25,6 +26,7 @@ from pages.ui.charts import (
 )
 
 HEIGHT = 480
+_LABEL = 0.06  # height of a line's name, as a share of the axis on a phone
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
 
 
@@ -45,12 +47,12 @@ def compare(
     # on a phone the legend is a column, and takes its room from the picture
     fig = figure(theme, height=HEIGHT + 16 * (len(placed) + len(waiting)), legend=LONG_LEGEND)
     low, high = _axis(ends, placed)
-    for level in floors:
-        _level(fig, f"guessing ({level.label.lower()})", level, (low, high), theme, guess=True)
-    for level in twins:
-        name = "no privacy" if len(twins) == 1 else f"no privacy ({level.label.lower()})"
-        _level(fig, name, level, (low, high), theme, guess=False)
     bands = [band(one.line.values, one.x) for one in placed]
+    reach = [float(v) for over in bands for v in (*over.low, *over.high)]
+    reach += [float(level.values.mean()) for level in (*floors, *twins)]
+    ends = _round_range(reach)
+    drawn = {one.line.mechanism for one in placed}
+    _levels(fig, floors, twins, [*drawn, *waiting], (low, high), (ends[0], ends[1]), theme)
     for one, over in zip(placed, bands, strict=True):
         _band(fig, one, over)
     for one, over in zip(placed, bands, strict=True):
@@ -58,45 +60,80 @@ def compare(
     for id in waiting:
         _promise(fig, id)
     fig.update_xaxes(**EPSILON_AXIS | _round_ticks(high), range=[math.log10(low), math.log10(high)])
-    reach = [float(v) for over in bands for v in (*over.low, *over.high)]
-    reach += [float(level.values.mean()) for level in (*floors, *twins)]
     fig.update_yaxes(
-        range=_round_range(reach),
+        range=ends,
         tickformat=".0%" if is_share(metric) else None,
-        title_text=f"{metric} on held-out ratings",
+        title_text=axis(metric),
     )
     return fig
 
 
-def _level(
+def _levels(
     fig: go.Figure,
-    name: str,
-    level: Reference,
-    ends: tuple[float, float],
+    floors: Sequence[Reference],
+    twins: Sequence[Reference],
+    mechanisms: Sequence[str],
+    across: tuple[float, float],
+    up: tuple[float, float],
     theme: Theme,
-    *,
-    guess: bool,
 ) -> None:
-    color, dash = (theme.muted, "dot") if guess else (theme.ink, "dash")
-    mean = float(level.values.mean())
-    text = f"{name}: {amount(level.metric, mean)}"
-    fig.add_scatter(
-        x=ends,
-        y=[mean] * 2,
-        mode="lines",
-        line={"color": color, "dash": dash, "width": 2},
-        hovertemplate=text + "<extra></extra>",
-        showlegend=False,
-    )
-    fig.add_annotation(
-        x=math.log10(ends[1] if guess else ends[0]),
-        y=mean,
-        text=text,
-        showarrow=False,
-        xanchor="right" if guess else "left",
-        yanchor="top" if guess else "bottom",
-        font={"color": color, "size": 13},
-    )
+    """The lines without an epsilon, their names spread apart so that none covers another.
+
+    Of several methods without privacy, one that belongs to a single mechanism has its colour.
+    across, up: the ends of the axes.
+    """
+    names, colors = [], []
+    for level in floors:
+        names.append(f"guessing ({level.label.lower()})")
+        colors.append(theme.muted)
+    for level in twins:
+        own = [id for id in mechanisms if registry.get(id).twin == level.mechanism]
+        single = len(twins) > 1 and len(own) == 1
+        plain = level.label.replace(", no privacy", "")
+        names.append("no privacy" if len(twins) == 1 else f"no privacy, {plain}")
+        colors.append(style(own[0]).color if single else theme.ink)
+    levels = [*floors, *twins]
+    gap = _LABEL * (up[1] - up[0])
+    sides = [-1] * len(floors) + [1] * len(twins)  # below a floor, above a twin
+    means = [float(level.values.mean()) for level in levels]
+    places = _apart([m + side * gap / 2 for m, side in zip(means, sides, strict=True)], gap)
+    for k, level in enumerate(levels):
+        guess = k < len(floors)
+        text = f"{names[k]}: {amount(level.metric, means[k])}"
+        fig.add_scatter(
+            x=across,
+            y=[means[k]] * 2,
+            mode="lines",
+            line={"color": colors[k], "dash": "dot" if guess else "dash", "width": 2},
+            hovertemplate=text + "<extra></extra>",
+            showlegend=False,
+        )
+        mark = "" if colors[k] in (theme.muted, theme.ink) else _square(colors[k])
+        fig.add_annotation(
+            x=math.log10(across[1] if guess else across[0]),
+            y=places[k],
+            text=mark + text,
+            showarrow=False,
+            xanchor="right" if guess else "left",
+            yanchor="middle",
+            font={"color": theme.muted if guess else theme.ink, "size": 13},
+            bgcolor=faded(theme.paper, 0.75),
+            borderpad=0,
+        )
+
+
+def _square(color: str) -> str:
+    return f'<span style="color:{color}">\u25a0</span> '
+
+
+def _apart(wanted: Sequence[float], gap: float) -> list[float]:
+    """The places nearest to the wanted ones that keep their order and a gap between any two."""
+    order = np.argsort(wanted, kind="stable")
+    steps = gap * np.arange(len(order))
+    moved = isotonic(np.asarray(wanted)[order] - steps, np.ones(len(order))) if len(order) else []
+    places = np.empty(len(order))
+    places[order] = moved + steps
+    return [float(place) for place in places]
 
 
 def _band(fig: go.Figure, one: Placed, over: Band) -> None:

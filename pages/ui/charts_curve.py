@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import plotly.graph_objects as go
 
-from dpmc_core.views.curves import Situation, amount, is_share
+from dpmc_core.views.curves import Situation, amount, axis, is_share
 from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, marker, rule, style
 
 
@@ -25,15 +26,16 @@ def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
     if view.floor is not None:
         text = f"guessing: {amount(c.metric, view.floor.mean)}"
         _line(fig, text, view.floor.mean, ends, theme.muted, "dot", theme.paper, above=False)
-    fig.add_scatter(
-        x=[*c.epsilon, *c.epsilon[::-1]],
-        y=[*c.high, *c.low[::-1]],
-        mode="lines",
-        fill="toself",
-        fillcolor=faded(look.color, 0.22),
-        line={"width": 0},
-        hoverinfo="skip",
-    )
+    for part in stretches(c.seeds > 1):  # one seed has no band
+        fig.add_scatter(
+            x=[*c.epsilon[part], *c.epsilon[part][::-1]],
+            y=[*c.high[part], *c.low[part][::-1]],
+            mode="lines",
+            fill="toself",
+            fillcolor=faded(look.color, 0.22),
+            line={"width": 0},
+            hoverinfo="skip",
+        )
     fig.add_scatter(
         x=c.epsilon,
         y=c.mean,
@@ -55,9 +57,20 @@ def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
     fig.update_yaxes(
         range=_reach([*c.low, *c.high, *lines]),
         tickformat=".0%" if is_share(c.metric) else None,
-        title_text=f"{c.metric} on held-out ratings",
+        title_text=axis(c.metric),
     )
     return fig
+
+
+def stretches(there: Iterable[bool]) -> list[slice]:
+    """The unbroken runs of what is there."""
+    found: list[slice] = []
+    for k, yes in enumerate(there):
+        if yes and found and found[-1].stop == k:
+            found[-1] = slice(found[-1].start, k + 1)
+        elif yes:
+            found.append(slice(k, k + 1))
+    return found
 
 
 def _line(

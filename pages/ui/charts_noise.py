@@ -10,7 +10,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from dpmc_core import registry
 from dpmc_core.views.noise import BeforeAfter, Channel, Density, Scale
+from dpmc_core.views.noise_words import coded, two_values
 from pages.ui.charts import (
     EPSILON_AXIS,
     LONG_LEGEND,
@@ -22,6 +24,8 @@ from pages.ui.charts import (
     ticks,
     wrapped,
 )
+
+_LOW, _HIGH = "#d55e00", "#0072b2"  # the ends of a scale of values
 
 
 def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -> go.Figure:
@@ -55,15 +59,15 @@ def channel(mechanism: str, view: Channel, theme: Theme, *, height: int = 320) -
     if len(view.matrix) > 2:
         return _matrix(view, theme, look.color, height)
     fig = figure(theme, height=height, barmode="group", bargap=0.3)
-    names = ["-1", "+1"]
+    names = two_values(registry.get(mechanism).task) or ("0", "1")
     fills = (look.color, faded(look.color, 0.3))
     # dark on the full colour in either theme, the theme's own ink on the thin one
     inks = ("#101214", theme.ink)
     for output, answer in enumerate(names):
         fig.add_bar(
-            x=[f"true {name}" for name in names],
+            x=[f"true: {name}" for name in names],
             y=view.matrix[:, output],
-            name=f"answers {answer}",
+            name=f"answers: {answer}",
             marker={"color": fills[output % 2], "line": {"color": look.color, "width": 1.5}},
             text=[_chance(p) for p in view.matrix[:, output]],
             textposition="auto",
@@ -71,7 +75,7 @@ def channel(mechanism: str, view: Channel, theme: Theme, *, height: int = 320) -
             outsidetextfont={"color": theme.ink},
             customdata=view.drawn[:, output],
             hovertemplate="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
-            f"<extra>answers {answer}</extra>",
+            f"<extra>answers: {answer}</extra>",
         )
     fig.update_yaxes(title_text="chance", tickformat=".0%", range=[0, 1])
     return fig
@@ -179,13 +183,17 @@ def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> go.Figu
     )
     fig.update_xaxes(title_text="items, most rated first", showticklabels=False)
     fig.update_yaxes(title_text="released value")
-    if set(before) <= {0, 1} and set(after) <= {0, 1}:
-        fig.update_yaxes(tickvals=[0, 1], range=[-0.2, 1.2])
+    if words := coded(view, registry.get(mechanism).task):
+        fig.update_yaxes(tickvals=[0, 1], ticktext=words, range=[-0.2, 1.2], title_text="")
     return fig
 
 
-def heat(view: BeforeAfter, theme: Theme) -> go.Figure:
-    """A block of users x items, before on the left and after on the right, on one colour scale."""
+def heat(mechanism: str, view: BeforeAfter, theme: Theme) -> go.Figure:
+    """A block of users x items, before on the left and after on the right, on one colour scale.
+
+    Two values have a legend instead of the scale; cells without a value are grey.
+    """
+    names = coded(view, registry.get(mechanism).task)
     fig = make_subplots(
         rows=1,
         cols=2,
@@ -202,22 +210,43 @@ def heat(view: BeforeAfter, theme: Theme) -> go.Figure:
         fig.add_heatmap(
             z=values,
             coloraxis="coloraxis",
-            hovertemplate="user %{y}, item %{x}: <b>%{z:.2f}</b><extra></extra>",
+            text=None if names is None else _named(values, names),
+            hovertemplate="user %{y}, item %{x}: <b>"
+            + ("%{z:.2f}" if names is None else "%{text}")
+            + "</b><extra></extra>",
             row=1,
             col=column,
         )
     fig.update_layout(
         template=theme.name,
         height=340,
-        plot_bgcolor=theme.grid,  # cells without a rating
+        plot_bgcolor=theme.missing,
         coloraxis={
-            "cmin": middle - reach,
-            "cmax": middle + reach,
-            "colorscale": [[0, "#d55e00"], [0.5, theme.paper], [1, "#0072b2"]],
+            "cmin": middle - reach if names is None else 0,
+            "cmax": middle + reach if names is None else 1,
+            "colorscale": [[0, _LOW], [0.5, theme.paper], [1, _HIGH]],
             "colorbar": {"thickness": 12, "outlinewidth": 0},
+            "showscale": names is None,
         },
     )
+    entries = {} if names is None else {names[0]: _LOW, names[1]: _HIGH}
+    if np.isnan(view.before).any() or np.isnan(view.after).any():
+        entries["no value"] = theme.missing
+    for name, color in entries.items():
+        fig.add_scatter(
+            x=[None],
+            y=[None],
+            name=name,
+            showlegend=True,  # a single entry too
+            mode="markers",
+            marker={"symbol": "square", "size": 12, "color": color},
+        )
+    fig.update_layout(legend={"y": -0.12, "yanchor": "top"})  # the top has the halves' names
     fig.update_xaxes(title_text="items", showgrid=False, showticklabels=False)
     fig.update_yaxes(autorange="reversed", showgrid=False, showticklabels=False)
     fig.update_yaxes(title_text=view.rows, row=1, col=1)
     return fig
+
+
+def _named(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
+    return [["" if np.isnan(v) else names[int(v)] for v in row] for row in values]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -10,20 +10,17 @@ from plotly.subplots import make_subplots
 from dpmc_core.views.training import Calibration, ErrorCdf
 from pages.ui.charts import Theme, figure, style
 
+Lines = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 
-def live(
-    mechanism: str,
-    names: tuple[str, str],
-    traces: tuple[tuple[Sequence[int], Sequence[float | None]], ...],
-    total: int,
-    theme: Theme,
-) -> go.Figure:
-    """The objective above the metric, per round; a fixed height, so nothing jumps."""
+
+def live(mechanism: str, lines: Lines, total: int, theme: Theme) -> go.Figure:
+    """One panel per line (its rounds and values), in order; a fixed height, so nothing jumps."""
     look = style(mechanism)
-    fig = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09)
+    count = len(lines)
+    fig = make_subplots(rows=count, cols=1, shared_xaxes=True, vertical_spacing=0.09)
     fig.update_layout(template=theme.name, height=400, showlegend=False)
     last = min(total, 10)
-    for row, (name, (rounds, values)) in enumerate(zip(names, traces, strict=True), start=1):
+    for row, (name, (rounds, values)) in enumerate(lines.items(), start=1):
         fig.add_scatter(
             x=list(rounds),
             y=list(values),
@@ -37,7 +34,7 @@ def live(
         fig.update_yaxes(title_text=name, row=row, col=1)
         last = max([last, *rounds])
     fig.update_xaxes(range=[0.5, last + 0.5])
-    fig.update_xaxes(title_text="round", row=2, col=1)
+    fig.update_xaxes(title_text="round", row=count, col=1)
     return fig
 
 

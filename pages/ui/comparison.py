@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.views import budget, compare, crossover, twins
+from dpmc_core.views import budget, cards, compare, crossover, twins
 from dpmc_core.views.compare import Count, Placed
-from dpmc_core.views.curves import HEADLINE, amount, interval, is_share
+from dpmc_core.views.curves import HEADLINE, amount, interval, is_share, spoken, title
 from pages.ui import blocks, charts_compare, grid, report_compare, rows, sources, state
 from pages.ui.charts import LIGHT, Theme
 from pages.ui.grid import Choice, Place
@@ -36,11 +36,15 @@ def show(choice: Choice, where: Place, there: Rows, *, running: bool) -> None:
         )
     with right:
         if placed:
+            means = wide_table(placed)
+            wide = 16 + 7 * max(map(len, means["mechanism"]))  # none is cut off
             st.dataframe(
-                wide_table(placed),
+                means,
                 hide_index=True,
                 alt="Means over seeds: one row per mechanism, one column per epsilon",
-                column_config={"mechanism": st.column_config.TextColumn(pinned=True, width=150)},
+                column_config={
+                    "mechanism": st.column_config.TextColumn(pinned=True, width=min(240, wide))
+                },
             )
         for one in placed:
             if not one.solid:
@@ -64,6 +68,8 @@ def consequences(choice: Choice, where: Place, there: Rows, placed: list[Placed]
         st.subheader("Which is better, and where?", anchor=False)
         for sentence in won:
             st.markdown(f"- {blocks.escape(sentence)}")
+        if len(placed) > 1:
+            st.caption(crossover.HOW)
         if rest:
             with st.expander(f"Pairs the seeds cannot tell apart: {len(rest)}", type="compact"):
                 for sentence in rest:
@@ -148,7 +154,7 @@ def caption(placed: list[Placed]) -> str:
 def words(choice: Choice, there: Rows, placed: list[Placed]) -> str:
     """The chart as text."""
     metric = HEADLINE[choice.task]
-    parts = [f"{metric} against epsilon"]
+    parts = [f"{title(metric)} against epsilon"]
     for one in placed:
         mean = compare.band(one.line.values, one.x).mean
         parts.append(
@@ -177,11 +183,17 @@ def long_table(placed: list[Placed]) -> dict[str, list[object]]:
 
 
 def wide_table(placed: list[Placed]) -> dict[str, list[str]]:
-    """Means by the epsilon each mechanism was run at."""
-    table = {"mechanism": [one.line.label for one in placed]}
+    """Means by the epsilon each mechanism was run at; names are short, settings stay."""
+    table = {"mechanism": [_short(one) for one in placed]}
     for epsilon in sorted({float(e) for one in placed for e in one.line.epsilon}):
         table[f"{epsilon:g}"] = [_mean_at(one, epsilon) for one in placed]
     return table
+
+
+def _short(one: Placed) -> str:
+    id = one.line.mechanism
+    name = registry.get(id).name
+    return one.line.label.replace(name, cards.SHORT.get(id, name), 1)
 
 
 def _mean_at(one: Placed, epsilon: float) -> str:
@@ -208,7 +220,7 @@ def verdicts(placed: list[Placed]) -> tuple[list[str], list[str]]:
 def planner(choice: Choice, there: Rows, placed: list[Placed]) -> None:
     """The smallest epsilon for a wanted quality, mechanism by mechanism."""
     metric = HEADLINE[choice.task]
-    wanted = _wanted(metric, there)
+    wanted = _wanted(metric, there, placed)
     for one in placed:
         twin = registry.get(one.line.mechanism).twin
         without = next((level for level in there.twins if level.mechanism == twin), None)
@@ -220,21 +232,40 @@ def planner(choice: Choice, there: Rows, placed: list[Placed]) -> None:
     )
 
 
-def _wanted(metric: str, there: Rows) -> float:
+def _wanted(metric: str, there: Rows, placed: list[Placed]) -> float:
     levels = [float(level.values.mean()) for level in (*there.floors, *there.twins)]
     middle = sum(levels) / len(levels) if levels else 0.5
     key = f"wanted {metric}"
     if is_share(metric):
         low = 50.0 if metric == "accuracy" else 0.0
-        state.number_from_link(key, f"the wanted {metric}", low, 100.0)
+        state.number_from_link(key, f"the wanted {spoken(metric)}", low, 100.0)
         start = min(100.0, max(low, float(round(100 * middle))))
         percent = st.slider(
-            f"Wanted {metric}", low, 100.0, start, 0.5, "%.1f %%", key=key, bind="query-params"
+            f"Wanted {spoken(metric)}",
+            low,
+            100.0,
+            start,
+            0.5,
+            "%.1f %%",
+            key=key,
+            bind="query-params",
         )
         return float(percent) / 100
-    state.number_from_link(key, f"the wanted {metric}", 0.0, 5.0)
+    means = [float(v) for one in placed for v in compare.band(one.line.values, one.x).mean]
+    low, high, step = budget.limits([*levels, *means])
+    state.number_from_link(key, f"the wanted {spoken(metric)}", low, high)
+    if not low <= st.session_state.get(key, low) <= high:  # chosen for other rows
+        del st.session_state[key]
+    start = step * round((middle if levels else (low + high) / 2) / step)
     chosen = st.slider(
-        f"Wanted {metric} at most", 0.0, 5.0, round(middle, 2), 0.01, key=key, bind="query-params"
+        f"Wanted {spoken(metric)} at most",
+        low,
+        high,
+        min(high, max(low, start)),
+        step,
+        "%.4g",
+        key=key,
+        bind="query-params",
     )
     return float(chosen)
 

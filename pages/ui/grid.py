@@ -14,7 +14,7 @@ from dpmc_core import paths, registry, sweep
 from dpmc_core.cli import grids
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast
+from dpmc_core.problem import LeaveLast, RandomShare, default_split
 from dpmc_core.store import default_path, digest
 from dpmc_core.sweep import presets
 from pages.ui import prepare, sources, state
@@ -159,7 +159,7 @@ def _target(choice: Choice, data: str) -> Target:
             epsilons=choice.epsilons,
             seeds=choice.seeds,
             steps=choice.steps,
-            split=LeaveLast() if choice.leave_last else None,
+            split=_split(choice),
         )
     )
     units = tuple(unit.key for unit in plan.units)
@@ -167,10 +167,16 @@ def _target(choice: Choice, data: str) -> Target:
     return Target(digest(sorted(units))[:16], units, curves)
 
 
+def _split(choice: Choice) -> LeaveLast | RandomShare:
+    return LeaveLast() if choice.leave_last else RandomShare()
+
+
 def command(choice: Choice, where: Place) -> list[str]:
     """The command line of the child process."""
     options = [word for step in choice.steps for word in ("--prepare", step)]
-    options += ["--leave-last"] if choice.leave_last else []
+    if (split := _split(choice)) != default_split(choice.task):  # else the command line's own
+        share = ["--holdout", f"{split.share:g}"] if isinstance(split, RandomShare) else []
+        options += share or ["--leave-last"]
     return sweep.command(
         [where.data],
         choice.mechanisms,
@@ -183,7 +189,8 @@ def command(choice: Choice, where: Place) -> list[str]:
 
 def typed(choice: Choice, where: Place) -> str:
     """The same for people to copy."""
-    words = ["python", *command(choice, where)[1:-1]]
+    words = command(choice, where)[1:-1]
+    words = ["dpmc", *words[words.index("sweep") :]]
     words[words.index("--seeds") + 1] = f"{choice.seeds[0]}:{choice.seeds[-1]}"
     words[words.index("--epsilons") + 1] = ",".join(f"{e:g}" for e in choice.epsilons)
     if where.private:

@@ -20,7 +20,8 @@ class Snapshot:
     """What a page may know of a job at one moment.
 
     state: queued, running, done, stopped or failed. ahead: jobs before it in the queue. points:
-    what the work reported so far, in order. message: why it failed or stopped, in a sentence.
+    what the work reported so far, in order. result: what it returned, or has so far. message: why
+    it failed or stopped, in a sentence. stopping: asked to end, which it does at its next look.
     """
 
     state: str = "queued"
@@ -32,6 +33,7 @@ class Snapshot:
     seconds: float = 0.0
     result: Any = None
     message: str = ""
+    stopping: bool = False
 
     @property
     def active(self) -> bool:
@@ -52,7 +54,9 @@ class Snapshot:
 class Report(Protocol):
     """How work tells where it is; raises nothing, returns nothing."""
 
-    def __call__(self, done: int, total: int, label: str, point: Any = None) -> None: ...
+    def __call__(
+        self, done: int, total: int, label: str, point: Any = None, result: Any = None
+    ) -> None: ...
 
 
 Work = Callable[[Report, Callable[[], bool]], Any]
@@ -120,16 +124,25 @@ class Job:
             now = self._now
             if now.state == "running":
                 now = replace(now, seconds=time.monotonic() - self._started)
-            return now
+            return replace(now, stopping=now.active and self._stop.is_set())
 
     def _change(self, **values: Any) -> None:
         with self._lock:
             self._now = replace(self._now, **values)
 
-    def _report(self, done: int, total: int, label: str, point: Any = None) -> None:
+    def _report(
+        self, done: int, total: int, label: str, point: Any = None, result: Any = None
+    ) -> None:
         with self._lock:
             points = self._now.points if point is None else (*self._now.points, point)
-            self._now = replace(self._now, done=done, total=total, label=label, points=points)
+            self._now = replace(
+                self._now,
+                done=done,
+                total=total,
+                label=label,
+                points=points,
+                result=self._now.result if result is None else result,
+            )
 
     def _run(self) -> None:
         if not self.slots.acquire(self._stop):

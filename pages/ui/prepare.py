@@ -7,7 +7,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, RandomShare, Split
+from dpmc_core.problem import LeaveLast, RandomShare, Split, default_split, split_words
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.transforms import Binarise, CapPerUser, TopItems, Transform
 from pages.ui import state
@@ -20,7 +20,7 @@ class Prepared(NamedTuple):
     split: Split
 
 
-_SPLITS = {"share": "a random fifth of the ratings", "last": "each user's latest rating"}
+_SPLITS = {"share": split_words(str(RandomShare())), "last": "each user's latest rating"}
 
 
 def controls(public: PublicFacts, task: Task) -> Prepared:
@@ -66,12 +66,16 @@ def controls(public: PublicFacts, task: Task) -> Prepared:
             " nothing; the mean is read off the data without noise, and the guarantee then holds"
             " only if it is public.",
         )
-    state.from_link("holdout", "the hold-out", _SPLITS, "share")
+    # Clicks come in time, ratings at any time: each kind has its default, so each has its choice.
+    default = "last" if default_split(task) == LeaveLast() else "share"
+    key = "holdout" if default == "share" else "ranking_holdout"
+    state.from_link(key, "the hold-out", _SPLITS, default)
     held = columns[3].selectbox(
         "Held out for testing",
         list(_SPLITS),
+        index=list(_SPLITS).index(default),
         format_func=_SPLITS.__getitem__,
-        key="holdout",
+        key=key,
         bind="query-params",
         help="These ratings are never trained on; the metrics are measured on them.",
     )

@@ -10,6 +10,7 @@ import plotly.io as pio
 
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
+from dpmc_core.problem import split_words
 from dpmc_core.views import cards, run_card, training
 from dpmc_core.views.curves import amount
 from pages.ui import blocks, charts_ranking, charts_train
@@ -19,7 +20,8 @@ STYLE = """
 body { font: 16px/1.5 "Source Sans 3", "Source Sans Pro", system-ui, sans-serif; color: #1c1e21;
   background: #fdfdfc; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: left;
-  border-bottom: 1px solid #dcdcd6; } pre { background: #f1f1ee; padding: 1rem; overflow: auto; }
+  border-bottom: 1px solid #dcdcd6; } pre { background: #f1f1ee; padding: 1rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
 .small { color: #6b7076; font-size: .9rem; }
 """
 
@@ -38,7 +40,8 @@ def html(run: Any) -> str:
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
         f"<title>{text(name)} on {text(run.title)}</title><style>{STYLE}</style>",
         f"<h1>{text(name)} on {text(run.title)}</h1>",
-        f"<p>Tested on {text(found.problem.split)}. <span class='small'>{text(EVALUATION_ONLY)}."
+        f"<p>Tested on {text(split_words(found.problem.split))}."
+        f" <span class='small'>{text(EVALUATION_ONLY)}."
         "</span></p>",
         "<table><tr><th>method</th>",
         *(f"<th>{text(m)}</th>" for m in found.metrics),

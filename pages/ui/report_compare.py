@@ -31,9 +31,13 @@ def html(
         *(f"<th>{text(name)}</th>" for name in table),
         "</tr>",
         *(
-            "<tr>" + "".join(f"<td>{text(str(value))}</td>" for value in row) + "</tr>"
+            "<tr>" + "".join(f"<td>{text(_cell(value))}</td>" for value in row) + "</tr>"
             for row in rows
         ),
         f"</table><h2>Repeat it</h2><pre>{text(command)}</pre></html>",
     ]
     return "\n".join(parts)
+
+
+def _cell(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from dpmc_core.model import Task
+from dpmc_core.problem import split_words
 from dpmc_core.views import cards, ranking, run_card, training
 from dpmc_core.views.curves import HEADLINE, amount, title
 from pages.ui import blocks, charts_ranking, charts_train, report, state
@@ -43,7 +44,7 @@ def _answer(run: Run) -> None:
     roles = {found.mechanism.twin: "No privacy", found.mechanism.floor: "Guessing"}
     tiles = [(found.mechanism.name, found.metrics)]
     tiles += [(roles.get(id, id), values) for id, values in found.baselines.items()]
-    st.caption(f"{title(metric)} on {found.problem.split}")
+    st.caption(f"{title(metric)} on {split_words(found.problem.split)}")
     for column, (name, values) in zip(st.columns(len(tiles)), tiles, strict=True):
         column.metric(name, amount(metric, values[metric]))
     table = {"method": [name for name, _ in tiles]} | {
@@ -163,7 +164,7 @@ def recommendations(run: Run) -> None:
             continue
         column.dataframe(
             {
-                "": ["both" if item.item in same else "" for item in items],
+                "in both lists": ["yes" if item.item in same else "" for item in items],
                 "item": [item.title for item in items],
                 "score": [round(item.score, 3) for item in items],
             },

@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpmc_core import curves, experiment
+from dpmc_core import curves, experiment, registry
 from dpmc_core.datasets import Dataset
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.problem import Problem, Split
 from dpmc_core.views.curves import HEADLINE
 from pages.ui.jobs import Report, Work
 
-_LOOK_EVERY = 0.25  # seconds between two looks at the held-out ratings while training
+# Seconds between two looks at the held-out ratings while training, and the part of the time that
+# looking may take where there are many.
+_LOOK_EVERY, _LOOK_SHARE = 0.25, 0.1
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,11 @@ def train(
         problem = make()
         models: dict[str, Model] = {}
         begun: list[bool] = []
-        looked = 0.0
+        look_at = 0.0
+        report(0, 0, f"{mechanism.name}: starting")
 
         def on_step(method: Mechanism, step: Step) -> None:
-            nonlocal looked
+            nonlocal look_at
             if step.model is not None:
                 models[method.id] = step.model
             mine = method.id == mechanism.id
@@ -73,12 +76,13 @@ def train(
                 begun.append(True)
                 spend(epsilon_of(method))
             metric = None
-            if mine and step.model is not None:
-                now = time.monotonic()
-                if now - looked >= _LOOK_EVERY or step.final:
-                    looked = now
-                    found = experiment.measure(method, step.model, problem, seed)
-                    metric = found.get(HEADLINE[method.task])
+            start = time.monotonic()
+            due = start >= look_at or step.final
+            if mine and step.model is not None and due and not stopped():
+                found = experiment.measure(method, step.model, problem, seed)
+                metric = found.get(HEADLINE[method.task])
+                end = time.monotonic()
+                look_at = end + max(_LOOK_EVERY, (end - start) / _LOOK_SHARE)
             name = method.name if mine else f"{method.name}, for comparison"
             point = Point(method.id, step.index, step.total, step.trace.get("objective"), metric)
             report(
@@ -88,7 +92,14 @@ def train(
                 point if mine else None,
             )
 
-        result = experiment.run(mechanism, problem, seed, on_step, stopped)
+        def show(result: experiment.Result) -> None:
+            """The private model first; guessing and the twin join it later."""
+            clear = models.get(mechanism.twin) if mechanism.twin in result.baselines else None
+            left = [id for id in (mechanism.floor, mechanism.twin) if id not in result.baselines]
+            label = f"{registry.get(left[0]).name}, for comparison: starting" if left else ""
+            report(0, 0, label, result=Run(result, clear, **about))
+
+        result = experiment.run(mechanism, problem, seed, on_step, stopped, so_far=show)
         return Run(result, models.get(mechanism.twin), **about)
 
     return work
@@ -101,16 +112,17 @@ def curve(
     seeds: Sequence[int],
     settings: Mapping[str, Mapping[str, Any]],
     spend: Callable[[float], None] | None = None,
+    before: curves.Curves | None = None,
 ) -> Work:
     """The runs behind accuracy-epsilon curves; what is there when it is stopped is the result.
 
-    spend: told the epsilon of every run.
+    spend: told the epsilon of every run. before: what a stopped job left; it goes on from there.
     """
 
     def work(report: Report, stopped: Callable[[], bool]) -> curves.Curves | None:
-        report(0, len(ids) * len(epsilons) * len(seeds), "preparing the data")
-        latest = None
-        steps = curves.compute(dataset(), ids, epsilons, seeds, settings, stopped)
+        report(0, len(ids) * len(epsilons) * len(seeds), "preparing the data", before)
+        latest = before
+        steps = curves.compute(dataset(), ids, epsilons, seeds, settings, stopped, before)
         for done, total, found in steps:
             latest = found
             if spend is not None:

@@ -11,9 +11,11 @@ from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 FIRST_PAGE = ("charts_curve", "runs", "sources", "stored", "widgets")
+START = "what_if"  # the file of the first page, which is served at the bare address
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 
@@ -71,3 +73,21 @@ class ChartsAhead:
             await send(message)
 
         await self._app(scope, receive, add if self._header[1] else send)
+
+
+class StartByName:
+    """Middleware: the address of the first page's file leads to the bare address, links and all.
+
+    Every other page opens under its file's name; Streamlit calls this one not found.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].rstrip("/").endswith(f"/{START}"):
+            await self._app(scope, receive, send)
+            return
+        here = "../" if scope["path"].endswith("/") else "./"
+        query = f"?{scope['query_string'].decode()}" if scope["query_string"] else ""
+        await RedirectResponse(here + query)(scope, receive, send)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui import state
+from pages.ui.charts import DARK
 
 # Drawn here, because Streamlit's own icons for a tab are fetched from elsewhere.
 _ICON = (
@@ -12,6 +13,13 @@ _ICON = (
     '<rect width="32" height="32" rx="7" fill="#4c5fd5"/>'
     '<path d="M6 24c8 0 7-16 20-16" fill="none" stroke="#fff" stroke-width="3"/>'
     '<circle cx="15.5" cy="16.5" r="4" fill="#fff"/></svg>'
+)
+# The accent must be light to be read as text on a dark surface; what is written on it is dark.
+_ON_ACCENT = (
+    "<style>"
+    '[data-testid^="stBaseButton-primary"]:not(:disabled),'
+    '[data-testid^="stBaseButton-primary"]:not(:disabled) * { color: #14161a; }'
+    "</style>"
 )
 _PAGES = (
     (
@@ -62,6 +70,8 @@ _PAGES = (
 def run() -> None:
     """Everything app.py does: the frame, then the page the address asks for."""
     page = _navigation()
+    if state.theme() is DARK:
+        st.html(_ON_ACCENT)
     notes = st.container()
     st.session_state["inside"] = True
     page.run()

@@ -8,6 +8,7 @@ from dpmc_core import curves as core
 from dpmc_core import registry, store, sweep
 from dpmc_core.curves import EPSILONS, Curves
 from dpmc_core.errors import DpmcError
+from dpmc_core.problem import LeaveLast, default_split
 from dpmc_core.store import Store, default_path
 from dpmc_core.views.curves import HEADLINE
 from pages.ui import grid, sources
@@ -36,7 +37,8 @@ def curves(data: str, mechanism: str) -> Curves | None:
 
 def _keys(data: str, mechanism: str) -> tuple[str, ...]:
     task = registry.get(mechanism).task
-    choice = grid.Choice(data, task, (mechanism,), EPSILONS[:1], (1,), (), False)
+    last = default_split(task) == LeaveLast()
+    choice = grid.Choice(data, task, (mechanism,), EPSILONS[:1], (1,), (), last)
     return tuple(grid.target(choice, grid.place(choice)).curves)
 
 

@@ -44,7 +44,7 @@ def panel() -> None:
     try:
         first = datasets.preview_upload(content, file.name, **_LIMITS)
     except DpmcError as error:
-        blocks.problem(error)
+        _refused(str(error), file.name)
         return
     with st.form("read the upload"):
         if first.known:
@@ -55,6 +55,15 @@ def panel() -> None:
         pressed = st.form_submit_button("Read the ratings", type="primary")
     if pressed:
         read(content, file.name, chosen)
+
+
+def _refused(problem: str, name: str) -> None:
+    """Why the file was not taken, its name as it is, and what the page goes on to show."""
+    about = f"The file {problem}" if problem.startswith(name) else problem
+    open_now = sources.names().get(st.session_state.get("data", ""), "")
+    blocks.problem(DpmcError(about))
+    if open_now:
+        st.caption(blocks.escape(f"Still open: {open_now}. What follows is about it."))
 
 
 def _forget() -> None:
@@ -116,19 +125,19 @@ def read(content: bytes, name: str, chosen: dict[str, Any]) -> None:
     """Read the file with the chosen columns and range; a problem is a sentence."""
     missing = [label for role, label in list(_ROLES.items())[:3] if role not in chosen]
     if missing and "user" in chosen:
-        st.error(f"Choose a column for: {', '.join(missing).lower()}.")
+        _refused(f"Choose a column for: {', '.join(missing).lower()}.", name)
         return
     if chosen["low"] is None or chosen["high"] is None:
-        st.error("Give the lowest and the highest possible rating: the range is public.")
+        _refused("Give the lowest and the highest possible rating: the range is public.", name)
         return
     try:
         with st.spinner("Reading the ratings"):
             dataset = datasets.load_upload(content, name, **chosen, **_LIMITS)
     except DpmcError as error:
-        blocks.problem(error)
+        _refused(str(error), name)
         return
     except MemoryError:
-        st.error("There is not enough memory for this file: bring a smaller one.")
+        _refused("There is not enough memory for this file: bring a smaller one.", name)
         return
     sources.keep_upload(dataset)
     st.rerun()

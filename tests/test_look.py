@@ -1,0 +1,144 @@
+"""What every chart and page looks like: colours that can be read and told apart."""
+
+import itertools
+import math
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.model import Task
+from dpmc_core.sweep.presets import noisy
+from dpmc_core.views import noise_words
+from dpmc_core.views.budget import limits
+from dpmc_core.views.compare import Reference
+from dpmc_core.views.noise import BeforeAfter
+from pages.ui import charts, charts_compare, charts_noise, grid, report_compare
+
+THEMES = (charts.LIGHT, charts.DARK)
+ROUND, DASHED = {"circle", "hexagon", "pentagon"}, {"dash", "longdash", "8px,3px"}
+READABLE = 4.5  # contrast of text, Web Content Accessibility Guidelines 2.2, criterion 1.4.3
+CONFIG = tomllib.loads((Path(__file__).parents[1] / ".streamlit" / "config.toml").read_text())
+
+
+def brightness(color: str) -> float:
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    parts = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return float(np.dot((0.2126, 0.7152, 0.0722), parts))
+
+
+def contrast(one: str, other: str) -> float:
+    dark, bright = sorted((brightness(one), brightness(other)))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def kinds(style: charts.Style) -> tuple[str, str]:
+    """Marker and dash, with those that look alike from afar under one name."""
+    marker = "round" if style.marker in ROUND else style.marker
+    return marker, "dashed" if style.dash in DASHED else style.dash
+
+
+@pytest.mark.parametrize("task", Task)
+def test_methods_that_may_share_a_chart_differ_in_colour_or_in_marker_and_dash(task):
+    looks = {id: charts.style(id) for id in noisy(task)}
+    for (a, one), (b, other) in itertools.combinations(looks.items(), 2):
+        if one.color == other.color:
+            marks = zip(kinds(one), kinds(other), strict=True)
+            assert all(mine != theirs for mine, theirs in marks), (a, b)
+    first = [looks[id].color for id in noisy(task)[:6]]  # what Compare opens with
+    assert len(set(first)) == len(first)
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_the_accent_can_be_read_as_text(name):
+    theme = CONFIG["theme"][name]
+    surfaces = [theme["backgroundColor"], theme["secondaryBackgroundColor"]]
+    for surface in (*surfaces, theme["sidebar"]["backgroundColor"]):
+        assert contrast(theme["primaryColor"], surface) >= READABLE
+        assert contrast(theme["linkColor"], surface) >= READABLE
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_cells_without_a_value_are_grey_and_apart_from_the_surface(theme):
+    assert contrast(theme.missing, theme.paper) > 1.8
+    red, green, blue = (int(theme.missing[k : k + 2], 16) for k in (1, 3, 5))
+    assert max(red, green, blue) - min(red, green, blue) < 20
+
+
+def level(mechanism: str, mean: float) -> Reference:
+    name = registry.get(mechanism).name
+    return Reference(mechanism, mechanism, name, "rmse", np.array([mean]))
+
+
+def test_names_of_lines_stand_apart_and_in_the_order_of_their_lines():
+    twins = [level(id, 0.9 + k / 1000) for k, id in enumerate(("pmf", "svd", "soft-impute"))]
+    floors = [level("user-mean", 0.901), level("global-mean", 1.4)]
+    fig = charts_compare.compare([], floors, twins, "rmse", (0.1, 10), waiting=["dpmf"])
+    names = sorted(fig.layout.annotations, key=lambda note: note.y)
+    low, high = fig.layout.yaxis.range
+    gaps = np.diff([note.y for note in names])
+    assert (gaps > 0.055 * (high - low)).all()
+    assert low <= names[0].y <= names[-1].y <= high
+    texts = [note.text for note in names]
+    assert not any("no privacy" in text.replace("no privacy, ", "", 1) for text in texts)
+    places = [next(k for k, t in enumerate(texts) if name in t) for name in ("PMF", "SVD", "Soft")]
+    assert places == sorted(places)
+    # a line that belongs to one method alone has its colour
+    colors = {trace.hovertemplate.split(":")[0]: trace.line.color for trace in fig.data[:5]}
+    assert colors["no privacy, PMF"] == charts.style("dpmf").color
+    assert colors["no privacy, SVD"] == charts.LIGHT.ink
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [((0.92, 1.21), 1.0), ((18.5, 41.0), 30.0), ((3.0, 3.0), 3.0), ((0.0, 1e-9), 0.0)],
+)
+def test_wanted_values_reach_over_all_that_is_drawn_in_about_a_hundred_steps(values, wanted):
+    low, high, step = limits(values)
+    assert low <= min(values) <= wanted <= max(values) <= high or low <= wanted <= high
+    assert low < high
+    assert (high - low) / step <= 104
+    power = step / 10 ** math.floor(math.log10(step) + 1e-9)
+    assert min(abs(power - k) for k in (1, 2, 5)) < 1e-6
+
+
+def block(before: list[list[float]], after: list[list[float]]) -> BeforeAfter:
+    grids = (np.array(side, dtype=float) for side in (before, after))
+    return BeforeAfter("signs", *grids, ("a", "b"), ("x", "y"))
+
+
+def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
+    view = block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
+    for id, words in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
+        fig = charts_noise.heat(id, view, charts.LIGHT)
+        entries = [trace.name for trace in fig.data if trace.type == "scatter"]
+        assert entries == [*words, "no value"]
+        assert fig.layout.coloraxis.showscale is False
+        assert fig.layout.plot_bgcolor == charts.LIGHT.missing
+        strip = charts_noise.strip(id, view, 0, charts.LIGHT)
+        assert strip.layout.yaxis.ticktext == words
+        assert "grey" in noise_words.block_caption(view)
+    numbers = block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
+    fig = charts_noise.heat("randomised-response", numbers, charts.DARK)
+    assert fig.layout.coloraxis.showscale
+    assert all(trace.type == "heatmap" for trace in fig.data)
+    assert "grey" not in noise_words.block_caption(numbers)
+
+
+def test_a_single_line_is_not_told_apart_from_others():
+    assert "Bold" not in noise_words.scales_caption({"output"}, ["Laplace"], "per rating")
+    assert "Bold" in noise_words.scales_caption({"output", "gradient"}, [], "per rating")
+
+
+def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():
+    choice = grid.Choice("restaurants", Task.BINARY, ("output",), (0.5, 2.0), (1, 2), (), False)
+    typed = grid.typed(choice, grid.Place("restaurants", None, None, None, False))
+    assert typed.startswith("dpmc sweep --data restaurants")
+    assert "python" not in typed
+    table = {"mechanism": ["Output"], "certified": [True], "seeds": [1]}
+    page = report_compare.html("T", charts.figure(charts.LIGHT), [], table, typed)
+    assert "<td>yes</td><td>1</td>" in page
+    assert "True" not in page.split("<h2>Numbers</h2>")[1]
+    assert "white-space: pre-wrap" in page
