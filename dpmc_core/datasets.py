@@ -67,8 +67,7 @@ def load(data: str | Path, **options: Any) -> Dataset:
     """Open a sample by its id, a downloaded set by its name, a file, or a folder of a known set.
 
     options: fields of `ReadOptions`; for `one-bit-lab` an integer `seed` and the settings of
-    `synthetic.one_bit_lab`, whose defaults are the paper's and not the sample's. Raises
-    BadRatings or InvalidSetting.
+    `synthetic.one_bit_lab`. Raises BadRatings or InvalidSetting.
     """
     name = str(data)
     if name in samples.SAMPLES:
@@ -161,7 +160,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
                 "option of one-bit-lab", f"one of {known_names}", [*chosen]
             ) from None
         words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
-        made = f"generated like one-bit-lab-paper, with {words or 'its settings'} and seed {seed}"
+        made = f"generated like one-bit-lab, with {words or 'its settings'} and seed {seed}"
     else:
         generated = samples.read(name)
     ratings = generated.ratings

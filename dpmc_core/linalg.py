@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _BLOCK_CELLS = 2_000_000  # dense scratch of a sampled product: 16 MB
+_BELIEVED = 4  # degree of filtering after which random columns show every larger value
 _GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
 
 
@@ -184,7 +185,7 @@ def leading_triplets(
     limit = n // 2
     width = start.shape[1]
     basis = _widen(start, min(max(8, width + 4 + width // 4), n), n, rng)
-    believed = False
+    filtered = 0  # total degree since columns were last drawn
     for _ in range(max_passes):
         if basis.shape[1] > limit:
             return None
@@ -197,22 +198,28 @@ def leading_triplets(
         count = enough(values)
         if count >= len(values):
             basis = _widen(right, len(values) + max(8, len(values) // 2), n, rng)
-            believed = False
+            filtered = 0
             continue
         back = operator.transposed(image)  # A'A right: also the filter's first product
         kept = values[:count]
         residual = (back[:, :count] - right[:, :count] * squares[:count]) / kept
-        if believed and np.linalg.norm(residual) <= tolerance:
+        if filtered >= _BELIEVED and np.linalg.norm(residual) <= tolerance:
             return Triplets(image[:, :count] / kept, kept, right[:, :count])
-        basis, believed = _filtered(operator, right, back, squares), True
+        basis, degree = _filtered(operator, right, back, squares)
+        filtered += degree
     return None
 
 
-def _filtered(operator: Operator, block: Floats, first: Floats, squares: Floats) -> Floats:
-    """Chebyshev polynomial of A'A that stays small on [0, squares[-1]] and grows above it."""
+def _filtered(
+    operator: Operator, block: Floats, first: Floats, squares: Floats
+) -> tuple[Floats, int]:
+    """Chebyshev polynomial of A'A that stays small on [0, squares[-1]] and grows above it.
+
+    With its degree, which is small where squares[0] is huge beside the rest.
+    """
     half = max(squares[-1], 1e-12 * squares[0]) / 2
     if half == 0:
-        return block
+        return block, _BELIEVED  # the zero matrix hides nothing
     # The degree is held where the largest value's growth would lift rounding errors above 1e-7.
     reach = 2 * max(squares[0] / half - 1, 1.0 + 1e-9)
     degree = int(np.clip(np.log(1e9) / np.log(reach), 1, 8))
@@ -220,8 +227,7 @@ def _filtered(operator: Operator, block: Floats, first: Floats, squares: Floats)
     for _ in range(degree - 1):
         product = operator.transposed(operator.times(current))
         previous, current = current, 2 * (product / half - current) - previous
-    filtered: Floats = current / np.linalg.norm(current, axis=0)
-    return filtered
+    return current / np.linalg.norm(current, axis=0), degree
 
 
 def _widen(block: Floats, width: int, rows: int, rng: np.random.Generator) -> Floats:

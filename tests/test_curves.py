@@ -138,7 +138,7 @@ def test_no_curves_for_unknown_data():
 
 def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_teaches_nothing():
     """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
-    for name, works in (("one-bit-lab", True), ("one-bit-lab-paper", False)):
+    for name, works in (("one-bit-lab-strong", True), ("one-bit-lab", False)):
         shipped = curves.shipped(name)
         view = views.situation(shipped, "input-flip", 10.0)
         error = views.reference(shipped, "clear", "are").mean

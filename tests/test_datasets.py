@@ -441,7 +441,7 @@ def test_a_set_that_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_samples_come_with_what_is_known_about_them() -> None:
-    for name in ("movie-night", "restaurants", "jokes", "one-bit-lab", "one-bit-lab-paper"):
+    for name in ("movie-night", "restaurants", "jokes", "one-bit-lab", "one-bit-lab-strong"):
         data = datasets.load(name)
         assert data.name == name
         assert "generated" in data.source
