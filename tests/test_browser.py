@@ -144,6 +144,15 @@ def test_the_first_visit_may_be_a_link_into_the_middle(page, server):
     assert page.get_by_label("Data", exact=True).input_value() == "Neighbourhood restaurants"
 
 
+def test_the_first_page_answers_to_its_own_name_too(page, server):
+    visit(page, server + "what_if?data=restaurants&mechanism=gradient&epsilon=3")
+    page.get_by_role("heading", name="What does epsilon cost?").wait_for()
+    settle(page)
+    assert urlsplit(page.url).path == "/"
+    assert parse_qs(urlsplit(page.url).query)["epsilon"] == ["3"]
+    assert not page.get_by_text("Page not found").count()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):

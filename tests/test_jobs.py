@@ -196,3 +196,10 @@ def test_looking_at_held_out_ratings_takes_a_small_part_of_the_time(monkeypatch)
     assert len([point for _, point, _ in said if point is not None]) > 3
     # The first round, the last one and the result: the next look would be 3 seconds later.
     assert looked.count("gradient") == 3
+
+
+def test_a_stop_during_the_comparisons_keeps_the_private_result():
+    _, last = train(stop=lambda said: any(result is not None for *_, result in said))
+    assert not last.result.stopped
+    assert not last.result.baselines
+    assert last.clear is None

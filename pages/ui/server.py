@@ -13,7 +13,7 @@ from pathlib import Path
 import streamlit as st
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-FIRST_PAGE = ("charts_curve", "runs", "sources", "stored", "widgets")
+FIRST_PAGE = ("charts_curve", "curve_job", "sources", "stored", "widgets")
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 
