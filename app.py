@@ -8,4 +8,5 @@ from pages.ui import server, shell
 if __name__ == "__main__":  # Streamlit runs this file for every visitor
     shell.run()
 else:  # and imports it once, to serve it
-    app = st.App(__file__, lifespan=server.ready, middleware=[Middleware(server.ChartsAhead)])
+    AROUND = [Middleware(server.FirstPage), Middleware(server.ChartsAhead)]
+    app = st.App(__file__, lifespan=server.ready, middleware=AROUND)

@@ -1,4 +1,4 @@
-"""The server around the app: sent without delay, and the drawing code named ahead."""
+"""The server around the app: sent without delay, drawing code ahead, the first page by name."""
 
 import asyncio
 import socket
@@ -81,3 +81,30 @@ def test_importing_the_app_draws_nothing():
         timeout=60,
     )
     assert (done.stdout.strip(), done.stderr) == ("App", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "to"),
+    [
+        ("/what_if", b"", "./"),
+        ("/what_if", b"data=jokes&epsilon=2", "./?data=jokes&epsilon=2"),
+        ("/what_if/", b"", "../"),
+        ("/behind/a/proxy/what_if", b"", "./"),
+        ("/train", b"", None),
+        ("/", b"data=what_if", None),
+    ],
+)
+def test_the_first_page_answers_to_its_own_name(path, query, to):
+    async def inner(scope, receive, send):  # noqa: ARG001
+        passed.append(scope)
+
+    async def send(message):
+        sent.append(message)
+
+    passed, sent = [], []
+    scope = {"type": "http", "path": path, "query_string": query}
+    asyncio.run(server.FirstPage(inner)(scope, None, send))
+    assert bool(passed) == (to is None)
+    if to is not None:
+        assert sent[0]["status"] == 307
+        assert dict(sent[0]["headers"])[b"location"].decode() == to

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 FIRST_PAGE = ("charts_curve", "curve_job", "sources", "stored", "widgets")
@@ -71,3 +72,23 @@ class ChartsAhead:
             await send(message)
 
         await self._app(scope, receive, add if self._header[1] else send)
+
+
+class FirstPage:
+    """Middleware: the first page has the bare address; asked for by its name, it is found there.
+
+    Streamlit would say "page not found" over it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "").rstrip("/")
+        if scope["type"] != "http" or not path.endswith("/what_if"):
+            await self._app(scope, receive, send)
+            return
+        above = "./" if scope["path"] == path else "../"
+        query = scope.get("query_string", b"").decode("latin-1")
+        response = RedirectResponse(f"{above}?{query}" if query else above)
+        await response(scope, receive, send)

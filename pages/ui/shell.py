@@ -82,14 +82,8 @@ def enter() -> None:
 
 def _navigation():
     st.set_page_config(page_title="DPMC Lab", page_icon=_ICON, layout="wide")
-    (path, title, icon, words), *others = _PAGES
-    # The first page has the bare address. Under its own name it would be "not found": that name
-    # goes to a page that leads there, so Streamlit is told another one, which nothing links to.
-    first = st.Page(path, title=title, icon=icon, help=words, default=True, url_path="start")
-    pages = [st.Page(path, title=name, icon=icon, help=words) for path, name, icon, words in others]
-    named = st.Page(_to_first, title=title, url_path="what_if", visibility="hidden")
-    return st.navigation([first, *pages, named], position="top")
-
-
-def _to_first() -> None:
-    st.switch_page(_PAGES[0][0], query_params=st.query_params.to_dict())
+    pages = [
+        st.Page(path, title=title, icon=icon, help=words, default=path == _PAGES[0][0])
+        for path, title, icon, words in _PAGES
+    ]
+    return st.navigation(pages, position="top")
