@@ -86,6 +86,8 @@ def page() -> None:
     now = job.snapshot()
     live.rounds(now)
     if now.result is not None:
+        if now.state == "stopped" and not now.result.result.stopped:
+            st.warning("Stopped before everything was trained that it is compared with.")
         result.show(now.result)
 
 

@@ -218,5 +218,12 @@ def test_runs_behind_a_curve_and_a_training_run_tell_what_they_spend():
         spend=tally.spend,
         **about,
     )
-    train(lambda *_: None, lambda: False)
+    train(lambda *_, **__: None, lambda: False)
     assert tally.spent == (1, 3.0)  # once, however many rounds
+
+
+def test_a_stop_during_the_comparisons_keeps_the_private_result():
+    _, last = train(stop=lambda said: any(result is not None for *_, result in said))
+    assert not last.result.stopped
+    assert not last.result.baselines
+    assert last.clear is None

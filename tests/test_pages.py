@@ -471,6 +471,24 @@ def test_training_can_be_stopped():
     assert not button.disabled
 
 
+def test_a_method_without_an_objective_has_no_empty_panel():
+    app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
+    app.number_input(key="private-frank-wolfe.rounds").set_value(2).run()
+    press(app, "Train")
+    run_until_done(app)
+    drawn = next(c for c in charts_of(app) if "over 2 rounds" in c.proto.alt)
+    assert "objective" not in drawn.proto.alt
+    figure = json.loads(drawn.proto.spec)
+    assert len(figure["data"]) == 1
+    assert "yaxis2" not in figure["layout"]
+    app = open_page("train", data="bookshop-clicks", mechanism="private-popularity")
+    press(app, "Train")
+    run_until_done(app)
+    assert all(
+        any(len(t.get("y", ())) for t in spec(app, k)["data"]) for k in range(len(charts_of(app)))
+    )
+
+
 def test_impossible_settings_are_a_sentence_and_cannot_be_trained():
     app = open_page("train", data="one-bit-lab", mechanism="input-flip")
     app.number_input(key="input-flip.p_plus").set_value(0.2).run()

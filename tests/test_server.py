@@ -1,4 +1,4 @@
-"""The server around the app: sent without delay, and the drawing code named ahead."""
+"""The server around the app: sent without delay, drawing code ahead, the first page by name."""
 
 import asyncio
 import socket

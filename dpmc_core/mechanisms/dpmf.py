@@ -121,7 +121,7 @@ class DPMF(LeastSquaresMF):
                 "the proof holds them constant; through them one rating moves every item",
             ),
             Unaccounted(
-                "A_j = sum of u_i u_i' over the raters of an item",
+                "the sum of u u' over the factors u of an item's raters",
                 "enters the published factors without noise",
             ),
         )

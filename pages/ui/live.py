@@ -50,8 +50,9 @@ def _chart(now: Snapshot, key: str) -> None:
     blocks.chart(
         _figure(now, shown),
         alt=alt,
-        caption=f"{blocks.EVALUATION} An objective computed from raw ratings is not private"
-        " either: both lines are for watching only.",
+        caption=blocks.EVALUATION
+        + " An objective computed from raw ratings is not private either: for watching only."
+        * bool(known),
         table=None
         if key == "live"
         else {

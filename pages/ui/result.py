@@ -160,20 +160,22 @@ def recommendations(run: Run) -> None:
     for column, (label, model), items in zip(columns, models, lists, strict=True):
         column.markdown(f"**{label}**")
         if model is None:
-            column.caption("Not trained in this run.")
+            column.caption("It is trained last: not there yet, or stopped before.")
             continue
+        both = ["yes" if item.item in same else "" for item in items]
         column.dataframe(
-            {
-                "in both lists": ["yes" if item.item in same else "" for item in items],
+            ({"in both lists": both} if run.clear else {})
+            | {
                 "item": [item.title for item in items],
                 "score": [round(item.score, 3) for item in items],
             },
             hide_index=True,
             alt=f"Top 10 items of user {user}, {label.lower()}",
         )
+    count = f"{len(same)} of {len(lists[0])} items are in both lists. " if run.clear else ""
     st.caption(
-        f"{len(same)} of {len(lists[0])} items are in both lists. Items the user rated in training"
-        " are left out; the list without privacy is for comparison only."
+        f"{count}Items the user rated in training are left out; the list without privacy is for"
+        " comparison only."
     )
 
 

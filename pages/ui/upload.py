@@ -63,7 +63,9 @@ def _refused(problem: str, name: str) -> None:
     open_now = sources.names().get(st.session_state.get("data", ""), "")
     blocks.problem(DpmcError(about))
     if open_now:
-        st.caption(blocks.escape(f"Still open: {open_now}. What follows is about it."))
+        st.caption(
+            blocks.escape(f"Still open: {open_now}. What follows shows that, not your file.")
+        )
 
 
 def _forget() -> None:
