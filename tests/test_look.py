@@ -11,7 +11,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.model import Task
 from dpmc_core.sweep.presets import noisy
-from dpmc_core.views import noise_words
+from dpmc_core.views import noise_words, twins
 from dpmc_core.views.budget import limits
 from dpmc_core.views.compare import Reference
 from dpmc_core.views.noise import BeforeAfter
@@ -142,3 +142,8 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
     assert "<td>yes</td><td>1</td>" in page
     assert "True" not in page.split("<h2>Numbers</h2>")[1]
     assert "white-space: pre-wrap" in page
+
+
+def test_a_curve_better_than_no_privacy_stands_on_the_side_that_is_better():
+    assert "below the line" in twins.why_above(["private-svd"], "movie-night")
+    assert "above the line" in twins.why_above(["dpimf-optimal"], "bookshop-clicks")

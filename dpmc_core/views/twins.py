@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dpmc_core import registry
 from dpmc_core.settings import settings_of, show_setting
-from dpmc_core.views.curves import LOWER_IS_BETTER, Interval
+from dpmc_core.views.curves import HEADLINE, LOWER_IS_BETTER, Interval
 
 # Measured, and held by a test: the same method without privacy at the private one's rank.
 _MEASURED = {
@@ -30,14 +30,15 @@ def why_above(mechanisms: Sequence[str], data: str) -> str:
     settings = f" ({', '.join(shared)})" if shared else ""
     *first, last = [registry.get(id).name for id in mechanisms]
     who = f"{'; '.join(first)} and {last} stand" if first else f"{last} stands"
+    side = "below" if HEADLINE[twin.task] in LOWER_IS_BETTER else "above"  # the better one
     line = f"the line is {twin.name.removesuffix(', no privacy')}"
     if (data, twin.id) not in _MEASURED:
         return (
-            f"{who} above the line without privacy here: {line} at its own settings"
+            f"{who} {side} the line without privacy here: {line} at its own settings"
             f"{settings}, which may fit too closely where noise or an early stop holds back."
         )
     return (
-        f"{who} above the line without privacy, but not because noise helps: {line}"
+        f"{who} {side} the line without privacy, but not because noise helps: {line}"
         f" at its own settings{settings}. {_MEASURED[data, twin.id]}"
     )
 
