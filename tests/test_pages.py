@@ -670,7 +670,15 @@ def test_the_report_stands_alone():
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)
     page = report.html(
-        Run(result, None, data="one-bit-lab", title="<b>Lab</b>", split=LeaveLast(), fresh=False)
+        Run(
+            result,
+            None,
+            data="one-bit-lab",
+            reading={},
+            title="<b>Lab</b>",
+            split=LeaveLast(),
+            fresh=False,
+        )
     )
     assert "<b>Lab</b>" not in page
     assert page.count("plotly-graph-div") == 3
