@@ -454,7 +454,7 @@ def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
 def test_clicks_are_refused_where_a_rating_is_to_be_predicted(dpmc, words):
     status, _, err = dpmc(*words)
     assert status == 1
-    assert "every rating is 1" in err
+    assert "every rating to learn from is 1" in err
     assert "use a mechanism that predicts rankings" in err
 
 
@@ -464,7 +464,7 @@ def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
         "u,i,r\n" + "".join(f"u{u},i{13 * u + i},3\n" for u in range(9) for i in range(20))
     )
     status, _, err = dpmc("fit", same, "item-mean", "--range", "1:5")
-    assert (status, "every rating is 3" in err) == (1, True)
+    assert (status, "every rating to learn from is 3" in err) == (1, True)
     assert dpmc("fit", same, "popularity", "--range", "1:5")[0] == 0
 
 

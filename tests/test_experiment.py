@@ -137,7 +137,7 @@ def test_an_official_pair_is_not_split_again(stars):
 def test_all_ratings_equal_is_a_sentence():
     ratings = make_ratings()
     same = dataclasses.replace(ratings, values=np.full(len(ratings), 3.0))
-    with pytest.raises(BadRatings, match="every rating is 3"):
+    with pytest.raises(BadRatings, match="every rating to learn from is 3"):
         build_problem(make_data(same), Task.BINARY)
 
 

@@ -175,5 +175,5 @@ def test_names_with_markup_reach_the_picture_escaped(ratings):
 
 def test_clicks_have_no_gradients_to_hide_and_the_page_says_so():
     app = open_page(data="bookshop-clicks")
-    assert "every rating is 1" in plain(app.error[0].value).lower()
+    assert "every rating to learn from is 1" in plain(app.error[0].value).lower()
     assert not charts_of(app)

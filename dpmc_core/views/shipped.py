@@ -10,7 +10,7 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.curves import Curves
 from dpmc_core.privacy import Guarantee
-from dpmc_core.problem import LeaveLast, default_split
+from dpmc_core.problem import LeaveLast, RandomShare
 from dpmc_core.store import UNIT_COLUMNS
 from dpmc_core.units import UNITS
 from dpmc_core.views.compare import Line, Reference
@@ -19,8 +19,7 @@ from dpmc_core.views.curves import HEADLINE
 
 def fits(found: Curves, *, steps: tuple[str, ...], leave_last: bool) -> bool:
     """Whether the curves were computed as a comparison asks: default preparation, same hold-out."""
-    task = registry.get(found.rows[0].mechanism).task
-    split = LeaveLast() if leave_last else default_split(task)
+    split = LeaveLast() if leave_last else RandomShare()
     return not steps and found.stamp.split == str(split)
 
 
