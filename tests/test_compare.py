@@ -281,6 +281,9 @@ def test_isotonic_is_the_nearest_increasing_sequence(seed):
     steps = np.cumsum(residual[::-1])[::-1]
     assert steps[0] == pytest.approx(0, abs=1e-9)
     assert (steps[1:] <= 1e-9).all()
+    many = rng.normal(size=(5, 8))
+    each = [budget.isotonic(row, weights) for row in many]
+    np.testing.assert_array_equal(budget.isotonic(many, weights), each)
 
 
 def test_the_smallest_epsilon_is_near_the_true_one(rng):

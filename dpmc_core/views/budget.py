@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 def smallest_epsilon(placed: Placed, wanted: float, rng: np.random.Generator) -> Answer:
     """Invert the monotone fit of the means: more epsilon cannot make a mechanism worse.
 
-    The fit is isotonic (pool adjacent violators) on the means over seeds, linear in log epsilon
+    The fit is isotonic least squares on the means over seeds, linear in log epsilon
     between the epsilons computed; it is never extended beyond them.
     """
     line = placed.line
@@ -45,14 +45,13 @@ def smallest_epsilon(placed: Placed, wanted: float, rng: np.random.Generator) ->
         weights = np.ones(len(x))
         fitted = isotonic(values.mean(axis=1), weights)
         drawn = resample.resamples(values.shape[1], rng)
-        found = np.array(
-            [_reach(x, isotonic(row, weights), goal) for row in resample.means(values, drawn)]
-        )
-        estimate = resample.estimate(_reach(x, fitted, goal), found, values.shape[1])
+        found = _reach(x, isotonic(resample.means(values, drawn), weights), goal)
+        value = float(_reach(x, fitted[None], goal)[0])
+        estimate = resample.estimate(value, found, values.shape[1])
     else:
         weights = np.sum(~np.isnan(line.values), axis=1).astype(float)
         fitted = isotonic(direction * np.nanmean(line.values, axis=1), weights)
-        value = _reach(x, fitted, goal)
+        value = float(_reach(x, fitted[None], goal)[0])
         estimate = Estimate(value, value, value, 1)
     return Answer(placed, wanted, estimate, direction * float(fitted[-1]), _first(x, fitted))
 
@@ -102,33 +101,38 @@ def limits(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def isotonic(values: Floats | Sequence[float], weights: Floats | Sequence[float]) -> Floats:
-    """The nearest increasing sequence in weighted least squares (pool adjacent violators)."""
-    blocks: list[list[float]] = []  # mean, weight, length
-    for value, weight in zip(values, weights, strict=True):
-        blocks.append([float(value), float(weight), 1])
-        while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:
-            mean, mass, length = blocks.pop()
-            before = blocks[-1]
-            before[0] = (before[0] * before[1] + mean * mass) / (before[1] + mass)
-            before[1] += mass
-            before[2] += length
-    return np.concatenate([np.full(int(length), mean) for mean, _, length in blocks])
+    """The nearest increasing sequences in weighted least squares; values: ... x E, weights: E.
+
+    Each is max over a <= k of min over b >= k of the mean from a to b (Barlow, Bartholomew,
+    Bremner, Brunk, "Statistical inference under order restrictions", 1972).
+    """
+    heights, masses = np.asarray(values, dtype=float), np.asarray(weights, dtype=float)
+    sums = np.cumsum(heights * masses, axis=-1)
+    fitted = np.full(heights.shape, -np.inf)
+    for a in range(len(masses)):
+        until = sums[..., a:] - sums[..., a : a + 1] + (heights * masses)[..., a : a + 1]
+        means = until / np.cumsum(masses[a:])
+        least = np.minimum.accumulate(means[..., ::-1], axis=-1)[..., ::-1]
+        fitted[..., a:] = np.maximum(fitted[..., a:], least)
+    return fitted
 
 
-def _reach(x: Floats, fitted: Floats, goal: float) -> float:
-    """The smallest epsilon at which the fit is at least the goal; inf for none."""
-    above = np.flatnonzero(fitted >= goal)
-    if not len(above):
-        return math.inf
-    k = int(above[0])
-    if k == 0:
-        return float(x[0])
-    share = (goal - fitted[k - 1]) / (fitted[k] - fitted[k - 1])
-    return float(np.exp(np.log(x[k - 1]) + share * np.log(x[k] / x[k - 1])))
+def _reach(x: Floats, fitted: Floats, goal: float) -> Floats:
+    """The smallest epsilon at which each fit (draws x E) is at least the goal; inf for none."""
+    above = fitted >= goal
+    k = np.argmax(above, axis=1)
+    row, before = np.arange(len(k)), np.maximum(k - 1, 0)
+    low, high = fitted[row, before], fitted[row, k]
+    share = (goal - low) / np.where(high > low, high - low, 1.0)
+    between = np.exp(np.log(x[before]) + share * np.log(x[k] / x[before]))
+    found: Floats = np.where(k == 0, x[0], between)
+    found[~above.any(axis=1)] = np.inf
+    return found
 
 
 def _first(x: Floats, fitted: Floats) -> float:
-    return float(x[int(np.flatnonzero(fitted >= fitted[-1])[0])])
+    near = 1e-12 * abs(float(fitted[-1]))  # equal means differ by rounding
+    return float(x[int(np.flatnonzero(fitted >= fitted[-1] - near)[0])])
 
 
 def _reaches(metric: str, value: float, wanted: float) -> bool:
