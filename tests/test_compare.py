@@ -265,6 +265,14 @@ def test_lines_without_a_common_epsilon_say_so(rng):
     assert "no epsilon in common" in crossover.sentence(found)
 
 
+def test_a_win_of_a_claim_over_a_certificate_says_so(rng):
+    proved, only_claimed = (compare.place(line(rising, key=key), Count.PAPER) for key in "ab")
+    better = only_claimed.line._replace(values=only_claimed.line.values + 0.2)
+    for solid, said in ((False, True), (True, False)):
+        duel = crossover.duel(proved, only_claimed._replace(line=better, solid=solid), rng)
+        assert crossover.sentence(duel).endswith("is claimed, not certified.") == said
+
+
 # --- budget planner --------------------------------------------------------------------------
 
 

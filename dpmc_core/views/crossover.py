@@ -45,13 +45,17 @@ class Lead(NamedTuple):
 
 
 class Duel(NamedTuple):
-    """Two lines on the epsilons x that both cover, with every lead in order; seeds in common."""
+    """Two lines on the epsilons x that both cover, with every lead in order; seeds in common.
+
+    claimed: key of the one whose epsilon is only claimed where the other's is certified, or empty.
+    """
 
     one: Line
     other: Line
     x: Floats
     seeds: int
     leads: tuple[Lead, ...]
+    claimed: str = ""
 
 
 def duels(placed: Sequence[Placed], rng: np.random.Generator) -> list[Duel]:
@@ -84,14 +88,23 @@ def duel(a: Placed, b: Placed, rng: np.random.Generator) -> Duel:
         if leads:
             crossing = _crossing(x, sign * difference, start, drawn)
         leads.append(Lead(better, worse, float(x[start]), float(x[end]), decided, crossing))
-    return Duel(a.line, b.line, x, seeds, tuple(leads))
+    hollow = [side.line.key for side in (a, b) if not side.solid]
+    claimed = hollow[0] if len(hollow) == 1 else ""
+    return Duel(a.line, b.line, x, seeds, tuple(leads), claimed)
 
 
 def sentence(found: Duel, names: tuple[str, str] | None = None) -> str:
     """The duel in words; names: of the two lines, where not their labels."""
     one, other = names or (found.one.label, found.other.label)
     name = {found.one.key: one, found.other.key: other}
-    x = found.x
+    text = _verdict(found, name)
+    if found.leads and found.claimed:
+        text += f" The epsilon of {name[found.claimed]} is claimed, not certified."
+    return text
+
+
+def _verdict(found: Duel, name: dict[str, str]) -> str:
+    one, other, x = name[found.one.key], name[found.other.key], found.x
     if not len(x):
         return f"{one} and {other} have no epsilon in common in this unit."
     if found.seeds < FEWEST:
