@@ -443,6 +443,27 @@ def test_a_pool_that_never_works_is_given_up(plan, opened):
         sweep.run(plan.units, opened, lambda: Dead(plan, set()))
 
 
+def test_a_lost_cluster_is_not_waited_for(plan, undisturbed, opened):
+    """One unit is told that it was dropped; the one handed over after that never answers."""
+
+    class CutOff(Fragile):
+        def submit(self, unit):  # noqa: ARG002
+            future = Future()
+            if not self.running:
+                self.running["first"] = future
+                future.cancel()
+            return future
+
+        def close(self, *, at_once):
+            assert at_once
+
+    pools = [CutOff(plan, set()), Fragile(plan, set())]
+    report = sweep.run(plan.units, opened, lambda: pools.pop(0))
+    assert not pools
+    assert not report.failed
+    assert rows_of(opened) == undisturbed
+
+
 def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
     opened.connection.execute("PRAGMA busy_timeout = 20")
     other = sqlite3.connect(opened.path, isolation_level=None)

@@ -174,6 +174,8 @@ class ClusterPool:
         future: Future[Outcome] = self._executor.submit(
             run_unit, unit, self._data[unit.source], True
         )
+        if self._client.status != "running":  # looking for its scheduler; this one got lost
+            raise BrokenExecutor("the connection to the cluster was lost")
         return future
 
     def close(self, *, at_once: bool) -> None:

@@ -113,6 +113,7 @@ def _drain(
         except BrokenExecutor:
             broken = True
         done, _ = wait(running, TICK, FIRST_COMPLETED)
+        cut_off = False
         for future in done:
             unit = running.pop(future)
             try:
@@ -122,7 +123,7 @@ def _drain(
                 suspects.append(unit)
                 continue
             except CancelledError:  # a cluster lost the data, or is gone: connecting will tell
-                broken = True
+                broken = cut_off = True
                 todo.appendleft(unit)
                 continue
             except Exception as error:  # the executor itself could not run it
@@ -133,6 +134,9 @@ def _drain(
             else:
                 writer.write(outcome.record)
                 report.done += 1
+        if cut_off:  # one handed over meanwhile would never answer
+            todo.extendleft(running.values())
+            running.clear()
         writer.retry()
         on_progress(report)
     return broken, suspects
