@@ -452,6 +452,7 @@ def test_a_lost_cluster_is_not_waited_for(plan, undisturbed, opened):
             if not self.running:
                 self.running["first"] = future
                 future.cancel()
+                future.set_running_or_notify_cancel()
             return future
 
         def close(self, *, at_once):
