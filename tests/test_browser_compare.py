@@ -129,3 +129,32 @@ def test_the_address_holds_the_choices_and_the_share_link_opens_them(page, serve
         wait_for(lambda seeds=seeds: seeds.input_value() == "7", 30)
         assert not page.get_by_text("which is not here").count()
         assert "gradient" not in page.locator('[data-testid="stCode"]').last.text_content()
+
+
+def choose(page, label, option):
+    """Another option of a list, by mouse."""
+    field = page.get_by_label(label, exact=True)
+    wanted = page.get_by_role("option", name=option, exact=True)
+    field.click()
+    wanted.click()
+    wait_for(lambda: field.input_value() == option, 30)
+    test_browser.settle(page)
+
+
+def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
+    test_browser.visit(page, server + "compare?data=movie-night&mechanisms=output")
+    pills = page.get_by_test_id("stButtonGroup").first
+    for label, option, mechanism in (
+        ("Task", "Ratings", "DPALS"),
+        ("Task", "Top lists", "DPIMF-U"),
+        ("Data", "Bookshop clicks", "DPIMF-U"),
+        ("Data", "Jokes", "DPIMF-U"),
+        ("Task", "Likes and dislikes", "Output perturbation"),
+    ):
+        choose(page, label, option)
+        assert not page.get_by_role("alert").count()
+        assert page.locator(".js-plotly-plot .scatterlayer .trace").count()
+        assert pills.get_by_role("button", name=mechanism, exact=True).count()
+        pressed = pills.get_by_role("button", pressed=True).count()
+        command = page.get_by_test_id("stCode").last.text_content().split()
+        assert len(command[command.index("--mechanisms") + 1].split(",")) == pressed > 1

@@ -240,6 +240,34 @@ def test_bad_input_is_a_sentence():
     }
 
 
+def chosen(app):
+    """The mechanisms that are pressed and those that the command shown names: they must agree."""
+    words = app.code[-1].value.split()
+    named = words[words.index("--mechanisms") + 1].split(",")
+    assert sorted(app.session_state["mechanisms"]) == sorted(named)
+    return named
+
+
+def test_another_task_or_other_data_brings_its_own_mechanisms():
+    app = open_page("compare", data="movie-night", mechanisms=["output", "gradient"])
+    app.selectbox(key="data").set_value("restaurants").run()
+    assert chosen(app) == ["gradient", "output"]  # they are here too, and stay
+    for task in (Task.RATINGS, Task.RANKING):
+        app.selectbox(key="task").set_value(task).run()
+        assert not app.error
+        assert charts_of(app)
+        assert chosen(app) == list(sweep.presets.noisy(task)[:6])
+    app.selectbox(key="task").set_value(Task.BINARY).run()
+    assert chosen(app) == list(sweep.presets.noisy(Task.BINARY)[:6])
+    app.selectbox(key="data").set_value("bookshop-clicks").run()
+    assert not app.error
+    assert charts_of(app)
+    assert chosen(app) == list(sweep.presets.noisy(Task.RANKING)[:6])
+    app.session_state["mechanisms"] = ["output", "dpimf-user"]  # one of each task
+    app.run()
+    assert chosen(app) == ["dpimf-user"]
+
+
 def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():
     fill(epsilons=(1.0,), seeds=(1,))
     with sqlite3.connect(default_path()) as file:

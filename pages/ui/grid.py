@@ -252,11 +252,14 @@ def _grid() -> str:
 def _mechanisms(task: Task) -> list[str]:
     names = {id: registry.get(id).name for id in presets.noisy(task)}
     state.many_from_link("mechanisms", "the mechanism", names)
+    first = list(names)[:_FIRST]
+    if now := st.session_state.get("mechanisms"):  # maybe chosen for another task
+        st.session_state["mechanisms"] = [id for id in now if id in names] or first
     chosen = st.pills(
         "Mechanisms",
         list(names),
         selection_mode="multi",
-        default=list(names)[:_FIRST],
+        default=first,
         format_func=names.__getitem__,
         key="mechanisms",
         bind="query-params",
