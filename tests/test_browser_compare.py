@@ -142,7 +142,7 @@ def choose(page, label, option):
 
 
 def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
-    test_browser.visit(page, server + "compare?data=movie-night&mechanisms=output")
+    test_browser.visit(page, server + "compare?data=movie-night&mechanisms=output&cap=290")
     pills = page.get_by_test_id("stButtonGroup").first
     for label, option, mechanism in (
         ("Task", "Ratings", "DPALS"),
@@ -158,3 +158,4 @@ def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
         pressed = pills.get_by_role("button", pressed=True).count()
         command = page.get_by_test_id("stCode").last.text_content().split()
         assert len(command[command.index("--mechanisms") + 1].split(",")) == pressed > 1
+    assert "cap=" not in page.url  # more than the new data has items

@@ -26,9 +26,15 @@ _SPLITS = {"share": split_words(str(RandomShare())), "last": "each user's latest
 def controls(public: PublicFacts, task: Task) -> Prepared:
     """The same choices on every page and in the address; each step says what it does to privacy."""
     columns = st.columns(4)
-    for key, what in (("cap", "the cap"), ("top_items", "the number of items")):
-        state.number_from_link(key, what, 1, public.items)
-    state.number_from_link("binarise", "the threshold", public.low, public.high)
+    for key, what, low, high in (
+        ("cap", "the cap", 1, public.items),
+        ("top_items", "the number of items", 1, public.items),
+        ("binarise", "the threshold", public.low, public.high),
+    ):
+        state.number_from_link(key, what, low, high)
+        now = st.session_state.get(key)
+        if now is not None and not low <= now <= high:  # chosen for other data
+            st.session_state[key] = None
     cap = columns[0].number_input(
         "Cap on ratings per user",
         1,
