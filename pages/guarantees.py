@@ -9,10 +9,6 @@ from dpmc_core.units import relation
 from dpmc_core.views import cards
 from pages.ui import blocks, charts_guarantees, public_facts, shell, state, widgets
 
-LEGEND = (
-    "On every page: filled is certified, hollow is only claimed, and a tick marks what an audit"
-    " has measured."
-)
 UNITS = {unit.value: unit.label for unit in (Unit.VALUE, Unit.ROW_VALUES, Unit.ENTRY, Unit.USER)}
 
 
@@ -55,8 +51,9 @@ def table(found: dict[str, Guarantee]) -> None:
         charts_guarantees.claimed_and_certified(list(found), rows, state.theme()),
         alt=cards.table_words(rows),
         key="claims",
-        caption=f"{LEGEND} Epsilon as each claim counts it, so lines of different methods may count"
-        " different things: the table says which. An arrow stands for no bound.",
+        caption="On every page: filled is certified, hollow is only claimed. Epsilon as each claim"
+        " counts it, so lines of different methods may count different things: the table says"
+        " which. An arrow stands for no bound.",
     )
     narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 104}
     columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
