@@ -97,8 +97,11 @@ def test_names_of_lines_stand_apart_and_in_the_order_of_their_lines():
 )
 def test_wanted_values_reach_over_all_that_is_drawn_in_about_a_hundred_steps(values, wanted):
     low, high, step = limits(values)
-    assert low <= min(values) <= wanted <= max(values) <= high or low <= wanted <= high
+    assert low <= min(values)
+    assert max(values) <= high
     assert low < high
+    steps = (wanted - low) / step
+    assert 0 <= steps == pytest.approx(round(steps))  # the slider can stop there
     assert (high - low) / step <= 104
     power = step / 10 ** math.floor(math.log10(step) + 1e-9)
     assert min(abs(power - k) for k in (1, 2, 5)) < 1e-6
