@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from dpmc_core import datasets
 from dpmc_core.ratings import Ratings
+
+ROOT = Path(__file__).resolve().parent.parent
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +38,90 @@ def _own_main() -> Iterator[None]:
     before = sys.modules["__main__"]
     yield
     sys.modules["__main__"] = before
+
+
+@pytest.fixture
+def own_session() -> Iterator[None]:
+    """All test sessions carry one id, so what is kept per session is dropped by hand."""
+    yield
+    from streamlit.testing.v1 import AppTest
+
+    def end() -> None:
+        from pages.ui import state
+
+        state.jobs.clear()
+
+    AppTest.from_function(end).run()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A fresh server on a free port; yields its address."""
+    home = tmp_path_factory.mktemp("home")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    command += ["--server.port", str(port), "--server.fileWatcherType", "none"]
+    log = (home / "server.log").open("w")
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"DPMC_HOME": str(home)},
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    )
+    address = f"http://127.0.0.1:{port}/"
+    try:
+        end = time.monotonic() + 60
+        while not _answers(address + "_stcore/health"):
+            assert process.poll() is None, (home / "server.log").read_text()
+            assert time.monotonic() < end, "the server did not start"
+            time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(10)
+        log.close()
+    assert "Traceback" not in (home / "server.log").read_text()
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (Debian: apt install chromium)")
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: str) -> Iterator[Any]:
+    """A tab of its own that must see no error and ask nobody but our server."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    tab = context.new_page()
+    wrong: list[str] = []
+    tab.on("pageerror", lambda error: wrong.append(f"error on the page: {error}"))
+    tab.on("request", lambda request: wrong.extend(_elsewhere(request.url, server)))
+    yield tab
+    context.close()
+    assert not wrong
+
+
+def _elsewhere(url: str, server: str) -> list[str]:
+    own = urlsplit(url)
+    at_home = own.scheme in ("data", "blob") or own.netloc == urlsplit(server).netloc
+    return [] if at_home else [f"asked {url}"]
 
 
 @pytest.fixture(scope="session")

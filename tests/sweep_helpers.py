@@ -1,10 +1,13 @@
 """Small grids, and what must be equal in their rows."""
 
+from concurrent.futures import Future
+
 import numpy as np
 
 from dpmc_core import store, sweep
 from dpmc_core.datasets import Dataset
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.sweep import pools
 
 USERS, ITEMS = 30, 20
 TIMES = ("seconds", "finished", "version")
@@ -49,6 +52,23 @@ def make_grid(**changes):
         "settings": {"iterations": ["6"]},
     }
     return sweep.Grid(**(grid | changes))
+
+
+class InThisProcess:
+    """A pool of one that needs no process."""
+
+    size = 1
+
+    def __init__(self, sources):
+        self.sources = sources
+
+    def submit(self, unit):
+        future = Future()
+        future.set_result(pools.run_unit(unit, self.sources[unit.source]))
+        return future
+
+    def close(self, *, at_once):
+        pass
 
 
 def rows_of(opened):

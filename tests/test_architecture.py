@@ -73,6 +73,7 @@ ORDER = [
 DRAWS = {"laplace", "normal", "standard_normal", "gamma", "standard_gamma", "exponential"}
 CORE_FILES = sorted(CORE.rglob("*.py"))
 PAGE_FILES = sorted(PAGES.rglob("*.py"))
+TEST_FILES = sorted((ROOT / "tests").glob("*.py"))
 
 
 def name_of(path):
@@ -165,6 +166,13 @@ def test_files_stay_short(path):
 def test_a_page_is_short_and_holds_no_maths(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 130
     assert not {name.split(".")[0] for name in imports_of(path)} & {"numpy", "scipy"}
+
+
+@pytest.mark.parametrize("path", TEST_FILES, ids=name_of)
+def test_what_tests_share_is_in_no_test_module(path):
+    tests = {file.stem for file in TEST_FILES if file.name.startswith("test_")}
+    for imported in imports_of(path):
+        assert not tests & set(imported.split(".")[:2]), f"{name_of(path)} imports {imported}"
 
 
 def run_python(code):

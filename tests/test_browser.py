@@ -1,14 +1,7 @@
 """The app in Chromium, as people meet it: links, the slider, training, uploads, narrow screens."""
 
 import json
-import os
 import re
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,122 +11,11 @@ from dpmc_core import curves, datasets, experiment, registry
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.views import curves as picture
+from tests.browser_helpers import settle, visit
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("", "data", "train", "noise", "guarantees")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-# Connected, the script at rest, nothing stale or loading, every chart drawn.
-BUSY = """() => {
-  const app = document.querySelector('[data-testid="stApp"]');
-  if (!app) return 'no app';
-  if (app.dataset.testConnectionState !== 'CONNECTED') return 'not connected';
-  if (app.dataset.testScriptState !== 'notRunning') return 'script is running';
-  if (document.querySelector('[data-testid="stSkeleton"],[data-testid="stAppSkeleton"],'
-      + '[data-testid="stSpinner"],[data-stale="true"]')) return 'loading';
-  if (!document.querySelector('[data-testid="stMain"] [data-testid="stElementContainer"]'))
-    return 'empty';
-  for (const chart of document.querySelectorAll('[data-testid="stPlotlyChart"]'))
-    if (!chart.querySelector('.main-svg')) return 'a chart is not drawn';
-  return '';
-}"""
-
-
-def settle(page, seconds=30.0, quiet=0.3):
-    """Wait until the page has been at rest for a moment."""
-    end, since = time.monotonic() + seconds, None
-    while True:
-        why, now = page.evaluate(BUSY), time.monotonic()
-        since = None if why else since or now
-        if since is not None and now - since >= quiet:
-            return
-        assert now < end, f"the page did not settle: {why}"
-        page.wait_for_timeout(30)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A fresh server on a free port; yields its address."""
-    home = tmp_path_factory.mktemp("home")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
-    command += ["--server.port", str(port), "--server.fileWatcherType", "none"]
-    log = (home / "server.log").open("w")
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=os.environ | {"DPMC_HOME": str(home)},
-        stdout=log,
-        stderr=subprocess.STDOUT,
-    )
-    address = f"http://127.0.0.1:{port}/"
-    try:
-        end = time.monotonic() + 60
-        while not _answers(address + "_stcore/health"):
-            assert process.poll() is None, (home / "server.log").read_text()
-            assert time.monotonic() < end, "the server did not start"
-            time.sleep(0.1)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(10)
-        log.close()
-    assert "Traceback" not in (home / "server.log").read_text()
-
-
-def _answers(address):
-    try:
-        with urllib.request.urlopen(address, timeout=2):
-            return True
-    except OSError:
-        return False
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed (Debian: apt install chromium)")
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def page(browser, server):
-    """A tab of its own that must see no error and ask nobody but our server."""
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    tab = context.new_page()
-    wrong = []
-    tab.on("pageerror", lambda error: wrong.append(f"error on the page: {error}"))
-    tab.on("request", lambda request: wrong.extend(_elsewhere(request.url, server)))
-    yield tab
-    context.close()
-    assert not wrong
-
-
-def _elsewhere(url, server):
-    own = urlsplit(url)
-    at_home = own.scheme in ("data", "blob") or own.netloc == urlsplit(server).netloc
-    return [] if at_home else [f"asked {url}"]
-
-
-def visit(page, address):
-    page.goto(address)
-    settle(page)
 
 
 def test_the_first_visit_may_be_a_link_into_the_middle(page, server):

@@ -7,12 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-import test_browser
+
+from tests.browser_helpers import settle, visit
 
 pytestmark = pytest.mark.browser
 
-# Fixtures: a server, a browser and a tab of this file's own.
-server, browser, page = test_browser.server, test_browser.browser, test_browser.page
 POINTS = '[data-testid="stPlotlyChart"] .scatterlayer .trace .points path'
 # With a cap there are no shipped curves, so that the chart starts empty.
 GRID = (
@@ -41,7 +40,7 @@ def runs(page):
 def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_downloaded(
     page, server
 ):
-    test_browser.visit(page, server + GRID)
+    visit(page, server + GRID)
     assert page.locator(POINTS).count() == 0
     button(page, "Start").click()
     wait_for(lambda: page.locator(POINTS).count() >= 2)
@@ -59,11 +58,11 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     wait_for(lambda: runs(page) is not None and runs(page)[0] > before[0])
     button(page, "Cancel").click()
     button(page, "Resume").wait_for()
-    test_browser.settle(page)
+    settle(page)
     kept = runs(page)
     time.sleep(1.5)
     page.reload()
-    test_browser.settle(page)
+    settle(page)
     assert runs(page) == kept  # nothing runs on
     assert kept[0] < kept[1]
     with page.expect_download() as download:
@@ -84,10 +83,10 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
 
 def test_two_tabs_share_a_sweep(page, browser, server):
     address = server + GRID.replace("seeds=3", "seeds=40").replace("movie-night", "restaurants")
-    test_browser.visit(page, address)
+    visit(page, address)
     context = browser.new_context()
     other = context.new_page()
-    test_browser.visit(other, address)  # opened before anything runs
+    visit(other, address)  # opened before anything runs
     button(page, "Start").click()
     wait_for(lambda: button(page, "Cancel").is_enabled())
     button(other, "Start").click()  # joins the sweep that runs
@@ -102,7 +101,7 @@ def test_two_tabs_share_a_sweep(page, browser, server):
 def test_compare_fits_a_phone_in_both_themes(browser, server, theme):
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
     tab = context.new_page()
-    test_browser.visit(tab, server + GRID)
+    visit(tab, server + GRID)
     main = tab.locator('[data-testid="stMain"]')
     assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
     for chart in tab.locator('[data-testid="stPlotlyChart"]').all():
@@ -111,20 +110,20 @@ def test_compare_fits_a_phone_in_both_themes(browser, server, theme):
 
 
 def test_the_address_holds_the_choices_and_the_share_link_opens_them(page, server):
-    test_browser.visit(page, server + "compare?data=restaurants")
+    visit(page, server + "compare?data=restaurants")
     page.get_by_role("button", name="Gradient perturbation", exact=True).click()
     page.get_by_text("same unit: per user").click()
     page.wait_for_url(re.compile("count="))
     page.get_by_role("spinbutton", name="Seeds").fill("7")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("seeds=7"))
-    test_browser.settle(page)
+    settle(page)
     page.get_by_role("button", name="Share").click()
     link = page.locator('[data-testid="stPopoverBody"] [data-testid="stCode"]').inner_text().strip()
     assert "seeds=7" in link
     assert "gradient" not in link
     for address in (page.url, link):
-        test_browser.visit(page, address)
+        visit(page, address)
         seeds = page.get_by_role("spinbutton", name="Seeds")
         wait_for(lambda seeds=seeds: seeds.input_value() == "7", 30)
         assert not page.get_by_text("which is not here").count()
@@ -138,11 +137,11 @@ def choose(page, label, option):
     field.click()
     wanted.click()
     wait_for(lambda: field.input_value() == option, 30)
-    test_browser.settle(page)
+    settle(page)
 
 
 def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
-    test_browser.visit(page, server + "compare?data=movie-night&mechanisms=output&cap=290")
+    visit(page, server + "compare?data=movie-night&mechanisms=output&cap=290")
     pills = page.get_by_test_id("stButtonGroup").first
     for label, option, mechanism in (
         ("Task", "Ratings", "DPALS"),

@@ -16,8 +16,7 @@ from dpmc_core.protocol.federated import SERVER, cost
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.dpimf import Profiles
 from dpmc_core.views import federated, stage
-from tests.test_page_protocol import button, open_page, texts
-from tests.test_pages import charts_of, plain
+from tests.page_helpers import button, charts_of, open_page, plain, texts
 
 SMALL = {"parties": 3, "rounds": 2, "local": 2}
 
@@ -129,7 +128,7 @@ def test_bad_settings_are_sentences():
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_page_steps_through_the_flow_and_tells_the_budget(theme):
-    app = open_page(theme, data="bookshop-clicks", scenario="federated")
+    app = open_page("protocol", theme, data="bookshop-clicks", scenario="federated")
     assert "Message 1 of 24, round 1" in texts(app)
     button(app, "Next").click().run()
     assert "Message 2 of 24" in texts(app)
@@ -144,7 +143,7 @@ def test_the_page_steps_through_the_flow_and_tells_the_budget(theme):
 
 
 def test_ratings_play_as_clicks():
-    app = open_page(data="restaurants", scenario="federated")
+    app = open_page("protocol", data="restaurants", scenario="federated")
     assert "Message 1 of 24" in texts(app)
     assert not app.exception
 

@@ -2,11 +2,7 @@
 
 import pytest
 
-from tests.test_pages import charts_of, open_page, plain
-
-
-def texts(app):
-    return plain(" ".join(m.value for m in app.markdown))
+from tests.page_helpers import charts_of, open_page, texts
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from dpmc_core import datasets
 from dpmc_core.errors import BadRatings
@@ -10,7 +9,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.shares import Shares
 from dpmc_core.views import protocol, stage
 from pages.ui import charts, charts_protocol
-from tests.test_pages import ROOT, charts_of, plain
+from tests.page_helpers import button, charts_of, open_page, plain, texts
 
 
 @pytest.fixture(scope="module")
@@ -23,28 +22,10 @@ def play(ratings, **options):
     return protocol.demonstrate(ratings, item, **{"scenario": "2", "epsilon": 1.0} | options)
 
 
-def open_page(theme="light", **link):
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    app.context = {"theme": theme}
-    for key, value in {"data": "restaurants", **link}.items():
-        app.query_params[key] = value
-    app.switch_page("pages/protocol.py").run()
-    assert not app.exception
-    return app
-
-
-def texts(app):
-    return plain(" ".join(m.value for m in app.markdown))
-
-
-def button(app, label):
-    return next(b for b in app.button if b.label == label)
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("scenario", ["2", "3"])
 def test_opens_and_steps_through_the_messages(theme, scenario):
-    app = open_page(theme, scenario=scenario)
+    app = open_page("protocol", theme, data="restaurants", scenario=scenario)
     assert "Message 1 of" in texts(app)
     button(app, "Next").click().run()
     assert "Message 2 of" in texts(app)
@@ -57,7 +38,7 @@ def test_opens_and_steps_through_the_messages(theme, scenario):
 
 
 def test_the_last_message_can_be_reached_and_no_further():
-    app = open_page()
+    app = open_page("protocol", data="restaurants")
     slider = next(s for s in app.slider if s.label == "Message")
     slider.set_value(slider.max).run()
     assert f"Message {slider.max:g} of {slider.max:g}" in texts(app)
@@ -65,7 +46,7 @@ def test_the_last_message_can_be_reached_and_no_further():
 
 
 def test_without_masks_the_attack_succeeds():
-    app = open_page()
+    app = open_page("protocol", data="restaurants")
     assert "recovers 0 of 4" in texts(app)
     next(t for t in app.toggle if t.label == "Masks").set_value(False).run()
     assert "recovers 4 of 4" in texts(app)
@@ -73,10 +54,12 @@ def test_without_masks_the_attack_succeeds():
 
 
 def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
-    app = open_page(scenario="3")
+    app = open_page("protocol", data="restaurants", scenario="3")
     assert "recovers 4 of 4 gradients" in texts(app)
     assert "Ratings themselves stay behind the noise" not in texts(app)
-    assert "with and without one user" not in texts(open_page(scenario="2"))
+    assert "with and without one user" not in texts(
+        open_page("protocol", data="restaurants", scenario="2")
+    )
 
 
 def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(ratings):
@@ -89,7 +72,7 @@ def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(r
 
 
 def test_a_user_who_leaves_ends_scenario_2_with_a_sentence():
-    app = open_page()
+    app = open_page("protocol", data="restaurants")
     next(s for s in app.selectbox if s.label == "Leaves in round 2").select_index(1).run()
     slider = next(s for s in app.slider if s.label == "Message")
     slider.set_value(slider.max).run()
@@ -97,7 +80,7 @@ def test_a_user_who_leaves_ends_scenario_2_with_a_sentence():
 
 
 def test_a_linked_scenario_that_does_not_exist_falls_back_with_a_note():
-    app = open_page(scenario="9")
+    app = open_page("protocol", data="restaurants", scenario="9")
     assert any("9" in w.value for w in app.warning)
 
 
@@ -174,6 +157,6 @@ def test_names_with_markup_reach_the_picture_escaped(ratings):
 
 
 def test_clicks_have_no_gradients_to_hide_and_the_page_says_so():
-    app = open_page(data="bookshop-clicks")
+    app = open_page("protocol", data="bookshop-clicks")
     assert "every rating to learn from is 1" in plain(app.error[0].value).lower()
     assert not charts_of(app)

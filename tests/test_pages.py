@@ -4,10 +4,8 @@ import io
 import json
 import shlex
 import time
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from dpmc_core import curves, datasets, download, experiment, registry
 from dpmc_core.cli import main
@@ -17,35 +15,13 @@ from dpmc_core.transforms import CapPerUser
 from dpmc_core.views import cards, run_card
 from dpmc_core.views import curves as picture
 from pages.ui import charts
+from tests.page_helpers import all_text, charts_of, open_page, plain, spec
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("what_if", "data", "train", "noise", "guarantees")
 MECHANISMS = curves.mechanisms()
 RANKING = curves.mechanisms("ranking")
 
-
-@pytest.fixture(autouse=True)
-def _a_session_of_its_own():
-    """All test sessions carry one id, so what is kept per session is dropped by hand."""
-    yield
-
-    def end():
-        from pages.ui import state
-
-        state.jobs.clear()
-
-    AppTest.from_function(end).run()
-
-
-def open_page(name="what_if", theme="light", **link):
-    """The app at a page, as if its address had been typed in."""
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    app.context = {"theme": theme}
-    for key, value in link.items():
-        app.query_params[key] = value
-    app.switch_page(f"pages/{name}.py").run()
-    assert not app.exception
-    return app
+pytestmark = pytest.mark.usefixtures("own_session")
 
 
 def go(app, path):
@@ -57,37 +33,6 @@ def go(app, path):
     app.switch_page(path).run()
     app.run()
     assert not app.exception
-
-
-def plain(text):
-    """The text as a person reads it, without the escapes that keep Markdown away."""
-    return text.replace("\\", "")
-
-
-def charts_of(app):
-    return app.get("plotly_chart")
-
-
-def spec(app, number=0):
-    return json.loads(charts_of(app)[number].proto.spec)
-
-
-def all_text(app):
-    parts = [
-        e.value
-        for kind in (
-            "title",
-            "subheader",
-            "markdown",
-            "caption",
-            "text",
-            "error",
-            "warning",
-            "info",
-        )
-        for e in app.get(kind)
-    ]
-    return "\n".join(str(p) for p in parts)
 
 
 def run_until_done(app, seconds=60):

@@ -7,19 +7,20 @@ import time
 from pathlib import Path
 
 import pytest
-from test_pages import _a_session_of_its_own, all_text, charts_of, open_page, plain, spec
 
 from dpmc_core import curves, datasets, paths, registry, sweep
 from dpmc_core.model import Task
 from dpmc_core.store import Store, default_path, queries
-from dpmc_core.sweep import pools
 from dpmc_core.views import budget, compare, crossover
 from dpmc_core.views import curves as picture
 from pages.ui import grid, sweeps
+from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
+from tests.sweep_helpers import InThisProcess
 
-assert _a_session_of_its_own  # a fixture for every test
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the page starts no sweeps there")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="the page starts no sweeps there"),
+    pytest.mark.usefixtures("own_session"),
+]
 
 DATA, IDS = "restaurants", ("input-flip", "output")
 LINK = {"data": DATA, "mechanisms": list(IDS), "seeds": "2"}
@@ -46,31 +47,8 @@ def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA):
     return plan
 
 
-class InThisProcess:
-    """A pool of one that needs no process."""
-
-    size = 1
-
-    def __init__(self, sources):
-        self.sources = sources
-
-    def submit(self, unit):
-        from concurrent.futures import Future
-
-        future = Future()
-        future.set_result(pools.run_unit(unit, self.sources[unit.source]))
-        return future
-
-    def close(self, *, at_once):
-        pass
-
-
 def traces(app):
     return [t for t in spec(app)["data"] if "marker" in t and t.get("name")]
-
-
-def button(app, label):
-    return next((b for b in app.button if b.label == label), None)
 
 
 def tick_until(app, condition, seconds=90):

@@ -1,12 +1,12 @@
 """The pages show the user-level family as they show every other mechanism."""
 
 import pytest
-from test_pages import all_text, charts_of, open_page
 
 from dpmc_core import curves, datasets, experiment, registry
 from dpmc_core.model import Task
 from dpmc_core.sweep import presets
 from dpmc_core.views import curves as views
+from tests.page_helpers import all_text, charts_of, open_page
 
 USER_LEVEL = [
     id

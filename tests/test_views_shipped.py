@@ -10,7 +10,7 @@ from dpmc_core import curves, registry, sweep
 from dpmc_core.model import Task
 from dpmc_core.store import Store, queries
 from dpmc_core.views import compare, shipped
-from tests.test_pages_compare import InThisProcess
+from tests.sweep_helpers import InThisProcess
 
 
 @pytest.fixture(scope="module")

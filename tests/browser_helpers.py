@@ -1,0 +1,35 @@
+"""A page in Chromium, waited for until it is at rest."""
+
+import time
+
+# Connected, the script at rest, nothing stale or loading, every chart drawn.
+BUSY = """() => {
+  const app = document.querySelector('[data-testid="stApp"]');
+  if (!app) return 'no app';
+  if (app.dataset.testConnectionState !== 'CONNECTED') return 'not connected';
+  if (app.dataset.testScriptState !== 'notRunning') return 'script is running';
+  if (document.querySelector('[data-testid="stSkeleton"],[data-testid="stAppSkeleton"],'
+      + '[data-testid="stSpinner"],[data-stale="true"]')) return 'loading';
+  if (!document.querySelector('[data-testid="stMain"] [data-testid="stElementContainer"]'))
+    return 'empty';
+  for (const chart of document.querySelectorAll('[data-testid="stPlotlyChart"]'))
+    if (!chart.querySelector('.main-svg')) return 'a chart is not drawn';
+  return '';
+}"""
+
+
+def settle(page, seconds=30.0, quiet=0.3):
+    """Wait until the page has been at rest for a moment."""
+    end, since = time.monotonic() + seconds, None
+    while True:
+        why, now = page.evaluate(BUSY), time.monotonic()
+        since = None if why else since or now
+        if since is not None and now - since >= quiet:
+            return
+        assert now < end, f"the page did not settle: {why}"
+        page.wait_for_timeout(30)
+
+
+def visit(page, address):
+    page.goto(address)
+    settle(page)

@@ -1,0 +1,60 @@
+"""The app opened page by page without a browser, and what a page shows."""
+
+import json
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def open_page(name="what_if", theme="light", **link):
+    """The app at a page, as if its address had been typed in."""
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    app.context = {"theme": theme}
+    for key, value in link.items():
+        app.query_params[key] = value
+    app.switch_page(f"pages/{name}.py").run()
+    assert not app.exception
+    return app
+
+
+def plain(text):
+    """The text as a person reads it, without the escapes that keep Markdown away."""
+    return text.replace("\\", "")
+
+
+def charts_of(app):
+    return app.get("plotly_chart")
+
+
+def spec(app, number=0):
+    return json.loads(charts_of(app)[number].proto.spec)
+
+
+def all_text(app):
+    parts = [
+        e.value
+        for kind in (
+            "title",
+            "subheader",
+            "markdown",
+            "caption",
+            "text",
+            "error",
+            "warning",
+            "info",
+        )
+        for e in app.get(kind)
+    ]
+    return "\n".join(str(p) for p in parts)
+
+
+def texts(app):
+    """What the page says in Markdown, as a person reads it."""
+    return plain(" ".join(m.value for m in app.markdown))
+
+
+def button(app, label):
+    """The button of that name; None where there is none."""
+    return next((b for b in app.button if b.label == label), None)

@@ -1,0 +1,69 @@
+"""The user-level family in small: its variants, and rows that push their queries to the limits."""
+
+import numpy as np
+
+from dpmc_core import registry
+from dpmc_core.mechanisms.dpals import ItemBudget
+from dpmc_core.privacy import Calibration
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.cleansing import Predictor
+from dpmc_core.solvers.frank_wolfe import StepRule
+
+USERS, ITEMS, CAP = 30, 12, 7
+PUBLIC = PublicFacts(users=USERS, items=ITEMS, low=1, high=5)
+FAMILY = {
+    "private-frank-wolfe": {"rounds": 3},
+    "private-frank-wolfe-oja": {"rounds": 2, "updates": 3},
+    "private-svd": {},
+    "private-pgd": {"rounds": 3},
+    "svd-after-cleansing": {},
+    "dpals": {"rounds": 2},
+    "private-item-mean": {},
+}
+VARIANTS = [
+    *((id, settings) for id, settings in FAMILY.items()),
+    ("private-frank-wolfe", {"rounds": 3, "growth": 1.3, "residual": 2.0, "slack": 1.0}),
+    ("private-frank-wolfe", {"rounds": 3, "calibration": Calibration.PAPER, "symmetric": False}),
+    ("private-frank-wolfe", {"rounds": 3, "step": StepRule.DECREASING, "item_share": 0.0}),
+    ("svd-after-cleansing", {"predictor": Predictor.NEIGHBOURS}),
+    ("dpals", {"rounds": 2, "items": ItemBudget.TAIL, "growth": 1.3}),
+    ("dpals", {"rounds": 2, "items": ItemBudget.ADAPTIVE, "exponent": 1.0}),
+]
+IDS = [f"{id}-{k}" for k, (id, _) in enumerate(VARIANTS)]
+
+
+def make(id, **settings):
+    return registry.create(id, **{"epsilon": 2.0, "cap": CAP} | FAMILY[id] | settings)
+
+
+def rows_of(seed=1):
+    """One dict item -> rating a user."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(USERS):
+        count = int(rng.integers(0, ITEMS + 1))
+        items = rng.choice(ITEMS, count, replace=False)
+        rows.append({int(i): float(rng.integers(1, 6)) for i in items})
+    return rows
+
+
+def build(rows):
+    cells = [(u, i, v) for u, row in enumerate(rows) for i, v in row.items()]
+    u, i, v = zip(*cells, strict=True)
+    return Ratings.build(np.array(u), np.array(i), np.array(v), PUBLIC)
+
+
+def extreme_rows():
+    """Rows that push queries to their limits: full, half, one-sided, aligned, opposed, single."""
+    half = ITEMS // 2
+    return [
+        dict.fromkeys(range(ITEMS), 5.0),
+        {i: 5.0 if i < half else 1.0 for i in range(ITEMS)},
+        {i: 1.0 if i < half else 5.0 for i in range(ITEMS)},
+        {i: 5.0 if i % 2 else 1.0 for i in range(ITEMS)},
+        {i: 1.0 if i % 2 else 5.0 for i in range(CAP)},
+        {i: 5.0 if i % 2 else 1.0 for i in range(ITEMS - CAP, ITEMS)},
+        {0: 5.0, 1: 1.0},
+        {ITEMS - 1: 5.0, ITEMS - 2: 1.0},
+        {3: 1.0},
+    ]
