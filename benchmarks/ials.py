@@ -15,9 +15,9 @@ import os
 import statistics
 import time
 
+import generated
 import numpy as np
 
-from dpmc_core import synthetic
 from dpmc_core.solvers import implicit as ours
 from dpmc_core.transforms import Implicit
 
@@ -32,7 +32,7 @@ def main() -> None:
     from implicit.cpu import _als
     from scipy.sparse import csr_matrix
 
-    ratings = synthetic.ml1m_like(seed=0)
+    ratings = generated.ml1m_like(seed=0)
     matrix = ours.binary_matrix(Implicit().learn(ratings)(ratings))
     columns = ours.transposed(matrix)
     loss = ours.ImplicitLoss(ALPHA, RIDGE, ours.Over.MISSING, frequency=False)

@@ -15,9 +15,10 @@ import argparse
 import time
 from pathlib import Path
 
+import generated
 import numpy as np
 
-from dpmc_core import bookshop, datasets, metrics, published, registry
+from dpmc_core import datasets, metrics, published, registry
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import Ratings
 from dpmc_core.transforms import Implicit
@@ -81,7 +82,7 @@ def compare(data: str, ids: tuple[str, ...], seeds: int) -> None:
 def user_level(seeds: int) -> None:
     print("\nper user, delta 1e-6: DPIMF-U - private popularity, hr@10 among 99 negatives")
     for name in ("ml-100k", "amazon", "shop 50,000 x 2,000"):
-        ratings = bookshop.large_bookshop(3) if name.startswith("shop") else load(name)
+        ratings = generated.large_bookshop(3) if name.startswith("shop") else load(name)
         for epsilon in (1.0, 2.0, 5.0):
             start = time.perf_counter()
             floor = over_seeds("private-popularity", ratings, seeds, epsilon)

@@ -13,9 +13,10 @@ import argparse
 import resource
 import time
 
+import generated
 import numpy as np
 
-from dpmc_core import registry, synthetic
+from dpmc_core import registry
 from dpmc_core.ratings import Ratings
 
 ROUNDS = 20
@@ -29,7 +30,7 @@ def main() -> None:
     options = parser.parse_args()
 
     start = time.perf_counter()
-    made = synthetic.rank_one(options.users, options.items, options.per_user)
+    made = generated.rank_one(options.users, options.items, options.per_user)
     ratings, truth = made.ratings, made.truth
     print(f"{len(ratings):,} ratings of {ratings.shape} in {time.perf_counter() - start:.1f} s")
     one_pass = seconds_of_one_pass(ratings)

@@ -10,16 +10,16 @@ from __future__ import annotations
 import resource
 import time
 
+import generated
 import numpy as np
 
-from dpmc_core import synthetic
 from dpmc_core.baselines import Clear
 from dpmc_core.transforms import apply_steps, parse_step
 
 
 def main() -> None:
     start = time.perf_counter()
-    ratings = synthetic.ml1m_like(seed=0)
+    ratings = generated.ml1m_like(seed=0)
     signs, _ = apply_steps([parse_step("binarise=mean")], ratings, None)
     print(f"{len(signs):,} ratings of {signs.shape} in {time.perf_counter() - start:.1f} s")
     start = time.perf_counter()

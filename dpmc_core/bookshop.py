@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmc_core import invented
-from dpmc_core.errors import check_number
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.synthetic import Generated, names
 from dpmc_core.taste import ROWS, Ints, choose, everything_once, integers
@@ -34,13 +33,6 @@ class Shop:
 def bookshop_clicks(seed: int) -> Generated:
     """2500 readers, 1200 books, 50,000 clicks within a year."""
     return shop(Shop(), seed)
-
-
-def large_bookshop(seed: int, users: int = 50_000, items: int = 2_000) -> Ratings:
-    """The same kind of shop at benchmark size, 20 clicks a reader on average."""
-    check_number("users", users, at_least=10, integer=True)
-    check_number("items", items, at_least=50, integer=True)
-    return shop(Shop(users=users, items=items, clicks=20 * users), seed).ratings
 
 
 def shop(shape: Shop, seed: int) -> Generated:

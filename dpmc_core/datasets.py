@@ -34,7 +34,6 @@ __all__ = [
     "ReadOptions",
     "load",
     "load_upload",
-    "preview_file",
     "preview_upload",
     "read_pair",
 ]
@@ -97,11 +96,6 @@ def load(data: str | Path, **options: Any) -> Dataset:
 def load_upload(content: bytes, filename: str, **options: Any) -> Dataset:
     """Read uploaded bytes as `load` reads a file; `filename` helps to recognise the format."""
     return _load_source(Source.upload(content, filename), filename, options)
-
-
-def preview_file(path: str | Path, **options: Any) -> Preview:
-    """A file's columns and first rows, before it is read."""
-    return preview(Source.file(path), ReadOptions(**options))
 
 
 def preview_upload(content: bytes, filename: str, **options: Any) -> Preview:

@@ -40,14 +40,11 @@ def accuracy(scores: ArrayLike, signs: ArrayLike) -> float:
     return float(np.mean(np.sign(scores) == np.sign(signs)))
 
 
-def are(estimate: ArrayLike, truth: ArrayLike) -> float:
-    """Average relative error of a matrix, ||estimate - truth||_F^2 / ||truth||_F^2 (no root)."""
-    target = np.asarray(truth, dtype=float)
-    return float(np.sum(np.square(np.asarray(estimate) - target)) / np.sum(np.square(target)))
-
-
 def model_are(model: Model, truth: Factors) -> float:
-    """`are` over all cells of a true matrix given by its factors, a block of rows at a time."""
+    """Average relative error, ||estimate - truth||_F^2 / ||truth||_F^2 (no root).
+
+    Over all cells of a true matrix given by its factors, a block of rows at a time.
+    """
     error = norm = 0.0
     for rows in _row_blocks(len(truth.left), len(truth.right)):
         target = truth.left[rows] @ truth.right.T
@@ -60,12 +57,6 @@ def error_cdf(errors: ArrayLike, points: ArrayLike) -> Floats:
     """Share of the errors with |error| <= x, for each x in points."""
     ordered = np.sort(np.abs(np.asarray(errors, dtype=float)))
     return np.searchsorted(ordered, np.asarray(points), side="right") / len(ordered)
-
-
-def mean_increase(errors: ArrayLike, baseline: ArrayLike) -> float:
-    """How much larger errors are on average than a baseline's on the same ratings, absolute."""
-    found, base = np.abs(np.asarray(errors, dtype=float)), np.abs(np.asarray(baseline, dtype=float))
-    return float((found - base).mean())
 
 
 def ranking(

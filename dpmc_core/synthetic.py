@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +13,6 @@ from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.model import Factors
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.taste import Floats, Genres, Ints, Shape, draw
-
-_BLOCK_ROWS = 4096  # users of `rank_one` drawn at once
 
 
 class Generated(NamedTuple):
@@ -62,14 +59,7 @@ RESTAURANTS = Shape(
 
 def movie_night(seed: int) -> Generated:
     """Films rated 1..5 in MovieLens 100K's shape and rating histogram, with evening times."""
-    return _films(MOVIE_NIGHT, seed)
-
-
-def ml1m_like(seed: int) -> Ratings:
-    """1,000,000 ratings of 6040 users and 3706 items, built like `movie_night`, without titles."""
-    histogram = tuple(10 * count for count in MOVIE_NIGHT.histogram)
-    shape = replace(MOVIE_NIGHT, users=6040, items=3706, histogram=histogram)
-    return _films(shape, seed).ratings
+    return films(MOVIE_NIGHT, seed)
 
 
 def restaurants(seed: int) -> Generated:
@@ -142,36 +132,8 @@ def one_bit_lab(
     return Generated(Ratings.build(users, items, signs, facts), truth=truth)
 
 
-def rank_one(
-    users: int = 500_000, items: int = 400, per_user: int = 80, seed: int = 0
-) -> Generated:
-    """Y* = a b' with entries in -1..1 (unit infinity norm), `per_user` of each row seen.
-
-    The synthetic data of Jain, Thakkar, Thakurta (2018), section 4. Rows are drawn in blocks: no
-    users x items matrix is ever held, the seen cells are.
-    """
-    check_number("users", users, at_least=1, integer=True)
-    check_number("items", items, at_least=1, integer=True)
-    check_number("ratings per user", per_user, at_least=1, at_most=items, integer=True)
-    rng = np.random.default_rng(seed)
-    left, right = rng.uniform(-1, 1, users), rng.uniform(-1, 1, items)
-    left, right = left / np.abs(left).max(), right / np.abs(right).max()
-    seen = np.empty(users * per_user, dtype=np.int32)
-    values = np.empty(users * per_user)
-    for start in range(0, users, _BLOCK_ROWS):
-        stop = min(start + _BLOCK_ROWS, users)
-        keys = rng.random((stop - start, items), dtype=np.float32)
-        chosen = np.sort(np.argpartition(keys, per_user - 1, axis=1)[:, :per_user], axis=1)
-        block = slice(start * per_user, stop * per_user)
-        seen[block] = chosen.ravel()
-        values[block] = (left[start:stop, None] * right[chosen]).ravel()
-    public = PublicFacts(users=users, items=items, low=-1, high=1, cap=per_user)
-    who = np.repeat(np.arange(users, dtype=np.int32), per_user)
-    truth = Factors(left[:, None], right[:, None])
-    return Generated(Ratings.build(who, seen, values, public), truth=truth)
-
-
-def _films(shape: Shape, seed: int) -> Generated:
+def films(shape: Shape, seed: int) -> Generated:
+    """Films of any shape, with evening times; more than 2000 have no titles."""
     rng = np.random.default_rng(seed)
     titled = shape.items <= 2000
     titles, genres = invented.films(min(shape.items, 2000), rng)
@@ -217,13 +179,6 @@ def _build(
 def names(count: int) -> tuple[str, ...]:
     """Ids of generated users or items: 1, 2, ..., count."""
     return tuple(str(k) for k in range(1, count + 1))
-
-
-def netflix_like(seed: int, users: int = 191_668, items: int = 100) -> Ratings:
-    """1,000,000 ratings 1..5 of a slice of Netflix's shape: many users, few items, no titles."""
-    histogram = tuple(10 * count for count in MOVIE_NIGHT.histogram)
-    shape = replace(MOVIE_NIGHT, users=users, items=items, histogram=histogram, least=1)
-    return _films(shape, seed).ratings
 
 
 def known_truth(

@@ -501,9 +501,11 @@ def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
     assert seen.guess == {"user": 3, "item": 2, "rating": 1}
     assert seen.rows == (("1", "4", "tea", "ann"), ("2", "5", "milk", "bob"))
     assert (seen.known, seen.low) == (None, None)
-    real = datasets.preview_file(shared_data / "restaurant" / "rating_final.csv")
+    file = shared_data / "restaurant" / "rating_final.csv"
+    real = datasets.preview_upload(file.read_bytes(), file.name)
     assert (real.known, real.low, real.high) == ("Restaurant and consumer data", 0, 2)
-    dense = datasets.preview_file(shared_data / "jester" / "jester-data-1.csv")
+    file = shared_data / "jester" / "jester-data-1.csv"
+    dense = datasets.preview_upload(file.read_bytes(), file.name)
     assert dense.dense
 
 

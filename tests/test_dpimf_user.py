@@ -12,6 +12,7 @@ from dp_accounting.pld import pld_privacy_accountant
 from replay import moves
 from statistics_helpers import assert_release_noise
 
+from benchmarks import generated
 from dpmc_core import bookshop, metrics, registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.linalg import Pattern
@@ -278,7 +279,7 @@ def test_with_a_large_budget_it_ranks_like_ials() -> None:
 
 @pytest.mark.slow
 def test_on_a_large_shop_it_beats_private_popularity_by_three_points() -> None:
-    ratings = bookshop.large_bookshop(5, users=20_000, items=1_000)
+    ratings = generated.large_bookshop(5, users=20_000, items=1_000)
     train, test = LeaveLast()(ratings, np.random.default_rng(0))
     gaps = {
         epsilon: hit_ratio("dpimf-user", epsilon, train, test)

@@ -12,6 +12,7 @@ from dpmc_core.problem import LeaveLast
 from dpmc_core.protocol.federated import SERVER, Federation
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.dpimf import Dpimf, Profiles
+from tests.protocol_helpers import received
 
 
 def mechanism(epsilon: float = 1.0, **settings) -> Dpimf:
@@ -36,7 +37,7 @@ def test_every_round_each_party_sends_and_receives_the_profiles(profiles: Profil
     assert [r.number for r in rounds] == [1, 2]
     assert transcript.total_count == 2 * 3 * 2
     assert transcript.total_bytes == 2 * 3 * 2 * 8 * 4 * exchanged
-    assert len(transcript.seen_by(SERVER)) == 6
+    assert len(received(transcript, SERVER)) == 6
     for message in transcript:
         assert message.payload["profiles"].shape == (exchanged, 4)
         assert SERVER in (message.sender, message.receiver)  # parties never meet
@@ -63,7 +64,7 @@ def test_what_a_party_sends_does_not_show_another_partys_users() -> None:
     sent = []
     for data in (ratings, changed):
         last = list(flow.run(data, np.random.default_rng(3)))[-1]
-        sent.append({m.sender: m.payload["profiles"] for m in last.transcript.seen_by(SERVER)})
+        sent.append({m.sender: m.payload["profiles"] for m in received(last.transcript, SERVER)})
     assert not np.array_equal(sent[0]["party 1"], sent[1]["party 1"])
     for other in ("party 2", "party 3"):
         assert np.array_equal(sent[0][other], sent[1][other])

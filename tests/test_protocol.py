@@ -16,6 +16,7 @@ from dpmc_core.protocol.scenarios import ANSWER, MODEL, RESTART, SUM, DynamicUse
 from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.shares import Shares
+from tests.protocol_helpers import received
 from tests.statistics_helpers import assert_drawn_from, assert_frequencies
 
 BOTH = [StaticUsers, DynamicUsers]
@@ -142,11 +143,7 @@ def test_kept_messages_have_the_counted_sizes():
     assert sum(m.bytes for m in run.transcript) == run.transcript.total_bytes
     assert all(m.summary for m in run.transcript)
     assert run.transcript.parties()[0] == RECOMMENDER
-    for party in run.transcript.parties():
-        seen = run.transcript.seen_by(party)
-        assert all(m.receiver == party for m in seen)
-    assert run.transcript.seen_by(THIRD_PARTY, 0) == []
-    kinds = {m.kind for m in run.transcript.seen_by(THIRD_PARTY)}
+    kinds = {m.kind for m in received(run.transcript, THIRD_PARTY)}
     assert kinds == {ANSWER}  # no ratings, no factors, no masks
 
 
@@ -433,8 +430,7 @@ def test_a_transcript_counts_and_shows_what_each_party_saw():
     transcript.add_many("hello", 3, 30)
     assert (transcript.total_count, transcript.total_bytes) == (5, 45)
     assert transcript.count["hello"] == 4
-    assert [m.kind for m in transcript.seen_by("a")] == ["answer"]
-    assert transcript.seen_by("a", upto=1) == []
+    assert [m.kind for m in received(transcript, "a")] == ["answer"]
     assert [m.kind for m in transcript] == ["hello", "answer"]
 
 

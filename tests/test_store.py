@@ -130,8 +130,7 @@ def test_summaries_are_those_of_numpy(opened):
         mine = [v for (e, _), v in values.items() if e == epsilon]
         summary = found[ids[0], epsilon]
         assert (summary.seeds, summary.mean) == (7, pytest.approx(np.mean(mine), rel=1e-14))
-        assert summary.deviation == pytest.approx(np.std(mine, ddof=1), rel=1e-6)
-    assert found[ids[1], None] == (ids[1], None, 1, 0.55, None)
+    assert found[ids[1], None] == (ids[1], None, 1, 0.55)
     assert store.summaries(opened, ids, "rmse") == []
     with pytest.raises(InvalidSetting, match="did you mean accuracy"):
         store.summaries(opened, ids, "acuracy")

@@ -338,7 +338,7 @@ def test_what_is_there_is_not_run_again(plan, undisturbed, opened):
     assert (report.skipped, report.done) == (5, len(plan.units) - 5)
     assert rows_of(opened) == undisturbed
     again = sweep.run(plan.units, opened, lambda: pytest.fail("there is nothing to do"))
-    assert (again.skipped, again.done, again.finished) == (len(plan.units), 0, len(plan.units))
+    assert (again.skipped, again.done, again.failed) == (len(plan.units), 0, {})
 
 
 def test_stopping_keeps_what_is_finished(plan, undisturbed, opened):

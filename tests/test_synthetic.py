@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from scipy.linalg import eigh
 
+from benchmarks import generated
 from dpmc_core import samples, synthetic
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import LOGISTIC, Probit
@@ -159,7 +160,7 @@ def test_bad_settings_of_the_lab_are_sentences(settings: dict[str, float], sente
 
 def test_ml1m_like_is_large_and_quick() -> None:
     start = time.perf_counter()
-    ratings = synthetic.ml1m_like(0)
+    ratings = generated.ml1m_like(0)
     assert time.perf_counter() - start < 20  # about one second on an idle core
     assert ratings.shape == (6040, 3706)
     assert len(ratings) == 1_000_000
@@ -167,7 +168,7 @@ def test_ml1m_like_is_large_and_quick() -> None:
 
 
 def test_netflix_like_has_the_shape_of_many_users_and_few_items() -> None:
-    ratings = synthetic.netflix_like(0, users=80_000)
+    ratings = generated.netflix_like(0, users=80_000)
     assert ratings.shape == (80_000, 100)
     assert len(ratings) == 1_000_000
     assert (ratings.public.low, ratings.public.high) == (1, 5)
@@ -190,7 +191,7 @@ def test_generators_depend_on_their_seed_alone() -> None:
 
 
 def test_rank_one_ratings_are_drawn_in_blocks_and_exact():
-    made = synthetic.rank_one(users=9_000, items=30, per_user=7, seed=3)
+    made = generated.rank_one(users=9_000, items=30, per_user=7, seed=3)
     ratings, truth = made.ratings, made.truth
     assert (np.bincount(ratings.users, minlength=9_000) == 7).all()
     assert ratings.public.cap == 7
@@ -199,10 +200,10 @@ def test_rank_one_ratings_are_drawn_in_blocks_and_exact():
     assert largest == pytest.approx(1)  # unit infinity norm
     seen = np.bincount(ratings.items, minlength=30)
     assert stats.chisquare(seen).pvalue > 1e-6
-    again = synthetic.rank_one(users=9_000, items=30, per_user=7, seed=3).ratings
+    again = generated.rank_one(users=9_000, items=30, per_user=7, seed=3).ratings
     assert again.fingerprint == ratings.fingerprint
 
 
 def test_rank_one_ratings_refuse_more_per_user_than_items():
     with pytest.raises(InvalidSetting, match="ratings per user must be"):
-        synthetic.rank_one(users=10, items=5, per_user=6)
+        generated.rank_one(users=10, items=5, per_user=6)

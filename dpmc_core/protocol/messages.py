@@ -59,10 +59,6 @@ class Transcript:
     def total_bytes(self) -> int:
         return self.bytes.total()
 
-    def seen_by(self, party: str, upto: int | None = None) -> list[Message]:
-        """The kept messages a party has received among the first `upto`."""
-        return [m for m in self.messages[:upto] if m.receiver == party]
-
     def parties(self) -> Sequence[str]:
         """Names of senders and receivers, in the order they first appear."""
         return list(dict.fromkeys(n for m in self.messages for n in (m.sender, m.receiver)))

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import experiment, metrics
-from dpmc_core.model import Factors, Task
+from dpmc_core.model import Task
 from dpmc_core.problem import Problem, generator
 from dpmc_core.protocol import attacks, costs
 from dpmc_core.protocol.distributed import Distributed, Run, reference_items
@@ -145,11 +144,3 @@ def messages(transcript: Transcript) -> list[dict[str, Any]]:
         }
         for m in transcript
     ]
-
-
-def absolute_errors(model: Factors, problem: Problem) -> NDArray[np.float64]:
-    """|predicted - true| on the test ratings, predictions clipped to the public range."""
-    test, public = problem.test, problem.train.public
-    predicted = np.clip(model.predict(test.users, test.items), public.low, public.high)
-    errors: NDArray[np.float64] = np.abs(predicted - test.values)
-    return errors

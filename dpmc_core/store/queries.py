@@ -37,16 +37,12 @@ class CurveInfo(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """One epsilon of a curve (None for methods without one): mean and spread over its seeds.
-
-    deviation: the sample's standard deviation, None for a single seed.
-    """
+    """One epsilon of a curve (None for methods without one): its seeds and their mean."""
 
     curve: int
     epsilon: float | None
     seeds: int
     mean: float
-    deviation: float | None
 
 
 class Point(NamedTuple):
@@ -100,25 +96,13 @@ def curves(
 
 
 def summaries(store: Store, ids: Collection[int], metric: str) -> list[Summary]:
-    """Count, mean and deviation over seeds, computed by the database, by curve and epsilon."""
+    """Count and mean over seeds, computed by the database, by curve and epsilon."""
     name = _metric(metric)
-    # Two passes: the sum of squared deviations, not the difference of two large sums.
     query = f"""
-        WITH middle AS (
-            SELECT curve, epsilon, COUNT(*) AS seeds, AVG({name}) AS mean FROM result
-            WHERE curve = ? AND {name} IS NOT NULL GROUP BY epsilon
-        )
-        SELECT middle.curve, middle.epsilon, seeds, mean, (
-            SELECT SUM(({name} - mean) * ({name} - mean)) FROM result
-            WHERE curve = middle.curve AND epsilon IS middle.epsilon AND {name} IS NOT NULL
-        ) AS squares FROM middle ORDER BY middle.epsilon"""
-    found = []
+        SELECT curve, epsilon, COUNT(*), AVG({name}) FROM result
+        WHERE curve = ? AND {name} IS NOT NULL GROUP BY epsilon ORDER BY epsilon"""
     with sentences(store.path):
-        for id in ids:
-            for curve, epsilon, seeds, mean, squares in store.connection.execute(query, [id]):
-                deviation = (squares / (seeds - 1)) ** 0.5 if seeds > 1 else None
-                found.append(Summary(curve, epsilon, seeds, mean, deviation))
-    return found
+        return [Summary(*row) for id in ids for row in store.connection.execute(query, [id])]
 
 
 def points(

@@ -32,10 +32,6 @@ class Report:
     stopped: bool = False
     note: str = ""
 
-    @property
-    def finished(self) -> int:
-        return self.skipped + self.done + len(self.failed)
-
 
 OnProgress = Callable[[Report], None]
 

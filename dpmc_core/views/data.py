@@ -48,26 +48,11 @@ class Summary(NamedTuple):
     ratings: int
     density: float
     mean: float
-    median_per_user: float
-    most_per_user: int
-    idle_users: int
-    idle_items: int
 
 
 def summary(ratings: Ratings) -> Summary:
-    """Sizes, density (0..1), mean rating and ratings per user."""
-    per_user = np.diff(ratings.indptr)
-    per_item = np.bincount(ratings.items, minlength=ratings.public.items)
-    return Summary(
-        *ratings.shape,
-        len(ratings),
-        ratings.density,
-        float(ratings.values.mean()),
-        float(np.median(per_user)),
-        int(per_user.max()),
-        int((per_user == 0).sum()),
-        int((per_item == 0).sum()),
-    )
+    """Sizes, density (0..1) and mean rating."""
+    return Summary(*ratings.shape, len(ratings), ratings.density, float(ratings.values.mean()))
 
 
 def sparsity(ratings: Ratings, blocks: int = 60) -> Sparsity:
