@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmc_core import datasets, metrics, registry
+from dpmc_core import metrics, registry
 from dpmc_core.bounds.collection import recovery_error
+from dpmc_core.data import datasets
 from dpmc_core.privacy import Neighbours, Unit
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.recovery import Regress, Rule

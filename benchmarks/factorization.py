@@ -20,15 +20,16 @@ import generated
 import numpy as np
 from scipy import stats
 
-from dpmc_core import datasets, metrics, registry
-from dpmc_core.mechanisms.dpmf import NoiseForm
+from dpmc_core import metrics, registry
+from dpmc_core.data import datasets
+from dpmc_core.mechanisms.factorization import NoiseForm
 from dpmc_core.model import Task
+from dpmc_core.privacy import Shares
 from dpmc_core.problem import build_problem
 from dpmc_core.protocol import simulate
 from dpmc_core.protocol.distributed import Leaves, ProtocolAborted, reference_items
 from dpmc_core.protocol.scenarios import DynamicUsers, StaticUsers
-from dpmc_core.shares import Shares
-from dpmc_core.solvers.public_factors import PublicUserFactors
+from dpmc_core.solvers.least_squares_mf import PublicUserFactors
 
 ML_100K = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k"
 SIZES = (0.25, 0.5, 1.0, 1.5, 2.0)

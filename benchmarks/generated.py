@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpmc_core.bookshop import Shop, shop
+from dpmc_core.data.synthetic import MOVIE_NIGHT, Generated, Shop, films, shop
 from dpmc_core.errors import check_number
 from dpmc_core.model import Factors
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.synthetic import MOVIE_NIGHT, Generated, films
 
 _BLOCK_ROWS = 4096  # users of `rank_one` drawn at once
 

@@ -18,8 +18,8 @@ import time
 import generated
 import numpy as np
 
+from dpmc_core.data.transforms import Implicit
 from dpmc_core.solvers import implicit as ours
-from dpmc_core.transforms import Implicit
 
 ALPHA, RIDGE = 0.2, 20.0
 

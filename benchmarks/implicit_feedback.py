@@ -18,10 +18,11 @@ from pathlib import Path
 import generated
 import numpy as np
 
-from dpmc_core import datasets, metrics, published, registry
+from dpmc_core import metrics, published, registry
+from dpmc_core.data import datasets
+from dpmc_core.data.transforms import Implicit
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import Ratings
-from dpmc_core.transforms import Implicit
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")

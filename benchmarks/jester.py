@@ -19,12 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmc_core import datasets, experiment, registry
+from dpmc_core import experiment, registry
+from dpmc_core.data import datasets
+from dpmc_core.data.transforms import Rescale
 from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import Neighbours
 from dpmc_core.problem import Problem, generator
 from dpmc_core.settings import parse_setting
-from dpmc_core.transforms import Rescale
-from dpmc_core.units import Neighbours
 
 SPLITS = {"split A": 1, "split B": 2, "split C": 3}
 SEEDS = (1, 2, 3)

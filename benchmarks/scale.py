@@ -13,8 +13,8 @@ import time
 import generated
 import numpy as np
 
-from dpmc_core.baselines import Clear
-from dpmc_core.transforms import apply_steps, parse_step
+from dpmc_core.data.transforms import apply_steps, parse_step
+from dpmc_core.mechanisms.plain import Clear
 
 
 def main() -> None:

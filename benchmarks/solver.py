@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmc_core import datasets
-from dpmc_core.linalg import Pattern
+from dpmc_core.data import datasets
 from dpmc_core.links import LOGISTIC
 from dpmc_core.solvers.feasible import NuclearBall
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import likelihood
 from dpmc_core.solvers.spg import minimise
 

@@ -7,36 +7,40 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from dpmc_core.baselines import PMF, Clear, GlobalMean, Majority, SoftImpute
-from dpmc_core.baselines_ranking import Ials, ItemNeighbours, Popularity
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.mechanisms.cleansing import SvdAfterCleansing
 from dpmc_core.mechanisms.collection import LaplaceCollection, ResponseCollection
 from dpmc_core.mechanisms.dpals import Dpals
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Sampled, Strawman, Symmetric
-from dpmc_core.mechanisms.dpimf_user import DpimfUser
-from dpmc_core.mechanisms.dpmf import DPMF
-from dpmc_core.mechanisms.frank_wolfe import PrivateFrankWolfe
-from dpmc_core.mechanisms.frank_wolfe_oja import PrivateFrankWolfeOja
-from dpmc_core.mechanisms.item_mean import PrivateItemMean
-from dpmc_core.mechanisms.local_neighbours import Dplcf, Ldpicf
-from dpmc_core.mechanisms.one_bit_gradient import Gradient
-from dpmc_core.mechanisms.one_bit_input import InputFlip
-from dpmc_core.mechanisms.one_bit_objective import Objective, ObjectiveStatistic
-from dpmc_core.mechanisms.one_bit_output import Output
-from dpmc_core.mechanisms.private_pgd import PrivatePgd
-from dpmc_core.mechanisms.private_popularity import PrivatePopularity
-from dpmc_core.mechanisms.private_svd import PrivateSvd
-from dpmc_core.model import Mechanism
-from dpmc_core.rating_baselines import (
+from dpmc_core.mechanisms.factorization import DPMF
+from dpmc_core.mechanisms.frank_wolfe import (
+    PrivateFrankWolfe,
+    PrivateFrankWolfeOja,
+    PrivatePgd,
+    PrivateSvd,
+)
+from dpmc_core.mechanisms.local_ranking import Dplcf, Ldpicf
+from dpmc_core.mechanisms.one_bit import Gradient, InputFlip, Objective, ObjectiveStatistic, Output
+from dpmc_core.mechanisms.per_user import PrivateItemMean
+from dpmc_core.mechanisms.plain import (
+    PMF,
     Als,
     CleansedSvd,
+    Clear,
     FrankWolfe,
+    GlobalMean,
+    Ials,
     ItemMean,
+    ItemNeighbours,
+    Majority,
     Pgd,
+    Popularity,
+    SoftImpute,
     Svd,
     UserMean,
 )
+from dpmc_core.mechanisms.user_ranking import DpimfUser, PrivatePopularity
+from dpmc_core.model import Mechanism
 from dpmc_core.settings import settings_of, show_setting
 
 # To add a method, import its class and name it here: the command line, the app, the contract

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
+from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
-from dpmc_core.transforms import apply_steps
 from dpmc_core.views import data as picture
 from pages.ui import (
     blocks,

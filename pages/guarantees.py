@@ -3,9 +3,8 @@
 import streamlit as st
 
 from dpmc_core import curves, registry
-from dpmc_core.accounting import attacker_certainty
-from dpmc_core.privacy import Guarantee, Unit
-from dpmc_core.units import relation
+from dpmc_core.privacy import Guarantee, Unit, relation
+from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.views import cards
 from pages.ui import blocks, charts_guarantees, public_facts, shell, state, widgets
 

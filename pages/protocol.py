@@ -3,8 +3,8 @@
 import streamlit as st
 
 from dpmc_core.errors import DpmcError
+from dpmc_core.privacy import Shares
 from dpmc_core.protocol.federated_report import FLOW
-from dpmc_core.shares import Shares
 from dpmc_core.views import protocol
 from pages.ui import blocks, federated_blocks, protocol_blocks, shell, sources, widgets
 

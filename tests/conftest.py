@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dpmc_core import datasets
+from dpmc_core.data import datasets
 from dpmc_core.ratings import Ratings
 
 ROOT = Path(__file__).resolve().parent.parent

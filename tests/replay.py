@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmc_core import privacy, releases
-from dpmc_core.local import LocalChannel
-from dpmc_core.privacy import sensitivity_at
+from dpmc_core import privacy
+from dpmc_core.privacy import LocalChannel, releases, sensitivity_at
 
 PUBLISHING = (releases.Additive, releases.RandomizedResponse, LocalChannel)
 

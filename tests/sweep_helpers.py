@@ -5,7 +5,7 @@ from concurrent.futures import Future
 import numpy as np
 
 from dpmc_core import store, sweep
-from dpmc_core.datasets import Dataset
+from dpmc_core.data.datasets import Dataset
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.sweep import pools
 

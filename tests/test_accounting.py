@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from dpmc_core.accounting import (
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.privacy.accounting import (
     attacker_certainty,
     channel_epsilon,
     compose_gaussian,
@@ -20,7 +21,6 @@ from dpmc_core.accounting import (
     split_gaussian,
     split_pure,
 )
-from dpmc_core.errors import InvalidSetting
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0, 10.0, 50.0)
 DELTAS = (1e-3, 1e-6, 1e-9, 1e-12)

@@ -10,15 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpmc_core.accounting import gaussian_epsilon
-from dpmc_core.audit import (
-    canary_audit,
-    canary_bound,
-    canary_p_value,
-    sensitivity_probe,
-)
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import Gaussian, Laplace, NormLaplace, RandomizedResponse, by_unit
+from dpmc_core.privacy.accounting import gaussian_epsilon
+from dpmc_core.privacy.audit import canary_audit, canary_bound, canary_p_value, sensitivity_probe
 
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]

@@ -7,7 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dpmc_core import curves, datasets, experiment, registry
+from dpmc_core import curves, experiment, registry
+from dpmc_core.data import datasets
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.views import curves as picture

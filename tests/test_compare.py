@@ -8,8 +8,8 @@ from scipy.stats import t as student
 from store_helpers import record
 
 from dpmc_core import store
+from dpmc_core.privacy import Neighbours, Unit
 from dpmc_core.store import Store
-from dpmc_core.units import Neighbours, Unit
 from dpmc_core.views import budget, compare, crossover, resample
 from dpmc_core.views.compare import Count, Line
 

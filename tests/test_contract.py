@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from dpmc_core import privacy, registry
-from dpmc_core.baselines_ranking import Similarity
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.local import LocalChannel, ModifiedLaplace
+from dpmc_core.mechanisms.plain import Similarity
 from dpmc_core.model import Task
-from dpmc_core.privacy import Additive, Notion, RandomizedResponse
+from dpmc_core.privacy import Additive, LocalChannel, ModifiedLaplace, Notion, RandomizedResponse
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, settings_of, show_setting
 from dpmc_core.solvers.frank_wolfe import StepRule

@@ -5,11 +5,12 @@ import math
 
 import pytest
 
-from dpmc_core import curves, datasets, experiment, registry
+from dpmc_core import curves, experiment, registry
+from dpmc_core.data import datasets
+from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem, default_split
-from dpmc_core.samples import SAMPLES
 from dpmc_core.sweep import PRESETS
 from dpmc_core.views import curves as views
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core import datasets
-from dpmc_core.datasets import BadRows, Duplicates
+from dpmc_core.data import datasets
+from dpmc_core.data.datasets import BadRows, Duplicates
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
 from dpmc_core.ratings import Ratings
@@ -511,7 +511,7 @@ def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
 
 def test_importing_this_layer_leaves_pandas_alone() -> None:
     code = (
-        "import sys, dpmc_core.datasets as d; d.load('movie-night');"
+        "import sys, dpmc_core.data.datasets as d; d.load('movie-night');"
         "late = {'pandas', 'pyarrow', 'urllib.request'} & set(sys.modules);"
         "sys.exit(' '.join(late) or 0)"
     )

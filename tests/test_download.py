@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core import datasets, download
-from dpmc_core.download import Archive, DownloadError
+from dpmc_core.data import datasets, download
+from dpmc_core.data.download import Archive, DownloadError
 from dpmc_core.errors import InvalidSetting
 
 

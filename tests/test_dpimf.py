@@ -11,16 +11,16 @@ from statistics_helpers import assert_release_noise
 
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms.dpimf import Dpimf, Norms, Profiles
 from dpmc_core.privacy import Laplace, Neighbours, Unit, witness
-from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.dpimf import Dpimf, Norms, Profiles
-from dpmc_core.solvers.implicit import binary_matrix, transposed
-from dpmc_core.solvers.importance import (
+from dpmc_core.privacy.importance import (
     importance_weights,
     uniform_weights,
     utility_weights,
     weights_of_sample,
 )
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.implicit import binary_matrix, transposed
 
 VARIANTS = ("strawman", "complementary", "symmetric", "optimal")
 USERS, ITEMS, RANK = 12, 9, 4

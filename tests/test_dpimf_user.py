@@ -13,17 +13,17 @@ from replay import moves
 from statistics_helpers import assert_release_noise
 
 from benchmarks import generated
-from dpmc_core import bookshop, metrics, registry
+from dpmc_core import metrics, registry
+from dpmc_core.data import synthetic
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.linalg import Pattern
-from dpmc_core.mechanisms import dpimf_user
-from dpmc_core.mechanisms.dpimf_user import DpimfUser
-from dpmc_core.mechanisms.private_popularity import Per
+from dpmc_core.mechanisms import user_ranking
+from dpmc_core.mechanisms.user_ranking import DpimfUser, Per
 from dpmc_core.privacy import Gaussian, Neighbours, Unit, witness
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.contributions import contributions
-from dpmc_core.solvers.leave_one_out import cross_moments, profiles, signal_energy
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.neighbours import cross_moments, profiles, signal_energy
+from dpmc_core.solvers.rows import contributions
 
 USERS, ITEMS = 14, 10
 FACTS = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
@@ -140,7 +140,7 @@ def test_what_is_asked_follows_from_what_was_released(
 def test_planted_bug_rows_that_are_not_scaled_are_caught(
     monkeypatch: pytest.MonkeyPatch, epsilon: float
 ) -> None:
-    monkeypatch.setattr(dpimf_user, "contributions", lambda ratings, _: np.ones(len(ratings)))
+    monkeypatch.setattr(user_ranking, "contributions", lambda ratings, _: np.ones(len(ratings)))
     before = cells_of(0)
     before[3] = 1
     after = before.copy()
@@ -165,14 +165,14 @@ def test_planted_bug_a_choice_by_the_private_counts_is_caught(
     after[3] = 0
     of = {c.sum(): bool(c[3].any()) for c in (before, after)}
     private = []
-    honest = dpimf_user.contributions
+    honest = user_ranking.contributions
 
     def spying(ratings, count):
         private.append(of[len(ratings)])
         return honest(ratings, count)
 
-    monkeypatch.setattr(dpimf_user, "contributions", spying)
-    monkeypatch.setattr(dpimf_user, "_audible", lambda *_: private[-1])
+    monkeypatch.setattr(user_ranking, "contributions", spying)
+    monkeypatch.setattr(user_ranking, "_audible", lambda *_: private[-1])
     pair = (ratings_of(c) for c in (before, after))
     found = moves(DpimfUser(epsilon=1.0, rank=3), *pair, Unit.USER, Neighbours.EMPTY)
     assert any(m.change > m.allowed for m in found)
@@ -181,7 +181,7 @@ def test_planted_bug_a_choice_by_the_private_counts_is_caught(
 def test_believed_counts_are_positive_and_keep_the_order() -> None:
     for noise in (1e-3, 1.0, 50.0):
         counts = noise * np.concatenate([np.linspace(-12, 12, 500), [1e3, 1e6]])
-        believed = dpimf_user._believed(counts, noise)
+        believed = user_ranking._believed(counts, noise)
         assert (believed > 0).all()
         assert (np.diff(believed) > 0).all()
         assert believed[-1] == pytest.approx(counts[-1])
@@ -206,7 +206,7 @@ def test_certified_is_what_an_independent_accountant_finds(epsilon: float) -> No
 
 def test_where_nothing_clears_the_noise_the_ranking_is_the_released_popularity() -> None:
     """Asked for taste or not: here it is asked for, and drowns."""
-    ratings = bookshop.bookshop_clicks(0).ratings
+    ratings = synthetic.bookshop_clicks(0).ratings
     with witness() as seen:
         *_, last = DpimfUser(epsilon=2.2).fit(ratings, np.random.default_rng(0))
     assert any(p.private[:, 1:].any() for p in seen[1:] if p.private.shape[1] == 8)
@@ -267,7 +267,7 @@ def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, see
 
 
 def test_with_a_large_budget_it_ranks_like_ials() -> None:
-    ratings = bookshop.bookshop_clicks(1).ratings
+    ratings = synthetic.bookshop_clicks(1).ratings
     train, test = LeaveLast()(ratings, np.random.default_rng(0))
     found, plain, floor = (
         hit_ratio(id, epsilon, train, test)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from dpmc_core import metrics, privacy, registry
-from dpmc_core.audit import sensitivity_probe
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.dpmf import DPMF, NoiseForm
+from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.privacy.audit import sensitivity_probe
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.public_factors import PublicUserFactors
-from dpmc_core.solvers.ridge import normal_equations, ridge, ridge_in_ball
+from dpmc_core.solvers.als import normal_equations, ridge, ridge_in_ball
+from dpmc_core.solvers.least_squares_mf import PublicUserFactors
 from tests.statistics_helpers import assert_release_noise
 
 RANDOM = PublicUserFactors("random:7")

@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core import datasets, metrics, registry, releases
-from dpmc_core.datasets import Dataset
+from dpmc_core import metrics, registry
+from dpmc_core.data import datasets
+from dpmc_core.data.datasets import Dataset
+from dpmc_core.data.transforms import Binarise, CapPerUser, TopItems
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.experiment import (
     LeaveLast,
@@ -21,8 +23,8 @@ from dpmc_core.experiment import (
 )
 from dpmc_core.links import Probit
 from dpmc_core.model import Factors, Task
+from dpmc_core.privacy import releases
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.transforms import Binarise, CapPerUser, TopItems
 
 USERS, ITEMS = 30, 20
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpmc_core import bookshop, metrics, registry
+from dpmc_core import metrics, registry
+from dpmc_core.data import synthetic
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.privacy import Unit
 from dpmc_core.problem import LeaveLast
 from dpmc_core.protocol.federated import SERVER, Federation
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.dpimf import Dpimf, Profiles
 from tests.protocol_helpers import received
 
 
@@ -91,7 +92,7 @@ def test_the_budget_line_is_honest() -> None:
 
 
 def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
-    train, test = LeaveLast()(bookshop.bookshop_clicks(2).ratings, np.random.default_rng(0))
+    train, test = LeaveLast()(synthetic.bookshop_clicks(2).ratings, np.random.default_rng(0))
 
     def hit_ratio(parties: int) -> float:
         flow = Federation(mechanism=mechanism(3.0), parties=parties, rounds=5)

@@ -8,12 +8,13 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core import bookshop, published, registry
+from dpmc_core import published, registry
 from dpmc_core.bounds import implicit as bounds
+from dpmc_core.data import synthetic
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
+from dpmc_core.privacy import importance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers import importance
 from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows, transposed
 from dpmc_core.views import implicit as views
 from dpmc_core.views import implicit_words
@@ -245,8 +246,8 @@ def test_sampled_losses_agree_with_the_formula_and_do_not_overflow() -> None:
 
 
 def test_factors_behind_figure_6_are_those_of_the_first_users() -> None:
-    shape = bookshop.Shop(users=2100, items=150, clicks=12_000)
-    ratings = bookshop.shop(shape, 3).ratings
+    shape = synthetic.Shop(users=2100, items=150, clicks=12_000)
+    ratings = synthetic.shop(shape, 3).ratings
     factors = views.user_factors(ratings)
     assert factors.shape == (2000, 20)
     assert np.array_equal(factors, views.user_factors(ratings.select(ratings.users < 2000)))

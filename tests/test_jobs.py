@@ -3,7 +3,8 @@
 import threading
 import time
 
-from dpmc_core import datasets, experiment, registry
+from dpmc_core import experiment, registry
+from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.problem import RandomShare, build_problem

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dpmc_core.linalg import (
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.linalg import (
     DenseOperator,
     LowRankPlusSparse,
     Pattern,
@@ -11,7 +12,6 @@ from dpmc_core.linalg import (
     l1_threshold,
     leading_triplets,
 )
-from dpmc_core.ratings import PublicFacts, Ratings
 
 
 def pattern(rows, columns, share, seed=0):

@@ -10,10 +10,17 @@ import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 
-from dpmc_core import noise, registry
+from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.local import LocalChannel, ModifiedLaplace, SymbolChannel
-from dpmc_core.privacy import Neighbours, Unit, by_unit
+from dpmc_core.privacy import (
+    LocalChannel,
+    ModifiedLaplace,
+    Neighbours,
+    SymbolChannel,
+    Unit,
+    by_unit,
+    noise,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from, assert_frequencies
 

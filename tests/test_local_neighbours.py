@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from statistics_helpers import assert_channel
 
 from dpmc_core import registry
-from dpmc_core.baselines_ranking import Similarity
 from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.mechanisms.plain import Similarity
 from dpmc_core.privacy import Neighbours, Unit, by_unit
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import neighbours

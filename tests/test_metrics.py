@@ -10,9 +10,8 @@ import pytest
 from dpmc_core import experiment, metrics, registry
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Constant, Dense, Factors, Task
-from dpmc_core.problem import Problem
+from dpmc_core.problem import Problem, leave_last_out, random_share
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.splits import leave_last_out, random_share
 
 
 def interactions(seed: int, users: int = 30, items: int = 40, density: float = 0.3) -> Ratings:

@@ -18,7 +18,6 @@ from statistics_helpers import (
     assert_release_noise,
 )
 
-from dpmc_core import noise
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import (
     Additive,
@@ -27,6 +26,7 @@ from dpmc_core.privacy import (
     NormLaplace,
     RandomizedResponse,
     by_unit,
+    noise,
 )
 
 Floats = NDArray[np.float64]

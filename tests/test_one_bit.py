@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmc_core import audit, noise, registry, releases
-from dpmc_core.baselines import Clear
+from dpmc_core import registry
+from dpmc_core.data.transforms import apply_steps, parse_step
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import LOGISTIC, Probit
-from dpmc_core.mechanisms.one_bit_input import InputLoss
-from dpmc_core.mechanisms.one_bit_output import OutputBound
-from dpmc_core.privacy import Calibration, Neighbours, Unit
+from dpmc_core.mechanisms.one_bit import InputLoss, OutputBound
+from dpmc_core.mechanisms.plain import Clear
+from dpmc_core.privacy import Calibration, Neighbours, Unit, audit, noise, releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.one_bit import Completion
-from dpmc_core.transforms import apply_steps, parse_step
 from tests.statistics_helpers import (
     FALSE_ALARM,
     assert_drawn_from,

@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core import datasets
 from dpmc_core.cli import main
+from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.privacy import Neighbours, Unit
 from dpmc_core.protocol import federated_report
 from dpmc_core.protocol.federated import SERVER, cost
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.dpimf import Profiles
 from dpmc_core.views import federated, stage
 from tests.page_helpers import button, charts_of, open_page, plain, texts
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from dpmc_core import datasets
+from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
+from dpmc_core.privacy import Shares
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.shares import Shares
 from dpmc_core.views import protocol, stage
 from pages.ui import charts, charts_protocol
 from tests.page_helpers import button, charts_of, open_page, plain, texts

@@ -7,11 +7,12 @@ import time
 
 import pytest
 
-from dpmc_core import curves, datasets, download, experiment, registry
+from dpmc_core import curves, experiment, registry
 from dpmc_core.cli import main
+from dpmc_core.data import datasets, download
+from dpmc_core.data.transforms import CapPerUser
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem
-from dpmc_core.transforms import CapPerUser
 from dpmc_core.views import cards, run_card
 from dpmc_core.views import curves as picture
 from pages.ui import charts
@@ -628,7 +629,8 @@ def test_the_report_stands_alone():
 
 def test_clicks_are_ranked_on_every_page():
     """The sample of clicks offers the ranking family, and a run shows both candidate sets."""
-    from dpmc_core import datasets, experiment
+    from dpmc_core import experiment
+    from dpmc_core.data import datasets
     from dpmc_core.views import ranking
 
     app = open_page("train", data="bookshop-clicks", mechanism="dpimf-optimal")

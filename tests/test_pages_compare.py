@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpmc_core import curves, datasets, paths, registry, sweep
+from dpmc_core import curves, paths, registry, sweep
+from dpmc_core.data import datasets
 from dpmc_core.model import Task
 from dpmc_core.store import Store, default_path, queries
 from dpmc_core.views import budget, compare, crossover

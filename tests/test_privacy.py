@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpmc_core import accounting
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import (
     UNITS,
@@ -32,6 +31,7 @@ from dpmc_core.privacy import (
     Trust,
     Unaccounted,
     Unit,
+    accounting,
     by_unit,
     calibrate,
     default_neighbours,

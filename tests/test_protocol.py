@@ -8,6 +8,7 @@ from scipy import stats
 
 from dpmc_core import privacy
 from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.privacy import Shares
 from dpmc_core.protocol import attacks, costs
 from dpmc_core.protocol.distributed import Leaves, ProtocolAborted, reference_items
 from dpmc_core.protocol.fixed_point import FixedPoint
@@ -15,7 +16,6 @@ from dpmc_core.protocol.messages import Message, Transcript
 from dpmc_core.protocol.scenarios import ANSWER, MODEL, RESTART, SUM, DynamicUsers, StaticUsers
 from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.shares import Shares
 from tests.protocol_helpers import received
 from tests.statistics_helpers import assert_drawn_from, assert_frequencies
 

@@ -12,11 +12,10 @@ from dpmc_core.bounds.collection import (
     recovery_error,
 )
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.linalg import Pattern
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers import soft_impute
-from dpmc_core.solvers.recovery import Regress, Rule
-from dpmc_core.solvers.soft_impute import Regression
+from dpmc_core.solvers import recovery
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.recovery import Regress, Regression, Rule
 
 
 def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
@@ -32,7 +31,7 @@ def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
 
 def solve(problem, penalty, tolerance=1e-7, **options):
     rng = np.random.default_rng(0)
-    *_, last = soft_impute.path(
+    *_, last = recovery.path(
         problem, penalty=penalty, steps=50, tolerance=tolerance, rng=rng, **options
     )
     return last
@@ -83,7 +82,7 @@ def test_the_discrepancy_principle_meets_its_residual(share):
     problem = regression(np.random.default_rng(4))
     goal = share * float(np.linalg.norm(problem.target))
     found = list(
-        soft_impute.path(
+        recovery.path(
             problem, residual=goal, steps=60, tolerance=1e-6, rng=np.random.default_rng(0)
         )
     )
@@ -94,7 +93,7 @@ def test_the_discrepancy_principle_meets_its_residual(share):
 
 def test_a_residual_already_met_leaves_the_matrix_at_zero():
     problem = regression(np.random.default_rng(5))
-    found = soft_impute.path(
+    found = recovery.path(
         problem,
         residual=2 * float(np.linalg.norm(problem.target)),
         steps=9,
@@ -238,9 +237,9 @@ def test_movielens_debiased_recovery_beats_the_mean_where_the_budget_allows(movi
     mean = metrics.rmse(np.full(len(test), train.values.mean()), test.values)
     for id in ("modified-laplace", "randomised-response"):
         found = {}
-        for recovery in Regress:
-            mechanism = registry.create(id, epsilon=4.0, recovery=recovery)
+        for regress in Regress:
+            mechanism = registry.create(id, epsilon=4.0, recovery=regress)
             *_, last = mechanism.fit(train, np.random.default_rng(0))
             predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
-            found[recovery] = metrics.rmse(predicted, test.values)
+            found[regress] = metrics.rmse(predicted, test.values)
         assert found[Regress.DEBIASED] < min(mean, found[Regress.NAIVE])

@@ -3,9 +3,9 @@
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.baselines import Clear
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.one_bit_input import InputFlip
+from dpmc_core.mechanisms.one_bit import InputFlip
+from dpmc_core.mechanisms.plain import Clear
 
 
 def test_ids_are_those_of_the_classes():

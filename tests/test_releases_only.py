@@ -8,8 +8,9 @@ stopping rule, a scale read off the data or a warm start from the raw ratings wo
 import numpy as np
 import pytest
 
-from dpmc_core import registry, releases
+from dpmc_core import registry
 from dpmc_core.model import Task
+from dpmc_core.privacy import releases
 from dpmc_core.ratings import PublicFacts, Ratings
 
 USERS, ITEMS = 24, 16

@@ -12,10 +12,10 @@ import pytest
 from replay import replayed
 
 from dpmc_core import registry
+from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import Unit
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.dpimf import Profiles
 from tests.user_level_helpers import IDS, ITEMS, VARIANTS, build, extreme_rows, make, rows_of
 
 USER = 4  # whose row differs

@@ -15,32 +15,35 @@ from scipy import stats
 
 pytest.importorskip("opendp", reason="needs the extra 'release'")
 
-from dpmc_core import export as exporting
-from dpmc_core import noise, registry, secure
-from dpmc_core.accounting import gaussian_delta
+from dpmc_core import registry
+from dpmc_core import release as exporting
 from dpmc_core.cli import main
+from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import CannotRelease
-from dpmc_core.export import check, export, write
-from dpmc_core.local import ModifiedLaplace, SymbolChannel
-from dpmc_core.mechanisms.item_mean import PrivateItemMean
+from dpmc_core.mechanisms.per_user import PrivateItemMean
 from dpmc_core.model import Task
 from dpmc_core.privacy import (
     Gaussian,
     Laplace,
+    ModifiedLaplace,
     NormLaplace,
     Notion,
     RandomizedResponse,
+    SharedLaplace,
+    Shares,
+    SymbolChannel,
     Trust,
     Unit,
     by_unit,
+    exact_noise,
+    noise,
 )
+from dpmc_core.privacy.accounting import gaussian_delta
+from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.problem import prepare_all
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.secure import SecureSource
-from dpmc_core.secured import secured
+from dpmc_core.release import check, export, secured, write
 from dpmc_core.settings import parse_setting
-from dpmc_core.shares import SharedLaplace, Shares
-from dpmc_core.transforms import parse_step
 from tests.statistics_helpers import (
     FALSE_ALARM,
     assert_channel,
@@ -123,7 +126,7 @@ def test_outputs_lie_on_the_grid_and_textbook_noise_does_not(kind):
     """With five coordinates the grid is coarser than a float's last bits: those of the value, pi,
     would show in at least one of them but for a chance of 2^-30."""
     here = release(kind, (5,), 2.0)
-    step = 2.0 ** secure.grid(2.0, 5)
+    step = 2.0 ** exact_noise.grid(2.0, 5)
     assert step <= 2.0**-40 * 2.0 / 5
     exact = here.publish(np.full(5, math.pi), SecureSource()) / step
     textbook = here.publish(np.full(5, math.pi), np.random.default_rng(0)) / step
@@ -132,7 +135,7 @@ def test_outputs_lie_on_the_grid_and_textbook_noise_does_not(kind):
 
 
 def test_long_answers_are_sampled_in_blocks_and_counted_once(monkeypatch):
-    monkeypatch.setattr(secure, "_BLOCK", 7)
+    monkeypatch.setattr(exact_noise, "_BLOCK", 7)
     source = SecureSource()
     value = np.linspace(-1e4, 1e4, 30).reshape(5, 6)
     published = release(Laplace, (5, 6), 1.0).publish(value, source)
@@ -146,7 +149,7 @@ def test_long_answers_are_sampled_in_blocks_and_counted_once(monkeypatch):
     [((0.7, 0.3), (0.3, 0.7)), ((0.9, 0.1), (0.5, 0.5)), ((0.6, 0.3, 0.1), (0.2, 0.2, 0.6))],
 )
 def test_a_channel_has_the_chances_its_release_states(channel, monkeypatch):
-    monkeypatch.setattr(secure, "_CELLS", 5_000)
+    monkeypatch.setattr(exact_noise, "_CELLS", 5_000)
     here = RandomizedResponse(
         query="signs", shape=(None,), sensitivity=by_unit(value=1), channel=channel
     )
@@ -169,7 +172,7 @@ def symbols(epsilon=1.0, d=3, shape=(100, 200)):
 def test_missing_and_rated_cells_meet_their_row_of_the_channel(given, monkeypatch):
     from scipy.sparse import csr_array
 
-    monkeypatch.setattr(secure, "_CELLS", 3_000)
+    monkeypatch.setattr(exact_noise, "_CELLS", 3_000)
     channel = symbols()
     source = SecureSource()
     out = channel.publish(csr_array(np.full(channel.shape, float(given))), source)
@@ -193,12 +196,12 @@ def test_cells_next_to_rated_ones_keep_their_places():
 
 def test_a_channel_is_sampled_with_exactly_its_integer_chances(monkeypatch):
     """Random words at the ends of the intervals fall on the right side of each."""
-    chances = secure.weights(np.array([0.3, 0.6, 0.1]))
+    chances = exact_noise.weights(np.array([0.3, 0.6, 0.1]))
     ends = np.cumsum(chances)
     assert int(ends[-1]) == 2**62
     words = np.array([0, ends[0] - 1, ends[0], ends[1] - 1, ends[1], 2**62 - 1], dtype=np.uint64)
-    monkeypatch.setattr(secure.os, "urandom", lambda n: (words << np.uint64(2)).tobytes()[:n])
-    assert secure._categorical(chances, 6).tolist() == [0, 0, 1, 1, 2, 2]
+    monkeypatch.setattr(exact_noise.os, "urandom", lambda n: (words << np.uint64(2)).tobytes()[:n])
+    assert exact_noise._categorical(chances, 6).tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_two_sources_never_draw_the_same():
@@ -239,15 +242,15 @@ def test_simulated_noise_refuses_a_secure_source(draw):
 @pytest.mark.parametrize("scale", [0.3, 40.0])
 def test_the_rounding_is_counted_and_costs_nearly_nothing(scale, count, sensitivity):
     """Against the formulas: rounding adds N steps to the l1 and sqrt(N) to the l2 sensitivity."""
-    step = 2.0 ** secure.grid(scale, count)
-    epsilon = secure.laplace_epsilon(scale, count, sensitivity)
+    step = 2.0 ** exact_noise.grid(scale, count)
+    epsilon = exact_noise.laplace_epsilon(scale, count, sensitivity)
     assert epsilon == pytest.approx((sensitivity + count * step) / scale, rel=1e-15)
-    mu = secure.gaussian_mu(scale, count, sensitivity)
+    mu = exact_noise.gaussian_mu(scale, count, sensitivity)
     wanted = (sensitivity + math.sqrt(count) * step) / scale
     assert mu == pytest.approx(wanted, rel=1e-14)
     for found in (epsilon, mu):
         assert sensitivity / scale <= found <= sensitivity / scale * (1 + 1e-6)
-    assert secure.laplace_epsilon(scale, count, 0.0) == 0
+    assert exact_noise.laplace_epsilon(scale, count, 0.0) == 0
 
 
 @pytest.mark.parametrize("steps", [8.0, 30.0, 300.0])
@@ -259,7 +262,7 @@ def test_discrete_gaussian_noise_is_no_worse_than_the_continuous_mechanism_named
     log -= np.log(np.exp(log).sum())
     moved = -0.5 * ((x - shift) / steps) ** 2
     moved -= np.log(np.exp(moved).sum())
-    mu = secure._continuous(0.5 * (shift / steps) ** 2, steps)
+    mu = exact_noise._continuous(0.5 * (shift / steps) ** 2, steps)
     for epsilon in (0.01, 0.3, 1.0, 3.0):
         delta = np.maximum(np.exp(log) - np.exp(epsilon + moved), 0.0).sum()
         assert delta <= gaussian_delta(epsilon, mu) + 1e-15
@@ -270,15 +273,15 @@ def test_discrete_gaussian_noise_is_no_worse_than_the_continuous_mechanism_named
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 4.0, 20.0])
 def test_a_channel_certifies_what_is_sampled(epsilon):
     matrix = symbols(epsilon).matrix
-    rows = np.array([secure.weights(row) for row in matrix])
+    rows = np.array([exact_noise.weights(row) for row in matrix])
     assert (rows.astype(object).sum(axis=1) == 2**62).all()
     assert np.abs(rows / 2.0**62 - matrix).max() < 1e-15
-    assert secure.channel_epsilon(matrix) == pytest.approx(epsilon, rel=1e-6)
+    assert exact_noise.channel_epsilon(matrix) == pytest.approx(epsilon, rel=1e-6)
 
 
 def test_a_chance_too_small_to_sample_is_refused():
     with pytest.raises(CannotRelease, match="smaller epsilon"):
-        secure.weights(symbols(40.0).matrix[0])
+        exact_noise.weights(symbols(40.0).matrix[0])
 
 
 @pytest.mark.parametrize("scale", [1e-250, 1e250])
@@ -350,7 +353,7 @@ class Deaf(SecureSource):
 
     def __init__(self):
         np.random.Generator.__init__(self, np.random.PCG64(0))
-        self.drawn = secure.Counter()
+        self.drawn = exact_noise.Counter()
 
     def _add(self, kind, value, scale):
         self.drawn[kind, scale, value.size] += 1
@@ -367,7 +370,7 @@ class Deaf(SecureSource):
 
 
 def heard(id, monkeypatch, ratings):
-    monkeypatch.setattr(secure, "SecureSource", Deaf)
+    monkeypatch.setattr(exact_noise, "SecureSource", Deaf)
     found = export(make(id), ratings)
     return {name: array for name, (array, _) in found.arrays.items()}
 
@@ -559,7 +562,7 @@ def test_there_is_no_release_without_a_file_or_with_a_seed(dpmc, words):
 
 
 def test_without_the_package_a_sentence_says_how_to_get_it(dpmc, stars, monkeypatch):
-    secure.opendp.cache_clear()
+    exact_noise.opendp.cache_clear()
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     out = stars.parent / "found.npz"
     words = ("release", stars, "private-item-mean", "--epsilon", 1, "--range", "1:5", "--out", out)

@@ -13,13 +13,7 @@ import numpy as np
 import pytest
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.settings import (
-    check_settings,
-    parse_setting,
-    setting,
-    settings_of,
-    show_setting,
-)
+from dpmc_core.settings import check_settings, parse_setting, setting, settings_of, show_setting
 
 
 class Kind(enum.Enum):

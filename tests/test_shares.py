@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmc_core import noise, privacy
+from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.privacy import by_unit
-from dpmc_core.shares import SharedLaplace, Shares
+from dpmc_core.privacy import SharedLaplace, Shares, by_unit, noise
 from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from
 
 SIZES = (2, 3, 7, 40)

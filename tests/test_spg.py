@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import brentq
 from scipy.sparse.linalg import svds
 
-from dpmc_core.linalg import Pattern
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.feasible import NuclearBall, NuclearBox
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import flipped_likelihood, likelihood
 from dpmc_core.solvers.spg import minimise
 

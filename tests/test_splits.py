@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.problem import leave_last_out, per_user_share, random_share
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.splits import leave_last_out, per_user_share, random_share
 
 
 def some_ratings(seed: int = 0, users: int = 40, items: int = 25, times: bool = True) -> Ratings:

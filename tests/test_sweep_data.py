@@ -14,8 +14,9 @@ import pytest
 from store_helpers import needs_modes
 from sweep_helpers import make_dataset, make_pair, make_source
 
-from dpmc_core import datasets, store, sweep
+from dpmc_core import store, sweep
 from dpmc_core.cli import build_parser, grids
+from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.model import Factors
 from dpmc_core.store import Store

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.linalg import eigh
 
 from benchmarks import generated
-from dpmc_core import samples, synthetic
+from dpmc_core.data import samples, synthetic
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.ratings import Ratings

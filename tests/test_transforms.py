@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.privacy import Unit
-from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.transforms import (
+from dpmc_core.data.transforms import (
     Binarise,
     CapPerUser,
     Implicit,
@@ -20,6 +17,9 @@ from dpmc_core.transforms import (
     apply_steps,
     parse_step,
 )
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.privacy import Unit
+from dpmc_core.ratings import PublicFacts, Ratings
 
 
 def some_ratings(seed: int, users: int = 12, items: int = 9, density: float = 0.5) -> Ratings:

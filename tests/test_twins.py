@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dpmc_core import curves, datasets, experiment, registry
+from dpmc_core import curves, experiment, registry
+from dpmc_core.data import datasets
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem, generator
 from dpmc_core.views import twins

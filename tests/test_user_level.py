@@ -11,14 +11,14 @@ from replay import moves
 from scipy import stats
 from statistics_helpers import FALSE_ALARM, assert_drawn_from
 
-from dpmc_core import joint, joint_frank_wolfe, privacy, registry
+from dpmc_core import privacy, registry
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms import dpals, private_pgd, private_svd
+from dpmc_core.mechanisms import dpals, frank_wolfe, per_user
 from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.privacy import Calibration, Neighbours, Notion, Unit
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.rows import capped
 from dpmc_core.solvers.frank_wolfe import StepRule
+from dpmc_core.solvers.rows import capped
 from tests.user_level_helpers import (
     CAP,
     FAMILY,
@@ -252,11 +252,11 @@ def _unclipped(cells, values, norm):  # noqa: ARG001
 @pytest.mark.parametrize(
     ("id", "where", "name", "broken", "settings"),
     [
-        ("private-frank-wolfe", joint_frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
-        ("private-frank-wolfe-oja", joint_frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
-        ("private-svd", private_svd, "clip_rows", _unclipped, {"clip": 0.2}),
+        ("private-frank-wolfe", frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
+        ("private-frank-wolfe-oja", frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
+        ("private-svd", frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
         (
-            "private-item-mean", joint, "row_shrinkage",
+            "private-item-mean", per_user, "row_shrinkage",
             lambda cells, *_: np.ones(cells.shape[0]), {"clip": 0.2},
         ),
         ("dpals", dpals, "_clipped", lambda left, _: (left, 0), {"factor_clip": 0.01}),
@@ -274,10 +274,10 @@ def test_planted_missing_clip_is_caught(id, where, name, broken, settings, monke
 def test_planted_unclipped_iterate_of_projected_gradient_is_caught(monkeypatch):
     mechanism = make("private-pgd", clip=0.1, radius=5.0, step=1.0)
     assert_sensitivities_hold(mechanism, Neighbours.EMPTY)
-    honest = private_pgd.Descent.stepped_gram
-    monkeypatch.setattr(private_pgd, "clip_rows", _unclipped)
+    honest = frank_wolfe.Descent.stepped_gram
+    monkeypatch.setattr(frank_wolfe, "clip_rows", _unclipped)
     monkeypatch.setattr(
-        private_pgd.Descent, "stepped_gram", lambda s, step, _: honest(s, step, math.inf)
+        frank_wolfe.Descent, "stepped_gram", lambda s, step, _: honest(s, step, math.inf)
     )
     with pytest.raises(AssertionError):
         assert_sensitivities_hold(mechanism, Neighbours.EMPTY)

@@ -5,11 +5,12 @@ One split and one seed of what benchmarks/jester.py prints for three of each.
 
 import pytest
 
-from dpmc_core import datasets, experiment, registry
+from dpmc_core import experiment, registry
+from dpmc_core.data import datasets
+from dpmc_core.data.transforms import Rescale
 from dpmc_core.model import Task
 from dpmc_core.privacy import Calibration
 from dpmc_core.problem import generator
-from dpmc_core.transforms import Rescale
 
 pytestmark = pytest.mark.slow
 

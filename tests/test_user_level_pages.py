@@ -2,7 +2,8 @@
 
 import pytest
 
-from dpmc_core import curves, datasets, experiment, registry
+from dpmc_core import curves, experiment, registry
+from dpmc_core.data import datasets
 from dpmc_core.model import Task
 from dpmc_core.sweep import presets
 from dpmc_core.views import curves as views

@@ -6,19 +6,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from dpmc_core import datasets, registry
-from dpmc_core.joint import top_eigenpairs
-from dpmc_core.linalg import Pattern
+from dpmc_core import registry
+from dpmc_core.data import datasets
+from dpmc_core.mechanisms.per_user import top_eigenpairs
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.rows import (
-    clip_rows,
-    gram,
-    item_sums,
-    recentred,
-    row_sums,
-    times_vector,
-    user_rows,
-)
 from dpmc_core.solvers.als import (
     bounded_scale,
     item_statistics,
@@ -27,10 +18,19 @@ from dpmc_core.solvers.als import (
     user_ridge,
 )
 from dpmc_core.solvers.cleansing import Predictor, shrunken_covariance
-from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, complete, top_right_pair
-from dpmc_core.solvers.means import shrunken_means
-from dpmc_core.solvers.oja import top_vector
+from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, complete, top_right_pair, top_vector
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.pgd import Descent, Schedule
+from dpmc_core.solvers.rows import (
+    clip_rows,
+    gram,
+    item_sums,
+    recentred,
+    row_sums,
+    shrunken_means,
+    times_vector,
+    user_rows,
+)
 
 
 def pattern(mask):

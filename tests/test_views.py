@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmc_core import datasets, registry
+from dpmc_core import registry
 from dpmc_core.cli import main
+from dpmc_core.data import datasets
 from dpmc_core.experiment import run
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.model import Factors, Task
@@ -255,7 +256,7 @@ def test_the_printed_code_repeats_the_run():
 
 
 def test_the_printed_command_repeats_the_run(capsys):
-    from dpmc_core import datasets
+    from dpmc_core.data import datasets
 
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, split=LeaveLast(), seed=4)
     result = run(registry.create("output", epsilon=2.0, bound=0.2), problem, 4)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dpmc_core import datasets, download, samples
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.progress import Progress
+from dpmc_core.data import datasets, download, samples
 from dpmc_core.errors import unknown_name
 
 

@@ -6,10 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dpmc_core import datasets, registry
+from dpmc_core import registry
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.listing import settings_table
 from dpmc_core.cli.progress import Progress
+from dpmc_core.data import datasets
+from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.experiment import EVALUATION_ONLY, Result, run
 from dpmc_core.model import Mechanism, Step
@@ -24,7 +26,6 @@ from dpmc_core.problem import (
     split_words,
 )
 from dpmc_core.settings import parse_setting
-from dpmc_core.transforms import parse_step
 from dpmc_core.views import cards
 
 EPILOG = """examples:

@@ -6,8 +6,9 @@ import argparse
 import dataclasses
 from typing import Any
 
-from dpmc_core import datasets, registry
+from dpmc_core import registry
 from dpmc_core.cli import arguments, output
+from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import UNITS, Guarantee

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dpmc_core import datasets
 from dpmc_core.cli import arguments, federated, output
 from dpmc_core.cli.progress import Progress
+from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.problem import RandomShare, build_problem

@@ -7,14 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dpmc_core import datasets, secure
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.fit import mechanism_of
 from dpmc_core.cli.progress import Progress
-from dpmc_core.export import Export, check, check_path, export, waiting, write
+from dpmc_core.data import datasets
+from dpmc_core.data.transforms import parse_step
 from dpmc_core.model import Mechanism, Step
+from dpmc_core.privacy import exact_noise
 from dpmc_core.problem import prepare_all
-from dpmc_core.transforms import parse_step
+from dpmc_core.release import Export, check, check_path, export, waiting, write
 from dpmc_core.views import cards
 
 EPILOG = """examples:
@@ -53,7 +54,7 @@ def release(args: argparse.Namespace) -> None:
     data = datasets.load(args.data, **arguments.reading_of(args, args.data))
     ratings, prepared = prepare_all(data.ratings, mechanism.task, steps)
     check(mechanism, ratings)  # the noise that nobody can sample exactly is told first
-    secure.opendp()
+    exact_noise.opendp()
     seconds = waiting(mechanism, ratings)
     if seconds > _LONG:
         print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""The private methods by paper or family, and their twins and floors without privacy."""

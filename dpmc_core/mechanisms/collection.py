@@ -14,12 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.bounds.collection import modified_laplace_rho, randomised_response_rho
-from dpmc_core.linalg import Pattern
-from dpmc_core.local import LocalChannel, ModifiedLaplace, SymbolChannel
 from dpmc_core.model import Step, Task
-from dpmc_core.privacy import Budget, Guarantee, Neighbours, Notion, Trust, Unit, by_unit
+from dpmc_core.privacy import (
+    Budget,
+    Guarantee,
+    LocalChannel,
+    ModifiedLaplace,
+    Neighbours,
+    Notion,
+    SymbolChannel,
+    Trust,
+    Unit,
+    by_unit,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.recovery import Recovery, Reports, centre
 
 if TYPE_CHECKING:

@@ -16,13 +16,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.data.transforms import kept_at_random, lowest_per_user
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.joint import UserLevel, check_rank, private_item_means, scale_of, split
-from dpmc_core.linalg import Pattern
+from dpmc_core.mechanisms.per_user import UserLevel, check_rank, private_item_means, scale_of, split
 from dpmc_core.model import Step
 from dpmc_core.privacy import Gaussian, Guarantee, by_unit
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.rows import clip_rows, recentred, user_rows, with_offsets
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import (
     bounded_scale,
@@ -32,7 +31,8 @@ from dpmc_core.solvers.als import (
     solve_ridge,
     user_ridge,
 )
-from dpmc_core.transforms import kept_at_random, lowest_per_user
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import clip_rows, recentred, user_rows, with_offsets
 
 Floats = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Private Frank-Wolfe with the exact eigenproblem (JTT18, Algorithm 1).
+"""Private Frank-Wolfe, its variant with Oja's method, and the paper's baselines: SVD and PGD.
 
 JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
 """
@@ -6,22 +6,169 @@ JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.joint import noisy_gram, scale_of, top_eigenpairs
-from dpmc_core.joint_frank_wolfe import UserFrankWolfe
-from dpmc_core.linalg import Pattern
-from dpmc_core.privacy import Calibration, Gaussian, Release, by_unit
-from dpmc_core.ratings import PublicFacts
-from dpmc_core.rows import check_gram, gram
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms.per_user import (
+    UserLevel,
+    check_paper_epsilon,
+    check_rank,
+    noisy_gram,
+    private_item_means,
+    scale_of,
+    top_eigenpairs,
+)
+from dpmc_core.model import Step
+from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Release, by_unit
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
+from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.pgd import Descent, Schedule, check_cells
+from dpmc_core.solvers.rows import (
+    check_gram,
+    clip_rows,
+    gram,
+    item_sums,
+    recentred,
+    times_vector,
+    user_rows,
+    with_offsets,
+)
 
 Floats = NDArray[np.float64]
+
+_FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserFrankWolfe(UserLevel, ABC):
+    """The two private Frank-Wolfe methods: they differ in how the top eigenpair is released.
+
+    A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy
+    top eigenpair (v, lambda^2) of A'A; each user then takes the step -(k/lambda') A_i v v' alone.
+    """
+
+    twin: ClassVar[str] = "frank-wolfe"
+    rounds: int = setting(15, "Frank-Wolfe rounds that share the budget", at_least=1, at_most=500)
+    step: StepRule = setting(StepRule.FIXED, "share of the new part: 1/T, or 2/(t+1) in round t")
+    radius: float = setting(
+        0.5, "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
+        above=0, at_most=1e3,
+    )  # fmt: skip
+    residual: float = setting(
+        0.6,
+        "largest norm of a residual row, in units of the row clip (2: never cuts, as published)",
+        above=0,
+        at_most=2,
+    )
+    slack: float = setting(
+        0.0, "share of the paper's eigenvalue slack that is added (1: as published)",
+        at_least=0, at_most=10,
+    )  # fmt: skip
+    calibration: Calibration = setting(
+        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_paper_epsilon(self.epsilon, self.delta, self.calibration)
+        if self.step is StepRule.LINE_SEARCH:
+            raise InvalidSetting(
+                "step", "fixed or decreasing", "line-search",
+                "a line search reads every user's ratings, which no release covers",
+            )  # fmt: skip
+
+    def budget(self) -> float:
+        """mu of all releases; the paper's is eps / (2 sqrt(ln(1/delta)))."""
+        if self.calibration is Calibration.PAPER:
+            return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
+        return super().budget()
+
+    def sensitivity(self, public: PublicFacts) -> float:
+        """How far one row of the residual moves A'A, in squared rating points."""
+        return (self.residual * self.row_norm(public)) ** 2
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        releases = self.item_releases(public, self.budget())
+        paper = self.calibration is Calibration.PAPER
+        return self.card(
+            public,
+            {**releases, **self.eigen_releases(public)},
+            f"JTT18, {self.theorem}"
+            if paper
+            else f"exact Gaussian curve for JTT18, {self.theorem}",
+            self.caveats(),
+        )
+
+    theorem: ClassVar[str]
+
+    def caveats(self) -> tuple[str, ...]:
+        return ()
+
+    @abstractmethod
+    def eigen_releases(self, public: PublicFacts) -> dict[str, Release]:
+        """The releases of all rounds."""
+
+    @abstractmethod
+    def top_pair(
+        self,
+        releases: Mapping[str, Release],
+        index: int,
+        cells: Pattern,
+        residual: Floats,
+        rng: np.random.Generator,
+    ) -> tuple[Floats, float, float]:
+        """(v, lambda^2, noise scale) of round `index` from clipped residual rows."""
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        releases = self.guarantee(public).releases
+        bound = self.row_norm(public)
+        rows = user_rows(ratings, self.most(public), rng)
+        offsets = private_item_means(releases, rows, bound, public, rng)
+        rows = recentred(rows, offsets.means)
+        cells = rows.cells
+        target, clipped = clip_rows(cells, rows.values, bound)
+        solution = Expansion(cells, self.rounds)
+        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        for index in range(1, self.rounds + 1):
+            residual = solution.observed - target
+            kept, cut = clip_rows(cells, residual, self.residual * bound)
+            v, square, scale = self.top_pair(releases, index, cells, kept, rng)
+            top = math.sqrt(max(square, 0.0))
+            top += self.slack * math.sqrt(
+                scale * math.log(public.items / _FAILURE)
+            ) * public.items**0.25  # fmt: skip
+            # Each user on their own, with the whole residual row: only the release is clipped.
+            column = times_vector(cells, residual, v)
+            if top > 0:
+                solution.step(self.step.share(index, self.rounds), column * (-radius / top), v)
+            else:  # all noise: no direction to move along
+                solution.step(0.0, np.zeros_like(column), v)
+            scaled = solution.scale_rows(bound)
+            fit = solution.observed - target
+            factors = solution.factors()
+            clips = {
+                "rows clipped": float(clipped),
+                "residual rows clipped": float(cut),
+                "predicted rows scaled": float(scaled),
+            }
+            error = {"training rmse": math.sqrt(float(fit @ fit) / len(fit))}
+            yield Step(
+                index=index,
+                total=self.rounds,
+                model=with_offsets(factors.left, factors.right, rows.means, offsets.means),
+                trace={"top singular value": top, **error, **clips},
+                raw=frozenset({*error, *clips}),
+                final=index == self.rounds,
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,3 +227,263 @@ class PrivateFrankWolfe(UserFrankWolfe):
         noisy = noisy_gram(release, gram(cells, residual), self.symmetric, rng)
         squares, vectors = top_eigenpairs(noisy, 1)
         return vectors[:, -1], float(squares[-1]), scale_of(release)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateFrankWolfeOja(UserFrankWolfe):
+    """Private Frank-Wolfe with Oja's method, for many items (JTT18, Algorithm 2).
+
+    A round releases `updates` noisy products A'A v of unit vectors and the noisy squared norm
+    ||A v||^2: no items x items matrix is built. Each moves by at most C^2 for rows of norm C, also
+    where a row becomes any other one. The paper's sigma = L^2 sqrt(256 Gamma ln(2/delta))/eps is
+    for one eigenproblem: it leaves out the number of rounds T.
+    """
+
+    id: ClassVar[str] = "private-frank-wolfe-oja"
+    name: ClassVar[str] = "Private Frank-Wolfe (Oja)"
+    revision: ClassVar[int] = 1
+    theorem: ClassVar[str] = "Theorem 3.1 with Algorithm 2"
+    # Every update costs as much budget as a whole Gram matrix: few of either pay.
+    rounds: int = setting(3, "Frank-Wolfe rounds that share the budget", at_least=1, at_most=500)
+    radius: float = setting(
+        0.2,
+        "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
+        above=0,
+        at_most=1e3,
+    )
+    updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
+
+    def caveats(self) -> tuple[str, ...]:
+        if self.calibration is Calibration.TIGHT or self.rounds == 1:
+            return ()
+        return (
+            "the paper's noise is for one eigenproblem; the certified value counts every round",
+        )
+
+    def eigen_releases(self, public: PublicFacts) -> dict[str, Release]:
+        moves = self.sensitivity(public)
+        if self.calibration is Calibration.PAPER:
+            spent = self.epsilon * math.sqrt(1 - self.item_share)
+            constant = math.sqrt(256 * self.updates * math.log(2 / self.delta))
+            scale = self.row_norm(public) ** 2 * constant / spent
+        else:
+            each = self.rest(self.budget()) / math.sqrt(self.rounds * (self.updates + 1))
+            scale = moves / each
+        both = by_unit(user_empty=moves, user_replace=moves)
+        return {
+            "products": Gaussian(
+                query="Gram matrix of the residual rows times a unit vector",
+                shape=(public.items,),
+                sensitivity=both,
+                scale=scale,
+                times=self.rounds * self.updates,
+            ),
+            "squared norms": Gaussian(
+                query="squared norm of the residual rows along a unit vector",
+                shape=(),
+                sensitivity=both,
+                scale=scale,
+                times=self.rounds,
+            ),
+        }
+
+    def top_pair(
+        self,
+        releases: Mapping[str, Release],
+        index: int,  # noqa: ARG002 - every round has the same noise
+        cells: Pattern,
+        residual: Floats,
+        rng: np.random.Generator,
+    ) -> tuple[Floats, float, float]:
+        products, squares = releases["products"], releases["squared norms"]
+        scale, n = scale_of(products), cells.shape[1]
+
+        def product(v: Floats) -> Floats:
+            along = times_vector(cells, residual, v)
+            exact = item_sums(cells, residual * along[cells.users])
+            noisy: Floats = products.publish(exact, rng)
+            return noisy
+
+        step = 1 / (self.updates * scale * math.sqrt(n))
+        v = top_vector(product, n, self.updates, step, rng)
+        along = times_vector(cells, residual, v)
+        return v, float(squares.publish(float(along @ along), rng)), scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSvd(UserLevel):
+    """Y_i = (1/p) P(Y*_i) V V', V the leading r eigenvectors of one noisy Gram matrix.
+
+    p = |Omega|/(m n): how many ratings there are is private too, so it is counted with noise
+    (l2 sensitivity: the cap) unless a public density is given. Rows have norm <= L, so the Gram
+    matrix moves by L^2 (empty) or sqrt(2) L^2 (replaced); the paper's sigma =
+    L^2 sqrt(64 ln(1/delta))/eps is made for 4 L^2.
+    """
+
+    id: ClassVar[str] = "private-svd"
+    name: ClassVar[str] = "Private SVD"
+    twin: ClassVar[str] = "svd"
+    revision: ClassVar[int] = 1
+    rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
+    density: float | None = setting(
+        None, "public share of cells observed (none: counted with noise)", above=0, at_most=1
+    )
+    count_share: float = setting(
+        0.01, "share of the budget for the number of ratings, where it is not public",
+        above=0, below=1,
+    )  # fmt: skip
+    symmetric: bool = setting(
+        True, "average the noise matrix with its transpose (else mirror its upper triangle)"
+    )
+    calibration: Calibration = setting(
+        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_paper_epsilon(self.epsilon, self.delta, self.calibration)
+
+    def budget(self) -> float:
+        """mu of all releases; in the paper's arithmetic eps / (2 sqrt(ln(1/delta)))."""
+        if self.calibration is Calibration.PAPER:
+            return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
+        return super().budget()
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        check_rank(self.rank, public)
+        check_gram(public.items)
+        budget, n, most = self.budget(), public.items, self.most(public)
+        paper = self.calibration is Calibration.PAPER
+        moves = self.row_norm(public) ** 2
+        releases = self.item_releases(public, budget)
+        rest = self.rest(budget)
+        if self.density is None:
+            releases["ratings"] = Gaussian(
+                query="number of ratings",
+                shape=(),
+                sensitivity=by_unit(user_empty=most, user_replace=most),
+                scale=most / (rest * math.sqrt(self.count_share)),
+            )
+            rest *= math.sqrt(1 - self.count_share)
+        releases["gram"] = Gaussian(
+            query="Gram matrix of the users' rows",
+            shape=(n, n),
+            sensitivity=by_unit(user_empty=moves, user_replace=math.sqrt(2) * moves),
+            scale=(4 * moves if paper else moves) / rest,
+        )
+        theorem = "JTT18, Theorem B.1"
+        return self.card(
+            public, releases, theorem if paper else f"exact Gaussian curve for {theorem}"
+        )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        releases = self.guarantee(public).releases
+        bound = self.row_norm(public)
+        rows = user_rows(ratings, self.most(public), rng)
+        offsets = private_item_means(releases, rows, bound, public, rng)
+        rows = recentred(rows, offsets.means)
+        density = self.density
+        if density is None:
+            count = float(releases["ratings"].publish(len(rows.values), rng))
+            density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
+        kept, clipped = clip_rows(rows.cells, rows.values, bound)
+        noisy = noisy_gram(releases["gram"], gram(rows.cells, kept), self.symmetric, rng)
+        squares, basis = top_eigenpairs(noisy, self.rank)
+        left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
+        yield Step(
+            index=1,
+            total=1,
+            model=with_offsets(left, basis, rows.means, offsets.means),
+            trace={
+                "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
+                "density": density,
+                "rows clipped": float(clipped),
+            },
+            raw=frozenset({"rows clipped"}),
+            final=True,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivatePgd(UserLevel):
+    """Gradient step, noisy Gram matrix of the whole iterate, soft-thresholded singular values.
+
+    The rows of the iterate are clipped to L before the Gram matrix, for without that the paper's
+    sigma = L^2 sqrt(64 T ln(1/delta))/eps has no bound to stand on.
+    """
+
+    id: ClassVar[str] = "private-pgd"
+    name: ClassVar[str] = "Private projected gradient"
+    twin: ClassVar[str] = "pgd"
+    revision: ClassVar[int] = 1
+    rounds: int = setting(5, "rounds that share the budget", at_least=1, at_most=500)
+    schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")
+    step: float = setting(0.5, "step size of the constant schedule", above=0, at_most=1)
+    radius: float = setting(
+        0.6, "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
+        above=0, at_most=1e3,
+    )  # fmt: skip
+    symmetric: bool = setting(
+        True, "average the noise matrix with its transpose (else mirror its upper triangle)"
+    )
+    calibration: Calibration = setting(
+        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_paper_epsilon(self.epsilon, self.delta, self.calibration)
+
+    def budget(self) -> float:
+        """mu of all releases; in the paper's arithmetic eps / (2 sqrt(ln(1/delta)))."""
+        if self.calibration is Calibration.PAPER:
+            return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
+        return super().budget()
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        check_gram(public.items)
+        check_cells(public.shape)
+        budget, n = self.budget(), public.items
+        paper = self.calibration is Calibration.PAPER
+        moves = self.row_norm(public) ** 2
+        releases = self.item_releases(public, budget)
+        releases["gram"] = Gaussian(
+            query="Gram matrix of the completed rows",
+            shape=(n, n),
+            sensitivity=by_unit(user_empty=moves, user_replace=math.sqrt(2) * moves),
+            scale=(4 * moves if paper else moves) * math.sqrt(self.rounds) / self.rest(budget),
+            times=self.rounds,
+        )
+        name = "JTT18, Algorithm 5"
+        return self.card(public, releases, name if paper else f"exact Gaussian curve for {name}")
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        releases = self.guarantee(public).releases
+        bound = self.row_norm(public)
+        rows = user_rows(ratings, self.most(public), rng)
+        offsets = private_item_means(releases, rows, bound, public, rng)
+        rows = recentred(rows, offsets.means)
+        target, clipped = clip_rows(rows.cells, rows.values, bound)
+        descent = Descent(rows.cells, target)
+        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        for index in range(1, self.rounds + 1):
+            step = self.schedule.step(index, self.step)
+            exact, cut = descent.stepped_gram(step, bound)
+            noisy = noisy_gram(releases["gram"], exact, self.symmetric, rng)
+            descent.project(step, bound, *np.linalg.eigh(noisy), radius)
+            factors = descent.factors()
+            yield Step(
+                index=index,
+                total=self.rounds,
+                model=with_offsets(factors.left, factors.right, rows.means, offsets.means),
+                trace={
+                    "training rmse": descent.residual_rmse(),
+                    "rank": float(factors.right.shape[1]),
+                    "rows clipped": float(clipped),
+                    "completed rows clipped": float(cut),
+                },
+                raw=frozenset({"training rmse", "rows clipped", "completed rows clipped"}),
+                final=index == self.rounds,
+            )

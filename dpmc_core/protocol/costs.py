@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.privacy import Shares
 from dpmc_core.protocol.distributed import Distributed
 from dpmc_core.protocol.scenarios import (
     ANSWER,
@@ -22,7 +23,6 @@ from dpmc_core.protocol.scenarios import (
     StaticUsers,
 )
 from dpmc_core.protocol.wire import size
-from dpmc_core.shares import Shares
 
 
 class Cost(NamedTuple):

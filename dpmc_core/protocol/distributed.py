@@ -17,18 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
-from dpmc_core.mechanisms.dpmf import DPMF, NoiseForm
+from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.model import Factors
-from dpmc_core.privacy import Guarantee, Laplace, Trust
+from dpmc_core.privacy import Guarantee, Laplace, SharedLaplace, Shares, Trust
 from dpmc_core.protocol.fixed_point import FixedPoint
 from dpmc_core.protocol.messages import Transcript
 from dpmc_core.protocol.parties import Recommender, ThirdParty, Users
 from dpmc_core.protocol.wire import Wire
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.shares import SharedLaplace, Shares
-from dpmc_core.solvers.least_squares_mf import Sides, in_points
-from dpmc_core.solvers.public_factors import in_ball
+from dpmc_core.solvers.least_squares_mf import Sides, in_ball, in_points
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

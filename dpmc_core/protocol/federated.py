@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Laplace, Release, Unit
 from dpmc_core.protocol.costs import Cost
 from dpmc_core.protocol.messages import Message, Transcript
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.dpimf import Dpimf, Profiles
 from dpmc_core.solvers.implicit import binary_matrix, solve_rows, transposed
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import numpy as np
 
 from dpmc_core import experiment, metrics
 from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Task
 from dpmc_core.problem import Problem, generator
 from dpmc_core.protocol.federated import BudgetLine, Federation, Round
 from dpmc_core.protocol.messages import Message, Transcript
 from dpmc_core.registry import MECHANISMS, create
 from dpmc_core.settings import settings_of, show_setting
-from dpmc_core.solvers.dpimf import Dpimf
 
 FLOW = "federated"
 TITLE = "parties send noisy profiles, a server averages them"

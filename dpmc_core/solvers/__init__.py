@@ -1,0 +1,1 @@
+"""Optimisation and estimation, with no privacy in it."""

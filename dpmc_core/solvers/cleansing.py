@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.linalg import Pattern
 from dpmc_core.model import Model
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.rows import gram, item_sums, row_sums, with_offsets
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import user_ridge
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import gram, item_sums, row_sums, with_offsets
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

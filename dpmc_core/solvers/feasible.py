@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.linalg import (
+from dpmc_core.model import Dense, Factors, Model
+from dpmc_core.solvers.linalg import (
     DenseOperator,
     LowRankPlusSparse,
     Operator,
@@ -25,7 +26,6 @@ from dpmc_core.linalg import (
     l1_threshold,
     leading_triplets,
 )
-from dpmc_core.model import Dense, Factors, Model
 
 Floats = NDArray[np.float64]
 

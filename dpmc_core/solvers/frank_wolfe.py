@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.linalg import Pattern
 from dpmc_core.model import Factors
-from dpmc_core.rows import row_sums, times_vector
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import row_sums, times_vector
 
 Floats = NDArray[np.float64]
 
@@ -152,3 +152,23 @@ def top_right_pair(cells: Pattern, values: Floats, start: Floats) -> tuple[float
             else:
                 squares, vectors = top(np.random.default_rng(0).standard_normal(n))
     return math.sqrt(max(float(squares[-1]), 0.0)), vectors[:, -1]
+
+
+def top_vector(
+    product: Callable[[Floats], Floats],
+    size: int,
+    updates: int,
+    step: float,
+    rng: np.random.Generator,
+) -> Floats:
+    """v <- v + step product(v), normalised at the start and after every update; length `size`.
+
+    product(v): A'A v with or without noise, for ||v|| = 1. The starting direction is uniform; the
+    paper leaves the first vector un-normalised, which would scale the first product with it.
+    """
+    v: Floats = rng.standard_normal(size)
+    v /= np.linalg.norm(v)
+    for _ in range(updates):
+        v = v + step * product(v)
+        v /= np.linalg.norm(v)
+    return v

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings
-from dpmc_core.linalg import Pattern
 from dpmc_core.links import LINK_CHOICES, LOGISTIC, Link, Logistic, parse_link
 from dpmc_core.model import Step
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.feasible import FeasibleSet, NuclearBall, NuclearBox
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.spg import Iterate, Loss, minimise
 
 Floats = NDArray[np.float64]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.linalg import Pattern, l1_threshold
 from dpmc_core.model import Factors
+from dpmc_core.solvers.linalg import Pattern, l1_threshold
 
 Floats = NDArray[np.float64]
 

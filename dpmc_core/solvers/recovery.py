@@ -1,28 +1,215 @@
-"""From reported cells back to a low-rank matrix: which penalty, and which regression. No privacy.
+"""Soft-impute with continuation: nuclear-norm regression on reported cells. No privacy here.
 
-Z16: Zheng, "Two Differentially Private Rating Collection Mechanisms for Recommender Systems".
-Everything here works on values centred at 0 in -1..1; `Recovery` is the settings that the two
-collection mechanisms and their twin without privacy share.
+Mazumder, Hastie, Tibshirani, "Spectral regularization algorithms for learning large incomplete
+matrices" (2010), for the loss 1/2 sum (y_k - a_k (c + M_k))^2 + penalty ||M||_*, accelerated as in
+Beck and Teboulle (2009). a = 1 and no offset c is soft-impute itself.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.linalg import Pattern
 from dpmc_core.model import Factors, Step
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers import soft_impute
-from dpmc_core.solvers.soft_impute import Regression, Solution
+from dpmc_core.solvers.linalg import (
+    LowRankPlusSparse,
+    Pattern,
+    Triplets,
+    dense_triplets,
+    leading_triplets,
+)
 
 Floats = NDArray[np.float64]
+
+FACTOR = 0.7  # from one penalty of the path to the next
+_BISECTIONS = 6  # of the last gap: the residual then meets its goal within a percent or so
+_INNER = 60  # proximal steps per penalty
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Reports on a pattern: target y, gain a > 0 (numbers per cell, or one).
+
+    ridge: adds ridge c^2 / 2 to the loss, which holds back an offset that little is known of;
+    None: no offset.
+    """
+
+    pattern: Pattern
+    target: Floats
+    gain: Floats | float = 1.0
+    ridge: float | None = None
+
+    def residual(self, fitted: Floats) -> Floats:
+        """y - a fitted on the pattern."""
+        return self.target - self.gain * fitted
+
+    def best_offset(self, fitted: Floats) -> float:
+        """The c that minimises the loss for given M on the pattern."""
+        if self.ridge is None:
+            return 0.0
+        weights = np.broadcast_to(self.gain, self.target.shape)
+        pull = float((weights * self.residual(fitted)).sum())
+        return pull / (float(np.square(weights).sum()) + self.ridge)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """offset + left right': the minimiser at one penalty.
+
+    residual: ||y - a (c + M)||_2 on the pattern; change: relative, of the last proximal step.
+    """
+
+    left: Floats
+    values: Floats
+    right: Floats
+    offset: float
+    penalty: float
+    residual: float
+    change: float
+
+    @property
+    def rank(self) -> int:
+        return len(self.values)
+
+
+def path(
+    problem: Regression,
+    *,
+    penalty: float | None = None,
+    residual: float | None = None,
+    steps: int,
+    tolerance: float,
+    rng: np.random.Generator,
+) -> Iterator[Solution]:
+    """Solutions along falling penalties, each started at the one before.
+
+    Down to `penalty`, or until the residual meets its goal (discrepancy principle), then closer to
+    it by bisection; at most `steps` of them. The last one yielded is the answer: the largest
+    penalty found that meets the goal, or M = 0 where that already does.
+    """
+    solver = _Solver(problem, tolerance, rng)
+    top = solver.largest_penalty()
+    goal = math.inf if residual is None else residual
+    if penalty is not None:
+        count = max(1, math.ceil(math.log(max(top / penalty, 1.0)) / -math.log(FACTOR)))
+        for k in range(max(0, count - steps) + 1, count + 1):
+            yield solver.solve(max(penalty, penalty * FACTOR ** (k - count)))
+        return
+    found = solver.solve(top)
+    yield found
+    taken, above = 1, top
+    while found.residual > goal and taken < steps:
+        above = found.penalty
+        found = solver.solve(above * FACTOR)
+        taken += 1
+        yield found
+    if found.residual > goal or taken == 1:
+        return
+    below, best = found.penalty, found
+    for _ in range(min(_BISECTIONS, steps - taken)):
+        found = solver.solve(math.sqrt(above * below))
+        if found.residual > goal:
+            above = found.penalty
+        else:
+            below, best = found.penalty, found
+            yield best
+
+
+class _Solver:
+    """Warm-started accelerated proximal gradient for one regression."""
+
+    def __init__(self, problem: Regression, tolerance: float, rng: np.random.Generator) -> None:
+        self.problem, self.tolerance, self.rng = problem, tolerance, rng
+        self.smoothness = float(np.max(np.square(problem.gain)))
+        rows, columns = problem.pattern.shape
+        self.side = min(rows, columns)
+        self.now = Triplets(np.empty((rows, 0)), np.empty(0), np.empty((columns, 0)))
+        self.basis = np.empty((self.side, 0))
+        self.offset = problem.best_offset(np.zeros(len(problem.target)))
+
+    def largest_penalty(self) -> float:
+        """The smallest penalty whose solution is M = 0: the loss gradient's spectral norm."""
+        nothing = np.full(len(self.problem.target), self.offset)
+        gradient = self.problem.gain * self.problem.residual(nothing)
+        rows, columns = self.problem.pattern.shape
+        empty = np.empty((rows, 0)), np.empty((columns, 0))
+        operator = LowRankPlusSparse(*empty, self.problem.pattern, gradient)
+        leading = self._triplets(operator, lambda _: 1, 1e-3 * float(np.linalg.norm(gradient)))
+        return float(leading.values[0]) if leading.rank else 0.0
+
+    def solve(self, penalty: float) -> Solution:
+        problem, before, momentum, change = self.problem, self.now, 1.0, math.inf
+        fitted_now = self._on_pattern(self.now)
+        fitted_before = fitted_now
+        for _ in range(_INNER):
+            grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+            beta, momentum = (momentum - 1) / grown, grown
+            point = _combine(self.now, before, beta)
+            fitted = fitted_now + beta * (fitted_now - fitted_before)
+            self.offset = problem.best_offset(fitted)
+            slope = problem.gain * problem.residual(self.offset + fitted) / self.smoothness
+            operator = LowRankPlusSparse(*point, problem.pattern, slope)
+            before, fitted_before = self.now, fitted_now
+            self.now = self._shrunk(operator, penalty / self.smoothness)
+            fitted_now = self._on_pattern(self.now)
+            size = max(float(np.linalg.norm(self.now.values)), 1e-12)
+            change = _distance(self.now, before) / size
+            if change <= self.tolerance or self.now.rank == before.rank == 0:
+                break
+            if float((fitted - fitted_now) @ (fitted_now - fitted_before)) > 0:
+                momentum = 1.0  # the momentum points uphill (O'Donoghue, Candes 2015)
+        self.offset = problem.best_offset(fitted_now)
+        residual = float(np.linalg.norm(problem.residual(self.offset + fitted_now)))
+        left, values, right = self.now.left, self.now.values, self.now.right
+        return Solution(left, values, right, self.offset, penalty, residual, change)
+
+    def _on_pattern(self, point: Triplets) -> Floats:
+        if point.rank == 0:
+            return np.zeros(len(self.problem.target))
+        return self.problem.pattern.sample(point.left * point.values, point.right)
+
+    def _shrunk(self, operator: LowRankPlusSparse, threshold: float) -> Triplets:
+        """The singular values above the threshold, lowered by it."""
+        accuracy = 0.1 * self.tolerance * max(threshold, float(np.linalg.norm(self.now.values)))
+        # at least one is made accurate: of a fresh block none may have grown above the threshold
+        found = self._triplets(operator, lambda v: max(1, int((v > threshold).sum())), accuracy)
+        keep = found.values > threshold
+        left, right = found.left[:, keep], found.right[:, keep]
+        self.basis = left if left.shape[0] == self.side else right
+        return Triplets(left, found.values[keep] - threshold, right)
+
+    def _triplets(
+        self, operator: LowRankPlusSparse, enough: Callable[[Floats], int], accuracy: float
+    ) -> Triplets:
+        found = leading_triplets(operator, self.basis, enough, accuracy, self.rng)
+        return dense_triplets(operator) if found is None else found
+
+
+def _combine(now: Triplets, before: Triplets, beta: float) -> tuple[Floats, Floats]:
+    """Factors of now + beta (now - before)."""
+    if beta == 0 or before.rank == 0:
+        return (1 + beta) * now.left * now.values, now.right
+    return (
+        np.hstack([(1 + beta) * now.left * now.values, -beta * before.left * before.values]),
+        np.hstack([now.right, before.right]),
+    )
+
+
+def _distance(a: Triplets, b: Triplets) -> float:
+    """||A - B||_F of two low-rank matrices."""
+    cross = float(
+        np.einsum("ij,ij,i,j->", a.left.T @ b.left, a.right.T @ b.right, a.values, b.values)
+    )
+    square = float(a.values @ a.values + b.values @ b.values) - 2 * cross
+    return math.sqrt(max(square, 0.0))
+
 
 _MARGIN = 1.25  # over the spectral norm that pure noise has on average
 _PRIOR = 0.5  # standard deviation of a mean rating in -1..1, before any is seen
@@ -111,7 +298,7 @@ class Recovery:
             residual = math.sqrt(reports.variance * count)
         else:
             residual = reports.rho
-        found = soft_impute.path(
+        found = path(
             problem,
             penalty=penalty,
             residual=residual,

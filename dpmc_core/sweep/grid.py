@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
+from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
 from dpmc_core.experiment import baselines_of
 from dpmc_core.model import Mechanism, Task
@@ -15,7 +16,6 @@ from dpmc_core.problem import Split, build_problem, default_split
 from dpmc_core.settings import parse_setting, settings_of
 from dpmc_core.sweep.source import Source
 from dpmc_core.sweep.unit import Unit
-from dpmc_core.transforms import parse_step
 
 MOST_UNITS = 200_000
 _TRIES = 5

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpmc_core import registry
+from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import unknown_name
 from dpmc_core.model import Task
-from dpmc_core.samples import SAMPLES
 
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
 SEEDS = (1, 2, 3, 4, 5)

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpmc_core import datasets, download
-from dpmc_core.datasets import Dataset
+from dpmc_core.data import datasets, download
+from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import Ratings
 from dpmc_core.store import digest

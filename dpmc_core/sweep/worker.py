@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from dpmc_core import experiment
+from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import AddsNoiseLast, Rounds
@@ -22,7 +23,6 @@ from dpmc_core.ratings import Ratings
 from dpmc_core.store import Record, digest
 from dpmc_core.sweep.source import Source
 from dpmc_core.sweep.unit import Unit
-from dpmc_core.transforms import parse_step
 from dpmc_core.version import version
 
 T = TypeVar("T")

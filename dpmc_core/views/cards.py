@@ -6,7 +6,6 @@ import dataclasses
 import math
 from typing import NamedTuple
 
-from dpmc_core.accounting import attacker_certainty, gaussian_epsilon
 from dpmc_core.privacy import (
     Certified,
     Gaussian,
@@ -20,9 +19,10 @@ from dpmc_core.privacy import (
     Trust,
     Unit,
     default_neighbours,
+    relation,
     sensitivity_at,
 )
-from dpmc_core.units import relation
+from dpmc_core.privacy.accounting import attacker_certainty, gaussian_epsilon
 
 _TRUST = {
     Trust.CURATOR: "from whoever sees what is published; the server itself sees raw ratings",

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from dpmc_core import registry
+from dpmc_core.privacy import Neighbours, Unit
 from dpmc_core.store import CurveInfo, Store, certified, points
-from dpmc_core.units import Neighbours, Unit
 from dpmc_core.views.resample import short
 
 Floats = NDArray[np.float64]

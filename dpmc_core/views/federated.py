@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.protocol.federated import AVERAGE, NOISY, SERVER, BudgetLine, Federation, cost
 from dpmc_core.protocol.federated_report import PAPER, numbers
 from dpmc_core.protocol.messages import Transcript
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.dpimf import Profiles
 from dpmc_core.views.cards import epsilon_text
 from dpmc_core.views.noise import block
 from dpmc_core.views.protocol import Line

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from dpmc_core import registry
 from dpmc_core.bounds import implicit as bounds
+from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Additive
-from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import settings_of
-from dpmc_core.solvers.dpimf import Dpimf
-from dpmc_core.solvers.importance import (
+from dpmc_core.privacy.importance import (
     amplified_losses,
     uniform_weights,
     utility_weights,
     weights_of_sample,
 )
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import settings_of
 
 Floats = NDArray[np.float64]
 

@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.local import LocalChannel, ModifiedLaplace, SymbolChannel
-from dpmc_core.privacy import Laplace, by_unit
+from dpmc_core.privacy import Laplace, LocalChannel, ModifiedLaplace, SymbolChannel, by_unit
 
 Floats = NDArray[np.float64]
 

@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.local import LocalChannel, SymbolChannel
 from dpmc_core.model import Mechanism
-from dpmc_core.privacy import Additive, Guarantee, RandomizedResponse, Release, by_unit, witness
+from dpmc_core.privacy import (
+    Additive,
+    Guarantee,
+    LocalChannel,
+    RandomizedResponse,
+    Release,
+    SymbolChannel,
+    by_unit,
+    witness,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import local_noise
 from dpmc_core.views.training import title, user_name

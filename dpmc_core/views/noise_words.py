@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core.local import LocalChannel
 from dpmc_core.model import Task
-from dpmc_core.privacy import Additive, RandomizedResponse, Release
+from dpmc_core.privacy import Additive, LocalChannel, RandomizedResponse, Release
 from dpmc_core.views import local_noise
 from dpmc_core.views.cards import percent
 from dpmc_core.views.noise import BeforeAfter, Channel, Density, Scale

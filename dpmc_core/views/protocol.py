@@ -10,6 +10,7 @@ import numpy as np
 
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Task
+from dpmc_core.privacy import Shares
 from dpmc_core.problem import check_varied
 from dpmc_core.protocol import attacks, costs
 from dpmc_core.protocol.distributed import Distributed, Leaves, ProtocolAborted, Run
@@ -29,7 +30,6 @@ from dpmc_core.protocol.scenarios import (
 from dpmc_core.protocol.simulate import SCENARIOS
 from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY
 from dpmc_core.ratings import Ratings
-from dpmc_core.shares import Shares
 from dpmc_core.views.stage import Stage
 from dpmc_core.views.training import title, user_name
 

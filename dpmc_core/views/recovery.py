@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from dpmc_core import metrics, registry
 from dpmc_core.bounds.collection import recovery_error
+from dpmc_core.data.synthetic import known_truth
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.local import LocalChannel
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
+from dpmc_core.privacy import LocalChannel
 from dpmc_core.solvers.recovery import Regress, Rule, centre
-from dpmc_core.synthetic import known_truth
 
 Floats = NDArray[np.float64]
 

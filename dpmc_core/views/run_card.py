@@ -139,11 +139,12 @@ def code(repeat: Repeat) -> str:
     return "\n".join(
         [
             *(["import secrets", ""] if fresh else []),
-            "from dpmc_core import datasets, registry",
+            "from dpmc_core import registry",
+            "from dpmc_core.data import datasets",
             "from dpmc_core.experiment import build_problem, run",
             f"from dpmc_core.problem import {type(split).__name__}",
             "from dpmc_core.settings import parse_setting",
-            "from dpmc_core.transforms import parse_step",
+            "from dpmc_core.data.transforms import parse_step",
             "",
             f"data = datasets.load({data!r}{reading})",
             f"cls = registry.get({kind.id!r})",

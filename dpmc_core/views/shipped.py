@@ -9,10 +9,9 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.curves import Curves
-from dpmc_core.privacy import Guarantee
+from dpmc_core.privacy import UNITS, Guarantee
 from dpmc_core.problem import LeaveLast, RandomShare
 from dpmc_core.store import UNIT_COLUMNS
-from dpmc_core.units import UNITS
 from dpmc_core.views.compare import Line, Reference
 from dpmc_core.views.curves import HEADLINE
 

@@ -10,8 +10,15 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.curves import Curves
-from dpmc_core.local import ModifiedLaplace, SymbolChannel
-from dpmc_core.privacy import Additive, Guarantee, RandomizedResponse, Release, Unit
+from dpmc_core.privacy import (
+    Additive,
+    Guarantee,
+    ModifiedLaplace,
+    RandomizedResponse,
+    Release,
+    SymbolChannel,
+    Unit,
+)
 from dpmc_core.views import cards, local_noise, noise, noise_words, ranking
 from pages.ui import charts_noise, charts_ranking, state
 from pages.ui.jobs import Snapshot

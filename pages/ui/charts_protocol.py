@@ -7,10 +7,10 @@ from html import escape
 
 import plotly.graph_objects as go
 
+from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.protocol.federated import SERVER
 from dpmc_core.protocol.messages import Message
 from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY
-from dpmc_core.solvers.dpimf import Profiles
 from dpmc_core.views.federated import NAMES
 from dpmc_core.views.protocol import Line
 from dpmc_core.views.stage import bytes_text

@@ -8,12 +8,12 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
+from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.protocol import federated_report
 from dpmc_core.protocol.federated import Federation
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.dpimf import Profiles
 from dpmc_core.views import federated
 from pages.ui import blocks, protocol_blocks, sources, widgets
 

@@ -8,10 +8,10 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
+from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import Ratings
-from dpmc_core.solvers.dpimf import Dpimf
 from dpmc_core.views import implicit, implicit_words
 from pages.ui import blocks, charts_implicit, sources, state
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from dpmc_core.data.transforms import Binarise, CapPerUser, TopItems, Transform
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, Split, default_split, split_words
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.transforms import Binarise, CapPerUser, TopItems, Transform
 from pages.ui import state
 
 

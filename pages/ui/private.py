@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from dpmc_core.datasets import Dataset
+from dpmc_core.data.datasets import Dataset
 from dpmc_core.sweep import PrivateFolder
 from pages.ui import sweeps
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from dpmc_core.privacy import Shares
 from dpmc_core.protocol.federated_report import FLOW, TITLE
 from dpmc_core.protocol.simulate import SCENARIOS
-from dpmc_core.shares import Shares
 from dpmc_core.views import protocol, stage
 from dpmc_core.views.stage import Stage
 from pages.ui import blocks, charts_protocol, state

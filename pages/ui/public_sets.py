@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dpmc_core import download
+from dpmc_core.data import download
 from dpmc_core.errors import DpmcError
 from pages.ui import blocks, state
 from pages.ui.jobs import Report, Snapshot, Work

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmc_core import curves, experiment, registry
-from dpmc_core.datasets import Dataset
+from dpmc_core.data.datasets import Dataset
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.problem import Problem, Split
 from dpmc_core.views.curves import HEADLINE

@@ -8,15 +8,16 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core import datasets, download, registry
+from dpmc_core import registry
 from dpmc_core.curves import Curves, offered, shipped
 from dpmc_core.curves import mechanisms as noisy
-from dpmc_core.datasets import Dataset
+from dpmc_core.data import datasets, download
+from dpmc_core.data.datasets import Dataset
+from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.samples import SAMPLES
 from dpmc_core.views import noise
 from pages.ui import state
 

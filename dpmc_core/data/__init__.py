@@ -1,0 +1,1 @@
+"""Rating data: samples, public sets and files, read, prepared and generated."""

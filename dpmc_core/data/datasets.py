@@ -1,0 +1,213 @@
+"""Opening rating data: samples, public sets, files and uploads, with a report in plain words.
+
+The public rating range is never the smallest and largest rating of the data: it is the sample's or
+the public set's own, or it is given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmc_core.data import download, public_sets, samples, synthetic
+from dpmc_core.data.cleaning import clean, facts_of, merge
+from dpmc_core.data.reading import Preview, Table, preview, read_table
+from dpmc_core.data.source import MEGABYTE, BadRows, Duplicates, ReadOptions, Source
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.model import Factors
+from dpmc_core.ratings import Ratings
+
+__all__ = [
+    "MEGABYTE",
+    "BadRows",
+    "Dataset",
+    "Duplicates",
+    "Preview",
+    "ReadOptions",
+    "load",
+    "load_upload",
+    "preview_upload",
+    "read_pair",
+]
+
+Genres = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Ratings with where they come from and what a reader should know about them.
+
+    source: who made them, or how; licence: terms of use. genres: of each item; truth: the matrix
+    behind generated ratings; each None where there is none. report: findings, one sentence each.
+    opened, reading: what `load` was given, name and options; of an upload the name of its file.
+    """
+
+    ratings: Ratings
+    name: str
+    title: str
+    source: str
+    licence: str
+    report: tuple[str, ...]
+    truth: Factors | None = None
+    genres: Genres | None = None
+    opened: str = ""
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+
+def load(data: str | Path, **options: Any) -> Dataset:
+    """Open a sample by its id, a downloaded set by its name, a file, or a folder of a known set.
+
+    options: fields of `ReadOptions`; for `one-bit-lab` an integer `seed` and the settings of
+    `synthetic.one_bit_lab`. Raises BadRatings or InvalidSetting.
+    """
+    name = str(data)
+    if name in samples.SAMPLES:
+        return _load_sample(name, options)
+    path = Path(data)
+    if not path.exists() and name in download.ARCHIVES:
+        path = download.folder_of(name)
+        if not path.is_dir():
+            raise BadRatings(f"{name} is not downloaded yet: run 'dpmc data get {name}'")
+    if not path.exists():
+        near = difflib.get_close_matches(name, samples.SAMPLES, n=1, cutoff=0.6)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise BadRatings(
+            f"there is no file or folder '{name}'{hint}; samples are {', '.join(samples.SAMPLES)}"
+        )
+    if path.is_dir():
+        file = public_sets.find_in_folder(path)
+        if file is None:
+            raise BadRatings(
+                f"the folder {path} holds no ratings of a known set: give the file itself, or a"
+                f" folder with one of {', '.join(public_sets.FOLDER_FILES)}"
+            )
+        path = file
+    return _load_source(Source.file(path), name, options)
+
+
+def load_upload(content: bytes, filename: str, **options: Any) -> Dataset:
+    """Read uploaded bytes as `load` reads a file; `filename` helps to recognise the format."""
+    return _load_source(Source.upload(content, filename), filename, options)
+
+
+def preview_upload(content: bytes, filename: str, **options: Any) -> Preview:
+    """An upload's columns and first rows, before it is read."""
+    return preview(Source.upload(content, filename), ReadOptions(**options))
+
+
+def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Ratings, Ratings]:
+    """Training and test ratings from two files, over one shared index space.
+
+    Users and items that only one of the files has are in the index space of both. Raises
+    BadRatings where a user-item pair is in both files.
+    """
+    settings = ReadOptions(**options)
+    if str(train) in {*samples.SAMPLES, *download.ARCHIVES} and not Path(train).is_file():
+        raise BadRatings(
+            f"official test ratings belong to a file of training ratings, not to {train}: leave"
+            " --test out, or give both files"
+        )
+    tables = merge(
+        read_table(Source.file(train), settings), read_table(Source.file(test), settings)
+    )
+    cleaned = [clean(table, settings) for table in tables]
+    left, right = (c.ratings for c in cleaned)
+    if (left.public.low, left.public.high) != (right.public.low, right.public.high):
+        raise BadRatings(
+            f"{tables[0].source.name} and {tables[1].source.name} have different rating ranges:"
+            " give the range, low and high"
+        )
+    cells, test_cells = (r.users.astype(np.int64) * r.public.items + r.items for r in (left, right))
+    both = np.intersect1d(cells, test_cells, assume_unique=True)
+    if len(both):
+        user, item = divmod(int(both[0]), left.public.items)
+        raise BadRatings(
+            f"{len(both)} user-item pairs are in both files, first user"
+            f" '{tables[0].user.names[user]}' with item '{tables[0].item.names[item]}':"
+            " a model must not be tested on ratings it was trained on"
+        )
+    return _with_titles(left, tables[0])[0], _with_titles(right, tables[0])[0]
+
+
+def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
+    sample = samples.SAMPLES[name]
+    made = sample.made
+    # A sample's range is its own; giving the same range again changes nothing.
+    chosen = {key: value for key, value in options.items() if key not in ("low", "high")}
+    if chosen and name != "one-bit-lab":
+        raise InvalidSetting("option of a sample", "left out: samples are as they are", [*chosen])
+    if chosen:
+        seed = chosen.pop("seed", samples.SEED)
+        try:
+            generated = synthetic.one_bit_lab(rng=np.random.default_rng(seed), **chosen)
+        except TypeError:
+            known_names = "d1, d2, rank, alpha, observed, link, seed"
+            raise InvalidSetting(
+                "option of one-bit-lab", f"one of {known_names}", [*chosen]
+            ) from None
+        words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
+        made = f"generated like one-bit-lab, with {words or 'its settings'} and seed {seed}"
+    else:
+        generated = samples.read(name)
+    ratings = generated.ratings
+    for end in ("low", "high"):
+        given = options.get(end)
+        if given is not None and given != getattr(ratings.public, end):
+            raise InvalidSetting(f"{end} of {name}", f"{getattr(ratings.public, end):g}", given)
+    return Dataset(
+        ratings=ratings,
+        name=name,
+        title=sample.title,
+        source=made,
+        licence=samples.LICENCE,
+        report=facts_of(ratings),
+        truth=generated.truth,
+        genres=generated.genres,
+        opened=name,
+        reading=dict(options),
+    )
+
+
+def _load_source(source: Source, opened: str, reading: Mapping[str, Any]) -> Dataset:
+    options = ReadOptions(**reading)
+    table = read_table(source, options)
+    result = clean(table, options)
+    ratings, genres = _with_titles(result.ratings, table)
+    about = table.known
+    return Dataset(
+        ratings=ratings,
+        name=_name_of(table),
+        title=about.title if about else source.name,
+        source=about.source if about else "your file",
+        licence=about.licence if about else "not stated in the file",
+        report=(*result.report, *facts_of(ratings)),
+        genres=genres,
+        opened=opened,
+        reading=dict(reading),
+    )
+
+
+def _name_of(table: Table) -> str:
+    """A short name: the public set's, with the file where it is one fold of it; else the file's."""
+    if table.known is None:
+        return table.source.name
+    folder = "" if table.source.path is None else table.source.path.resolve().parent.name
+    name = folder if folder in download.ARCHIVES else table.known.id
+    whole = any(fnmatch(table.source.name, pattern) for pattern in public_sets.FOLDER_FILES)
+    return name if whole else f"{name}/{table.source.name}"
+
+
+def _with_titles(ratings: Ratings, table: Table) -> tuple[Ratings, Genres | None]:
+    found = public_sets.titles(table.source) if table.known else {}
+    if not found or ratings.item_ids is None:
+        return ratings, None
+    titles = tuple(found[id][0] if id in found else id for id in ratings.item_ids)
+    genres = [found[id][1] if id in found else () for id in ratings.item_ids]
+    return dataclasses.replace(ratings, titles=titles), genres

@@ -1,0 +1,242 @@
+"""Download of public rating sets: resumed where it stopped, checked, unpacked once.
+
+An archive arrives as NAME.zip.part; a cut connection leaves that file, and the next attempt asks
+the server for the rest. Only an archive with the published checksum is unpacked, into a folder
+that appears under its final name once it is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from dpmc_core import paths
+from dpmc_core.data.public_sets import MOVIELENS_LATER_TERMS, MOVIELENS_TERMS
+from dpmc_core.errors import DpmcError, InvalidSetting
+
+BASE = "https://files.grouplens.org/datasets/movielens/"
+ATTEMPTS = 3  # connections per call, each going on where the last one stopped
+CHUNK = 1 << 18
+TIMEOUT = 30.0  # seconds without a byte
+UNPACKED_LIMIT = 4_000_000_000  # bytes: an archive that claims more is not a MovieLens set
+
+Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
+
+
+class DownloadError(DpmcError):
+    """A download that failed; what arrived is kept unless the sentence says otherwise."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A ZIP archive on a server. md5: its published checksum; None: read from url + '.md5'."""
+
+    name: str
+    title: str
+    url: str
+    megabytes: float
+    terms: str
+    md5: str | None = None
+
+
+def _movielens(name: str, title: str, megabytes: float, terms: str, md5: str | None) -> Archive:
+    return Archive(name, title, f"{BASE}{name}.zip", megabytes, terms, md5)
+
+
+ARCHIVES: Mapping[str, Archive] = {
+    archive.name: archive
+    for archive in (
+        _movielens(
+            "ml-100k", "MovieLens 100K", 5, MOVIELENS_TERMS, "0e33842e24a9c977be4e0107933c0723"
+        ),
+        _movielens("ml-1m", "MovieLens 1M", 6, MOVIELENS_TERMS, "c4d9eecfca2ab87c1945afe126590906"),
+        _movielens(
+            "ml-10m", "MovieLens 10M", 63, MOVIELENS_TERMS, "ce571fd55effeba0271552578f2648bd"
+        ),
+        _movielens(
+            "ml-25m",
+            "MovieLens 25M",
+            250,
+            MOVIELENS_LATER_TERMS,
+            "6b51fb2759a8657d3bfcbfc42b592ada",
+        ),
+        # Rebuilt by GroupLens now and then, so its checksum is read beside it.
+        _movielens("ml-latest-small", "MovieLens latest, small", 1, MOVIELENS_LATER_TERMS, None),
+    )
+}
+
+
+def folder_of(name: str, home: Path | None = None) -> Path:
+    """Where the unpacked set lies, or would."""
+    return (home or paths.home()) / "data" / name
+
+
+def get(name: str, home: Path | None = None, progress: Progress | None = None) -> Path:
+    """The folder of a public set, downloaded first where it is not there yet.
+
+    Raises InvalidSetting for an unknown name, DownloadError where the download fails.
+    """
+    if name not in ARCHIVES:
+        raise InvalidSetting("public set", f"one of {', '.join(ARCHIVES)}", name)
+    return fetch(ARCHIVES[name], home, progress)
+
+
+def fetch(archive: Archive, home: Path | None = None, progress: Progress | None = None) -> Path:
+    """Download, check and unpack an archive; its folder at once where that was done before."""
+    folder = folder_of(archive.name, home)
+    if folder.is_dir():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = folder.parent / f"{archive.name}.zip.part"
+        expected = archive.md5 or _published_md5(archive)
+        _download(archive, part, progress)
+        _check(archive, part, expected)
+        _unpack(archive, part, folder)
+        part.unlink()
+    except OSError as error:
+        raise DownloadError(f"{archive.name} cannot be saved in {folder.parent}: {error}") from None
+    return folder
+
+
+def _published_md5(archive: Archive) -> str:
+    try:
+        with _open(archive.url + ".md5", 0) as response:
+            text = response.read(4096).decode("latin-1")
+    except _network_errors() as error:
+        raise _unreachable(archive, error) from None
+    found = re.search(r"\b[0-9a-fA-F]{32}\b", text)
+    if found is None:
+        raise DownloadError(f"{archive.url}.md5 holds no checksum, so {archive.name} is not safe")
+    return found.group().lower()
+
+
+def _download(archive: Archive, part: Path, progress: Progress | None) -> None:
+    """Fill `part` up to the archive's length, in at most ATTEMPTS connections."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            have, total = _continue(archive, part, progress)
+        except _network_errors() as error:
+            refused = getattr(error, "code", 500) < 500  # not found: asking again will not help
+            if refused or attempt == ATTEMPTS:
+                raise _unreachable(archive, error) from None
+            continue
+        if total is None or have == total:
+            return
+        if attempt == ATTEMPTS:
+            raise DownloadError(
+                f"the connection to the server of {archive.name} was cut after {have / 1e6:.1f}"
+                f" of {total / 1e6:.1f} MB: run it again to go on from there"
+            )
+
+
+def _continue(archive: Archive, part: Path, progress: Progress | None) -> tuple[int, int | None]:
+    """One connection: append what comes; returns (bytes on disk, bytes in all or None)."""
+    import urllib.error
+
+    have = part.stat().st_size if part.exists() else 0
+    try:
+        response = _open(archive.url, have)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and have:  # nothing after what is here: the checksum decides
+            return have, have
+        raise
+    with response:
+        if response.status != 206:
+            have = 0  # the server sends the whole file
+        length = response.headers.get("Content-Length")
+        total = None if length is None else have + int(length)
+        with part.open("ab" if have else "wb") as file:
+            while True:
+                try:
+                    chunk = response.read(CHUNK)
+                except _network_errors():
+                    break  # cut: what arrived is kept
+                if not chunk:
+                    break
+                file.write(chunk)
+                have += len(chunk)
+                if progress is not None:
+                    progress(have, total)
+    return have, total
+
+
+def _network_errors() -> tuple[type[Exception], ...]:
+    """Failures of the connection, as against those of the disk."""
+    import http.client
+    import ssl
+    import urllib.error
+
+    return (
+        urllib.error.URLError,
+        http.client.HTTPException,
+        ConnectionError,
+        TimeoutError,
+        ssl.SSLError,
+    )
+
+
+def _open(url: str, start: int) -> Any:
+    import urllib.request
+
+    headers = {"User-Agent": "dpmc-lab"} | ({"Range": f"bytes={start}-"} if start else {})
+    return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
+
+
+def _check(archive: Archive, part: Path, expected: str) -> None:
+    digest = hashlib.md5(usedforsecurity=False)
+    with part.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    if digest.hexdigest() != expected:
+        part.unlink()
+        raise DownloadError(
+            f"{archive.name} arrived with checksum {digest.hexdigest()} instead of {expected}:"
+            " it was deleted, try again"
+        )
+
+
+def _unpack(archive: Archive, part: Path, folder: Path) -> None:
+    """Extract beside the final place, then move: a folder that exists is complete."""
+    unpacking = folder.parent / f"{archive.name}.unpacking"
+    shutil.rmtree(unpacking, ignore_errors=True)
+    try:
+        with zipfile.ZipFile(part) as stored:
+            members = [member for member in stored.infolist() if not member.is_dir()]
+            if sum(member.file_size for member in members) > UNPACKED_LIMIT:
+                raise DownloadError(f"{archive.name} would unpack to more than 4 GB: not unpacked")
+            for member in members:
+                _extract(stored, member, unpacking, archive)
+    except zipfile.BadZipFile as error:
+        raise DownloadError(f"{archive.name} is not a readable ZIP archive: {error}") from None
+    inside = list(unpacking.iterdir())
+    single = len(inside) == 1 and inside[0].is_dir()
+    (inside[0] if single else unpacking).rename(folder)
+    shutil.rmtree(unpacking, ignore_errors=True)
+
+
+def _extract(
+    stored: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, archive: Archive
+) -> None:
+    name = PurePosixPath(member.filename.replace("\\", "/"))
+    is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
+    if name.is_absolute() or ".." in name.parts or ":" in member.filename or is_link:
+        raise DownloadError(
+            f"{archive.name} holds a file that would land elsewhere, {member.filename!r}:"
+            " not unpacked"
+        )
+    place = target.joinpath(*name.parts)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with stored.open(member) as source, place.open("wb") as file:
+        shutil.copyfileobj(source, file)
+
+
+def _unreachable(archive: Archive, error: Exception) -> DownloadError:
+    reason = getattr(error, "reason", None) or error
+    return DownloadError(f"{archive.name} cannot be downloaded from {archive.url}: {reason}")

@@ -1,0 +1,382 @@
+"""Generators of rating data with a known or believable structure, pure functions of a seed.
+
+Believable ratings come from a low-rank model of taste: who rates what, and how. Clicks on books are
+implicit feedback with long tails and times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.data import invented_names
+from dpmc_core.errors import check_number
+from dpmc_core.links import LOGISTIC, Link
+from dpmc_core.model import Factors
+from dpmc_core.ratings import PublicFacts, Ratings
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Genres = list[tuple[str, ...]]
+
+ROWS = 512  # users drawn at once: bounds memory at ROWS x items
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What generated ratings look like.
+
+    histogram: how many ratings of each level, lowest first; their sum is the number of ratings.
+    least: fewest ratings of a user. user_tail, item_tail: log-normal spread of activity and
+    popularity. user, item, taste, noise: standard deviations of the four parts of a score,
+    relative to each other; whim: log-normal spread of the noise over users. rank: dimension of
+    taste. drawn: how strongly people rate what they like.
+    """
+
+    users: int
+    items: int
+    low: int
+    histogram: tuple[int, ...]
+    least: int
+    user_tail: float
+    item_tail: float
+    user: float
+    item: float
+    taste: float
+    noise: float
+    whim: float
+    rank: int
+    drawn: float
+
+    @property
+    def total(self) -> int:
+        return sum(self.histogram)
+
+
+def draw(shape: Shape, genres: Genres, rng: np.random.Generator) -> tuple[Ints, Ints, Floats]:
+    """Cells and values: score = user + item + taste . genre position + noise, cut into levels."""
+    names = sorted({name for own in genres for name in own})
+    centre = dict(zip(names, rng.normal(size=(len(names), shape.rank)), strict=True))
+    position = np.array([np.mean([centre[g] for g in own], axis=0) for own in genres])
+    position += 0.5 * rng.normal(size=position.shape)
+    position *= 0.6 ** np.arange(shape.rank)  # some directions of taste matter more than others
+    position /= np.sqrt(np.mean(np.sum(position**2, axis=1)))
+    taste = rng.normal(size=(shape.users, shape.rank))
+    fame = rng.normal(size=shape.items)
+    quality = 0.6 * fame + 0.8 * rng.normal(size=shape.items)
+    kindness = rng.normal(size=shape.users)
+    whim = np.exp(shape.whim * rng.normal(size=shape.users))  # some people are hard to predict
+
+    tail = np.exp(shape.user_tail * rng.normal(size=shape.users))
+    counts = integers(tail, shape.total, shape.least, int(0.45 * shape.items))
+    appeal = shape.item_tail * (fame - 0.08 * fame**2)  # bends the top: nothing is seen by all
+    users = np.repeat(np.arange(shape.users), counts)
+    items = np.concatenate(
+        [
+            choose(appeal + shape.drawn * taste[rows] @ position.T, counts[rows], rng)
+            for rows in np.array_split(np.arange(shape.users), -(-shape.users // ROWS))
+        ]
+    )
+    items = everything_once(items, shape.items, rng)
+    score = (
+        shape.user * kindness[users]
+        + shape.item * quality[items]
+        + shape.taste * np.einsum("kr,kr->k", taste[users], position[items])
+        + shape.noise * whim[users] * rng.normal(size=len(users))
+    )
+    values = np.empty(len(users))
+    levels = np.arange(shape.low, shape.low + len(shape.histogram))
+    values[np.argsort(score, kind="stable")] = np.repeat(levels, shape.histogram)
+    return users, items, values
+
+
+def integers(weights: Floats, total: int, least: int, most: int) -> Ints:
+    """Integers in least..most with the given sum, roughly least + weights x a constant."""
+    low, high = 0.0, float(total)
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if np.minimum(np.floor(least + middle * weights), most).sum() <= total:
+            low = middle
+        else:
+            high = middle
+    counts = np.minimum(np.floor(least + low * weights), most).astype(np.int64)
+    short = total - int(counts.sum())
+    counts[np.flatnonzero(counts < most)[:short]] += 1
+    return counts
+
+
+def choose(appeal: Floats, counts: Ints, rng: np.random.Generator) -> Ints:
+    """For each row, `counts` distinct columns drawn in proportion to exp(appeal), one row after
+    another: the first finishers of a race of exponential clocks."""
+    race = rng.standard_exponential(appeal.shape) * np.exp(-appeal)
+    return np.concatenate(
+        [np.argpartition(row, n - 1)[:n] for row, n in zip(race, counts, strict=True)]
+    )
+
+
+def everything_once(items: Ints, n_items: int, rng: np.random.Generator) -> Ints:
+    """Give every item a rating: users of the most rated item swap it for an unrated one."""
+    items = items.copy()
+    counts = np.bincount(items, minlength=n_items)
+    missing = np.flatnonzero(counts == 0)
+    swaps = rng.permutation(np.flatnonzero(items == counts.argmax()))[: len(missing)]
+    items[swaps] = missing[: len(swaps)]
+    return items
+
+
+class Generated(NamedTuple):
+    """Ratings, the genres of each item, the true matrix: the last two where there are any."""
+
+    ratings: Ratings
+    genres: Genres | None = None
+    truth: Factors | None = None
+
+
+MOVIE_NIGHT = Shape(
+    users=943,
+    items=1682,
+    low=1,
+    histogram=(6110, 11370, 27145, 34174, 21201),
+    least=20,
+    user_tail=1.1,
+    item_tail=1.7,
+    user=0.45,
+    item=0.55,
+    taste=0.5,
+    noise=0.75,
+    whim=0.4,
+    rank=4,
+    drawn=0.5,
+)
+RESTAURANTS = Shape(
+    users=138,
+    items=130,
+    low=0,
+    histogram=(254, 421, 486),
+    least=3,
+    user_tail=0.5,
+    item_tail=0.7,
+    user=0.5,
+    item=0.25,
+    taste=0.3,
+    noise=0.4,
+    whim=0.0,
+    rank=2,
+    drawn=0.5,
+)
+
+
+def movie_night(seed: int) -> Generated:
+    """Films rated 1..5 in MovieLens 100K's shape and rating histogram, with evening times."""
+    return films(MOVIE_NIGHT, seed)
+
+
+def restaurants(seed: int) -> Generated:
+    """Neighbourhood restaurants rated 0, 1 or 2: few ratings, generous and strict guests."""
+    rng = np.random.default_rng(seed)
+    titles, genres = invented_names.restaurants(RESTAURANTS.items, rng)
+    users, items, values = draw(RESTAURANTS, genres, rng)
+    return Generated(_build(RESTAURANTS, users, items, values, None, titles), genres)
+
+
+def jokes(seed: int, users: int = 12_000) -> Generated:
+    """Jokes rated -10..10 with two decimals, dense: 10 that all rate, others in part.
+
+    People differ in mean and in spread; jokes differ in mean; taste has rank 3.
+    """
+    rng = np.random.default_rng(seed)
+    titles = invented_names.jokes()
+    items, gauge = len(titles), 10
+    counts = np.where(rng.random(users) < 0.28, items, rng.integers(36, 86, users))
+    order = rng.random((users, items))
+    order[:, rng.choice(items, gauge, replace=False)] = -1.0  # these come first for everybody
+    seen = order.argsort(axis=1).argsort(axis=1) < counts[:, None]
+    taste = rng.normal(size=(users, 3)) @ rng.normal(size=(3, items)) / np.sqrt(3)
+    score = (
+        0.7
+        + 2.6 * rng.normal(size=(users, 1))
+        + 1.7 * rng.normal(size=items)
+        + np.exp(0.3 * rng.normal(size=(users, 1)))
+        * (2.0 * taste + 3.8 * rng.normal(size=(users, items)))
+    )
+    values = np.round(10 * np.tanh(score / 7.5), 2) + 0.0  # no negative zero
+    u, i = np.nonzero(seen)
+    shape = PublicFacts(users=users, items=items, low=-10, high=10)
+    ratings = Ratings.build(
+        u, i, values[u, i], shape, user_ids=names(users), item_ids=names(items), titles=titles
+    )
+    return Generated(ratings)
+
+
+def one_bit_lab(
+    *,
+    d1: int = 100,
+    d2: int = 100,
+    rank: int = 1,
+    alpha: float = 1.0,
+    observed: float = 0.15,
+    link: Link = LOGISTIC,
+    rng: np.random.Generator,
+) -> Generated:
+    """The one-bit model of LWHM22 (section 5): signs of a low-rank matrix, and that matrix.
+
+    M = M1 M2' with entries of M1 (d1 x rank) and M2 (d2 x rank) uniform on [-1/2, 1/2], scaled to
+    max |M| = alpha; round(observed d1 d2) cells, chosen uniformly, are +1 with probability
+    link(M), else -1. With the defaults, the paper's, recovery is worse than answering 0 (too few
+    observations for so small an alpha); observed = 0.8, alpha = 5 is a setting where it works.
+    """
+    check_number("d1", d1, at_least=1, integer=True)
+    check_number("d2", d2, at_least=1, integer=True)
+    check_number("rank", rank, at_least=1, at_most=min(d1, d2), integer=True)
+    check_number("alpha", alpha, above=0)
+    check_number("observed", observed, above=0, at_most=1)
+    left, right = rng.uniform(-0.5, 0.5, (d1, rank)), rng.uniform(-0.5, 0.5, (d2, rank))
+    left *= alpha / np.abs(left @ right.T).max()
+    count = max(1, round(observed * d1 * d2))
+    users, items = np.divmod(np.sort(rng.choice(d1 * d2, size=count, replace=False)), d2)
+    truth = Factors(left, right)
+    chance = link.probability(truth.predict(users, items))
+    signs = np.where(rng.random(count) < chance, 1.0, -1.0)
+    facts = PublicFacts(users=d1, items=d2, low=-1, high=1)
+    return Generated(Ratings.build(users, items, signs, facts), truth=truth)
+
+
+def films(shape: Shape, seed: int) -> Generated:
+    """Films of any shape, with evening times; more than 2000 have no titles."""
+    rng = np.random.default_rng(seed)
+    titled = shape.items <= 2000
+    titles, genres = invented_names.films(min(shape.items, 2000), rng)
+    genres = [genres[k % len(genres)] for k in range(shape.items)]
+    users, items, values = draw(shape, genres, rng)
+    times = _evenings(users, shape.users, rng)
+    return Generated(_build(shape, users, items, values, times, titles if titled else None), genres)
+
+
+def _evenings(users: Ints, n_users: int, rng: np.random.Generator) -> Ints:
+    """Unix seconds: each person has a first Friday within 30 weeks and rates on Friday evenings,
+    one more evening per 60 ratings or so."""
+    first_friday = 1_694_196_000  # 8 September 2023, 18:00 UTC
+    week, evening = 7 * 86_400, 4 * 3600
+    counts = np.bincount(users, minlength=n_users)
+    evenings = 1 + rng.poisson(counts / 60)
+    joined = rng.integers(0, 30, n_users)
+    which = (rng.random(len(users)) * evenings[users]).astype(np.int64)
+    return first_friday + (joined[users] + which) * week + rng.integers(0, evening, len(users))
+
+
+def _build(
+    shape: Shape,
+    users: Ints,
+    items: Ints,
+    values: Floats,
+    times: Ints | None,
+    titles: Sequence[str] | None,
+) -> Ratings:
+    high = shape.low + len(shape.histogram) - 1
+    return Ratings.build(
+        users,
+        items,
+        values,
+        PublicFacts(users=shape.users, items=shape.items, low=shape.low, high=high),
+        times=times,
+        user_ids=names(shape.users),
+        item_ids=names(shape.items),
+        titles=None if titles is None else tuple(titles),
+    )
+
+
+def names(count: int) -> tuple[str, ...]:
+    """Ids of generated users or items: 1, 2, ..., count."""
+    return tuple(str(k) for k in range(1, count + 1))
+
+
+def known_truth(
+    rng: np.random.Generator, users: int = 300, items: int = 200, density: float = 0.08
+) -> Generated:
+    """Whole-numbered ratings 1..5 of a low-rank matrix of true opinions, with noise of one point.
+
+    The truth is a mean of 3.3 and three tastes, in rating points, before rounding and cutting.
+    """
+    left = np.column_stack([rng.normal(size=(users, 3)) / np.sqrt(3), np.full(users, 3.3)])
+    right = np.column_stack([rng.normal(size=(items, 3)), np.ones(items)])
+    u, i = np.nonzero(rng.random((users, items)) < density)
+    opinions = np.einsum("kr,kr->k", left[u], right[i]) + rng.normal(size=len(u))
+    public = PublicFacts(users=users, items=items, low=1, high=5)
+    ratings = Ratings.build(u, i, np.clip(np.rint(opinions), 1, 5), public)
+    return Generated(ratings, truth=Factors(left, right))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shop:
+    """What generated clicks look like.
+
+    least: fewest clicks of a reader. user_tail, item_tail: log-normal spread of activity and
+    popularity. rank: dimension of taste; drawn: how strongly readers click on what they like.
+    """
+
+    users: int = 2500
+    items: int = 1200
+    clicks: int = 50_000
+    least: int = 5
+    user_tail: float = 0.9
+    item_tail: float = 1.3
+    rank: int = 8
+    drawn: float = 1.6
+
+
+def bookshop_clicks(seed: int) -> Generated:
+    """2500 readers, 1200 books, 50,000 clicks within a year."""
+    return shop(Shop(), seed)
+
+
+def shop(shape: Shop, seed: int) -> Generated:
+    """A reader clicks in proportion to exp(popularity + drawn x taste . place among genres)."""
+    rng = np.random.default_rng(seed)
+    titles, genres = invented_names.books(min(shape.items, 2000), rng)
+    genres = [genres[k % len(genres)] for k in range(shape.items)]
+    own_names = sorted({name for own in genres for name in own})
+    centre = dict(zip(own_names, rng.normal(size=(len(own_names), shape.rank)), strict=True))
+    place = np.array([np.mean([centre[g] for g in own], axis=0) for own in genres])
+    place += 0.4 * rng.normal(size=place.shape)
+    place /= np.sqrt(np.mean(np.sum(place**2, axis=1)))
+    taste = rng.normal(size=(shape.users, shape.rank))
+    fame = rng.normal(size=shape.items)
+    appeal = shape.item_tail * (fame - 0.1 * fame**2)
+
+    tail = np.exp(shape.user_tail * rng.normal(size=shape.users))
+    counts = integers(tail, shape.clicks, shape.least, int(0.3 * shape.items))
+    users = np.repeat(np.arange(shape.users), counts)
+    items = np.concatenate(
+        [
+            choose(appeal + shape.drawn * taste[rows] @ place.T, counts[rows], rng)
+            for rows in np.array_split(np.arange(shape.users), -(-shape.users // ROWS))
+        ]
+    )
+    items = everything_once(items, shape.items, rng)
+    ratings = Ratings.build(
+        users,
+        items,
+        np.ones(len(users)),
+        PublicFacts(users=shape.users, items=shape.items, low=0, high=1),
+        times=_visits(users, shape.users, rng),
+        user_ids=names(shape.users),
+        item_ids=names(shape.items),
+        titles=tuple(titles) if shape.items <= len(titles) else None,
+    )
+    return Generated(ratings, genres)
+
+
+def _visits(users: Ints, n_users: int, rng: np.random.Generator) -> Ints:
+    """Unix seconds: each reader comes on some days of one year, once per 8 clicks or so."""
+    first_day, day = 1_672_531_200, 86_400  # 1 January 2023, 0:00 UTC
+    counts = np.bincount(users, minlength=n_users)
+    days = 1 + rng.poisson(counts / 8)
+    width = int(days.max())
+    visits = rng.integers(0, 365, (n_users, width))
+    which = (rng.random(len(users)) * days[users]).astype(np.int64)
+    clock = np.clip(rng.normal(20 * 3600, 3 * 3600, len(users)), 0, day - 1).astype(np.int64)
+    return first_day + visits[users, which] * day + clock

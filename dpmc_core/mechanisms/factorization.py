@@ -1,0 +1,180 @@
+"""Differentially private matrix factorization with a trusted recommender (scenario 1).
+
+HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.model import Step, Task
+from dpmc_core.privacy import (
+    Additive,
+    Budget,
+    Guarantee,
+    Laplace,
+    Neighbours,
+    NormLaplace,
+    Notion,
+    Trust,
+    Unaccounted,
+    Unit,
+    by_unit,
+)
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import setting
+from dpmc_core.solvers.als import normal_equations, ridge
+from dpmc_core.solvers.least_squares_mf import LeastSquaresMF, PublicUserFactors, Sides, in_points
+
+Floats = NDArray[np.float64]
+
+LINEAR_TERM = "linear term of each item's objective"
+
+
+class NoiseForm(enum.Enum):
+    """Which noise vector an item's objective gets."""
+
+    NORM = "norm"  # density prop. to exp(-eps ||eta||_2 / (2 width)), as published for scenario 1
+    COORDINATE = "coordinate"  # Laplace coordinates, as in the scenarios without a trusted party
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPMF(LeastSquaresMF):
+    """Objective perturbation of the item factors, user factors held fixed (HXZ15, scenario 1).
+
+    Fit without noise, keep U secret and fixed, add eta_j'v_j to each item's objective:
+    v_j = (A_j + mu I)^-1 (b_j - eta_j/2) with A_j = sum u_i u_i', b_j = sum r_ij u_i. One rating
+    moves the linear term -2 b_j by at most 2 width ||u_i|| <= 2 width. V is published; each user
+    computes the own factors again from V and the own ratings, at home.
+    """
+
+    id: ClassVar[str] = "dpmf"
+    name: ClassVar[str] = "Private matrix factorization"
+    task: ClassVar[Task] = Task.RATINGS
+    twin: ClassVar[str] = "pmf"
+    floor: ClassVar[str] = "global-mean"
+    revision: ClassVar[int] = 1
+    epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
+    noise: NoiseForm = setting(
+        NoiseForm.NORM,
+        "noise by the norm of an item's vector (published), or Laplace on each coordinate",
+        choices=tuple(m.value for m in NoiseForm),
+    )
+    shrink: bool = setting(
+        True, "raise the item penalty with the noise, by a rule that reads no data"
+    )
+    user_factors: PublicUserFactors | None = setting(
+        None,
+        "public user factors: random:SEED or a .npy file of users x rank (none: fitted)",
+        parse=PublicUserFactors.parse,
+    )
+
+    def scale(self, public: PublicFacts) -> float:
+        """Noise scale, in rating points: 2 width / eps, times sqrt(rank) for coordinates."""
+        spread = 2 * public.width / self.epsilon
+        return spread if self.noise is NoiseForm.NORM else spread * math.sqrt(self.rank)
+
+    def noisy_penalty(self, public: PublicFacts) -> float:
+        """The ridge penalty of the noisy solution.
+
+        With `shrink` it grows by the standard deviation of eta/2 over that of an item factor,
+        taken to be a quarter of the range: what suits a vector known that badly, from public
+        numbers alone.
+        """
+        if not self.shrink:
+            return self.item_penalty
+        per_coordinate = (
+            math.sqrt(self.rank + 1) if self.noise is NoiseForm.NORM else math.sqrt(2.0)
+        )
+        return self.item_penalty + 0.5 * self.scale(public) * per_coordinate / (public.width / 4)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        width = public.width
+        shape = (public.items, self.rank)
+        bounded = self.unit_ball or self.user_factors is not None
+        if self.noise is NoiseForm.NORM:
+            release: Additive = NormLaplace(
+                query=LINEAR_TERM,
+                shape=shape,
+                sensitivity=by_unit(value=2 * width if bounded else None),
+                scale=self.scale(public),
+            )
+        else:
+            l1 = 2 * width * math.sqrt(self.rank)
+            release = Laplace(
+                query=LINEAR_TERM,
+                shape=shape,
+                sensitivity=by_unit(value=l1 if bounded else None),
+                scale=self.scale(public),
+            )
+        fitted = (
+            Unaccounted(
+                "user factors, fitted on the same ratings without noise",
+                "the proof holds them constant; through them one rating moves every item",
+            ),
+            Unaccounted(
+                "the sum of u u' over the factors u of an item's raters",
+                "enters the published factors without noise",
+            ),
+        )
+        return Guarantee(
+            unit=Unit.VALUE,
+            neighbours=Neighbours.REPLACE,
+            notion=Notion.PURE,
+            trust=Trust.CURATOR,
+            publishes="item factors; each user's own factors stay with the user",
+            public=public,
+            claimed=Budget(self.epsilon),
+            source="HXZ15, scenario 1",
+            releases={"linear term": release},
+            unaccounted=fitted if self.user_factors is None else (),
+            caveats=()
+            if self.user_factors is None
+            else (f"certified given that the user factors ({self.user_factors}) are public",),
+        )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        sides = self.sides(ratings)
+        public = ratings.public
+        rounds = 1 if self.user_factors else self.iterations + 1
+        if self.user_factors is not None:
+            users = self.user_factors.load(public.users, self.rank)
+        else:
+            for k, (users, items) in enumerate(self.alternate(sides, rng), start=1):
+                objective = self.objective(sides, users, items)
+                yield Step(
+                    index=k,
+                    total=rounds,
+                    model=None,  # no noise yet: not publishable
+                    trace={"objective": objective},
+                    raw=frozenset({"objective"}),
+                )
+        items = self.private_items(sides, users, public, rng)
+        users = self.fit_users(sides, items)
+        objective = self.objective(sides, users, items)
+        yield Step(
+            index=rounds,
+            total=rounds,
+            model=in_points(users, items, public),
+            trace={"objective": objective},
+            raw=frozenset({"objective"}),
+            final=True,
+        )
+
+    def private_items(
+        self, sides: Sides, users: Floats, public: PublicFacts, rng: np.random.Generator
+    ) -> Floats:
+        """Item factors from the noisy linear terms; zeros for items that nobody rated."""
+        release = self.guarantee(public).releases["linear term"]
+        squares, moments = normal_equations(sides.by_item, users)
+        noisy = release.publish(-2 * moments, rng)
+        items = ridge(squares, -noisy / 2, self.noisy_penalty(public))
+        items[np.diff(sides.by_item.indptr) == 0] = 0.0  # which ratings exist is public here
+        return items

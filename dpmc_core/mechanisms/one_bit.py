@@ -1,0 +1,463 @@
+"""One-bit matrix completion under privacy: input, objective, gradient and output perturbation.
+
+LWHM22: Li, Wei, Huang, Mao, Wang, "One-Bit Matrix Completion with Differential Privacy" (2022).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.links import Logistic, steepness
+from dpmc_core.model import Dense, Rounds, Step, Task
+from dpmc_core.privacy import (
+    Budget,
+    Calibration,
+    Guarantee,
+    Laplace,
+    Neighbours,
+    Notion,
+    RandomizedResponse,
+    Release,
+    Trust,
+    Unaccounted,
+    Unit,
+    by_unit,
+)
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import setting
+from dpmc_core.solvers.feasible import FeasibleSet, NuclearBall, check_dense
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.one_bit import (
+    Completion,
+    OneBitModel,
+    as_step,
+    flipped_likelihood,
+    likelihood,
+    positive,
+)
+from dpmc_core.solvers.spg import spectral_step
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneBit:
+    """A private one-bit method with its budget per rating."""
+
+    task: ClassVar[Task] = Task.BINARY
+    twin: ClassVar[str] = "clear"
+    floor: ClassVar[str] = "majority"
+    epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
+
+    def per_rating(
+        self,
+        public: PublicFacts,
+        *,
+        source: str,
+        releases: Mapping[str, Release],
+        trust: Trust = Trust.CURATOR,
+        publishes: str = "completed matrix",
+        unaccounted: tuple[Unaccounted, ...] = (),
+        caveats: tuple[str, ...] = (),
+    ) -> Guarantee:
+        """The card of a pure claim of epsilon for the value of one rating."""
+        return Guarantee(
+            unit=Unit.VALUE,
+            neighbours=Neighbours.REPLACE,
+            notion=Notion.PURE,
+            trust=trust,
+            publishes=publishes,
+            public=public,
+            claimed=Budget(self.epsilon),
+            source=source,
+            releases=releases,
+            unaccounted=unaccounted,
+            caveats=caveats,
+        )
+
+
+class InputLoss(enum.Enum):
+    """What input perturbation minimises."""
+
+    LIKELIHOOD = "likelihood"  # of the flipped signs, as published; not convex
+    UNBIASED = "unbiased"  # logistic loss with the flips' bias removed; convex
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputFlip(OneBit, Completion):
+    """Input perturbation: flip each observed sign, then complete (LWHM22, Algorithm 1).
+
+    Symmetric by default, p = 1/(1 + e^epsilon). With p_plus = P(+1 -> -1) and p_minus =
+    P(-1 -> +1) the paper's condition 1 - p_minus e^eps <= p_plus <= (1 - p_minus) e^eps does not
+    suffice for its claim; the certified value is that of the channel.
+    """
+
+    id: ClassVar[str] = "input-flip"
+    name: ClassVar[str] = "Input perturbation"
+    revision: ClassVar[int] = 1
+    p_plus: float | None = setting(
+        None, "chance that +1 turns into -1 (none: 1/(1+e^eps))", at_least=0, at_most=1
+    )
+    p_minus: float | None = setting(
+        None, "chance that -1 turns into +1 (none: 1/(1+e^eps))", at_least=0, at_most=1
+    )
+    loss: InputLoss = setting(
+        InputLoss.LIKELIHOOD,
+        "likelihood of the flipped signs (published) or a convex unbiased loss",
+        choices=tuple(m.value for m in InputLoss),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        plus, minus = self.flips
+        if (self.p_plus is None) != (self.p_minus is None):
+            raise InvalidSetting(
+                "p_plus and p_minus", "given together", (self.p_plus, self.p_minus)
+            )
+        if plus + minus == 1:
+            if self.p_plus is None:
+                limit = "large enough that a flipped sign differs from a fair coin"
+                raise InvalidSetting("epsilon", f"> 1e-15, {limit}", self.epsilon)
+            raise InvalidSetting("p_plus + p_minus", "other than 1: no information is left", 1)
+        odds = math.exp(min(self.epsilon, 700.0))
+        if self.p_plus is not None and not 1 - minus * odds <= plus <= (1 - minus) * odds:
+            raise InvalidSetting(
+                "p_plus", "between 1 - p_minus e^eps and (1 - p_minus) e^eps (Theorem 1)", plus
+            )
+        if self.loss is InputLoss.UNBIASED and not isinstance(self.link, Logistic):
+            raise InvalidSetting("link", "logistic for the unbiased loss", str(self.link))
+
+    @property
+    def flips(self) -> tuple[float, float]:
+        """(p_plus, p_minus) in force."""
+        if self.p_plus is None or self.p_minus is None:
+            p = 1 / (1 + math.exp(min(self.epsilon, 700.0)))
+            return p, p
+        return self.p_plus, self.p_minus
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        plus, minus = self.flips
+        return self.per_rating(
+            public,
+            source="LWHM22, Theorem 1",
+            trust=Trust.LOCAL,
+            publishes="flipped signs",
+            releases={
+                "signs": RandomizedResponse(
+                    query="sign of each observed rating",
+                    shape=(None,),
+                    sensitivity=by_unit(value=1),
+                    channel=((1 - minus, minus), (plus, 1 - plus)),
+                )
+            },
+        )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        signs = self.guarantee(ratings.public).releases["signs"]
+        flipped = signs.publish(positive(ratings), rng).astype(float)
+        plus, minus = self.flips
+        if self.loss is InputLoss.UNBIASED:
+            loss = likelihood(self.link, (flipped - minus) / (1 - plus - minus))
+        else:
+            loss = flipped_likelihood(self.link, flipped, plus, minus)
+        for iterate in self.solve(loss, ratings, rng):
+            yield as_step(iterate, self.iterations, publishable=True, raw=False)
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective(OneBit, Completion):
+    """Objective perturbation as published: loss + sum H_ij X_ij (LWHM22, Algorithm 2).
+
+    Logistic link: the data enter the loss only through sum s_ij X_ij, s = 1{Y = +1}, so adding
+    sum H_ij X_ij is the Laplace mechanism on s, and every solver is post-processing. Probit link:
+    the paper's argument needs the gradient to vanish at the solution, which the constraints break;
+    claimed, not certified. Noise scale Delta/eps with the appendix's factor (loss + sum H X).
+    """
+
+    id: ClassVar[str] = "objective"
+    name: ClassVar[str] = "Objective perturbation"
+    revision: ClassVar[int] = 1
+    calibration: Calibration = setting(
+        Calibration.TIGHT,
+        "probit link only: exact supremum of h'/(h(1-h)) or the paper's looser 2h'(0)/h(-bound)",
+        choices=tuple(m.value for m in Calibration),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.link, Logistic) and self.bound is None:
+            raise InvalidSetting(
+                "bound", "a number for the probit link: its noise scale depends on it", None
+            )
+
+    @property
+    def delta_h(self) -> float:
+        """The paper's Delta: how far one rating moves the loss gradient of its cell."""
+        if isinstance(self.link, Logistic) or self.bound is None:
+            return 1.0
+        if self.calibration is Calibration.TIGHT:
+            return steepness(self.link, self.bound)
+        zero, end = np.array([0.0]), np.array([-self.bound])
+        return float(2 * self.link.density(zero)[0] / self.link.probability(end)[0])
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        logistic = isinstance(self.link, Logistic)
+        scale = self.delta_h / self.epsilon
+        # The two links publish different things: the noisy statistic, or a bare noise term.
+        query = "1{Y = +1} of each observed rating" if logistic else "linear term of the objective"
+        release = Laplace(
+            query=query,
+            shape=(None,),
+            sensitivity=by_unit(value=1) if logistic else by_unit(),
+            scale=scale,
+        )
+        return self.per_rating(
+            public,
+            source="LWHM22, Theorem 2",
+            releases={"signs" if logistic else "linear term": release},
+            unaccounted=()
+            if logistic
+            else (
+                Unaccounted(
+                    "the probit loss of the raw signs",
+                    "the proof sets its gradient to zero, which the constraints and early stopping"
+                    " break; 'objective-statistic' is certified for this link",
+                ),
+            ),
+            caveats=(
+                "any eps-DP release of one bit is a garbling of randomised response, so this"
+                " cannot beat input perturbation statistically",
+            )
+            if logistic
+            else (),
+        )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        releases = self.guarantee(ratings.public).releases
+        if "signs" in releases:
+            loss = likelihood(self.link, releases["signs"].publish(positive(ratings), rng))
+        else:
+            tilt = releases["linear term"].publish(np.zeros(len(ratings)), rng)
+            raw = likelihood(self.link, positive(ratings))
+
+            def loss(x: Floats) -> tuple[float, Floats]:
+                value, gradient = raw(x)
+                return value + float(tilt @ x), gradient + tilt
+
+        for iterate in self.solve(loss, ratings, rng):
+            yield as_step(iterate, self.iterations, publishable=True, raw="signs" not in releases)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveStatistic(OneBit, Completion):
+    """Certified objective perturbation for any link: noise on the statistic, then clip to [0, 1].
+
+    s~ = clip(1{Y = +1} + Laplace(1/eps), 0, 1); minimise -sum [s~ ln h + (1 - s~) ln(1 - h)], which
+    is convex. Clipping biases: E[s~ | s = 0] = (1 - e^-eps)/(2 eps). `debias` removes that
+    (logistic link, where the loss stays convex for labels outside [0, 1]).
+    """
+
+    id: ClassVar[str] = "objective-statistic"
+    name: ClassVar[str] = "Objective perturbation, certified for any link"
+    revision: ClassVar[int] = 1
+    debias: bool = setting(False, "remove the bias of clipping (logistic link only)")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.debias and not isinstance(self.link, Logistic):
+            raise InvalidSetting("link", "logistic with debias: else not convex", str(self.link))
+
+    @property
+    def clipping_bias(self) -> float:
+        """E[clip(Laplace(1/eps), 0, 1)]; by symmetry 1 minus it is the mean at s = 1."""
+        return -math.expm1(-self.epsilon) / (2 * self.epsilon)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return self.per_rating(
+            public,
+            source="Laplace mechanism on the signs, in place of LWHM22, Theorem 2",
+            releases={
+                "signs": Laplace(
+                    query="1{Y = +1} of each observed rating",
+                    shape=(None,),
+                    sensitivity=by_unit(value=1),
+                    scale=1 / self.epsilon,
+                )
+            },
+            caveats=()
+            if self.debias
+            else (
+                f"clipping biases every label towards 1/2: E[s~ | s=0] = {self.clipping_bias:.3g}",
+            ),
+        )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        noisy = self.guarantee(ratings.public).releases["signs"].publish(positive(ratings), rng)
+        labels = np.clip(noisy, 0.0, 1.0)
+        if self.debias:
+            labels = (labels - self.clipping_bias) / (1 - 2 * self.clipping_bias)
+        for iterate in self.solve(likelihood(self.link, labels), ratings, rng):
+            yield as_step(iterate, self.iterations, publishable=True, raw=False)
+
+
+_PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gradient(OneBit, OneBitModel):
+    """Gradient perturbation: projected descent on clamped, noised gradients (LWHM22, Algorithm 3).
+
+    The data are touched through those gradients alone: no line search and no stopping rule on the
+    true objective; the spectral step comes from the noisy gradients. Flipping one sign moves one
+    clamped entry by at most min(2 clamp, 1) for the logistic link (its gradient moves by exactly
+    1), 2 clamp in general. The rounds share the budget evenly, so noise grows with their number:
+    the default 1 + eps/10 takes a second round only where the noise allows it.
+    """
+
+    id: ClassVar[str] = "gradient"
+    name: ClassVar[str] = "Gradient perturbation"
+    revision: ClassVar[int] = 1
+    rounds: int | None = setting(
+        None, "rounds that share the budget (none: 1 + eps/10)", at_least=1, at_most=1_000
+    )
+    clamp: float = setting(0.5, "largest |gradient| of one cell", above=0, at_most=1e3)
+
+    @property
+    def rounds_taken(self) -> int:
+        return self.rounds or min(1 + int(self.epsilon / 10), 100)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        moves = 2 * self.clamp
+        if isinstance(self.link, Logistic):
+            moves = min(moves, 1.0)
+        return self.per_rating(
+            public,
+            source="LWHM22, Theorem 3",
+            releases={
+                "gradient": Laplace(
+                    query="clamped loss gradient on the observed cells",
+                    shape=(None,),
+                    sensitivity=by_unit(value=moves),
+                    scale=self.rounds_taken * moves / self.epsilon,
+                    times=self.rounds_taken,
+                )
+            },
+        )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        release = self.guarantee(ratings.public).releases["gradient"]
+        loss = likelihood(self.link, positive(ratings))
+        feasible = self.feasible(ratings, rng)
+        point, before, step = feasible.origin(), None, 0.0
+        for k in range(1, self.rounds_taken + 1):
+            objective, gradient = loss(point.observed)
+            noisy = release.publish(np.clip(gradient, -self.clamp, self.clamp), rng)
+            if before is None:
+                step = feasible.first_step(noisy)
+            else:
+                step = spectral_step(point, before[0], noisy - before[1]) or step
+            before = point, noisy
+            point = feasible.project(point, step, noisy, _PROJECTION * max(1.0, point.norm()))
+            yield Step(
+                index=k,
+                total=self.rounds_taken,
+                model=point.model(),
+                trace={"objective": objective, "step length": step},
+                raw=frozenset({"objective"}),
+                final=k == self.rounds_taken,
+            )
+
+
+class OutputBound(enum.Enum):
+    """How output perturbation keeps scores within its bound."""
+
+    CLIP = "clip"  # solve under the nuclear bound, clip before the noise
+    SOLVER = "solver"  # as published: the bound is a constraint of the solver
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output(OneBit, Completion):
+    """Output perturbation: complete, then Laplace(2 bound / eps) on every cell (LWHM22, Alg. 4).
+
+    The paper takes 2 bound as the l1 sensitivity of the matrix; it bounds one cell. Any two
+    matrices of the feasible set are within min(2 bound m n, 2 tau sqrt(m n)) of each other in l1,
+    which is what is certified, whatever the change in the data. What is published is held to both
+    limits after the solver, which meets its constraints to a tolerance only.
+    """
+
+    id: ClassVar[str] = "output"
+    name: ClassVar[str] = "Output perturbation"
+    revision: ClassVar[int] = 3
+    bound: float = setting(0.1, "largest |score|; sets the noise", above=0, at_most=1e3)
+    within: OutputBound = setting(
+        OutputBound.CLIP,
+        "clip to the bound after solving, or solve under the bound (published, slower)",
+        choices=tuple(m.value for m in OutputBound),
+    )
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        cells = public.users * public.items
+        diameter = 2 * min(self.bound * cells, self.largest_sum(public))
+        return self.per_rating(
+            public,
+            source="LWHM22, Theorem 4",
+            releases={
+                "matrix": Laplace(
+                    query="completed matrix",
+                    shape=public.shape,
+                    sensitivity=by_unit(value=diameter, user_replace=diameter),
+                    scale=2 * self.bound / self.epsilon,
+                )
+            },
+            caveats=(
+                "the claim holds for publishing one cell: 2 bound is one cell's sensitivity, and"
+                " one rating moves many cells",
+                "the number of solver rounds, shown beside a run, is read off the raw ratings"
+                " without noise: evaluation only, not private",
+            ),
+        )
+
+    def largest_sum(self, public: PublicFacts) -> float:
+        """The largest sum of |scores|: ||X||_1 <= sqrt(m n) ||X||_F <= sqrt(m n) ||X||_*."""
+        return self.nuclear_radius(public) * math.sqrt(public.users * public.items)
+
+    def feasible(self, ratings: Ratings, rng: np.random.Generator) -> FeasibleSet:
+        if self.within is OutputBound.SOLVER:
+            return super().feasible(ratings, rng)
+        return NuclearBall(Pattern.of(ratings), self.nuclear_radius(ratings.public), rng)
+
+    def before_noise(self, ratings: Ratings) -> Rounds:
+        """The solve without noise, the same for every epsilon."""
+        loss = likelihood(self.link, positive(ratings))
+        start = np.random.default_rng(0)  # where the search for singular vectors begins: no noise
+        for iterate in self.solve(loss, ratings, start):
+            step = as_step(iterate, self.iterations, publishable=False, raw=True)
+            yield step, iterate.point.model() if iterate.final else None
+
+    def fit(
+        self, ratings: Ratings, rng: np.random.Generator, rounds: Rounds | None = None
+    ) -> Iterator[Step]:
+        check_dense(ratings.shape, "output perturbation")
+        release = self.guarantee(ratings.public).releases["matrix"]
+        largest = self.largest_sum(ratings.public)
+        for step, solution in self.before_noise(ratings) if rounds is None else rounds:
+            if solution is None:
+                yield step
+                continue
+            rows = np.arange(ratings.public.users)[:, None]
+            matrix = solution.predict(rows, np.arange(ratings.public.items))
+            clipped = np.clip(matrix, -self.bound, self.bound)
+            total = float(np.abs(clipped).sum())
+            if total > largest:
+                clipped *= largest / total
+            yield dataclasses.replace(step, model=Dense(release.publish(clipped, rng)))

@@ -1,0 +1,299 @@
+"""What the user-level mechanisms for ratings share: budget, card, and private item means.
+
+JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
+The unit is a user's whole row and the notion is joint: everything but a user's own predictions is
+private, so what a user computes from the own row alone (mean, clip, last update) costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.model import Step, Task
+from dpmc_core.privacy import (
+    Budget,
+    Calibration,
+    Gaussian,
+    Guarantee,
+    Neighbours,
+    Notion,
+    Release,
+    Trust,
+    Unit,
+    accounting,
+    by_unit,
+)
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import check_settings, setting
+from dpmc_core.solvers.rows import (
+    Rows,
+    item_sums,
+    recentred,
+    row_shrinkage,
+    shrunken_means,
+    user_rows,
+    with_offsets,
+)
+
+Floats = NDArray[np.float64]
+
+_SUMS_SHARE = 0.6  # of the item means' budget; the counts get the rest
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerUser:
+    """A budget per user and the cap on ratings per user."""
+
+    task: ClassVar[Task] = Task.RATINGS
+    floor: ClassVar[str] = "user-mean"
+    epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
+    delta: float = setting(1e-6, "chance the promise may fail; less than 1/users", above=0, below=1)
+    cap: int | None = setting(
+        80, "most ratings of a user that are used, chosen by own randomness (none: all)", at_least=1
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def most(self, public: PublicFacts) -> int:
+        """The enforced cap on ratings per user: at most the number of items."""
+        return min(self.cap or public.items, public.cap or public.items, public.items)
+
+    def budget(self) -> float:
+        """mu of all releases together, by the exact curve."""
+        return accounting.gaussian_mu(self.epsilon, self.delta)
+
+    def card(
+        self,
+        public: PublicFacts,
+        releases: Mapping[str, Release],
+        source: str,
+        caveats: tuple[str, ...] = (),
+        publishes: str = "item factors; each user's predictions go to that user alone",
+    ) -> Guarantee:
+        """The user-level card. Raises InvalidSetting where delta is not below 1/users."""
+        check_delta(self.delta, public)
+        few: tuple[str, ...] = ()
+        if public.users < public.items:
+            few = (
+                f"there are fewer users ({public.users}) than items ({public.items}): per-user"
+                " privacy needs many users for every item, so expect little more than each user's"
+                " own mean",
+            )
+        return Guarantee(
+            unit=Unit.USER,
+            neighbours=Neighbours.EMPTY,
+            notion=Notion.JOINT,
+            trust=Trust.CURATOR,
+            publishes=publishes,
+            public=public,
+            claimed=Budget(self.epsilon, self.delta),
+            source=source,
+            releases=releases,
+            caveats=(*caveats, *few),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserLevel(PerUser):
+    """What the methods with clipped rows and private item means add."""
+
+    clip: float = setting(
+        0.45,
+        "largest l2 norm of a user's centred row, in units of half the range x sqrt(cap)",
+        above=0,
+        at_most=10,
+    )
+    item_share: float = setting(
+        0.1, "share of the budget spent on private item means first (0: none)", at_least=0, below=1
+    )
+
+    def row_norm(self, public: PublicFacts) -> float:
+        """The clip L of a centred row, in rating points."""
+        return self.clip * 0.5 * public.width * math.sqrt(self.most(public))
+
+    def item_releases(self, public: PublicFacts, budget: float) -> dict[str, Release]:
+        """Releases of the private item means, for their share of mu^2; none for share 0."""
+        if self.item_share == 0:
+            return {}
+        mu = budget * math.sqrt(self.item_share)
+        return item_mean_releases(public, mu, self.row_norm(public), self.most(public))
+
+    def rest(self, budget: float) -> float:
+        """mu left after the item means."""
+        return budget * math.sqrt(1 - self.item_share)
+
+
+def check_delta(delta: float, public: PublicFacts) -> None:
+    """Raise InvalidSetting unless the delta of a promise per user is below 1/users."""
+    if delta >= 1 / public.users:
+        raise InvalidSetting(
+            "delta",
+            f"< 1/users = {1 / public.users:.3g}",
+            delta,
+            "with more, publishing one random user's row would count as private",
+        )
+
+
+def check_paper_epsilon(epsilon: float, delta: float, calibration: Calibration) -> None:
+    """Raise InvalidSetting where JTT18's constant does not hold: it needs eps <= 2 ln(1/delta)."""
+    limit = 2 * math.log(1 / delta)
+    if calibration is Calibration.PAPER and epsilon > limit:
+        raise InvalidSetting(
+            "epsilon",
+            f"<= 2 ln(1/delta) = {limit:.4g} with the paper's constant",
+            epsilon,
+            "calibration tight has no such condition",
+        )
+
+
+def check_rank(rank: int, public: PublicFacts) -> None:
+    """Raise InvalidSetting where the rank exceeds the number of items."""
+    if rank > public.items:
+        raise InvalidSetting("rank", f"<= items = {public.items}", rank)
+
+
+def split(budget: float, weights: Mapping[str, float]) -> dict[str, float]:
+    """mu of each release where the squares of `weights` are its shares, up to a common factor."""
+    length = math.sqrt(math.fsum(w * w for w in weights.values()))
+    return {name: budget * w / length for name, w in weights.items()}
+
+
+def item_mean_releases(
+    public: PublicFacts, mu: float, norm: float, most: int
+) -> dict[str, Release]:
+    """Sums and counts of the users' weighted rows by item, worth mu together.
+
+    A user's weight brings the centred row to l2 norm `norm` at most and is never above one; with
+    at most `most` ratings the row of weights has norm sqrt(most), and two such rows differ by at
+    most sqrt(min(2 most, items)).
+    """
+    each = split(mu, {"sums": math.sqrt(_SUMS_SHARE), "counts": math.sqrt(1 - _SUMS_SHARE)})
+    n = public.items
+    return {
+        "item sums": Gaussian(
+            query="weighted sum of centred ratings of each item",
+            shape=(n,),
+            sensitivity=by_unit(user_empty=norm, user_replace=2 * norm),
+            scale=norm / each["sums"],
+        ),
+        "item counts": Gaussian(
+            query="weighted number of ratings of each item",
+            shape=(n,),
+            sensitivity=by_unit(
+                user_empty=math.sqrt(most), user_replace=math.sqrt(min(2 * most, n))
+            ),
+            scale=math.sqrt(most) / each["counts"],
+        ),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class ItemMeans:
+    """means: length n, in rating points; counts: the published ones; clipped: rows scaled down."""
+
+    means: Floats
+    counts: Floats
+    clipped: int
+
+
+def private_item_means(
+    releases: Mapping[str, Release],
+    rows: Rows,
+    norm: float,
+    public: PublicFacts,
+    rng: np.random.Generator,
+) -> ItemMeans:
+    """Item means from the two releases of `item_mean_releases`; zeros where there are none."""
+    if "item sums" not in releases:
+        return ItemMeans(np.zeros(public.items), np.zeros(public.items), 0)
+    cells = rows.cells
+    weights = row_shrinkage(cells, rows.values, norm)
+    each = weights[cells.users]
+    sums, counts = releases["item sums"], releases["item counts"]
+    noisy_sums = sums.publish(item_sums(cells, rows.values * each), rng)
+    noisy_counts = counts.publish(item_sums(cells, each), rng)
+    means = shrunken_means(noisy_sums, noisy_counts, public.width, scale_of(sums), scale_of(counts))
+    return ItemMeans(means, noisy_counts, int((weights < 1).sum()))
+
+
+def scale_of(release: Release) -> float:
+    """Noise scale of an additive release."""
+    assert isinstance(release, Gaussian)
+    return release.scale
+
+
+def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
+    """The `count` largest eigenvalues (ascending) of a symmetric matrix and their vectors."""
+    from scipy.linalg import eigh
+
+    n = len(matrix)
+    values, vectors = eigh(matrix, subset_by_index=[n - count, n - 1])
+    return values, vectors
+
+
+def noisy_gram(release: Release, gram: Floats, symmetric: bool, rng: np.random.Generator) -> Floats:
+    """The published Gram matrix as a symmetric one.
+
+    symmetric: (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma; else the upper triangle
+    of the noise is mirrored (2 sqrt(n) sigma), as eigenvalue routines that read one triangle do.
+    """
+    published: Floats = release.publish(gram, rng)
+    if symmetric:
+        return 0.5 * (published + published.T)
+    upper = np.triu(published)
+    return upper + np.triu(published, 1).T
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateItemMean(PerUser):
+    """Each user's own mean, which is free, plus item means that take the whole budget."""
+
+    id: ClassVar[str] = "private-item-mean"
+    name: ClassVar[str] = "Private user and item means"
+    twin: ClassVar[str] = "item-mean"
+    revision: ClassVar[int] = 1
+    clip: float = setting(
+        0.45,
+        "largest l2 norm of a user's centred row, in units of half the range x sqrt(cap)",
+        above=0,
+        at_most=10,
+    )
+
+    def row_norm(self, public: PublicFacts) -> float:
+        """The clip of a centred row, in rating points."""
+        return self.clip * 0.5 * public.width * float(np.sqrt(self.most(public)))
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        releases = item_mean_releases(
+            public, self.budget(), self.row_norm(public), self.most(public)
+        )
+        return self.card(
+            public,
+            releases,
+            "exact Gaussian curve",
+            publishes="item means; each user's predictions go to that user alone",
+        )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        releases = self.guarantee(public).releases
+        rows = user_rows(ratings, self.most(public), rng)
+        found = private_item_means(releases, rows, self.row_norm(public), public, rng)
+        rows = recentred(user_rows(ratings, public.items, rng), found.means)
+        none = np.zeros((public.users, 0)), np.zeros((public.items, 0))
+        yield Step(
+            index=1,
+            total=1,
+            model=with_offsets(*none, rows.means, found.means),
+            trace={"rows clipped": float(found.clipped)},
+            raw=frozenset({"rows clipped"}),
+            final=True,
+        )

@@ -1,0 +1,530 @@
+"""Methods without privacy: the twins beside the private methods, and the trivial predictors."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.mechanisms.per_user import check_rank
+from dpmc_core.model import Constant, Factors, Step, Task
+from dpmc_core.privacy import Guarantee, Neighbours, Notion, Trust, Unaccounted, Unit
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import check_settings, setting
+from dpmc_core.solvers.als import (
+    bounded_scale,
+    item_statistics,
+    random_factors,
+    solve_ridge,
+    user_ridge,
+)
+from dpmc_core.solvers.cleansing import Cleansing
+from dpmc_core.solvers.frank_wolfe import StepRule, complete
+from dpmc_core.solvers.implicit import (
+    ImplicitLoss,
+    Over,
+    binary_matrix,
+    check_interactions,
+    initial_factors,
+    solve_rows,
+    transposed,
+)
+from dpmc_core.solvers.least_squares_mf import LeastSquaresMF, in_points
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
+from dpmc_core.solvers.one_bit import Completion, as_step, likelihood, positive
+from dpmc_core.solvers.pgd import Descent, Schedule
+from dpmc_core.solvers.recovery import Recovery, Reports, centre
+from dpmc_core.solvers.rows import (
+    Rows,
+    check_gram,
+    gram,
+    item_sums,
+    recentred,
+    shrunken_means,
+    user_rows,
+    with_offsets,
+)
+
+
+def no_guarantee(public: PublicFacts, query: str, publishes: str) -> Guarantee:
+    """The card of a method that reads raw ratings and adds no noise."""
+    return Guarantee(
+        unit=Unit.VALUE,
+        neighbours=Neighbours.REPLACE,
+        notion=Notion.NONE,
+        trust=Trust.CURATOR,
+        publishes=publishes,
+        public=public,
+        claimed=None,
+        source="no privacy",
+        unaccounted=(Unaccounted(query, "used without noise"),),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clear(Completion):
+    """Maximum-likelihood one-bit completion without privacy (Davenport et al. 2014)."""
+
+    id: ClassVar[str] = "clear"
+    name: ClassVar[str] = "No privacy"
+    task: ClassVar[Task] = Task.BINARY
+    twin: ClassVar[str] = "clear"
+    floor: ClassVar[str] = "majority"
+    revision: ClassVar[int] = 1
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return no_guarantee(public, "every rating", "completed matrix")
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        loss = likelihood(self.link, positive(ratings))
+        for iterate in self.solve(loss, ratings, rng):
+            yield as_step(iterate, self.iterations, publishable=True, raw=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Majority:
+    """One score for every cell: the log odds of +1, whose sign is the more frequent one."""
+
+    id: ClassVar[str] = "majority"
+    name: ClassVar[str] = "Majority sign"
+    task: ClassVar[Task] = Task.BINARY
+    twin: ClassVar[str] = "clear"
+    floor: ClassVar[str] = "majority"
+    revision: ClassVar[int] = 2
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return no_guarantee(public, "the more frequent sign", "one sign")
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+        labels = positive(ratings)
+        up, count = float(labels.sum()), len(labels)
+        # Half a rating on either side keeps the odds finite; a tie counts as +1.
+        score = math.log((up + 0.5) / (count - up + 0.5)) or 1e-9
+        trace = {"share of +1": up / count}
+        yield Step(1, 1, Constant(score), trace, frozenset(trace), True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalMean:
+    """The mean rating for every cell."""
+
+    id: ClassVar[str] = "global-mean"
+    name: ClassVar[str] = "Global mean"
+    task: ClassVar[Task] = Task.RATINGS
+    twin: ClassVar[str] = "global-mean"
+    floor: ClassVar[str] = "global-mean"
+    revision: ClassVar[int] = 1
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return no_guarantee(public, "the mean of all ratings", "one number")
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+        mean = float(ratings.values.mean())
+        yield Step(1, 1, Constant(mean), {"mean": mean}, frozenset({"mean"}), True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftImpute(Recovery):
+    """Nuclear-norm recovery from the ratings themselves (Mazumder, Hastie, Tibshirani 2010)."""
+
+    id: ClassVar[str] = "soft-impute"
+    name: ClassVar[str] = "Soft-impute, no privacy"
+    task: ClassVar[Task] = Task.RATINGS
+    twin: ClassVar[str] = "soft-impute"
+    floor: ClassVar[str] = "global-mean"
+    revision: ClassVar[int] = 1
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return no_guarantee(public, "every rating", "completed matrix")
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        reports = Reports(
+            pattern=Pattern.of(ratings),
+            values=(ratings.values - centre(public)) / (public.width / 2),
+            gain=1.0,
+            variance=self.misfit**2,
+            rho=self.misfit * len(ratings) ** 0.5,
+        )
+        yield from self.recover(reports, public, rng, raw=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PMF(LeastSquaresMF):
+    """Regularised least-squares factorization (PMF), user factors in the unit ball, as in HXZ15."""
+
+    id: ClassVar[str] = "pmf"
+    name: ClassVar[str] = "PMF, no privacy"
+    task: ClassVar[Task] = Task.RATINGS
+    twin: ClassVar[str] = "pmf"
+    floor: ClassVar[str] = "global-mean"
+    revision: ClassVar[int] = 1
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return no_guarantee(public, "every rating", "item factors and user factors")
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        sides = self.sides(ratings)
+        for k, (users, items) in enumerate(self.alternate(sides, rng), start=1):
+            yield Step(
+                index=k,
+                total=self.iterations,
+                model=in_points(users, items, ratings.public),
+                trace={"objective": self.objective(sides, users, items)},
+                raw=frozenset({"objective"}),
+                final=k == self.iterations,
+            )
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingBaseline:
+    """A method for ratings that reads every rating as it is."""
+
+    task: ClassVar[Task] = Task.RATINGS
+    floor: ClassVar[str] = "user-mean"
+    revision: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return no_guarantee(public, "every rating", "everything it learns")
+
+
+def centred(ratings: Ratings, rng: np.random.Generator) -> tuple[Rows, Floats]:
+    """All rows less user and item means, and the item means (length n)."""
+    rows = user_rows(ratings, ratings.public.items, rng)
+    sums = item_sums(rows.cells, rows.values)
+    counts = item_sums(rows.cells, np.ones_like(rows.values))
+    means = shrunken_means(sums, counts, ratings.public.width)
+    return recentred(rows, means), means
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserMean(RatingBaseline):
+    """Each user's own mean for every item; under joint privacy this needs no noise at all."""
+
+    id: ClassVar[str] = "user-mean"
+    name: ClassVar[str] = "User mean"
+    twin: ClassVar[str] = "user-mean"
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        rows = user_rows(ratings, ratings.public.items, rng)
+        m, n = ratings.shape
+        model = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), rows.means, np.zeros(n))
+        yield Step(1, 1, model, final=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemMean(RatingBaseline):
+    """Each user's own mean plus the mean of each item's centred ratings."""
+
+    id: ClassVar[str] = "item-mean"
+    name: ClassVar[str] = "User and item means"
+    twin: ClassVar[str] = "item-mean"
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        rows, means = centred(ratings, rng)
+        m, n = ratings.shape
+        model = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), rows.means, means)
+        yield Step(1, 1, model, final=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrankWolfe(RatingBaseline):
+    """Nuclear-norm completion by Frank-Wolfe (Jaggi and Sulovsky 2010; JTT18, Algorithm 3)."""
+
+    id: ClassVar[str] = "frank-wolfe"
+    name: ClassVar[str] = "Frank-Wolfe, no privacy"
+    twin: ClassVar[str] = "frank-wolfe"
+    rounds: int = setting(100, "most Frank-Wolfe rounds", at_least=1, at_most=10_000)
+    step: StepRule = setting(
+        StepRule.LINE_SEARCH, "share of the new part: 1/T, 2/(t+1) in round t, or exact line search"
+    )
+    radius: float = setting(
+        0.8,
+        "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
+        above=0,
+        at_most=1e3,
+    )
+    tolerance: float = setting(
+        1e-3, "stop when the duality gap is this small a part of the objective", at_least=0, below=1
+    )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        rows, means = centred(ratings, rng)
+        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        solver = complete(
+            rows.cells,
+            rows.values,
+            radius,
+            rounds=self.rounds,
+            rule=self.step,
+            tolerance=self.tolerance,
+            rng=rng,
+        )
+        for iterate, solution in solver:
+            factors = solution.factors()
+            trace = {
+                "objective": iterate.objective,
+                "duality gap": iterate.gap,
+                "step": iterate.share,
+            }
+            yield Step(
+                index=iterate.index,
+                total=self.rounds,
+                model=with_offsets(factors.left, factors.right, rows.means, means),
+                trace=trace,
+                raw=frozenset(trace),
+                final=iterate.final,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Als(RatingBaseline):
+    """Matrix factorisation by alternating least squares on user- and item-centred ratings.
+
+    Salakhutdinov and Mnih, "Probabilistic Matrix Factorization" (2007), solved by exact ridge
+    problems; item factors are rescaled each round so that user factors are in rating points.
+    """
+
+    id: ClassVar[str] = "als"
+    name: ClassVar[str] = "ALS, no privacy"
+    twin: ClassVar[str] = "als"
+    rank: int = setting(3, "length of the factors", at_least=1, at_most=200)
+    rounds: int = setting(10, "rounds of alternating least squares", at_least=1, at_most=1_000)
+    ridge: float = setting(10.0, "ridge of the users' problems", above=0, at_most=1e6)
+    item_ridge: float = setting(
+        1.0, "ridge of the items' problems, in squared rating points", above=0, at_most=1e6
+    )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        check_rank(self.rank, ratings.public)
+        rows, means = centred(ratings, rng)
+        cells = rows.cells
+        right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
+        left = user_ridge(cells, rows.values, right, self.ridge)
+        for index in range(1, self.rounds + 1):
+            squares, moments = item_statistics(cells, rows.values, left)
+            right = bounded_scale(solve_ridge(squares, moments, self.item_ridge))
+            left = user_ridge(cells, rows.values, right, self.ridge)
+            residual = cells.sample(left, right) - rows.values
+            trace = {"training rmse": math.sqrt(float(residual @ residual) / len(residual))}
+            yield Step(
+                index=index,
+                total=self.rounds,
+                model=with_offsets(left, right, rows.means, means),
+                trace=trace,
+                raw=frozenset(trace),
+                final=index == self.rounds,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Svd(RatingBaseline):
+    """The zero-filled centred matrix over its density, cut to rank r (JTT18, Algorithm 4)."""
+
+    id: ClassVar[str] = "svd"
+    name: ClassVar[str] = "SVD, no privacy"
+    twin: ClassVar[str] = "svd"
+    rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        check_rank(self.rank, ratings.public)
+        check_gram(ratings.public.items)
+        rows, means = centred(ratings, rng)
+        squares, vectors = np.linalg.eigh(gram(rows.cells, rows.values))
+        basis = vectors[:, -self.rank :]
+        left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
+        trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
+        model = with_offsets(left, basis, rows.means, means)
+        yield Step(1, 1, model, trace, frozenset(trace), True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pgd(RatingBaseline):
+    """Nuclear-norm completion by projected gradient descent (Cai, Candes, Shen 2010)."""
+
+    id: ClassVar[str] = "pgd"
+    name: ClassVar[str] = "Projected gradient, no privacy"
+    twin: ClassVar[str] = "pgd"
+    rounds: int = setting(20, "rounds", at_least=1, at_most=1_000)
+    schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")
+    step: float = setting(0.5, "step size of the constant schedule", above=0, at_most=1)
+    radius: float = setting(
+        0.6,
+        "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
+        above=0,
+        at_most=1e3,
+    )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        check_gram(public.items)
+        rows, means = centred(ratings, rng)
+        descent = Descent(rows.cells, rows.values)
+        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        for index in range(1, self.rounds + 1):
+            step = self.schedule.step(index, self.step)
+            exact, _ = descent.stepped_gram(step, math.inf)
+            descent.project(step, math.inf, *np.linalg.eigh(exact), radius)
+            factors = descent.factors()
+            trace = {
+                "training rmse": descent.residual_rmse(),
+                "rank": float(factors.right.shape[1]),
+            }
+            yield Step(
+                index=index,
+                total=self.rounds,
+                model=with_offsets(factors.left, factors.right, rows.means, means),
+                trace=trace,
+                raw=frozenset(trace),
+                final=index == self.rounds,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleansedSvd(Cleansing, RatingBaseline):
+    """SVD after cleansing with exact statistics (McSherry and Mironov 2009)."""
+
+    id: ClassVar[str] = "cleansed-svd"
+    name: ClassVar[str] = "SVD after cleansing, no privacy"
+    twin: ClassVar[str] = "cleansed-svd"
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+        check_rank(self.rank, ratings.public)
+        check_gram(ratings.public.items)
+        model, clamped = self.complete(
+            Pattern.of(ratings), ratings.values, ratings.public, lambda _, statistic: statistic
+        )
+        trace = {"residuals clamped": float(clamped)}
+        yield Step(1, 1, model, trace, frozenset(trace), True)
+
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ials:
+    """Implicit alternating least squares (iALS), exact, without privacy.
+
+    Rendle, Krichene, Zhang, Koren, "Revisiting the performance of iALS on item recommendation
+    benchmarks" (2021). `over = missing` is the complementary loss of RYHH24.
+    """
+
+    id: ClassVar[str] = "ials"
+    name: ClassVar[str] = "iALS, no privacy"
+    task: ClassVar[Task] = Task.RANKING
+    twin: ClassVar[str] = "ials"
+    floor: ClassVar[str] = "popularity"
+    revision: ClassVar[int] = 1
+    rank: int = setting(20, "number of factors (d)", at_least=1, at_most=1024)
+    regularisation: float = setting(0.003, "weight of the ridge (lambda)", above=0, at_most=1e3)
+    alpha: float = setting(
+        0.2, "weight of cells that were not observed (alpha0)", at_least=0, at_most=1
+    )
+    over: Over = setting(
+        Over.ALL,
+        "which cells pull predictions to zero",
+        choices=tuple(m.value for m in Over),
+    )
+    frequency: bool = setting(True, "ridge in proportion to a row's weight, else constant")
+    single: bool = setting(True, "single precision: six digits or so, twice as fast")
+    rounds: int = setting(15, "alternations of users and items", at_least=1, at_most=10_000)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def loss(self) -> ImplicitLoss:
+        return ImplicitLoss(self.alpha, self.regularisation, self.over, self.frequency)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return no_guarantee(public, "every rating", "user and item factors")
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        matrix = binary_matrix(ratings)
+        columns = transposed(matrix)
+        left, right = initial_factors(*ratings.shape, self.rank, rng)
+        for k in range(1, self.rounds + 1):
+            left = solve_rows(matrix, right, self.loss, single=self.single)
+            right = solve_rows(columns, left, self.loss, single=self.single)
+            raw = {"loss": self.loss.value(matrix, left, right)}
+            yield Step(k, self.rounds, Factors(left, right), raw, frozenset(raw), k == self.rounds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Popularity:
+    """Every user gets the items that most users have."""
+
+    id: ClassVar[str] = "popularity"
+    name: ClassVar[str] = "Popularity"
+    task: ClassVar[Task] = Task.RANKING
+    twin: ClassVar[str] = "ials"
+    floor: ClassVar[str] = "popularity"
+    revision: ClassVar[int] = 1
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return no_guarantee(public, "how many users have each item", "one number per item")
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+        check_interactions(ratings)
+        counts = np.bincount(ratings.items, minlength=ratings.public.items)
+        model = Factors(np.ones((ratings.public.users, 1)), counts.astype(float)[:, None])
+        most = {"most popular item": float(counts.max())}
+        yield Step(1, 1, model, most, frozenset(most), True)
+
+
+class Similarity(enum.Enum):
+    """How alike two items are, from the users who have them."""
+
+    JACCARD = "jaccard"
+    COSINE = "cosine"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemNeighbours:
+    """Nearest-neighbour scores over items, without privacy: the limit of DPLCF and LDPICF."""
+
+    id: ClassVar[str] = "item-knn"
+    name: ClassVar[str] = "Item neighbours, no privacy"
+    task: ClassVar[Task] = Task.RANKING
+    twin: ClassVar[str] = "item-knn"
+    floor: ClassVar[str] = "popularity"
+    revision: ClassVar[int] = 1
+    neighbours: int = setting(100, "nearest items that score an item", at_least=1, at_most=10_000)
+    similarity: Similarity = setting(
+        Similarity.JACCARD,
+        "how alike two items are",
+        choices=tuple(m.value for m in Similarity),
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return no_guarantee(public, "every rating", "item similarities")
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+        rows = binary_matrix(ratings)
+        columns = transposed(rows)
+        counts = np.diff(columns.indptr).astype(float)
+        alike = jaccard if self.similarity is Similarity.JACCARD else cosine
+
+        def similarities(block: Ints) -> Floats:
+            both = (columns[block] @ rows).toarray()
+            return alike(both, counts[block][:, None], counts)
+
+        similar = nearest(ratings.public.items, self.neighbours, similarities)
+        trace = {"neighbours per item": similar.nnz / ratings.public.items}
+        yield Step(1, 1, Neighbourhood(rows, similar), trace, frozenset(trace), True)

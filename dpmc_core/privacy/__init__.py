@@ -1,0 +1,77 @@
+"""What leaves a mechanism, and what that proves: releases, their noise, and the card they certify.
+
+A guarantee lists its releases. Private values leave a mechanism only through
+`release.publish(value, rng)`, and the certified epsilon is computed from the same records, so the
+claim on the card and the noise in the code cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from dpmc_core.privacy.changes import (
+    UNITS,
+    Neighbours,
+    Sensitivity,
+    Unit,
+    by_unit,
+    default_neighbours,
+    read_only,
+    relation,
+    sensitivity_at,
+)
+from dpmc_core.privacy.channels import LocalChannel, ModifiedLaplace, SymbolChannel
+from dpmc_core.privacy.guarantee import (
+    Budget,
+    Calibration,
+    Certified,
+    Guarantee,
+    Notion,
+    Trust,
+    Unaccounted,
+    calibrate,
+)
+from dpmc_core.privacy.releases import (
+    Additive,
+    Gaussian,
+    Laplace,
+    NormLaplace,
+    Publication,
+    RandomizedResponse,
+    Release,
+    ledger,
+    witness,
+)
+from dpmc_core.privacy.shares import SharedLaplace, Shares
+
+__all__ = [
+    "UNITS",
+    "Additive",
+    "Budget",
+    "Calibration",
+    "Certified",
+    "Gaussian",
+    "Guarantee",
+    "Laplace",
+    "LocalChannel",
+    "ModifiedLaplace",
+    "Neighbours",
+    "NormLaplace",
+    "Notion",
+    "Publication",
+    "RandomizedResponse",
+    "Release",
+    "Sensitivity",
+    "SharedLaplace",
+    "Shares",
+    "SymbolChannel",
+    "Trust",
+    "Unaccounted",
+    "Unit",
+    "by_unit",
+    "calibrate",
+    "default_neighbours",
+    "ledger",
+    "read_only",
+    "relation",
+    "sensitivity_at",
+    "witness",
+]

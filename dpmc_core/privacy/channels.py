@@ -1,0 +1,238 @@
+"""Channels by which each user randomises a whole sparse row, missing cells included.
+
+A row channel takes a sparse matrix, whose stored cells are the rated ones (a stored 0 is a rating
+of 0), and gives back another: memory and time go with the cells reported, not with users x items.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.privacy import accounting, noise
+from dpmc_core.privacy.releases import Release
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalChannel(Release):
+    """Every cell of a users x items matrix, rated or not, passes a channel on its own.
+
+    sensitivity counts the cells that change; what one of them is worth is the channel's.
+    """
+
+    norm: ClassVar[str] = "changed cells"
+
+    @property
+    def cell_epsilon(self) -> float:
+        """The largest log-likelihood ratio of one cell: over outputs and pairs of inputs."""
+        raise NotImplementedError
+
+    @property
+    def reported_if_missing(self) -> float:
+        """Chance that a cell without a rating is reported."""
+        raise NotImplementedError
+
+    @property
+    def reported_if_rated(self) -> float:
+        """Chance that a rated cell is reported."""
+        raise NotImplementedError
+
+    @property
+    def gain(self) -> float:
+        """E[report | rating x] = gain x, a missing report counting as 0; values centred at 0."""
+        raise NotImplementedError
+
+    def energy(self, square: float, density: float) -> float:
+        """E[report^2] of a cell, 0 where nothing is reported.
+
+        square: mean square of a rating; density: the share of cells with one.
+        """
+        raise NotImplementedError
+
+    def epsilon(self, sensitivity: float) -> float:
+        return 0.0 if sensitivity == 0 else self.times * sensitivity * self.cell_epsilon
+
+    def publish(  # type: ignore[override]  # sparse in, sparse out
+        self, value: Any, rng: np.random.Generator
+    ) -> csr_array:
+        """The reported cells, sorted, for a users x items CSR array with sorted cells."""
+        from scipy.sparse import csr_array
+
+        rows = csr_array(value)
+        rows.sort_indices()
+        self._check(rows.data)
+        self._admit(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
+        users, items = rows.shape
+        given = np.repeat(np.arange(users), np.diff(rows.indptr)) * items + rows.indices
+        kept, reports = self._rated(rows.data, rng)
+        spurious, inventions = self._missing(given, users * items, rng)
+        cells = np.concatenate([given[kept], spurious])
+        values = np.concatenate([reports, inventions])
+        order = np.argsort(cells, kind="stable")
+        cells, values = cells[order], values[order]
+        starts = np.searchsorted(cells, np.arange(users + 1) * items)
+        published = csr_array((values, cells % items, starts), shape=rows.shape)
+        self._show(rows, published)  # type: ignore[arg-type]
+        return published
+
+    def _check(self, values: Floats) -> None:
+        raise NotImplementedError
+
+    def _rated(self, values: Floats, rng: np.random.Generator) -> tuple[NDArray[Any], Floats]:
+        """Which rated cells are reported (a mask) and what as."""
+        raise NotImplementedError
+
+    def _missing(
+        self, given: NDArray[np.int64], total: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Which of the `total` cells but the given ones (sorted) are reported, and what as."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModifiedLaplace(LocalChannel):
+    """Ratings in [-1, 1]: reported with Laplace(scale) noise, or with chance `flip` left out.
+
+    A missing cell is reported with chance `flip`, as pure Laplace(scale) noise. Zheng ("Two
+    Differentially Private Rating Collection Mechanisms for Recommender Systems", Definition 2)
+    takes flip = 1 / (e^(eps/2) + 1) and scale = 2/eps.
+    """
+
+    flip: float
+    scale: float
+
+    @classmethod
+    def calibrated(cls, epsilon: float, **release: Any) -> ModifiedLaplace:
+        """The published channel of a budget per cell."""
+        flip = 1 / (math.exp(min(epsilon / 2, 700.0)) + 1)
+        return cls(flip=flip, scale=2 / epsilon, **release)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(f"flip chance of '{self.query}'", self.flip, above=0, at_most=0.5)
+        check_number(f"noise scale of '{self.query}'", self.scale, above=0)
+
+    @property
+    def cell_epsilon(self) -> float:
+        odds = math.log((1 - self.flip) / self.flip)
+        # two ratings differ by up to 2; a rating and a missing cell by 1 and by the odds
+        return max(2 / self.scale, odds + 1 / self.scale)
+
+    @property
+    def reported_if_missing(self) -> float:
+        return self.flip
+
+    @property
+    def reported_if_rated(self) -> float:
+        return 1 - self.flip
+
+    @property
+    def gain(self) -> float:
+        return 1 - self.flip
+
+    def energy(self, square: float, density: float) -> float:
+        noise_square = 2 * self.scale**2
+        rated = (1 - self.flip) * (square + noise_square)
+        return density * rated + (1 - density) * self.flip * noise_square
+
+    def _check(self, values: Floats) -> None:
+        wrong = ~(np.abs(values) <= 1)
+        if wrong.any():
+            raise InvalidSetting(f"values of '{self.query}'", "in -1..1", float(values[wrong][0]))
+
+    def _rated(self, values: Floats, rng: np.random.Generator) -> tuple[NDArray[Any], Floats]:
+        kept = rng.random(len(values)) >= self.flip
+        return kept, values[kept] + noise.laplace(self.scale, (int(kept.sum()),), rng)
+
+    def _missing(
+        self, given: NDArray[np.int64], total: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Floats]:
+        cells = noise.hits(given, total, self.flip, rng)
+        return cells, noise.laplace(self.scale, (len(cells),), rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymbolChannel(LocalChannel):
+    """Symbols 0 (missing), 1..d pass a matrix C[input, output]; `levels` are the values of 1..d.
+
+    publish takes and gives symbols 1..d on the stored cells; the moments are those of the levels,
+    for a channel that keeps a symbol or moves to each other one with the same chance.
+    """
+
+    channel: tuple[tuple[float, ...], ...]
+    levels: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = len(self.levels) + 1
+        shape = {len(self.channel), *(len(row) for row in self.channel)}
+        if (
+            shape != {size}
+            or not (self.matrix >= 0).all()
+            or not np.allclose(self.matrix.sum(axis=1), 1, rtol=0, atol=1e-12)
+        ):
+            raise InvalidSetting(
+                f"channel of '{self.query}'", f"{size} rows of {size} probabilities", self.channel
+            )
+
+    @classmethod
+    def symmetric(cls, epsilon: float, levels: tuple[float, ...], **release: Any) -> SymbolChannel:
+        """Keep with e^eps / (e^eps + d), else each of the d others alike (Zheng, Definition 3)."""
+        d = len(levels)
+        other = 1 / (math.exp(min(epsilon, 700.0)) + d)
+        rows = [[other] * (d + 1) for _ in range(d + 1)]
+        for k in range(d + 1):
+            rows[k][k] = 1 - d * other
+        return cls(channel=tuple(map(tuple, rows)), levels=levels, **release)
+
+    @property
+    def matrix(self) -> Floats:
+        return np.array(self.channel, dtype=float)
+
+    @property
+    def cell_epsilon(self) -> float:
+        return accounting.channel_epsilon(self.matrix)
+
+    @property
+    def reported_if_missing(self) -> float:
+        return math.fsum(self.channel[0][1:])  # 1 - channel[0][0] rounds a rare report to never
+
+    @property
+    def reported_if_rated(self) -> float:
+        return 1 - self.channel[1][0]
+
+    @property
+    def gain(self) -> float:
+        return self.channel[1][1] - self.channel[0][1]
+
+    def energy(self, square: float, density: float) -> float:
+        everything = float(np.square(self.levels).sum()) * self.channel[0][1]
+        return density * self.gain * square + everything
+
+    def _check(self, values: Floats) -> None:
+        wrong = ~np.isin(values, np.arange(1, len(self.levels) + 1))
+        if wrong.any():
+            raise InvalidSetting(
+                f"symbols of '{self.query}'", f"integers 1..{len(self.levels)}", values[wrong][0]
+            )
+
+    def _rated(self, values: Floats, rng: np.random.Generator) -> tuple[NDArray[Any], Floats]:
+        out = noise.channel(self.matrix, values.astype(np.int64), rng)
+        kept = out > 0
+        return kept, out[kept].astype(float)
+
+    def _missing(
+        self, given: NDArray[np.int64], total: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Floats]:
+        cells, symbols = noise.channel_of_missing(self.matrix[0], given, total, rng)
+        return cells, symbols.astype(float)

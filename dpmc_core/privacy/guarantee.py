@@ -1,0 +1,238 @@
+"""What a mechanism releases, and what that certifies.
+
+A guarantee lists its releases. Private values leave a mechanism only through
+`release.publish(value, rng)`, and the certified epsilon is computed from the same records, so the
+claim on the card and the noise in the code cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.privacy import accounting
+from dpmc_core.privacy.changes import (
+    Neighbours,
+    Unit,
+    default_neighbours,
+    read_only,
+    sensitivity_at,
+)
+from dpmc_core.privacy.releases import (
+    Release,
+)
+from dpmc_core.ratings import PublicFacts
+
+
+class Notion(enum.Enum):
+    """Which promise is made."""
+
+    PURE = "pure"  # epsilon-DP
+    APPROX = "approx"  # (epsilon, delta)-DP
+    JOINT = "joint"  # the same for everything except the user's own output
+    NONE = "none"  # no promise
+
+
+class Calibration(enum.Enum):
+    """Whose constant scales the noise, where a paper's is loose."""
+
+    PAPER = "paper"
+    TIGHT = "tight"
+
+
+class Trust(enum.Enum):
+    """Who sees raw ratings."""
+
+    CURATOR = "curator"  # a trusted server
+    LOCAL = "local"  # nobody: each user randomises first
+    AGGREGATOR = "aggregator"  # untrusted recommender, non-colluding third party
+    FEDERATED = "federated"  # each party its own users, the server nothing
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An (epsilon, delta) pair."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("epsilon", self.epsilon, at_least=0)
+        check_number("delta", self.delta, at_least=0, below=1)
+        object.__setattr__(self, "epsilon", float(self.epsilon))  # plain JSON, also from NumPy
+        object.__setattr__(self, "delta", float(self.delta))
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A certified budget for one unit and relation; an infinite epsilon carries its reason."""
+
+    unit: Unit
+    neighbours: Neighbours
+    epsilon: float
+    delta: float
+    reason: str = ""
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.epsilon)
+
+
+@dataclass(frozen=True)
+class Unaccounted:
+    """A data access no noise covers; one is enough to make every certified epsilon infinite."""
+
+    query: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """A privacy claim with all it rests on: the card of a mechanism on given public facts."""
+
+    unit: Unit
+    neighbours: Neighbours
+    notion: Notion
+    trust: Trust
+    publishes: str
+    public: PublicFacts
+    claimed: Budget | None
+    source: str
+    releases: Mapping[str, Release] = field(default_factory=dict)
+    unaccounted: tuple[Unaccounted, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "releases", read_only(self.releases))
+
+    def certified(
+        self,
+        unit: Unit | None = None,
+        neighbours: Neighbours | None = None,
+        delta: float | None = None,
+    ) -> Certified:
+        """What the releases prove for a unit (default: the claim's own), or infinity and why.
+
+        Pure releases add up; Gaussian ones compose exactly; both together add their epsilons.
+        """
+        unit = unit or self.unit
+        if neighbours is None:
+            neighbours = self.neighbours if unit is self.unit else default_neighbours(unit)
+        if delta is None:
+            delta = self.claimed.delta if self.claimed else 0.0
+        check_number("delta", delta, at_least=0, below=1)
+
+        def result(epsilon: float, reason: str = "") -> Certified:
+            return Certified(unit, neighbours, epsilon, delta, reason)
+
+        if self.unaccounted:
+            why = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
+            return result(math.inf, why)
+        if not self.releases:
+            return result(math.inf, "nothing is randomised")
+        pure, mus = 0.0, [0.0]
+        for release in self.releases.values():
+            s = sensitivity_at(release.sensitivity, unit, neighbours, self.public)
+            if math.isinf(s):
+                return result(math.inf, _unbounded(release, unit))
+            pure += release.epsilon(s)
+            mus.append(release.mu(s))
+        epsilon = pure + accounting.gaussian_epsilon(accounting.compose_gaussian(mus), delta)
+        if math.isinf(epsilon) and math.isfinite(pure):
+            return result(epsilon, "Gaussian noise gives no finite epsilon at delta = 0")
+        return result(epsilon, "" if math.isfinite(epsilon) else "some outputs reveal their input")
+
+    def given(self, prepared: tuple[str, ...]) -> Guarantee:
+        """The same card with the data-dependent preparation steps of the input as caveats."""
+        added = tuple(f"certified given that {step} is public" for step in prepared)
+        return dataclasses.replace(self, caveats=self.caveats + added)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The card as plain JSON values (the command-line contract's `guarantee` object)."""
+        certified = self.certified()
+        return {
+            "unit": self.unit.value,
+            "neighbours": self.neighbours.value,
+            "notion": self.notion.value,
+            "trust": self.trust.value,
+            "publishes": self.publishes,
+            "claimed": dataclasses.asdict(self.claimed) if self.claimed else None,
+            "certified": {"epsilon": certified.epsilon, "delta": certified.delta}
+            if certified.finite
+            else None,
+            "reason": certified.reason,
+            "source": self.source,
+            "caveats": list(self.caveats),
+        }
+
+
+_DOUBLINGS = 100  # a factor of 1e30 either way: more than any number of cells between two units
+
+
+def calibrate(
+    guarantee_at: Callable[[float], Guarantee],
+    target: Budget,
+    unit: Unit | None = None,
+    neighbours: Neighbours | None = None,
+) -> float:
+    """The largest epsilon setting whose certified epsilon does not exceed the target's.
+
+    `guarantee_at(setting)` must certify a finite epsilon that grows with the setting; it may raise
+    InvalidSetting above some limit of its own, which then ends the search. Raises InvalidSetting
+    where the certified value is infinite (with its reason) or never crosses the target.
+    """
+    check_number("target epsilon", target.epsilon, above=0)
+
+    def certified(setting: float) -> Certified:
+        return guarantee_at(setting).certified(unit, neighbours, target.delta)
+
+    def fits(setting: float) -> bool:
+        try:
+            return certified(setting).epsilon <= target.epsilon
+        except InvalidSetting:
+            return False
+
+    probe = certified(target.epsilon)
+    if not probe.finite:
+        raise InvalidSetting("certified epsilon", "finite to calibrate", math.inf, probe.reason)
+    low = target.epsilon
+    for _ in range(_DOUBLINGS):
+        if fits(low):
+            break
+        low /= 2.0
+    else:
+        least = certified(2.0 * low).epsilon
+        raise InvalidSetting(
+            "target epsilon", f"at least {least:g}, spent at any setting", target.epsilon
+        )
+    high = 2.0 * low
+    for _ in range(_DOUBLINGS):
+        if not fits(high):
+            break
+        low, high = high, 2.0 * high
+    else:
+        most = certified(low).epsilon
+        raise InvalidSetting(
+            "target epsilon", f"below {most:g}, the most that any setting spends", target.epsilon
+        )
+    while high - low > 1e-12 * high:
+        middle = 0.5 * (low + high)
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _unbounded(release: Release, unit: Unit) -> str:
+    if not release.sensitivity:
+        return f"the noise scale of '{release.query}' is read off the data"
+    return (
+        f"'{release.query}' covers the values of ratings only: which ratings exist is public,"
+        f" so it has no bound {unit.label}"
+    )

@@ -1,0 +1,189 @@
+"""Samplers and densities of privacy noise, reached only through `release.publish()`.
+
+Textbook floating-point sampling, meant for simulation: the least significant bits of such noise
+leak (Mironov, "On significance of the least significant bits for differential privacy", 2012).
+Handed a `SecureSource`, channels sample exactly instead, and everything else refuses.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, kve
+
+from dpmc_core.errors import CannotRelease
+from dpmc_core.privacy.exact_noise import SecureSource
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def _simulated(noise: str, rng: np.random.Generator) -> None:
+    """Raise CannotRelease where noise that is only simulated meets a secure source."""
+    if isinstance(rng, SecureSource):
+        raise CannotRelease(f"{noise} has no exact sampler here, so it is for simulation only")
+
+
+def laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Independent Laplace(0, scale) draws; density exp(-|x|/scale) / (2 scale)."""
+    _simulated("Laplace noise drawn apart from the value", rng)
+    return rng.laplace(0.0, scale, shape)
+
+
+def laplace_density(x: ArrayLike, scale: float) -> Floats:
+    """Density of Laplace(0, scale) at x."""
+    density: Floats = np.exp(-np.abs(np.asarray(x, dtype=float)) / scale) / (2.0 * scale)
+    return density
+
+
+def gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Independent N(0, sigma^2) draws."""
+    _simulated("Gaussian noise drawn apart from the value", rng)
+    return rng.normal(0.0, sigma, shape)
+
+
+def gaussian_density(x: ArrayLike, sigma: float) -> Floats:
+    """Density of N(0, sigma^2) at x."""
+    z = np.asarray(x, dtype=float) / sigma
+    density: Floats = np.exp(-0.5 * z * z) / (sigma * np.sqrt(2.0 * np.pi))
+    return density
+
+
+def norm_laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Independent rows of length d = shape[-1] with density proportional to exp(-||x||_2 / scale).
+
+    The norm is Gamma(d, scale), the direction uniform (Chaudhuri, Monteleoni, Sarwate 2011).
+    """
+    _simulated("noise by the norm of a vector", rng)
+    direction = rng.normal(size=shape)
+    direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
+    draws: Floats = rng.gamma(shape[-1], scale, (*shape[:-1], 1)) * direction
+    return draws
+
+
+def norm_laplace_density(x: ArrayLike, scale: float, length: int) -> Floats:
+    """Density at x of one coordinate of a `norm_laplace` row of that length.
+
+    With z = |x|/scale and nu = length/2 it is z^nu K_nu(z) / (scale 2^nu sqrt(pi) Gamma(nu + 1/2)),
+    K the modified Bessel function of the second kind; length 1 gives the Laplace density. Exact to
+    1e-6 up to length 400.
+    """
+    nu = length / 2.0
+    z = np.abs(np.asarray(x, dtype=float)) / scale
+    log_front = -np.log(scale) - nu * np.log(2.0) - 0.5 * np.log(np.pi) - gammaln(nu + 0.5)
+    # Next to 0, where K_nu overflows for long rows, the series about the limit is as good.
+    near_zero = (nu - 1.0) * np.log(2.0) + gammaln(nu) - z * z / (4.0 * max(nu - 1.0, 0.5))
+    with np.errstate(all="ignore"):
+        log_shape = nu * np.log(z) + np.log(kve(nu, z)) - z
+    density: Floats = np.exp(log_front + np.where(np.isfinite(log_shape), log_shape, near_zero))
+    return density
+
+
+_STEP = 2.0**-53  # of the uniform draws
+_END = 2.0**-40  # how near an end of [0, 1) they are drawn finer
+
+
+def channel(matrix: Floats, symbols: Ints, rng: np.random.Generator) -> Ints:
+    """Pass each symbol a through the channel matrix[a, o] = P(output o | input a).
+
+    Inverse-transform sampling, one row of the matrix at a time, so memory stays that of `symbols`.
+    Draws next to 0 or 1 get further digits, counted from their own end: a chance far below 2^-53
+    (a flip at epsilon = 40) would otherwise be 0, and the output would reveal its input. For that,
+    rare outputs must stand at the ends of a row, as they do beside a single likely one.
+    """
+    if isinstance(rng, SecureSource):
+        return rng.channel(matrix, symbols)
+    out = np.empty_like(symbols)
+    total = matrix.sum(axis=1, keepdims=True)
+    ends = np.cumsum(matrix, axis=1)
+    ends /= ends[:, -1:]  # a sum of 1 - 1e-16 would leave room for an impossible last output
+    tails = np.cumsum(matrix[:, ::-1], axis=1) / total  # chances of the last 1, 2, ... outputs
+    for a in range(len(matrix)):
+        here = symbols == a
+        below, above = ends[a, :-1], tails[a, :-1]
+        uniform = rng.random(int(here.sum()))
+        draws = np.searchsorted(below, uniform, side="right")
+        low, high = uniform < _END, uniform >= 1 - _END
+        if low.any() or high.any():
+            digits = _STEP * np.exp(-rng.standard_exponential(len(uniform)))  # uniform, also finely
+            place, rest = uniform + digits, (1 - uniform - _STEP) + digits
+            draws[low] = np.searchsorted(below, place[low], side="right")
+            draws[high] = len(above) - np.searchsorted(above, rest[high], side="left")
+        out[here] = draws
+    return out
+
+
+def channel_of_missing(
+    row: Floats, taken: Ints, total: int, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Pass the symbol 0 of every cell in 0..total-1 that is not in `taken` (sorted) through a row.
+
+    Returns the cells with another output than 0, sorted, and these outputs.
+    """
+    if isinstance(rng, SecureSource):
+        ranks, symbols = rng.channel_of_zeros(row, total - len(taken))
+        return _free_cells(ranks, taken), symbols
+    cells = hits(taken, total, 1 - row[0], rng)
+    if not len(cells):
+        return cells, np.empty(0, dtype=np.int64)
+    others = row[1:]
+    return cells, rng.choice(len(others), size=len(cells), p=others / others.sum()) + 1
+
+
+def hits(taken: Ints, total: int, chance: float, rng: np.random.Generator) -> Ints:
+    """Each of 0..total-1 that is not in `taken` (sorted), on its own with that chance; sorted.
+
+    Walks from hit to hit by geometric gaps, so memory and time go with the hits: the counts in any
+    range are binomial, and the places within it are uniform without replacement.
+    """
+    _simulated("a coin for each missing cell", rng)
+    free = total - len(taken)
+    if chance <= 0 or free <= 0:
+        return np.empty(0, dtype=np.int64)
+    parts, last = [], -1
+    while last < free - 1:
+        expected = (free - last) * chance
+        gaps = rng.geometric(chance, int(expected + 4 * np.sqrt(expected)) + 8)
+        # far beyond the end anyway, and sums of such gaps would overflow
+        places = last + np.cumsum(np.minimum(gaps, free + 1))
+        parts.append(places[places < free])
+        last = int(places[-1])
+    return _free_cells(np.concatenate(parts), taken)
+
+
+def _free_cells(ranks: Ints, taken: Ints) -> Ints:
+    """The places of the free cells of these ranks among the cells that are not taken."""
+    # the k-th taken place has taken[k] - k free ones before it
+    places: Ints = ranks + np.searchsorted(taken - np.arange(len(taken)), ranks, side="right")
+    return places
+
+
+def exponential(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Independent Exp(1) draws, the mixing variables of `gaussian_shares`."""
+    _simulated("noise in shares", rng)
+    return rng.standard_exponential(shape)
+
+
+def gaussian_shares(
+    scale: float, mixing: Floats, count: Floats, rng: np.random.Generator
+) -> Floats:
+    """Shares scale sqrt(2 H) C with C ~ N(0, 1/k); mixing: H, shares x d; count: k, per share.
+
+    Over the H ~ Exp(1), the sum of k shares with one H is Laplace(scale); given H it is Gaussian of
+    variance 2 H scale^2 (Hua, Xia, Zhong 2015).
+    """
+    _simulated("noise in shares", rng)
+    draws = rng.standard_normal(mixing.shape)
+    shares: Floats = scale * np.sqrt(2 * mixing / count[:, None]) * draws
+    return shares
+
+
+def gamma_shares(scale: float, parts: Floats, length: int, rng: np.random.Generator) -> Floats:
+    """Shares Gamma(1/k, scale) - Gamma(1/k, scale), one row of `length` for each k in `parts`.
+
+    The sum of k of them is Laplace(scale), which is infinitely divisible.
+    """
+    _simulated("noise in shares", rng)
+    shape = np.broadcast_to(1 / parts[:, None], (len(parts), length))
+    shares: Floats = scale * (rng.standard_gamma(shape) - rng.standard_gamma(shape))
+    return shares

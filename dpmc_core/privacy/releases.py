@@ -1,0 +1,297 @@
+"""Release records: a query, its sensitivity by unit, its noise, and the one way to publish it.
+
+Private values leave a mechanism only through `release.publish(value, rng)`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
+from dpmc_core.privacy import accounting, noise
+from dpmc_core.privacy.changes import Sensitivity, Unit, by_unit, read_only
+from dpmc_core.privacy.exact_noise import SecureSource
+
+Floats = NDArray[np.float64]
+
+_ledger: ContextVar[list[str] | None] = ContextVar("dpmc_ledger", default=None)
+
+
+@contextmanager
+def ledger() -> Iterator[list[str]]:
+    """Collect the query of every release published inside the block, in order (for tests)."""
+    entries: list[str] = []
+    token = _ledger.set(entries)
+    try:
+        yield entries
+    finally:
+        _ledger.reset(token)
+
+
+@dataclass(frozen=True, eq=False)
+class Publication:
+    """A release at work: the private value that went in and the noisy one that came out."""
+
+    release: Release
+    private: NDArray[Any]
+    published: NDArray[Any]
+
+
+_witness: ContextVar[list[Publication] | None] = ContextVar("dpmc_witness", default=None)
+
+
+@contextmanager
+def witness() -> Iterator[list[Publication]]:
+    """Collect what goes into and comes out of every release inside the block, in order.
+
+    For pictures of a mechanism on data one may look at: what is collected is not private.
+    """
+    publications: list[Publication] = []
+    token = _witness.set(publications)
+    try:
+        yield publications
+    finally:
+        _witness.reset(token)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One noisy answer: what is asked, its shape, how often, and how far one unit can move it.
+
+    `shape` gives the length of each axis, None where it is the number of observed ratings.
+    `sensitivity` is in the norm of the noise: l1 for Laplace, l2 for Gaussian and NormLaplace,
+    the number of changed symbols for channels. A published array of one number per observed rating
+    shows how many there are, so it covers values only.
+    """
+
+    query: str
+    shape: tuple[int | None, ...]
+    sensitivity: Sensitivity
+    times: int = 1
+    norm: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check_number(f"times of '{self.query}'", self.times, at_least=1, integer=True)
+        for (unit, neighbours), s in self.sensitivity.items():
+            check_number(f"sensitivity of '{self.query}' {unit.label}", s, at_least=0)
+            if None in self.shape and unit not in (Unit.VALUE, Unit.ROW_VALUES):
+                raise InvalidSetting(
+                    f"sensitivity of '{self.query}'",
+                    "left out where the number of ratings may change, which its shape shows",
+                    f"{s:g} {unit.label} ({neighbours.value})",
+                )
+        plain = {key: float(s) for key, s in self.sensitivity.items()}
+        object.__setattr__(self, "sensitivity", read_only(plain))
+
+    def epsilon(self, sensitivity: float) -> float:  # noqa: ARG002
+        """Pure epsilon of all `times` publications; zero for Gaussian releases.
+
+        Infinite until a subclass says what its noise is worth.
+        """
+        return math.inf
+
+    def mu(self, sensitivity: float) -> float:  # noqa: ARG002
+        """Gaussian ratio of all `times` publications; zero for pure releases."""
+        return 0.0
+
+    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
+        """How far apart two answers are in the norm that `sensitivity` is stated in."""
+        raise NotImplementedError
+
+    def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[Any]:
+        """The noisy answer, of the value's own shape; the only way private values leave `fit`."""
+        raise NotImplementedError
+
+    def _admit(self, value: NDArray[Any]) -> None:
+        fits = len(self.shape) == value.ndim and all(
+            want is None or want == got for want, got in zip(self.shape, value.shape, strict=True)
+        )
+        if not fits:
+            shape = tuple("observed" if n is None else n for n in self.shape)
+            raise InvalidSetting(f"shape of '{self.query}'", f"{shape}", value.shape)
+        entries = _ledger.get()
+        if entries is not None:
+            entries.append(self.query)
+
+    def _show(self, private: NDArray[Any], published: NDArray[Any]) -> None:
+        publications = _witness.get()
+        if publications is not None:
+            publications.append(Publication(self, private.copy(), published.copy()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Additive(Release):
+    """Independent noise of a fixed scale added to a real array."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(f"noise scale of '{self.query}'", self.scale, above=0)
+        object.__setattr__(self, "scale", float(self.scale))
+
+    def publish(self, value: ArrayLike, rng: np.random.Generator) -> Floats:
+        array = np.asarray(value, dtype=float)
+        if not np.isfinite(array).all():  # noise does not hide a NaN or an infinity
+            raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
+        self._admit(array)
+        if isinstance(rng, SecureSource):
+            published = self._exact(array, rng)
+        else:
+            published = array + self._noise(array.shape, rng)
+        self._show(array, published)
+        return published
+
+    def sample(self, count: int, rng: np.random.Generator) -> Floats:
+        """`count` draws of one coordinate's noise, for pictures."""
+        return self._noise((count,), rng)
+
+    def density(self, x: ArrayLike) -> Floats:
+        """Density of one coordinate's noise at x."""
+        raise NotImplementedError
+
+    def at_scale(self, scale: float) -> Additive:
+        """The release at a scale read off private data: it certifies nothing."""
+        return dataclasses.replace(self, scale=scale, sensitivity=by_unit())
+
+    def _exact(self, value: Floats, source: SecureSource) -> Floats:  # noqa: ARG002
+        raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")
+
+    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace(Additive):
+    """Coordinate-wise Laplace noise; epsilon = l1 sensitivity / scale."""
+
+    norm: ClassVar[str] = "l1"
+
+    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
+        return float(np.abs(np.subtract(one, other, dtype=float)).sum())
+
+    def epsilon(self, sensitivity: float) -> float:
+        return self.times * sensitivity / self.scale
+
+    def density(self, x: ArrayLike) -> Floats:
+        return noise.laplace_density(x, self.scale)
+
+    def _exact(self, value: Floats, source: SecureSource) -> Floats:
+        return source.add_laplace(value, self.scale)
+
+    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        return noise.laplace(self.scale, shape, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormLaplace(Additive):
+    """Row noise with density prop. to exp(-||x||_2 / scale); epsilon = summed row l2 / scale."""
+
+    norm: ClassVar[str] = "l2, summed over rows"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.shape or self.shape[-1] is None:
+            raise InvalidSetting(f"shape of '{self.query}'", "rows of a fixed length", self.shape)
+
+    @property
+    def length(self) -> int:
+        """Length of a row."""
+        return self.shape[-1] or 1
+
+    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
+        return float(np.linalg.norm(np.subtract(one, other, dtype=float), axis=-1).sum())
+
+    def epsilon(self, sensitivity: float) -> float:
+        return self.times * sensitivity / self.scale
+
+    def sample(self, count: int, rng: np.random.Generator) -> Floats:
+        return self._noise((count, self.length), rng)[:, 0]
+
+    def density(self, x: ArrayLike) -> Floats:
+        return noise.norm_laplace_density(x, self.scale, self.length)
+
+    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        return noise.norm_laplace(self.scale, shape, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(Additive):
+    """Coordinate-wise N(0, scale^2); ratio mu = l2 sensitivity / scale."""
+
+    norm: ClassVar[str] = "l2"
+
+    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
+        return float(np.linalg.norm(np.subtract(one, other, dtype=float).ravel()))
+
+    def epsilon(self, sensitivity: float) -> float:  # noqa: ARG002
+        return 0.0
+
+    def mu(self, sensitivity: float) -> float:
+        return math.sqrt(self.times) * sensitivity / self.scale
+
+    def density(self, x: ArrayLike) -> Floats:
+        return noise.gaussian_density(x, self.scale)
+
+    def _exact(self, value: Floats, source: SecureSource) -> Floats:
+        return source.add_gaussian(value, self.scale)
+
+    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        return noise.gaussian(self.scale, shape, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse(Release):
+    """Each symbol passes a channel matrix C[input, output] on its own."""
+
+    channel: tuple[tuple[float, ...], ...]
+    norm: ClassVar[str] = "changed symbols"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ragged = len({len(row) for row in self.channel}) != 1
+        if (
+            ragged
+            or not (self.matrix >= 0).all()
+            or not np.allclose(self.matrix.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+        ):
+            raise InvalidSetting(
+                f"channel of '{self.query}'", "rows of probabilities", self.channel
+            )
+
+    @property
+    def matrix(self) -> Floats:
+        return np.array(self.channel, dtype=float)
+
+    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
+        return float(np.count_nonzero(np.not_equal(one, other)))
+
+    def epsilon(self, sensitivity: float) -> float:
+        if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
+            return 0.0
+        return self.times * sensitivity * accounting.channel_epsilon(self.matrix)
+
+    def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Randomised symbols for symbols 0..inputs-1."""
+        array = np.asarray(value)
+        with np.errstate(invalid="ignore"):  # a NaN is reported below
+            symbols = array.astype(np.int64)
+        inputs = len(self.channel)
+        wrong = (symbols != array) | (symbols < 0) | (symbols >= inputs)
+        if wrong.any():
+            raise InvalidSetting(
+                f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[wrong].flat[0]
+            )
+        self._admit(symbols)
+        published = noise.channel(self.matrix, symbols, rng)
+        self._show(symbols, published)
+        return published

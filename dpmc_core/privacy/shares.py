@@ -1,0 +1,100 @@
+"""Laplace noise that nobody draws alone: each user adds a share, and the shares sum to it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.privacy import noise
+from dpmc_core.privacy.releases import Laplace
+
+Floats = NDArray[np.float64]
+
+
+class Shares(enum.Enum):
+    """How a user's share of Laplace noise is drawn."""
+
+    GAUSSIAN = "gaussian"  # as published: the recommender draws H, so it knows the variance
+    GAMMA = "gamma"  # hardened: a difference of Gamma variables, nobody knows more than a share
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedLaplace(Laplace):
+    """Coordinate-wise Laplace noise on the rows of sums over users, drawn by those users.
+
+    shape: rows x d; row j is a sum over the k_j users of group j. colluding: how many users of a
+    group may leave, or tell the rest their shares, with the sum of the other shares still holding
+    full Laplace noise (Gamma shares only: their shape is then 1/(k_j - colluding)).
+    """
+
+    shares: Shares = Shares.GAUSSIAN
+    colluding: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("colluding", self.colluding, at_least=0, integer=True)
+        if self.colluding and self.shares is Shares.GAUSSIAN:
+            raise InvalidSetting("colluding", "0 with Gaussian shares: use gamma", self.colluding)
+
+    @property
+    def fewest(self) -> int:
+        """The smallest group whose noise can be shared: two, and one honest user more than t."""
+        return max(2, self.colluding + 1)
+
+    def mixing(self, rng: np.random.Generator) -> Floats | None:
+        """The recommender's Exp(1) variables H, rows x d; None for Gamma shares."""
+        if self.shares is Shares.GAMMA:
+            return None
+        rows, length = self._size
+        return noise.exponential((rows, length), rng)
+
+    def publish_shares(
+        self,
+        values: ArrayLike,
+        groups: NDArray[np.int64],
+        mixing: Floats | None,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Each user's own values plus the own share of the noise; shares x d.
+
+        groups: the row each share belongs to. Raises InvalidSetting for a group that is too small
+        or values that are not finite.
+        """
+        array = np.asarray(values, dtype=float)
+        rows, length = self._size
+        if array.shape != (len(groups), length):
+            raise InvalidSetting(
+                f"shape of shares of '{self.query}'", f"({len(groups)}, {length})", array.shape
+            )
+        if not np.isfinite(array).all():
+            raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
+        sizes = np.bincount(groups, minlength=rows)
+        small = np.flatnonzero((sizes > 0) & (sizes < self.fewest))
+        if len(small):
+            raise InvalidSetting(
+                f"users who share the noise of row {small[0]} of '{self.query}'",
+                f">= {self.fewest}",
+                int(sizes[small[0]]),
+            )
+        self._admit(np.broadcast_to(0.0, (rows, length)))
+        count = sizes[groups].astype(float)
+        if self.shares is Shares.GAMMA:
+            drawn = noise.gamma_shares(self.scale, count - self.colluding, length, rng)
+        else:
+            if mixing is None or mixing.shape != (rows, length):
+                raise InvalidSetting("mixing variables", f"an array ({rows}, {length})", mixing)
+            drawn = noise.gaussian_shares(self.scale, mixing[groups], count, rng)
+        published = array + drawn
+        self._show(array, published)
+        return published
+
+    @property
+    def _size(self) -> tuple[int, int]:
+        rows, length = self.shape
+        assert rows is not None
+        assert length is not None
+        return rows, length

@@ -1,0 +1,334 @@
+"""A model that may leave the house: fitted with exact noise, cut to what its card publishes.
+
+`export` fits a mechanism with a `SecureSource` and returns the published arrays with their card,
+which certifies them with the rounding of the exact samplers in it. Refused is what no proof covers:
+an infinite certified value, noise without an exact sampler, preparation read off the data. What the
+card does not count is not in the result either: no user factors where the card keeps them with the
+users, no measures, times or counts of the raw ratings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.data.transforms import ENTRY_ONLY
+from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting
+from dpmc_core.experiment import settings_dict
+from dpmc_core.model import Dense, Mechanism, Model, Step, Task
+from dpmc_core.privacy import (
+    Gaussian,
+    Guarantee,
+    Laplace,
+    Notion,
+    Publication,
+    RandomizedResponse,
+    Release,
+    SymbolChannel,
+    Trust,
+    Unit,
+    exact_noise,
+    sensitivity_at,
+    witness,
+)
+from dpmc_core.ratings import Ratings
+from dpmc_core.version import version
+
+# What has an exact sampler. By exact type: another kind of noise may well be a subclass.
+ADDITIVE = (Laplace, Gaussian)
+CHANNELS = (RandomizedResponse, SymbolChannel)
+
+
+def coordinates(release: Release, observed: int) -> int:
+    """How many numbers one publication has; observed: the number of ratings."""
+    return math.prod(observed if n is None else n for n in release.shape)
+
+
+def secured(guarantee: Guarantee, observed: int) -> Guarantee:
+    """The card of the same releases, sampled by a `SecureSource`.
+
+    Each sensitivity is raised to the one at which the release's own formula gives the epsilon, or
+    mu, of the exact sampler. Between units they still convert, for k changes of a value are
+    rounded no more often than one. Every release must be of a type in ADDITIVE or CHANNELS.
+    """
+    releases = {name: _secured(r, observed) for name, r in guarantee.releases.items()}
+    return dataclasses.replace(guarantee, releases=releases)
+
+
+def _secured(release: Release, observed: int) -> Release:
+    count = coordinates(release, observed)
+    table = {key: max(s, _raised(release, count, s)) for key, s in release.sensitivity.items()}
+    return dataclasses.replace(release, sensitivity=table)
+
+
+def _raised(release: Release, count: int, sensitivity: float) -> float:
+    if type(release) is Laplace:
+        return release.scale * exact_noise.laplace_epsilon(release.scale, count, sensitivity)
+    if type(release) is Gaussian:
+        return release.scale * exact_noise.gaussian_mu(release.scale, count, sensitivity)
+    assert isinstance(release, CHANNELS)
+    once = dataclasses.replace(release, times=1).epsilon(1.0)
+    return (
+        sensitivity * exact_noise.channel_epsilon(release.matrix) / once
+        if once > 0
+        else sensitivity
+    )
+
+
+def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:
+    """What a `SecureSource` may draw under the card, as its `drawn` counts it."""
+    found: Counter[tuple[str, float, int]] = Counter()
+    for release in guarantee.releases.values():
+        count = coordinates(release, observed)
+        if type(release) in ADDITIVE:
+            assert isinstance(release, ADDITIVE)
+            kind = "laplace" if isinstance(release, Laplace) else "gaussian"
+            found[kind, release.scale, count] += release.times
+        else:
+            found["channel", 0.0, 1] += release.times * count
+    return found
+
+
+LARGEST = 100_000_000  # draws of exact noise
+SECONDS = 15e-6  # that one draw takes, roughly
+_LARGEST_CHANNEL = 10_000_000_000  # cells, at 8 random bytes each
+
+LIMITS = (
+    "not covered: the rounding of floating point inside a query, before its noise, and how long"
+    " the computation takes",
+    "every release of the same ratings spends its budget again, and nothing here adds them up",
+)
+
+Arrays = Mapping[str, tuple[NDArray[Any], str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Export:
+    """arrays: what is published, each with what it is; card: plain JSON values; guarantee: as
+    sampled, its sensitivities raised by what rounding costs."""
+
+    arrays: Arrays
+    card: Mapping[str, Any]
+    guarantee: Guarantee
+
+
+def check(mechanism: Mechanism, ratings: Ratings) -> None:
+    """Raise CannotRelease, with the reason, where these ratings may not be released so."""
+    guarantee = mechanism.guarantee(ratings.public)
+    entry = guarantee.unit is Unit.ENTRY
+    for step in ratings.prepared:
+        if entry or not step.endswith(ENTRY_ONLY):
+            raise CannotRelease(
+                f"no noise covers {step}: prepare with values that are public, for example"
+                " binarise=3.5, or leave the step out"
+            )
+    found = guarantee.certified()
+    if not found.finite:
+        raise CannotRelease(
+            f"{mechanism.id} has no finite certified epsilon {found.unit.label}, so it is not"
+            f" released as private: {found.reason}"
+        )
+    draws = cells = 0
+    for release in guarantee.releases.values():
+        size = release.times * coordinates(release, len(ratings))
+        if type(release) in ADDITIVE:
+            draws += size
+        elif type(release) in CHANNELS:
+            cells += size
+        else:
+            raise CannotRelease(
+                f"{mechanism.id} cannot be released: the noise of '{release.query}'"
+                f" ({type(release).__name__}) is neither coordinate-wise Laplace or Gaussian nor a"
+                " discrete channel, and has no exact sampler here"
+            )
+    if draws > LARGEST or cells > _LARGEST_CHANNEL:
+        many, most = (draws, LARGEST) if draws > LARGEST else (cells, _LARGEST_CHANNEL)
+        raise CannotRelease(
+            f"{mechanism.id} would draw {many:,} exact noise values here, and at most {most:,} are"
+            " drawn (about half an hour): take fewer items, users or rounds"
+        )
+
+
+def waiting(mechanism: Mechanism, ratings: Ratings) -> float:
+    """Roughly how many seconds the exact Laplace and Gaussian noise takes."""
+    releases = mechanism.guarantee(ratings.public).releases.values()
+    additive = (r for r in releases if type(r) in ADDITIVE)
+    return SECONDS * sum(r.times * coordinates(r, len(ratings)) for r in additive)
+
+
+def export(
+    mechanism: Mechanism,
+    ratings: Ratings,
+    steps: Sequence[str] = (),
+    on_step: Callable[[Mechanism, Step], None] | None = None,
+) -> Export:
+    """Fit all prepared ratings with exact noise; steps: the preparation, for the card.
+
+    Raises CannotRelease (see `check`), also where opendp is not installed.
+    """
+    check(mechanism, ratings)
+    source = exact_noise.SecureSource()
+    plain = mechanism.guarantee(ratings.public)
+    guarantee = secured(plain, len(ratings)).given(ratings.prepared)
+    guarantee = dataclasses.replace(guarantee, caveats=guarantee.caveats + LIMITS)
+    expected, model = counted(plain, len(ratings)), None
+    local = plain.trust is Trust.LOCAL
+    with ExitStack() as stack:
+        outputs = stack.enter_context(witness()) if local else []
+        for step in mechanism.fit(ratings, source):
+            model = step.model or model
+            if on_step is not None:
+                on_step(mechanism, step)
+            if local and source.drawn == expected:
+                break  # all that is published is there
+    if not source.drawn <= expected:
+        raise CannotRelease(f"{mechanism.id} drew other noise than its card counts: a fault here")
+    reported = _reports(mechanism, ratings, outputs) if local else None
+    arrays = reported or _of_model(mechanism, plain, model)
+    card = _card(mechanism, plain, guarantee, len(ratings), steps, arrays)
+    return Export(arrays, card, guarantee)
+
+
+def _reports(mechanism: Mechanism, ratings: Ratings, outputs: Sequence[Publication]) -> Arrays:
+    """What users reported: the local mechanisms publish exactly that."""
+    (publication,) = outputs
+    release, published = publication.release, publication.published
+    users: NDArray[Any]
+    items: NDArray[Any]
+    if isinstance(release, SymbolChannel):
+        from scipy.sparse import coo_array
+
+        reported = coo_array(published)
+        users, items = reported.coords
+        symbols, cells = reported.data, "of each reported cell"
+    elif published.ndim == 1:
+        users, items, symbols, cells = ratings.users, ratings.items, published, "of each rating"
+    else:
+        users, items = np.nonzero(published)
+        symbols, cells = published[users, items], "of each cell that reports another than 0"
+    if mechanism.task is Task.BINARY:
+        meaning = "1: the sign is reported as +1, 0: as -1"
+    elif isinstance(release, SymbolChannel):
+        meaning = f"1..{len(release.levels)}: ratings spread evenly over the public range"
+    else:
+        meaning = "1: reported as present"
+    return {
+        "users": (users.astype(np.int32), f"user {cells}, counted from 0"),
+        "items": (items.astype(np.int32), f"item {cells}, counted from 0"),
+        "symbols": (symbols.astype(np.uint8), f"randomised symbol {cells}; {meaning}"),
+    }
+
+
+def _of_model(mechanism: Mechanism, guarantee: Guarantee, model: Model | None) -> Arrays:
+    """The parts of a model that its card publishes: user factors only with a completed matrix."""
+    whole = guarantee.publishes == "completed matrix"
+    if isinstance(model, Dense) and whole:
+        return {"matrix": (model.matrix, "completed matrix, users x items")}
+    factors = None if model is None else model.factors
+    if factors is None:
+        raise CannotRelease(
+            f"with these settings {mechanism.id} has no factors that could be written"
+        )
+    if whole:
+        return {
+            "left": (factors.left, "users x r: the completed matrix is left right'"),
+            "right": (factors.right, "items x r"),
+        }
+    words = "a user's scores are the own factors times these; the own ones stay with the user"
+    joint = guarantee.notion is Notion.JOINT
+    return {"items": (factors.right, f"items x r: {words if joint else guarantee.publishes}")}
+
+
+def _card(
+    mechanism: Mechanism,
+    plain: Guarantee,
+    guarantee: Guarantee,
+    observed: int,
+    steps: Sequence[str],
+    arrays: Arrays,
+) -> dict[str, Any]:
+    """The run card: no seed, no measure, no fingerprint, which would all tell of raw ratings."""
+    public = guarantee.public
+    packages = ("opendp", "numpy", "scipy")
+    return {
+        "mechanism": mechanism.id,
+        "revision": mechanism.revision,
+        "task": mechanism.task.value,
+        "data": dataclasses.asdict(public) | {"prepare": list(steps)},
+        "settings": settings_dict(mechanism),
+        "guarantee": guarantee.as_dict(),
+        "releases": [
+            _line(name, release, guarantee.releases[name], guarantee, observed)
+            for name, release in plain.releases.items()
+        ],
+        "randomness": "operating system; no seed",
+        "arrays": {
+            name: {"shape": list(array.shape), "type": str(array.dtype), "what": what}
+            for name, (array, what) in arrays.items()
+        },
+        "versions": {"dpmc-lab": version()} | {p: metadata.version(p) for p in packages},
+    }
+
+
+def _line(
+    name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int
+) -> dict[str, Any]:
+    """One release: its noise as sampled, and what it spends in the card's own unit."""
+    unit, neighbours, public = guarantee.unit, guarantee.neighbours, guarantee.public
+    count = coordinates(plain, observed)
+    line: dict[str, Any] = {
+        "name": name,
+        "query": plain.query,
+        "coordinates": count,
+        "times": plain.times,
+        "sensitivity": sensitivity_at(plain.sensitivity, unit, neighbours, public),
+    }
+    spent = sensitivity_at(exact.sensitivity, unit, neighbours, public)
+    if isinstance(plain, Laplace | Gaussian):
+        k, law = exact_noise.grid(plain.scale, count), type(plain).__name__
+        noise = {"noise": f"discrete {law} on multiples of 2^{k}", "scale": plain.scale, "grid": k}
+    else:
+        assert isinstance(plain, RandomizedResponse | SymbolChannel)
+        noise = {"noise": "channel, chances rounded to multiples of 2^-62"}
+        noise["channel"] = [list(row) for row in plain.channel]
+    gaussian = isinstance(plain, Gaussian)
+    worth = {"mu": exact.mu(spent)} if gaussian else {"epsilon": exact.epsilon(spent)}
+    return line | noise | worth
+
+
+def check_path(path: Path) -> None:
+    """Raise where an export cannot be written there: told before the work."""
+    if path.suffix.lower() != ".npz":
+        raise InvalidSetting("--out", "a file named .npz", path.name)
+    if path.exists():
+        raise DpmcError(f"{path} is there already: give another name, or remove it first")
+    if not path.parent.is_dir():
+        raise DpmcError(f"there is no folder {path.parent} to write {path.name} to")
+
+
+def write(found: Export, path: Path) -> None:
+    """Write an .npz file without pickles: the arrays, and `card` as JSON text; whole or not at all.
+
+    Read it with numpy.load(path); json.loads(str(file["card"])) is the card.
+    """
+    check_path(path)
+    card = np.array(json.dumps(found.card, allow_nan=False))
+    arrays = {name: array for name, (array, _) in found.arrays.items()}
+    with tempfile.TemporaryDirectory(prefix=f".{path.stem}-", dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        with part.open("xb") as stream:
+            np.savez_compressed(stream, allow_pickle=False, card=card, **arrays)
+        os.replace(part, path)
