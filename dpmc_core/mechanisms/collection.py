@@ -95,14 +95,8 @@ class Collection(Recovery):
         gain = channel.gain * density / share
         # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
         variance = channel.energy(0.0, density) / share + gain * self.misfit**2
-        pattern = Pattern(
-            np.repeat(np.arange(users, dtype=np.int32), np.diff(reported.indptr)),
-            reported.indices.astype(np.int32),
-            reported.indptr.astype(np.int64),
-            public.shape,
-        )
         return Reports(
-            pattern=pattern,
+            pattern=Pattern.of_matrix(reported),
             values=self.values(reported.data, channel),
             gain=min(gain, 1.0),
             variance=variance,

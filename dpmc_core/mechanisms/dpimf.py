@@ -37,13 +37,12 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.importance import importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
+from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.implicit import (
     ImplicitLoss,
     Over,
     binary_matrix,
-    second_moments,
     solve_rows,
-    transposed,
 )
 from dpmc_core.solvers.trust_region import minimise_in_ball
 
@@ -223,8 +222,8 @@ class Dpimf:
     def fit(self, ratings: Ratings, rng: Rng) -> Iterator[Step]:
         matrix = binary_matrix(ratings)
         if self.profiles is Profiles.USERS:
-            matrix = transposed(matrix)
-        columns = transposed(matrix)
+            matrix = matrix.T.tocsr()
+        columns = matrix.T.tocsr()
         self.check_size(columns.shape[0])
         releases = self.guarantee(ratings.public).releases
         factors = rng.random((matrix.shape[0], self.rank))  # the start: no data in it
@@ -308,7 +307,7 @@ class _Weighted(Dpimf):
         if "second" not in releases:  # alpha = 1: both are the same for every profile
             shared = factors.T @ factors + self.regularisation * m * np.eye(self.rank)
             return minimise_in_ball(shared, linear, self.radius)
-        own = self.loss.own_weight * second_moments(columns, factors)
+        own = self.loss.own_weight * normal_equations(columns, factors)[0]
         quadratic = self._second(own + self.alpha * (factors.T @ factors), releases["second"], rng)
         ridge = self.loss.ridge(counts, m) / self.regularisation
         ridge = self.regularisation * releases["ridge"].publish(ridge, rng)

@@ -18,10 +18,8 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import (
     bounded_scale,
-    item_statistics,
     random_factors,
-    solve_ridge,
-    user_ridge,
+    ridge_rows,
 )
 from dpmc_core.solvers.cleansing import Cleansing
 from dpmc_core.solvers.frank_wolfe import StepRule, complete
@@ -30,9 +28,7 @@ from dpmc_core.solvers.implicit import (
     Over,
     binary_matrix,
     check_interactions,
-    initial_factors,
     solve_rows,
-    transposed,
 )
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF, in_points
 from dpmc_core.solvers.linalg import Pattern
@@ -312,12 +308,12 @@ class Als(RatingBaseline):
         check_rank(self.rank, ratings.public)
         rows, means = centred(ratings, rng)
         cells = rows.cells
+        by_user, by_item = cells.by_user(rows.values), cells.by_item(rows.values)
         right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
-        left = user_ridge(cells, rows.values, right, self.ridge)
+        left = ridge_rows(by_user, right, self.ridge)
         for index in range(1, self.rounds + 1):
-            squares, moments = item_statistics(cells, rows.values, left)
-            right = bounded_scale(solve_ridge(squares, moments, self.item_ridge))
-            left = user_ridge(cells, rows.values, right, self.ridge)
+            right = bounded_scale(ridge_rows(by_item, left, self.item_ridge))
+            left = ridge_rows(by_user, right, self.ridge)
             residual = cells.sample(left, right) - rows.values
             trace = {"training rmse": math.sqrt(float(residual @ residual) / len(residual))}
             yield Step(
@@ -454,8 +450,10 @@ class Ials:
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         matrix = binary_matrix(ratings)
-        columns = transposed(matrix)
-        left, right = initial_factors(*ratings.shape, self.rank, rng)
+        columns = matrix.T.tocsr()
+        left, right = (
+            random_factors(size, self.rank, rng, 1 / self.rank) for size in ratings.shape
+        )
         for k in range(1, self.rounds + 1):
             left = solve_rows(matrix, right, self.loss, single=self.single)
             right = solve_rows(columns, left, self.loss, single=self.single)
@@ -517,7 +515,7 @@ class ItemNeighbours:
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         rows = binary_matrix(ratings)
-        columns = transposed(rows)
+        columns = rows.T.tocsr()
         counts = np.diff(columns.indptr).astype(float)
         alike = jaccard if self.similarity is Similarity.JACCARD else cosine
 

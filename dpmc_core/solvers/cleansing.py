@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.model import Model
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting
-from dpmc_core.solvers.als import user_ridge
+from dpmc_core.solvers.als import ridge_rows
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import gram, item_sums, row_sums, with_offsets
 
@@ -96,7 +96,7 @@ class Cleansing:
             )
             return model, clamped
         factors, noise = leading_factors(matrix, self.rank)
-        left = user_ridge(cells, residuals, factors, noise)
+        left = ridge_rows(cells.by_user(residuals), factors, noise)
         return with_offsets(left, factors, user, item), clamped
 
 

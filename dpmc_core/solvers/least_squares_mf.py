@@ -20,7 +20,9 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.als import normal_equations, ridge, ridge_in_ball
+from dpmc_core.solvers.als import normal_equations, random_factors, ridge_rows
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.trust_region import minimise_in_ball
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -53,27 +55,26 @@ class LeastSquaresMF:
 
     def sides(self, ratings: Ratings) -> Sides:
         """The ratings as deviations from the middle of the public range, both ways round."""
-        from scipy.sparse import csr_array
-
+        cells = Pattern.of(ratings)
         deviations = ratings.values - middle(ratings.public)
-        rows = csr_array((deviations, ratings.items, ratings.indptr), shape=ratings.shape)
-        return Sides(rows, rows.T.tocsr())
+        return Sides(cells.by_user(deviations), cells.by_item(deviations))
 
     def first_items(self, items: int, rng: np.random.Generator) -> Floats:
         """Data-free starting item factors: near (1, 0, ..., 0), so a first fit finds the means."""
-        start = _SPREAD * rng.standard_normal((items, self.rank))
+        start = random_factors(items, self.rank, rng, _SPREAD)
         start[:, 0] += 1.0
         return start
 
     def fit_users(self, sides: Sides, item_factors: Floats) -> Floats:
         """Every user's own factors given those of the items; zeros without ratings."""
+        if not self.unit_ball:
+            return ridge_rows(sides.by_user, item_factors, self.user_penalty)
         squares, moments = normal_equations(sides.by_user, item_factors)
-        solve = ridge_in_ball if self.unit_ball else ridge
-        return solve(squares, moments, self.user_penalty)
+        quadratic = squares + self.user_penalty * np.eye(self.rank)
+        return minimise_in_ball(quadratic, 2 * moments, 1.0)
 
     def fit_items(self, sides: Sides, user_factors: Floats) -> Floats:
-        squares, moments = normal_equations(sides.by_item, user_factors)
-        return ridge(squares, moments, self.item_penalty)
+        return ridge_rows(sides.by_item, user_factors, self.item_penalty)
 
     def alternate(self, sides: Sides, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
         """(user factors, item factors) after each alternation, the users' fitted last."""
@@ -85,10 +86,9 @@ class LeastSquaresMF:
 
     def objective(self, sides: Sides, users: Floats, items: Floats) -> float:
         """The value that the alternation brings down."""
-        cells = sides.by_user.tocoo()
-        fitted = np.einsum("kd,kd->k", users[cells.row], items[cells.col])
+        fitted = Pattern.of_matrix(sides.by_user).sample(users, items)
         return float(
-            np.square(cells.data - fitted).sum()
+            np.square(sides.by_user.data - fitted).sum()
             + self.user_penalty * np.square(users).sum()
             + self.item_penalty * np.square(items).sum()
         )
