@@ -22,6 +22,7 @@ from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, complete, top_rig
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
+    clip_dense_rows,
     clip_rows,
     gram,
     item_sums,
@@ -202,6 +203,10 @@ def test_clipped_rows_have_the_norm_and_the_direction():
     assert np.linalg.norm(after, axis=1).max() <= 1.5 * (1 + 1e-12)
     assert count == (norms > 1.5).sum() > 0
     assert np.allclose(after[norms <= 1.5], before[norms <= 1.5])
+    whole, again = clip_dense_rows(before, 1.5)
+    assert np.allclose(whole, after)
+    assert again == count
+    assert np.array_equal(clip_dense_rows(before, math.inf)[0], before)
 
 
 def test_rows_are_centred_on_their_own_mean_also_after_item_means():

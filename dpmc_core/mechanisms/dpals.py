@@ -32,7 +32,7 @@ from dpmc_core.solvers.als import (
     ridge_rows,
 )
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import clip_rows, recentred, user_rows, with_offsets
+from dpmc_core.solvers.rows import clip_dense_rows, clip_rows, recentred, user_rows, with_offsets
 
 Floats = NDArray[np.float64]
 
@@ -155,7 +155,7 @@ class Dpals(UserLevel):
         item_weights = cells.by_item(weights).data
         left = ridge_rows(by_user, right, self.ridge)
         for index in range(1, self.rounds + 1):
-            kept, cut = _clipped(left, c)
+            kept, cut = clip_dense_rows(left, c)
             squares, moments = normal_equations(by_item, kept, item_weights)
             noisy_squares = releases[self._name("squares", index)].publish(squares, rng)
             release = releases[self._name("moments", index)]
@@ -203,10 +203,3 @@ class Dpals(UserLevel):
             by_item /= math.sqrt(float(positive @ by_item**2) / float(positive.sum()))
             weights = by_item[ratings.items]
         return clip_rows(Pattern.of(ratings), weights, math.sqrt(most))
-
-
-def _clipped(left: Floats, norm: float) -> tuple[Floats, int]:
-    """Rows scaled to norm at most, and how many were."""
-    norms = np.linalg.norm(left, axis=1)
-    factor = norm / np.maximum(norms, norm)
-    return left * factor[:, None], int((factor < 1).sum())

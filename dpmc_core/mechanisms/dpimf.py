@@ -44,6 +44,7 @@ from dpmc_core.solvers.implicit import (
     binary_matrix,
     solve_rows,
 )
+from dpmc_core.solvers.rows import shrinkage
 from dpmc_core.solvers.trust_region import minimise_in_ball
 
 if TYPE_CHECKING:
@@ -170,11 +171,9 @@ class Dpimf:
         """The fixed factors within the public bounds."""
         if self.clip is None:
             return factors
-        with np.errstate(divide="ignore"):
-            l1 = self.clip / np.abs(factors).sum(axis=1)
-            l2 = self.clip_l2 / np.linalg.norm(factors, axis=1)
-        scaled: Floats = factors * np.minimum(np.minimum(l1, l2), 1.0)[:, None]
-        return scaled
+        l1 = shrinkage(np.abs(factors).sum(axis=1), self.clip)
+        l2 = shrinkage(np.linalg.norm(factors, axis=1), self.clip_l2)
+        return factors * np.minimum(l1, l2)[:, None]
 
     def releases(self, published: int) -> dict[str, Release]:
         """The releases of all rounds, for so many profiles."""

@@ -36,7 +36,8 @@ from dpmc_core.solvers.rows import (
     Rows,
     item_sums,
     recentred,
-    row_shrinkage,
+    row_norms,
+    shrinkage,
     shrunken_means,
     user_rows,
     with_offsets,
@@ -215,7 +216,7 @@ def private_item_means(
     if "item sums" not in releases:
         return ItemMeans(np.zeros(public.items), np.zeros(public.items), 0)
     cells = rows.cells
-    weights = row_shrinkage(cells, rows.values, norm)
+    weights = shrinkage(row_norms(cells, rows.values), norm)
     each = weights[cells.users]
     sums, counts = releases["item sums"], releases["item counts"]
     noisy_sums = sums.publish(item_sums(cells, rows.values * each), rng)

@@ -26,7 +26,8 @@ from dpmc_core.protocol.parties import Recommender, ThirdParty, Users
 from dpmc_core.protocol.wire import Wire
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.least_squares_mf import Sides, in_ball, in_points
+from dpmc_core.solvers.least_squares_mf import Sides, in_points
+from dpmc_core.solvers.rows import clip_dense_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -200,7 +201,7 @@ class Run:
                 f"({ratings.public.users}, {settings.rank})",
                 user_factors.shape,
             )
-        self.user_factors = in_ball(user_factors)
+        self.user_factors, _ = clip_dense_rows(user_factors, 1.0)
         self.release = settings.release(ratings.public)
         raters = np.bincount(ratings.items, minlength=ratings.public.items)
         self.skipped = Skipped(

@@ -123,7 +123,7 @@ def _solved(matrix: csr_array, other: Floats, loss: ImplicitLoss, single: bool) 
     counts = np.diff(matrix.indptr).astype(np.int64)
     gram = loss.alpha * (other.T @ other)
     penalty = loss.ridge(counts, matrix.shape[1])
-    if loss.own_weight == 0 and np.ptp(penalty) == 0:  # A is that of every row
+    if loss.own_weight == 0 and np.ptp(penalty) == 0:  # all rows share one A
         gram.flat[:: len(gram) + 1] += penalty[0]
         return np.asarray(cho_solve(cho_factor(gram), (matrix @ other).T).T)
     kind = np.float32 if single else np.float64

@@ -22,6 +22,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import normal_equations, random_factors, ridge_rows
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import clip_dense_rows
 from dpmc_core.solvers.trust_region import minimise_in_ball
 
 if TYPE_CHECKING:
@@ -141,14 +142,7 @@ class PublicUserFactors:
             raise InvalidSetting("shape of user_factors", f"({users}, {rank})", factors.shape)
         if factors.dtype.kind not in "fiu" or not np.isfinite(factors).all():
             raise InvalidSetting("user_factors", "finite numbers", self.source)
-        return in_ball(factors.astype(float))
-
-
-def in_ball(factors: Floats) -> Floats:
-    """Each row, shortened to length 1 where it is longer."""
-    lengths = np.linalg.norm(factors, axis=1, keepdims=True)
-    shortened: Floats = factors / np.maximum(lengths, 1.0)
-    return shortened
+        return clip_dense_rows(factors.astype(float), 1.0)[0]
 
 
 def _random_directions(users: int, rank: int, seed: int) -> Floats:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors
 from dpmc_core.solvers.linalg import Pattern, l1_threshold
+from dpmc_core.solvers.rows import clip_dense_rows
 
 Floats = NDArray[np.float64]
 
@@ -104,8 +105,4 @@ class Descent:
             rows = self.left[start:stop] @ self.right.T
             where = self.cells.users[k] - start, self.cells.items[k]
             rows[where] += step * (self.target[k] - rows[where])
-            norms = np.linalg.norm(rows, axis=1)
-            clipped = int((norms > norm).sum())
-            if clipped:
-                rows *= (norm / np.maximum(norms, norm))[:, None]
-            yield slice(start, stop), rows, clipped
+            yield slice(start, stop), *clip_dense_rows(rows, norm)

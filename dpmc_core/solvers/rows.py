@@ -93,18 +93,27 @@ def item_sums(cells: Pattern, values: Floats) -> Floats:
     return np.bincount(cells.items, weights=values, minlength=cells.shape[1]).astype(float)
 
 
-def row_shrinkage(cells: Pattern, values: Floats, norm: float) -> Floats:
-    """The factor <= 1 that brings each row to l2 norm `norm` at most; length m."""
-    norms = np.sqrt(row_sums(cells, values * values))
-    shrinkage: Floats = norm / np.maximum(norms, norm)
-    return shrinkage
+def shrinkage(norms: Floats, norm: float) -> Floats:
+    """The factors <= 1 that bring rows of those norms to `norm` at most; length m."""
+    with np.errstate(divide="ignore"):
+        return np.minimum(norm / norms, 1.0)
+
+
+def row_norms(cells: Pattern, values: Floats) -> Floats:
+    """The l2 norm of each row, length m."""
+    return np.sqrt(row_sums(cells, values * values))
 
 
 def clip_rows(cells: Pattern, values: Floats, norm: float) -> tuple[Floats, int]:
     """The rows scaled to l2 norm `norm` at most, and how many rows were scaled."""
-    shrinkage = row_shrinkage(cells, values, norm)
-    cut = int((shrinkage < 1).sum())
-    return (values * shrinkage[cells.users] if cut else values), cut
+    factor = shrinkage(row_norms(cells, values), norm)
+    return values * factor[cells.users], int((factor < 1).sum())
+
+
+def clip_dense_rows(rows: Floats, norm: float) -> tuple[Floats, int]:
+    """As `clip_rows`, for a dense m x n matrix."""
+    factor = shrinkage(np.linalg.norm(rows, axis=1), norm)
+    return rows * factor[:, None], int((factor < 1).sum())
 
 
 def check_gram(items: int, remedy: str = "") -> None:
