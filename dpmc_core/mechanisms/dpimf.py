@@ -44,6 +44,7 @@ from dpmc_core.solvers.implicit import (
     binary_matrix,
     solve_rows,
 )
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import shrinkage
 from dpmc_core.solvers.trust_region import minimise_in_ball
 
@@ -470,14 +471,10 @@ class Sampled(Optimal):
     def _first(
         self, columns: csr_array, factors: Floats, releases: Mapping[str, Release], rng: Rng
     ) -> Floats:
-        from scipy.sparse import csr_array
-
         release = releases["first"]
         assert isinstance(release, Laplace)
         losses = 2.0 * np.abs(factors).sum(axis=1) / release.scale
         weights = importance_weights(losses, self.epsilon)[columns.indices]
         drawn = rng.random(len(weights)) * weights < 1.0
-        counted = csr_array(
-            (np.where(drawn, weights, 0.0), columns.indices, columns.indptr), shape=columns.shape
-        )
+        counted = Pattern.of_matrix(columns).by_user(np.where(drawn, weights, 0.0))
         return 2.0 * (counted @ factors)

@@ -36,6 +36,7 @@ from dpmc_core.solvers.rows import (
     clip_rows,
     gram,
     item_sums,
+    nuclear_radius,
     recentred,
     times_vector,
     user_rows,
@@ -137,7 +138,7 @@ class UserFrankWolfe(UserLevel, ABC):
         cells = rows.cells
         target, clipped = clip_rows(cells, rows.values, bound)
         solution = Expansion(cells, self.rounds)
-        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
             residual = solution.observed - target
             kept, cut = clip_rows(cells, residual, self.residual * bound)
@@ -467,7 +468,7 @@ class PrivatePgd(UserLevel):
         rows = recentred(rows, offsets.means)
         target, clipped = clip_rows(rows.cells, rows.values, bound)
         descent = Descent(rows.cells, target)
-        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
             exact, cut = descent.stepped_gram(step, bound)

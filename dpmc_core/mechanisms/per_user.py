@@ -118,7 +118,7 @@ class UserLevel(PerUser):
 
     def row_norm(self, public: PublicFacts) -> float:
         """The clip L of a centred row, in rating points."""
-        return self.clip * 0.5 * public.width * math.sqrt(self.most(public))
+        return self.clip * public.half_width * math.sqrt(self.most(public))
 
     def item_releases(self, public: PublicFacts, budget: float) -> dict[str, Release]:
         """Releases of the private item means, for their share of mu^2; none for share 0."""
@@ -270,7 +270,7 @@ class PrivateItemMean(PerUser):
 
     def row_norm(self, public: PublicFacts) -> float:
         """The clip of a centred row, in rating points."""
-        return self.clip * 0.5 * public.width * float(np.sqrt(self.most(public)))
+        return self.clip * public.half_width * math.sqrt(self.most(public))
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         releases = item_mean_releases(

@@ -30,17 +30,18 @@ from dpmc_core.solvers.implicit import (
     check_interactions,
     solve_rows,
 )
-from dpmc_core.solvers.least_squares_mf import LeastSquaresMF, in_points
+from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.one_bit import Completion, as_step, likelihood, positive
 from dpmc_core.solvers.pgd import Descent, Schedule
-from dpmc_core.solvers.recovery import Recovery, Reports, centre
+from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
     Rows,
     check_gram,
     gram,
     item_sums,
+    nuclear_radius,
     recentred,
     shrunken_means,
     user_rows,
@@ -143,7 +144,7 @@ class SoftImpute(Recovery):
         public = ratings.public
         reports = Reports(
             pattern=Pattern.of(ratings),
-            values=(ratings.values - centre(public)) / (public.width / 2),
+            values=on_unit_scale(ratings.values, public),
             gain=1.0,
             variance=self.misfit**2,
             rho=self.misfit * len(ratings) ** 0.5,
@@ -171,7 +172,7 @@ class PMF(LeastSquaresMF):
             yield Step(
                 index=k,
                 total=self.iterations,
-                model=in_points(users, items, ratings.public),
+                model=with_offsets(users, items, ratings.public.middle),
                 trace={"objective": self.objective(sides, users, items)},
                 raw=frozenset({"objective"}),
                 final=k == self.iterations,
@@ -216,7 +217,7 @@ class UserMean(RatingBaseline):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         rows = user_rows(ratings, ratings.public.items, rng)
         m, n = ratings.shape
-        model = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), rows.means, np.zeros(n))
+        model = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), rows.means)
         yield Step(1, 1, model, final=True)
 
 
@@ -259,7 +260,7 @@ class FrankWolfe(RatingBaseline):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         rows, means = centred(ratings, rng)
-        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        radius = nuclear_radius(self.radius, public)
         solver = complete(
             rows.cells,
             rows.values,
@@ -369,7 +370,7 @@ class Pgd(RatingBaseline):
         check_gram(public.items)
         rows, means = centred(ratings, rng)
         descent = Descent(rows.cells, rows.values)
-        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
             exact, _ = descent.stepped_gram(step, math.inf)

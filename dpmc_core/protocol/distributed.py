@@ -26,8 +26,8 @@ from dpmc_core.protocol.parties import Recommender, ThirdParty, Users
 from dpmc_core.protocol.wire import Wire
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.least_squares_mf import Sides, in_points
-from dpmc_core.solvers.rows import clip_dense_rows
+from dpmc_core.solvers.least_squares_mf import Sides
+from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -242,8 +242,8 @@ class Run:
             watch,
             None if names is None else [f"user {name}" for name in names],
         )
-        middle = (ratings.public.low + ratings.public.high) / 2
-        self.users = Users(self.user_factors[self.who], ratings.values[part] - middle, fixed)
+        deviations = ratings.values[part] - self.public.middle
+        self.users = Users(self.user_factors[self.who], deviations, fixed)
         self.recommender = Recommender(
             first.copy(), raters, mechanism.noisy_penalty(ratings.public), fixed, masks
         )
@@ -272,7 +272,7 @@ class Run:
         items = self.items.copy()
         items[np.setdiff1d(np.arange(len(items)), self.active)] = 0.0
         users = self.settings.mechanism.fit_users(self.sides, items)
-        return in_points(users, items, self.public)
+        return with_offsets(users, items, self.public.middle)
 
     def finish_round(self, sums: Floats, pairs: Ints, where: Ints) -> None:
         """The recommender reads the sums and steps; the simulation remembers."""

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Factors
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import normal_equations, random_factors, ridge_rows
 from dpmc_core.solvers.linalg import Pattern
@@ -57,7 +56,7 @@ class LeastSquaresMF:
     def sides(self, ratings: Ratings) -> Sides:
         """The ratings as deviations from the middle of the public range, both ways round."""
         cells = Pattern.of(ratings)
-        deviations = ratings.values - middle(ratings.public)
+        deviations = ratings.values - ratings.public.middle
         return Sides(cells.by_user(deviations), cells.by_item(deviations))
 
     def first_items(self, items: int, rng: np.random.Generator) -> Floats:
@@ -93,19 +92,6 @@ class LeastSquaresMF:
             + self.user_penalty * np.square(users).sum()
             + self.item_penalty * np.square(items).sum()
         )
-
-
-def middle(public: PublicFacts) -> float:
-    """Middle of the public range, in rating points."""
-    return (public.low + public.high) / 2
-
-
-def in_points(users: Floats, items: Floats, public: PublicFacts) -> Factors:
-    """Factors that predict ratings: the middle of the range is a constant last pair."""
-    return Factors(
-        np.hstack([users, np.full((len(users), 1), middle(public))]),
-        np.hstack([items, np.ones((len(items), 1))]),
-    )
 
 
 _RANDOM = "random:"

@@ -6,6 +6,7 @@ changes another row.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from dpmc_core.data.transforms import kept_at_random
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors
-from dpmc_core.ratings import Ratings
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
 
 Floats = NDArray[np.float64]
@@ -49,8 +50,7 @@ def user_rows(ratings: Ratings, cap: int, rng: np.random.Generator) -> Rows:
     """
     ratings = capped(ratings, cap, rng)
     cells = Pattern.of(ratings)
-    middle = 0.5 * (ratings.public.low + ratings.public.high)
-    means = row_means(cells, ratings.values, middle)
+    means = row_means(cells, ratings.values, ratings.public.middle)
     return Rows(cells, ratings.values - means[ratings.users], means)
 
 
@@ -155,12 +155,23 @@ def times_vector(cells: Pattern, values: Floats, vector: Floats) -> Floats:
     return row_sums(cells, values * vector[cells.items])
 
 
-def with_offsets(left: Floats, right: Floats, user: Floats, item: Floats) -> Factors:
-    """The model user_i + item_j + left_i . right_j as plain factors of rank r + 2."""
-    ones_left, ones_right = np.ones((len(user), 1)), np.ones((len(item), 1))
-    return Factors(
-        np.hstack([left, user[:, None], ones_left]), np.hstack([right, ones_right, item[:, None]])
-    )
+def with_offsets(
+    left: Floats, right: Floats, user: Floats | float, item: Floats | None = None
+) -> Factors:
+    """The model user_i + item_j + left_i . right_j as plain factors: a pair more for each offset.
+
+    user: length m, or one number for all; item: length n, or None for no such offset.
+    """
+    left = np.column_stack([left, np.broadcast_to(user, len(left))])
+    right = np.column_stack([right, np.ones(len(right))])
+    if item is None:
+        return Factors(left, right)
+    return Factors(np.column_stack([left, np.ones(len(left))]), np.column_stack([right, item]))
+
+
+def nuclear_radius(share: float, public: PublicFacts) -> float:
+    """A nuclear norm in rating points; share: in units of half the range x sqrt(m n)."""
+    return share * public.half_width * math.sqrt(public.users * public.items)
 
 
 def contributions(ratings: Ratings, count: int, norm: int = 2) -> Floats:
