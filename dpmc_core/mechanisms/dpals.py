@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.data.transforms import kept_at_random, lowest_per_user
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.per_user import UserLevel, check_rank, private_item_means, scale_of, split
+from dpmc_core.mechanisms.per_user import UserLevel, private_item_means, scale_of, split
 from dpmc_core.model import Step
 from dpmc_core.privacy import Gaussian, Guarantee, by_unit
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -33,6 +33,7 @@ from dpmc_core.solvers.als import (
 )
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import clip_dense_rows, clip_rows, recentred, user_rows, with_offsets
+from dpmc_core.solvers.sizes import check_rank
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,6 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     UserLevel,
     check_paper_epsilon,
-    check_rank,
     noisy_gram,
     private_item_means,
     scale_of,
@@ -30,9 +29,8 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.pgd import Descent, Schedule, check_cells
+from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
-    check_gram,
     clip_rows,
     gram,
     item_sums,
@@ -42,6 +40,7 @@ from dpmc_core.solvers.rows import (
     user_rows,
     with_offsets,
 )
+from dpmc_core.solvers.sizes import check_descent, check_gram, check_rank
 
 Floats = NDArray[np.float64]
 
@@ -444,7 +443,7 @@ class PrivatePgd(UserLevel):
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         check_gram(public.items)
-        check_cells(public.shape)
+        check_descent(public.shape)
         budget, n = self.budget(), public.items
         paper = self.calibration is Calibration.PAPER
         moves = self.row_norm(public) ** 2

@@ -155,12 +155,6 @@ def check_paper_epsilon(epsilon: float, delta: float, calibration: Calibration) 
         )
 
 
-def check_rank(rank: int, public: PublicFacts) -> None:
-    """Raise InvalidSetting where the rank exceeds the number of items."""
-    if rank > public.items:
-        raise InvalidSetting("rank", f"<= items = {public.items}", rank)
-
-
 def split(budget: float, weights: Mapping[str, float]) -> dict[str, float]:
     """mu of each release where the squares of `weights` are its shares, up to a common factor."""
     length = math.sqrt(math.fsum(w * w for w in weights.values()))

@@ -11,7 +11,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.mechanisms.per_user import check_rank
 from dpmc_core.model import Constant, Factors, Step, Task
 from dpmc_core.privacy import Guarantee, Neighbours, Notion, Trust, Unaccounted, Unit
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -38,7 +37,6 @@ from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
     Rows,
-    check_gram,
     gram,
     item_sums,
     nuclear_radius,
@@ -47,6 +45,7 @@ from dpmc_core.solvers.rows import (
     user_rows,
     with_offsets,
 )
+from dpmc_core.solvers.sizes import check_gram, check_rank
 
 
 def no_guarantee(public: PublicFacts, query: str, publishes: str) -> Guarantee:

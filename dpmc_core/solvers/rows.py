@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data.transforms import kept_at_random
-from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
 
 Floats = NDArray[np.float64]
 
-GRAM_LIMIT = 5_000  # items: their n x n Gram matrix then takes 200 MB
 _BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
 _SPARSE_GAIN = 60.0  # how much more one multiplication costs in a sparse product
 
@@ -116,17 +114,6 @@ def clip_dense_rows(rows: Floats, norm: float) -> tuple[Floats, int]:
     return rows * factor[:, None], int((factor < 1).sum())
 
 
-def check_gram(items: int, remedy: str = "") -> None:
-    """Raise InvalidSetting where the n x n Gram matrix would be too large."""
-    if items > GRAM_LIMIT:
-        raise InvalidSetting(
-            "items",
-            f"<= {GRAM_LIMIT} for a method that builds the items x items matrix",
-            items,
-            remedy,
-        )
-
-
 def gram(cells: Pattern, values: Floats) -> Floats:
     """A'A of the m x n matrix A with these values on the cells, n x n, dense.
 
@@ -180,10 +167,8 @@ def contributions(ratings: Ratings, count: int, norm: int = 2) -> Floats:
     norm 2: l2 length <= sqrt(count), weights min(1, sqrt(count / own)), own = the user's ratings;
     norm 1: l1 length <= count, weights min(1, count / own). They depend on the user's row alone.
     """
-    own = np.diff(ratings.indptr)[ratings.users]
-    share = count / np.maximum(own, 1)
-    weights: Floats = np.minimum(1.0, np.sqrt(share) if norm == 2 else share)
-    return weights
+    share = shrinkage(np.diff(ratings.indptr).astype(float), count)[ratings.users]
+    return np.sqrt(share) if norm == 2 else share
 
 
 _ITEM_SPREAD = 0.1  # how much item means differ, in widths of the rating range
