@@ -34,7 +34,7 @@ def main() -> None:
 
     ratings = generated.ml1m_like(seed=0)
     matrix = ours.binary_matrix(Implicit().learn(ratings)(ratings))
-    columns = ours.transposed(matrix)
+    columns = matrix.T.tocsr()
     loss = ours.ImplicitLoss(ALPHA, RIDGE, ours.Over.MISSING, frequency=False)
     weights = csr_matrix(
         (np.full(matrix.nnz, 1 / ALPHA, np.float32), matrix.indices, matrix.indptr),

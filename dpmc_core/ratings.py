@@ -62,6 +62,16 @@ class PublicFacts:
         """Width of the rating range, in rating points."""
         return self.high - self.low
 
+    @property
+    def half_width(self) -> float:
+        """How far a rating can lie from the middle of the range, in rating points."""
+        return self.width / 2
+
+    @property
+    def middle(self) -> float:
+        """Middle of the rating range, in rating points."""
+        return (self.low + self.high) / 2
+
 
 @dataclass(frozen=True, eq=False)
 class Ratings:

@@ -20,7 +20,7 @@ from dpmc_core.privacy.importance import (
     weights_of_sample,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.implicit import binary_matrix, transposed
+from dpmc_core.solvers.implicit import binary_matrix
 
 VARIANTS = ("strawman", "complementary", "symmetric", "optimal")
 USERS, ITEMS, RANK = 12, 9, 4
@@ -47,7 +47,7 @@ def ratings_of(cells: np.ndarray) -> Ratings:
 def private_terms(mechanism: Dpimf, cells: np.ndarray, factors: np.ndarray) -> dict:
     """What goes into each release of one solve, by query; factors are fixed."""
     rng = np.random.default_rng(0)
-    columns = transposed(binary_matrix(ratings_of(cells)))
+    columns = binary_matrix(ratings_of(cells)).T.tocsr()
     releases = mechanism.releases(columns.shape[0])
     with witness() as seen:
         mechanism.private_profiles(columns, factors, releases, rng)
@@ -310,7 +310,7 @@ def test_sampled_sums_are_unbiased() -> None:
     mechanism = make("sampled", epsilon=1.0)
     cells = cells_of(8)
     factors = np.abs(np.random.default_rng(9).normal(size=(USERS, RANK))) * 0.03
-    columns = transposed(binary_matrix(ratings_of(cells)))
+    columns = binary_matrix(ratings_of(cells)).T.tocsr()
     releases = mechanism.releases(ITEMS)
     rng = np.random.default_rng(10)
     runs = np.array([mechanism._first(columns, factors, releases, rng) for _ in range(1000)])

@@ -13,7 +13,7 @@ from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.privacy import Neighbours, Unit
 from dpmc_core.privacy.audit import sensitivity_probe
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.als import normal_equations, ridge, ridge_in_ball
+from dpmc_core.solvers.als import normal_equations, ridge
 from dpmc_core.solvers.least_squares_mf import PublicUserFactors
 from tests.statistics_helpers import assert_release_noise
 
@@ -46,8 +46,11 @@ def test_ridge_is_least_squares_on_an_extended_system():
 
 def test_the_ball_solution_meets_its_kkt_conditions():
     rng = np.random.default_rng(1)
-    squares, moments = normal_equations(ratings_of(rng).matrix, rng.normal(size=(12, 3)))
-    found = ridge_in_ball(squares, moments, 0.5)
+    factors = rng.normal(size=(12, 3))
+    pmf = registry.create("pmf", rank=3, user_penalty=0.5)
+    sides = pmf.sides(ratings_of(rng))
+    squares, moments = normal_equations(sides.by_user, factors)
+    found = pmf.fit_users(sides, factors)
     free = ridge(squares, moments, 0.5)
     lengths = np.linalg.norm(found, axis=1)
     inside = np.linalg.norm(free, axis=1) <= 1

@@ -15,7 +15,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
 from dpmc_core.privacy import importance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows, transposed
+from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.views import implicit as views
 from dpmc_core.views import implicit_words
 
@@ -66,7 +66,7 @@ def test_theorem_5_bounds_the_measured_excess_loss() -> None:
     rng = np.random.default_rng(0)
     u, i = np.nonzero(rng.random((60, 15)) < 0.3)
     ratings = Ratings.build(u, i, np.ones(len(u)), PublicFacts(users=60, items=15, low=0, high=1))
-    columns = transposed(binary_matrix(ratings))
+    columns = binary_matrix(ratings).T.tocsr()
     largest, rank, ridge = 0.1, 3, 0.05
     factors = rng.uniform(-largest, largest, (60, rank))
     mechanism = Optimal(
@@ -99,7 +99,7 @@ def test_theorem_5_bounds_the_excess_loss_of_every_variant(variant, rank, alpha)
     ones = rng.random(users) < 0.4
     u, i = np.nonzero(np.repeat(ones[:, None], runs, axis=1))
     public = PublicFacts(users=users, items=runs, low=0, high=1)
-    columns = transposed(binary_matrix(Ratings.build(u, i, np.ones(len(u)), public)))
+    columns = binary_matrix(Ratings.build(u, i, np.ones(len(u)), public)).T.tocsr()
     for largest, ridge, epsilon in itertools.product((0.01, 0.3), (0.05, 1.0), (0.1, 2.0)):
         factors = rng.uniform(-largest, largest, (users, rank))
         own = {"clip": rank * largest, "clip_l2": math.sqrt(rank) * largest}
@@ -137,7 +137,7 @@ def test_theorem_4_bounds_the_change_of_the_loss() -> None:
             row, np.zeros(len(row), int), np.ones(len(row)),
             PublicFacts(users=users, items=1, low=0, high=1),
         )  # fmt: skip
-        column = transposed(binary_matrix(data))
+        column = binary_matrix(data).T.tocsr()
         q = {}
         for over in Over:
             q[over] = solve_rows(column, factors, ImplicitLoss(alpha, ridge, over))[0]

@@ -256,10 +256,10 @@ def _unclipped(cells, values, norm):  # noqa: ARG001
         ("private-frank-wolfe-oja", frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
         ("private-svd", frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
         (
-            "private-item-mean", per_user, "row_shrinkage",
-            lambda cells, *_: np.ones(cells.shape[0]), {"clip": 0.2},
+            "private-item-mean", per_user, "shrinkage",
+            lambda norms, _: np.ones(len(norms)), {"clip": 0.2},
         ),
-        ("dpals", dpals, "_clipped", lambda left, _: (left, 0), {"factor_clip": 0.01}),
+        ("dpals", dpals, "clip_dense_rows", lambda left, _: (left, 0), {"factor_clip": 0.01}),
         ("dpals", dpals, "clip_rows", _unclipped, {"items": ItemBudget.ADAPTIVE}),
     ],
 )  # fmt: skip

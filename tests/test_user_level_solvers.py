@@ -12,16 +12,17 @@ from dpmc_core.mechanisms.per_user import top_eigenpairs
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.als import (
     bounded_scale,
-    item_statistics,
     nearest_positive,
-    solve_ridge,
-    user_ridge,
+    normal_equations,
+    ridge,
+    ridge_rows,
 )
 from dpmc_core.solvers.cleansing import Predictor, shrunken_covariance
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, complete, top_right_pair, top_vector
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
+    clip_dense_rows,
     clip_rows,
     gram,
     item_sums,
@@ -202,6 +203,10 @@ def test_clipped_rows_have_the_norm_and_the_direction():
     assert np.linalg.norm(after, axis=1).max() <= 1.5 * (1 + 1e-12)
     assert count == (norms > 1.5).sum() > 0
     assert np.allclose(after[norms <= 1.5], before[norms <= 1.5])
+    whole, again = clip_dense_rows(before, 1.5)
+    assert np.allclose(whole, after)
+    assert again == count
+    assert np.array_equal(clip_dense_rows(before, math.inf)[0], before)
 
 
 def test_rows_are_centred_on_their_own_mean_also_after_item_means():
@@ -240,10 +245,10 @@ def test_item_means_are_shrunk_by_four_ratings_and_by_noise():
 # --- alternating least squares ------------------------------------------------------------------
 
 
-def test_user_ridge_is_every_users_exact_solution():
+def test_the_ridge_of_rows_is_every_users_exact_solution():
     _, mask, cells, values = problem(rank=3, noise=0.2)
     right = np.random.default_rng(1).normal(size=(15, 3))
-    found = user_ridge(cells, values, right, 0.7)
+    found = ridge_rows(cells.by_user(values), right, 0.7)
     matrix = dense(cells, values)
     for u in range(40):
         v = right[mask[u]]
@@ -251,11 +256,12 @@ def test_user_ridge_is_every_users_exact_solution():
         assert np.allclose(found[u], exact)
 
 
-def test_item_statistics_are_the_weighted_sums():
+def test_normal_equations_are_the_weighted_sums():
     _, _, cells, values = problem(rank=2)
     rng = np.random.default_rng(1)
     left, weights = rng.normal(size=(40, 2)), rng.random(len(values))
-    squares, moments = item_statistics(cells, values, left, weights)
+    by_item = cells.by_item(values), left, cells.by_item(weights).data
+    squares, moments = normal_equations(*by_item)
     w, x = dense(cells, weights), dense(cells, values)
     for j in range(15):
         assert np.allclose(squares[j], (left * w[:, j, None]).T @ left)
@@ -280,7 +286,7 @@ def test_factors_are_scaled_to_rating_points():
     assert np.allclose(scaled / right, (scaled / right)[0, 0])
     assert np.array_equal(bounded_scale(right / 100), right / 100)
     assert np.allclose(
-        solve_ridge(np.eye(2)[None] * 3, np.array([[4.0, 8.0]]), np.array([1.0])), [[1.0, 2.0]]
+        ridge(np.eye(2)[None] * 3, np.array([[4.0, 8.0]]), np.array([1.0])), [[1.0, 2.0]]
     )
 
 

@@ -13,13 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpmc_core.mechanisms.per_user import PerUser, check_rank, split
+from dpmc_core.mechanisms.per_user import PerUser, split
 from dpmc_core.model import Step
 from dpmc_core.privacy import Gaussian, Guarantee, by_unit
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.cleansing import Cleansing
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import capped, check_gram
+from dpmc_core.solvers.rows import capped
+from dpmc_core.solvers.sizes import check_gram, check_rank
 
 # Shares of mu^2: the overall mean and the item means are easy, the covariance is what costs.
 _SHARES = {

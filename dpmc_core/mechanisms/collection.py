@@ -30,7 +30,7 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.recovery import Recovery, Reports, centre
+from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -95,14 +95,8 @@ class Collection(Recovery):
         gain = channel.gain * density / share
         # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
         variance = channel.energy(0.0, density) / share + gain * self.misfit**2
-        pattern = Pattern(
-            np.repeat(np.arange(users, dtype=np.int32), np.diff(reported.indptr)),
-            reported.indices.astype(np.int32),
-            reported.indptr.astype(np.int64),
-            public.shape,
-        )
         return Reports(
-            pattern=pattern,
+            pattern=Pattern.of_matrix(reported),
             values=self.values(reported.data, channel),
             gain=min(gain, 1.0),
             variance=variance,
@@ -143,11 +137,8 @@ class LaplaceCollection(Collection):
         )
 
     def rows(self, ratings: Ratings, channel: LocalChannel) -> csr_array:  # noqa: ARG002
-        from scipy.sparse import csr_array
-
-        public = ratings.public
-        scaled = np.clip((ratings.values - centre(public)) / (public.width / 2), -1, 1)
-        return csr_array((scaled, ratings.items, ratings.indptr), shape=ratings.shape)
+        scaled = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
+        return Pattern.of(ratings).by_user(scaled)
 
     def values(self, reported: Floats, channel: LocalChannel) -> Floats:  # noqa: ARG002
         return reported
@@ -193,12 +184,10 @@ class ResponseCollection(Collection):
         )
 
     def rows(self, ratings: Ratings, channel: LocalChannel) -> csr_array:
-        from scipy.sparse import csr_array
-
         assert isinstance(channel, SymbolChannel)
         share = (ratings.values - ratings.public.low) / ratings.public.width
         symbols = 1 + np.rint(share * (len(channel.levels) - 1))
-        return csr_array((symbols, ratings.items, ratings.indptr), shape=ratings.shape)
+        return Pattern.of(ratings).by_user(symbols)
 
     def values(self, reported: Floats, channel: LocalChannel) -> Floats:
         assert isinstance(channel, SymbolChannel)

@@ -18,21 +18,22 @@ from numpy.typing import NDArray
 
 from dpmc_core.data.transforms import kept_at_random, lowest_per_user
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.per_user import UserLevel, check_rank, private_item_means, scale_of, split
+from dpmc_core.mechanisms.per_user import UserLevel, private_item_means, scale_of, split
 from dpmc_core.model import Step
 from dpmc_core.privacy import Gaussian, Guarantee, by_unit
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import (
     bounded_scale,
-    item_statistics,
     nearest_positive,
+    normal_equations,
     random_factors,
-    solve_ridge,
-    user_ridge,
+    ridge,
+    ridge_rows,
 )
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import clip_rows, recentred, user_rows, with_offsets
+from dpmc_core.solvers.rows import clip_dense_rows, clip_rows, recentred, user_rows, with_offsets
+from dpmc_core.solvers.sizes import check_rank
 
 Floats = NDArray[np.float64]
 
@@ -151,20 +152,20 @@ class Dpals(UserLevel):
         weights, scaled = self._item_weights(ratings, offsets.counts, rng)
         bounded = np.clip(rows.values, -g, g)
         right = bounded_scale(random_factors(public.items, self.rank, rng))
-        left = user_ridge(cells, rows.values, right, self.ridge)
+        by_user, by_item = cells.by_user(rows.values), cells.by_item(bounded)
+        item_weights = cells.by_item(weights).data
+        left = ridge_rows(by_user, right, self.ridge)
         for index in range(1, self.rounds + 1):
-            kept, cut = _clipped(left, c)
-            squares, moments = item_statistics(cells, bounded, kept, weights)
+            kept, cut = clip_dense_rows(left, c)
+            squares, moments = normal_equations(by_item, kept, item_weights)
             noisy_squares = releases[self._name("squares", index)].publish(squares, rng)
             release = releases[self._name("moments", index)]
             noisy_moments = release.publish(moments, rng)
             symmetric = 0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1))
             # The second part keeps the problem solvable where there is no noise to speak of.
-            ridge = self.item_ridge * scale_of(release)
-            ridge += _LEAST_RIDGE * c * c
-            right = solve_ridge(nearest_positive(symmetric), noisy_moments, ridge)
-            right = bounded_scale(right)
-            left = user_ridge(cells, rows.values, right, self.ridge)
+            penalty = self.item_ridge * scale_of(release) + _LEAST_RIDGE * c * c
+            right = bounded_scale(ridge(nearest_positive(symmetric), noisy_moments, penalty))
+            left = ridge_rows(by_user, right, self.ridge)
             yield Step(
                 index=index,
                 total=self.rounds,
@@ -203,10 +204,3 @@ class Dpals(UserLevel):
             by_item /= math.sqrt(float(positive @ by_item**2) / float(positive.sum()))
             weights = by_item[ratings.items]
         return clip_rows(Pattern.of(ratings), weights, math.sqrt(most))
-
-
-def _clipped(left: Floats, norm: float) -> tuple[Floats, int]:
-    """Rows scaled to norm at most, and how many were."""
-    norms = np.linalg.norm(left, axis=1)
-    factor = norm / np.maximum(norms, norm)
-    return left * factor[:, None], int((factor < 1).sum())

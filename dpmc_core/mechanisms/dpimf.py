@@ -37,14 +37,15 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.importance import importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
+from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.implicit import (
     ImplicitLoss,
     Over,
     binary_matrix,
-    second_moments,
     solve_rows,
-    transposed,
 )
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import shrinkage
 from dpmc_core.solvers.trust_region import minimise_in_ball
 
 if TYPE_CHECKING:
@@ -171,11 +172,9 @@ class Dpimf:
         """The fixed factors within the public bounds."""
         if self.clip is None:
             return factors
-        with np.errstate(divide="ignore"):
-            l1 = self.clip / np.abs(factors).sum(axis=1)
-            l2 = self.clip_l2 / np.linalg.norm(factors, axis=1)
-        scaled: Floats = factors * np.minimum(np.minimum(l1, l2), 1.0)[:, None]
-        return scaled
+        l1 = shrinkage(np.abs(factors).sum(axis=1), self.clip)
+        l2 = shrinkage(np.linalg.norm(factors, axis=1), self.clip_l2)
+        return factors * np.minimum(l1, l2)[:, None]
 
     def releases(self, published: int) -> dict[str, Release]:
         """The releases of all rounds, for so many profiles."""
@@ -223,8 +222,8 @@ class Dpimf:
     def fit(self, ratings: Ratings, rng: Rng) -> Iterator[Step]:
         matrix = binary_matrix(ratings)
         if self.profiles is Profiles.USERS:
-            matrix = transposed(matrix)
-        columns = transposed(matrix)
+            matrix = matrix.T.tocsr()
+        columns = matrix.T.tocsr()
         self.check_size(columns.shape[0])
         releases = self.guarantee(ratings.public).releases
         factors = rng.random((matrix.shape[0], self.rank))  # the start: no data in it
@@ -308,7 +307,7 @@ class _Weighted(Dpimf):
         if "second" not in releases:  # alpha = 1: both are the same for every profile
             shared = factors.T @ factors + self.regularisation * m * np.eye(self.rank)
             return minimise_in_ball(shared, linear, self.radius)
-        own = self.loss.own_weight * second_moments(columns, factors)
+        own = self.loss.own_weight * normal_equations(columns, factors)[0]
         quadratic = self._second(own + self.alpha * (factors.T @ factors), releases["second"], rng)
         ridge = self.loss.ridge(counts, m) / self.regularisation
         ridge = self.regularisation * releases["ridge"].publish(ridge, rng)
@@ -472,14 +471,10 @@ class Sampled(Optimal):
     def _first(
         self, columns: csr_array, factors: Floats, releases: Mapping[str, Release], rng: Rng
     ) -> Floats:
-        from scipy.sparse import csr_array
-
         release = releases["first"]
         assert isinstance(release, Laplace)
         losses = 2.0 * np.abs(factors).sum(axis=1) / release.scale
         weights = importance_weights(losses, self.epsilon)[columns.indices]
         drawn = rng.random(len(weights)) * weights < 1.0
-        counted = csr_array(
-            (np.where(drawn, weights, 0.0), columns.indices, columns.indptr), shape=columns.shape
-        )
+        counted = Pattern.of_matrix(columns).by_user(np.where(drawn, weights, 0.0))
         return 2.0 * (counted @ factors)

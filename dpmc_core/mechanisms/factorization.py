@@ -31,7 +31,8 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import normal_equations, ridge
-from dpmc_core.solvers.least_squares_mf import LeastSquaresMF, PublicUserFactors, Sides, in_points
+from dpmc_core.solvers.least_squares_mf import LeastSquaresMF, PublicUserFactors, Sides
+from dpmc_core.solvers.rows import with_offsets
 
 Floats = NDArray[np.float64]
 
@@ -162,7 +163,7 @@ class DPMF(LeastSquaresMF):
         yield Step(
             index=rounds,
             total=rounds,
-            model=in_points(users, items, public),
+            model=with_offsets(users, items, public.middle),
             trace={"objective": objective},
             raw=frozenset({"objective"}),
             final=True,

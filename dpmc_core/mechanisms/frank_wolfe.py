@@ -18,7 +18,6 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     UserLevel,
     check_paper_epsilon,
-    check_rank,
     noisy_gram,
     private_item_means,
     scale_of,
@@ -30,17 +29,18 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.pgd import Descent, Schedule, check_cells
+from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
-    check_gram,
     clip_rows,
     gram,
     item_sums,
+    nuclear_radius,
     recentred,
     times_vector,
     user_rows,
     with_offsets,
 )
+from dpmc_core.solvers.sizes import check_descent, check_gram, check_rank
 
 Floats = NDArray[np.float64]
 
@@ -137,7 +137,7 @@ class UserFrankWolfe(UserLevel, ABC):
         cells = rows.cells
         target, clipped = clip_rows(cells, rows.values, bound)
         solution = Expansion(cells, self.rounds)
-        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
             residual = solution.observed - target
             kept, cut = clip_rows(cells, residual, self.residual * bound)
@@ -443,7 +443,7 @@ class PrivatePgd(UserLevel):
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         check_gram(public.items)
-        check_cells(public.shape)
+        check_descent(public.shape)
         budget, n = self.budget(), public.items
         paper = self.calibration is Calibration.PAPER
         moves = self.row_norm(public) ** 2
@@ -467,7 +467,7 @@ class PrivatePgd(UserLevel):
         rows = recentred(rows, offsets.means)
         target, clipped = clip_rows(rows.cells, rows.values, bound)
         descent = Descent(rows.cells, target)
-        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
             exact, cut = descent.stepped_gram(step, bound)

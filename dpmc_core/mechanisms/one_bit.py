@@ -34,7 +34,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
-from dpmc_core.solvers.feasible import FeasibleSet, NuclearBall, check_dense
+from dpmc_core.solvers.feasible import FeasibleSet, NuclearBall
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import (
     Completion,
@@ -44,6 +44,7 @@ from dpmc_core.solvers.one_bit import (
     likelihood,
     positive,
 )
+from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.solvers.spg import spectral_step
 
 

@@ -36,7 +36,8 @@ from dpmc_core.solvers.rows import (
     Rows,
     item_sums,
     recentred,
-    row_shrinkage,
+    row_norms,
+    shrinkage,
     shrunken_means,
     user_rows,
     with_offsets,
@@ -117,7 +118,7 @@ class UserLevel(PerUser):
 
     def row_norm(self, public: PublicFacts) -> float:
         """The clip L of a centred row, in rating points."""
-        return self.clip * 0.5 * public.width * math.sqrt(self.most(public))
+        return self.clip * public.half_width * math.sqrt(self.most(public))
 
     def item_releases(self, public: PublicFacts, budget: float) -> dict[str, Release]:
         """Releases of the private item means, for their share of mu^2; none for share 0."""
@@ -152,12 +153,6 @@ def check_paper_epsilon(epsilon: float, delta: float, calibration: Calibration) 
             epsilon,
             "calibration tight has no such condition",
         )
-
-
-def check_rank(rank: int, public: PublicFacts) -> None:
-    """Raise InvalidSetting where the rank exceeds the number of items."""
-    if rank > public.items:
-        raise InvalidSetting("rank", f"<= items = {public.items}", rank)
 
 
 def split(budget: float, weights: Mapping[str, float]) -> dict[str, float]:
@@ -215,7 +210,7 @@ def private_item_means(
     if "item sums" not in releases:
         return ItemMeans(np.zeros(public.items), np.zeros(public.items), 0)
     cells = rows.cells
-    weights = row_shrinkage(cells, rows.values, norm)
+    weights = shrinkage(row_norms(cells, rows.values), norm)
     each = weights[cells.users]
     sums, counts = releases["item sums"], releases["item counts"]
     noisy_sums = sums.publish(item_sums(cells, rows.values * each), rng)
@@ -269,7 +264,7 @@ class PrivateItemMean(PerUser):
 
     def row_norm(self, public: PublicFacts) -> float:
         """The clip of a centred row, in rating points."""
-        return self.clip * 0.5 * public.width * float(np.sqrt(self.most(public)))
+        return self.clip * public.half_width * math.sqrt(self.most(public))
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         releases = item_mean_releases(

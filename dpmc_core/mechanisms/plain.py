@@ -11,17 +11,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.mechanisms.per_user import check_rank
 from dpmc_core.model import Constant, Factors, Step, Task
 from dpmc_core.privacy import Guarantee, Neighbours, Notion, Trust, Unaccounted, Unit
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import (
     bounded_scale,
-    item_statistics,
     random_factors,
-    solve_ridge,
-    user_ridge,
+    ridge_rows,
 )
 from dpmc_core.solvers.cleansing import Cleansing
 from dpmc_core.solvers.frank_wolfe import StepRule, complete
@@ -30,26 +27,25 @@ from dpmc_core.solvers.implicit import (
     Over,
     binary_matrix,
     check_interactions,
-    initial_factors,
     solve_rows,
-    transposed,
 )
-from dpmc_core.solvers.least_squares_mf import LeastSquaresMF, in_points
+from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.one_bit import Completion, as_step, likelihood, positive
 from dpmc_core.solvers.pgd import Descent, Schedule
-from dpmc_core.solvers.recovery import Recovery, Reports, centre
+from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
     Rows,
-    check_gram,
     gram,
     item_sums,
+    nuclear_radius,
     recentred,
     shrunken_means,
     user_rows,
     with_offsets,
 )
+from dpmc_core.solvers.sizes import check_gram, check_rank
 
 
 def no_guarantee(public: PublicFacts, query: str, publishes: str) -> Guarantee:
@@ -147,7 +143,7 @@ class SoftImpute(Recovery):
         public = ratings.public
         reports = Reports(
             pattern=Pattern.of(ratings),
-            values=(ratings.values - centre(public)) / (public.width / 2),
+            values=on_unit_scale(ratings.values, public),
             gain=1.0,
             variance=self.misfit**2,
             rho=self.misfit * len(ratings) ** 0.5,
@@ -175,7 +171,7 @@ class PMF(LeastSquaresMF):
             yield Step(
                 index=k,
                 total=self.iterations,
-                model=in_points(users, items, ratings.public),
+                model=with_offsets(users, items, ratings.public.middle),
                 trace={"objective": self.objective(sides, users, items)},
                 raw=frozenset({"objective"}),
                 final=k == self.iterations,
@@ -220,7 +216,7 @@ class UserMean(RatingBaseline):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         rows = user_rows(ratings, ratings.public.items, rng)
         m, n = ratings.shape
-        model = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), rows.means, np.zeros(n))
+        model = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), rows.means)
         yield Step(1, 1, model, final=True)
 
 
@@ -263,7 +259,7 @@ class FrankWolfe(RatingBaseline):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         rows, means = centred(ratings, rng)
-        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        radius = nuclear_radius(self.radius, public)
         solver = complete(
             rows.cells,
             rows.values,
@@ -312,12 +308,12 @@ class Als(RatingBaseline):
         check_rank(self.rank, ratings.public)
         rows, means = centred(ratings, rng)
         cells = rows.cells
+        by_user, by_item = cells.by_user(rows.values), cells.by_item(rows.values)
         right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
-        left = user_ridge(cells, rows.values, right, self.ridge)
+        left = ridge_rows(by_user, right, self.ridge)
         for index in range(1, self.rounds + 1):
-            squares, moments = item_statistics(cells, rows.values, left)
-            right = bounded_scale(solve_ridge(squares, moments, self.item_ridge))
-            left = user_ridge(cells, rows.values, right, self.ridge)
+            right = bounded_scale(ridge_rows(by_item, left, self.item_ridge))
+            left = ridge_rows(by_user, right, self.ridge)
             residual = cells.sample(left, right) - rows.values
             trace = {"training rmse": math.sqrt(float(residual @ residual) / len(residual))}
             yield Step(
@@ -373,7 +369,7 @@ class Pgd(RatingBaseline):
         check_gram(public.items)
         rows, means = centred(ratings, rng)
         descent = Descent(rows.cells, rows.values)
-        radius = self.radius * 0.5 * public.width * math.sqrt(public.users * public.items)
+        radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
             exact, _ = descent.stepped_gram(step, math.inf)
@@ -454,8 +450,10 @@ class Ials:
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         matrix = binary_matrix(ratings)
-        columns = transposed(matrix)
-        left, right = initial_factors(*ratings.shape, self.rank, rng)
+        columns = matrix.T.tocsr()
+        left, right = (
+            random_factors(size, self.rank, rng, 1 / self.rank) for size in ratings.shape
+        )
         for k in range(1, self.rounds + 1):
             left = solve_rows(matrix, right, self.loss, single=self.single)
             right = solve_rows(columns, left, self.loss, single=self.single)
@@ -517,7 +515,7 @@ class ItemNeighbours:
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         rows = binary_matrix(ratings)
-        columns = transposed(rows)
+        columns = rows.T.tocsr()
         counts = np.diff(columns.indptr).astype(float)
         alike = jaccard if self.similarity is Similarity.JACCARD else cosine
 

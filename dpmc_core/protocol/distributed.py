@@ -26,7 +26,8 @@ from dpmc_core.protocol.parties import Recommender, ThirdParty, Users
 from dpmc_core.protocol.wire import Wire
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.least_squares_mf import Sides, in_ball, in_points
+from dpmc_core.solvers.least_squares_mf import Sides
+from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -200,7 +201,7 @@ class Run:
                 f"({ratings.public.users}, {settings.rank})",
                 user_factors.shape,
             )
-        self.user_factors = in_ball(user_factors)
+        self.user_factors, _ = clip_dense_rows(user_factors, 1.0)
         self.release = settings.release(ratings.public)
         raters = np.bincount(ratings.items, minlength=ratings.public.items)
         self.skipped = Skipped(
@@ -241,8 +242,8 @@ class Run:
             watch,
             None if names is None else [f"user {name}" for name in names],
         )
-        middle = (ratings.public.low + ratings.public.high) / 2
-        self.users = Users(self.user_factors[self.who], ratings.values[part] - middle, fixed)
+        deviations = ratings.values[part] - self.public.middle
+        self.users = Users(self.user_factors[self.who], deviations, fixed)
         self.recommender = Recommender(
             first.copy(), raters, mechanism.noisy_penalty(ratings.public), fixed, masks
         )
@@ -271,7 +272,7 @@ class Run:
         items = self.items.copy()
         items[np.setdiff1d(np.arange(len(items)), self.active)] = 0.0
         users = self.settings.mechanism.fit_users(self.sides, items)
-        return in_points(users, items, self.public)
+        return with_offsets(users, items, self.public.middle)
 
     def finish_round(self, sums: Floats, pairs: Ints, where: Ints) -> None:
         """The recommender reads the sums and steps; the simulation remembers."""

@@ -24,7 +24,7 @@ from dpmc_core.protocol.costs import Cost
 from dpmc_core.protocol.messages import Message, Transcript
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.implicit import binary_matrix, solve_rows, transposed
+from dpmc_core.solvers.implicit import binary_matrix, solve_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -103,7 +103,7 @@ class Federation:
         """
         matrix = binary_matrix(ratings)
         if not self._by_users:
-            matrix = transposed(matrix)
+            matrix = matrix.T.tocsr()
         parties = [
             _Party(f"party {k + 1}", owned, matrix[owned], rng.spawn(1)[0], self.mechanism)
             for k, owned in enumerate(self.split(ratings, rng))
@@ -189,7 +189,7 @@ class _Party:
     columns: csr_array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.columns = transposed(self.rows)
+        self.columns = self.rows.T.tocsr()
         self.factors = self.rng.random((len(self.owned), self.mechanism.rank))
 
     def update(self, shared: Floats | None, releases: Mapping[str, Release], local: int) -> Floats:

@@ -1,104 +1,95 @@
-"""Alternating least squares for ratings: exact batched ridge problems. No privacy here.
+"""Least squares of many rows at once: normal equations and ridge solutions. No privacy here.
 
-Rows are regressed on the factors of the other side: minimise ||y_i - F u||^2 + penalty ||u||^2 over
-u, F the factors of row i's observed cells, free or within the unit ball.
+Row i is regressed on the factors of the other side: minimise
+sum_j w_ij (y_ij - f_j'u)^2 + penalty ||u||^2 over u, j over the row's stored cells.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from dpmc_core.solvers.linalg import Pattern
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-_BISECTIONS = 200  # halvings of the multiplier's bracket; the bracket ends far earlier
+_BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache
 
 
-def normal_equations(rows: csr_array, factors: Floats) -> tuple[Floats, Floats]:
-    """A_i = sum f_j f_j' (m x d x d) and b_i = sum y_ij f_j (m x d) over each row's stored cells.
+class Equations:
+    """A_i = sum_j w_ij f_j f_j' and b_i = sum_j w_ij y_ij f_j of the rows, some rows at a time.
 
-    rows: m x n values, explicit zeros counted; factors: n x d.
+    rows: m x n values y, explicit zeros counted. factors: n x d; their precision is that of the
+    result. weights: of the stored cells, in their order; None: ones.
     """
-    from scipy.sparse import csr_array
 
-    d = factors.shape[1]
-    first, second = np.triu_indices(d)
-    ones = csr_array((np.ones_like(rows.data), rows.indices, rows.indptr), shape=rows.shape)
-    packed = np.asarray(ones @ (factors[:, first] * factors[:, second]))
-    squares = np.empty((rows.shape[0], d, d))
-    squares[:, first, second] = packed
-    squares[:, second, first] = packed
-    return squares, np.asarray(rows @ factors)
+    def __init__(
+        self, rows: csr_array, factors: NDArray[Any], weights: Floats | None = None
+    ) -> None:
+        self._rows, self._weights = rows, weights
+        self._factors = np.vstack([factors, np.zeros((1, factors.shape[1]), factors.dtype)])
 
+    def blocks(self) -> Iterator[Ints]:
+        """Rows with cells, in groups of similar length and bounded total size."""
+        counts = np.diff(self._rows.indptr).astype(np.int64)
+        order = np.argsort(counts, kind="stable")
+        order = order[counts[order] > 0]
+        lengths = counts[order]
+        start = 0
+        while start < len(order):
+            longest = int(lengths[start]) * 9 // 8
+            end = int(np.searchsorted(lengths, longest, side="right"))
+            end = min(end, start + max(1, _BLOCK // longest))
+            yield order[start:end]
+            start = end
 
-def ridge(squares: Floats, moments: Floats, penalty: float) -> Floats:
-    """(A_i + penalty I)^-1 b_i; squares: m x d x d, moments: m x d, penalty > 0."""
-    shifted = squares + penalty * np.eye(squares.shape[1])
-    return np.asarray(np.linalg.solve(shifted, moments[..., None])[..., 0], dtype=np.float64)
-
-
-def ridge_in_ball(squares: Floats, moments: Floats, penalty: float) -> Floats:
-    """The ridge solutions under ||u||_2 <= 1, exact.
-
-    Where the ball binds the solution is (A + (penalty + nu) I)^-1 b with the multiplier nu > 0 that
-    makes its norm 1 (the secular equation of a trust region), found by bisection.
-    """
-    values, vectors = np.linalg.eigh(squares)
-    along = np.einsum("mij,mi->mj", vectors, moments)
-    values = np.maximum(values, 0.0) + penalty
-
-    def too_long(nu: Floats) -> NDArray[np.bool_]:
-        longer: NDArray[np.bool_] = np.square(along / (values + nu[:, None])).sum(axis=1) > 1
-        return longer
-
-    low = np.zeros(len(values))
-    high = np.asarray(np.sqrt(np.square(moments).sum(axis=1)))  # there the norm is below 1
-    binds = too_long(low)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        over = too_long(middle)
-        low, high = np.where(over, middle, low), np.where(over, high, middle)
-        if np.all(high - low <= 1e-15 * high):
-            break
-    nu = np.where(binds, high, 0.0)
-    solved: Floats = np.einsum("mij,mj->mi", vectors, along / (values + nu[:, None]))
-    return solved
+    def of(self, block: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
+        """A (k x d x d) and b (k x d) of a block of k rows."""
+        start = self._rows.indptr[block].astype(np.int64)
+        counts = self._rows.indptr[block + 1] - start
+        place = np.arange(int(counts.max()))
+        inside = place < counts[:, None]
+        cells = np.where(inside, start[:, None] + place, 0)
+        # Short rows are filled up with the last factor, which is zero.
+        gathered = self._factors[np.where(inside, self._rows.indices[cells], -1)]
+        values = self._rows.data[cells].astype(gathered.dtype, copy=False)
+        weighted = gathered
+        if self._weights is not None:
+            weighted = gathered * self._weights[cells][:, :, None]
+        squares = np.swapaxes(weighted, 1, 2) @ gathered
+        return squares, (values[:, None, :] @ weighted)[:, 0]
 
 
-def user_ridge(cells: Pattern, values: Floats, right: Floats, ridge: float) -> Floats:
-    """Every user's exact ridge solution: argmin sum_j (x_ij - u . v_j)^2 + ridge ||u||^2.
-
-    values: at the cells; right: n x r. Returns m x r; a user without cells gets zeros.
-    """
-    squares = _squares(cells.by_user(np.ones_like(values)), right)
-    return solve_ridge(squares, np.asarray(cells.by_user(values) @ right), ridge)
-
-
-def item_statistics(
-    cells: Pattern, values: Floats, left: Floats, weights: Floats | None = None
+def normal_equations(
+    rows: csr_array, factors: Floats, weights: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """A_j = sum_i w_ij u_i u_i' (n x r x r) and b_j = sum_i w_ij x_ij u_i (n x r) of every item.
+    """A (m x d x d) and b (m x d) of all rows, zeros where a row has no cell; see `Equations`."""
+    equations = Equations(rows, factors, weights)
+    m, d = rows.shape[0], factors.shape[1]
+    squares, moments = np.zeros((m, d, d)), np.zeros((m, d))
+    for block in equations.blocks():
+        squares[block], moments[block] = equations.of(block)
+    return squares, moments
 
-    values, weights: at the cells; left: m x r.
-    """
-    w = np.ones_like(values) if weights is None else weights
-    return _squares(cells.by_item(w), left), np.asarray(cells.by_item(values * w) @ left)
+
+def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
+    """(A_i + penalty I)^-1 b_i; squares: m x d x d, moments: m x d, penalty > 0: a number or m."""
+    shifted = squares.copy()
+    diagonal = np.arange(squares.shape[1])
+    shifted[:, diagonal, diagonal] += np.asarray(penalty)[..., None]
+    return np.asarray(np.linalg.solve(shifted, moments[..., None])[..., 0])
 
 
-def solve_ridge(squares: Floats, moments: Floats, ridge: ArrayLike) -> Floats:
-    """Batched (A + ridge I)^-1 b; squares: k x r x r, moments: k x r, ridge: a number or k."""
-    r = moments.shape[1]
-    shifted = squares + np.asarray(ridge, dtype=np.float64)[..., None, None] * np.eye(r)
-    return np.linalg.solve(shifted, moments[..., None])[..., 0].astype(np.float64, copy=False)
+def ridge_rows(rows: csr_array, factors: Floats, penalty: float) -> Floats:
+    """The ridge solution of every row, m x d; zeros for a row without cells."""
+    return ridge(*normal_equations(rows, factors), penalty)
 
 
 def nearest_positive(squares: Floats) -> Floats:
@@ -121,17 +112,6 @@ def bounded_scale(right: Floats) -> Floats:
     return right * (most / top) if top > most else right
 
 
-def random_factors(items: int, rank: int, rng: np.random.Generator) -> Floats:
-    """Starting item factors, independent standard normal entries; items x rank."""
-    return rng.standard_normal((items, rank))
-
-
-def _squares(weights: csr_array, factors: Floats) -> Floats:
-    """sum_j w_ij f_j f_j' for each row i of the sparse weights; rows x r x r."""
-    r = factors.shape[1]
-    first, second = np.triu_indices(r)
-    packed = np.asarray(weights @ (factors[:, first] * factors[:, second]))  # each pair once
-    squares = np.empty((len(packed), r, r))
-    squares[:, first, second] = packed
-    squares[:, second, first] = packed
-    return squares
+def random_factors(count: int, rank: int, rng: np.random.Generator, spread: float = 1.0) -> Floats:
+    """Starting factors that look at no data: independent N(0, spread^2), count x rank."""
+    return rng.normal(0.0, spread, (count, rank))

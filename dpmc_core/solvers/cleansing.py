@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.model import Model
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting
-from dpmc_core.solvers.als import user_ridge
+from dpmc_core.solvers.als import ridge_rows
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import gram, item_sums, row_sums, with_offsets
 
@@ -67,15 +67,14 @@ class Cleansing:
         values: ratings at the cells, in rating points. Ratings reach anything but their user's own
         row only through `ask(name, statistic)`, which answers with or without noise.
         """
-        middle = 0.5 * (public.low + public.high)
-        about = values - middle
+        about = values - public.middle
         total = float(ask("total", np.asarray(about.sum())))
         count = max(float(ask("count", np.asarray(float(len(values))))), 1.0)
-        overall = float(np.clip(total / count, -0.5 * public.width, 0.5 * public.width))
+        overall = float(np.clip(total / count, -public.half_width, public.half_width))
         sums = ask("item sums", item_sums(cells, about))
         counts = ask("item counts", item_sums(cells, np.ones_like(about)))
         means = (sums + self.item_prior * overall) / (np.maximum(counts, 0.0) + self.item_prior)
-        means = np.clip(means, -0.5 * public.width, 0.5 * public.width)
+        means = np.clip(means, -public.half_width, public.half_width)
 
         raw = about - means[cells.items]
         rated = np.diff(cells.indptr)
@@ -89,14 +88,14 @@ class Cleansing:
         products = ask("products", gram(cells, residuals * root))
         weights = ask("weights", gram(cells, root))
         matrix = shrunken_covariance(products, weights, self.shrink)
-        user, item = offsets + middle, means
+        user, item = offsets + public.middle, means
         if self.predictor is Predictor.NEIGHBOURS:
             model: Model = neighbour_model(
                 cells, residuals, user, item, matrix, min(self.neighbours, public.items)
             )
             return model, clamped
         factors, noise = leading_factors(matrix, self.rank)
-        left = user_ridge(cells, residuals, factors, noise)
+        left = ridge_rows(cells.by_user(residuals), factors, noise)
         return with_offsets(left, factors, user, item), clamped
 
 

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Dense, Factors, Model
 from dpmc_core.solvers.linalg import (
     DenseOperator,
@@ -26,10 +25,10 @@ from dpmc_core.solvers.linalg import (
     l1_threshold,
     leading_triplets,
 )
+from dpmc_core.solvers.sizes import check_dense
 
 Floats = NDArray[np.float64]
 
-DENSE_CELLS = 50_000_000  # 400 MB a matrix, and a few are alive at once
 _DUAL_ROUNDS = 1_000
 
 
@@ -231,14 +230,3 @@ def _first_step(pattern: Pattern, gradient: Floats, radius: float) -> float:
             return 1.0
         vector /= length
     return radius / float(np.linalg.norm(matrix @ vector))
-
-
-def check_dense(shape: tuple[int, int], what: str) -> None:
-    """Refuse to build users x items matrices past the memory limit."""
-    cells = shape[0] * shape[1]
-    if cells > DENSE_CELLS:
-        raise InvalidSetting(
-            "users x items",
-            f"<= {DENSE_CELLS:,} cells for {what}, which needs the whole matrix in memory",
-            cells,
-        )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.model import Factors
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import row_sums, times_vector
+from dpmc_core.solvers.rows import row_norms, shrinkage, times_vector
 
 Floats = NDArray[np.float64]
 
@@ -59,8 +59,7 @@ class Expansion:
 
     def scale_rows(self, norm: float) -> int:
         """Scale each row so that its observed part has l2 norm <= norm; how many were scaled."""
-        norms = np.sqrt(row_sums(self.cells, self.observed * self.observed))
-        factor = norm / np.maximum(norms, norm)
+        factor = shrinkage(row_norms(self.cells, self.observed), norm)
         cut = int((factor < 1).sum())
         if cut:
             self._left[:, : self._rank] *= factor[:, None]

@@ -12,25 +12,23 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import Ratings
+from dpmc_core.solvers.als import Equations, ridge
+from dpmc_core.solvers.linalg import Pattern
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache
-_CELLS = 200_000  # cells whose scores are gathered at once
 
 
 class Over(enum.Enum):
@@ -69,7 +67,7 @@ class ImplicitLoss:
     def value(self, matrix: csr_array, left: Floats, right: Floats) -> float:
         """The loss, without a users x items array."""
         m, n = matrix.shape
-        observed = _products(matrix, left, right)
+        observed = Pattern.of_matrix(matrix).sample(left, right)
         fit = np.sum((observed - 1.0) ** 2)
         pull = np.sum((left.T @ left) * (right.T @ right))
         if self.over is Over.MISSING:
@@ -94,26 +92,8 @@ def check_interactions(ratings: Ratings) -> None:
 
 def binary_matrix(ratings: Ratings) -> csr_array:
     """The interactions as a users x items matrix of ones. Raises BadRatings for other values."""
-    from scipy.sparse import csr_array
-
     check_interactions(ratings)
-    ones = np.ones(len(ratings))
-    return csr_array((ones, ratings.items, ratings.indptr), shape=ratings.shape)
-
-
-def transposed(matrix: csr_array) -> csr_array:
-    """The transpose, row-compressed too."""
-    from scipy.sparse import csr_array
-
-    return csr_array(matrix.T.tocsr())
-
-
-def initial_factors(
-    users: int, items: int, rank: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Independent N(0, 1/rank^2) entries: no data in them."""
-    left = rng.normal(0.0, 1.0 / rank, (users, rank))
-    return left, rng.normal(0.0, 1.0 / rank, (items, rank))
+    return ratings.matrix
 
 
 def solve_rows(
@@ -138,81 +118,26 @@ def solve_rows(
 
 
 def _solved(matrix: csr_array, other: Floats, loss: ImplicitLoss, single: bool) -> Floats:
+    from scipy.linalg import cho_factor, cho_solve
+
     counts = np.diff(matrix.indptr).astype(np.int64)
     gram = loss.alpha * (other.T @ other)
-    ridge = loss.ridge(counts, matrix.shape[1])
-    if loss.own_weight == 0 and np.ptp(ridge) == 0:
-        gram.flat[:: len(gram) + 1] += ridge[0] if len(ridge) else 0.0
-        return _solve_shared(gram, matrix @ other)
+    penalty = loss.ridge(counts, matrix.shape[1])
+    if loss.own_weight == 0 and np.ptp(penalty) == 0:  # all rows share one A
+        gram.flat[:: len(gram) + 1] += penalty[0]
+        return np.asarray(cho_solve(cho_factor(gram), (matrix @ other).T).T)
     kind = np.float32 if single else np.float64
+    equations = Equations(matrix, other.astype(kind))
+    gram, penalty = gram.astype(kind), penalty.astype(kind)
     found = np.zeros((matrix.shape[0], other.shape[1]))
-    padded = np.vstack([other, np.zeros((1, other.shape[1]))]).astype(kind)
-    gram, ridge = gram.astype(kind), ridge.astype(kind)
-    diagonal = np.arange(len(gram))
 
-    def solve(rows: Ints) -> None:
-        own, sums = _moments(matrix, rows, padded)
+    def solve(block: Ints) -> None:
+        own, sums = equations.of(block)
         own *= kind(loss.own_weight)
         own += gram
-        own[:, diagonal, diagonal] += ridge[rows][:, None]
-        found[rows] = np.linalg.solve(own, sums[:, :, None])[:, :, 0]
+        found[block] = ridge(own, sums, penalty[block])
 
     # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        list(pool.map(solve, reversed(list(_blocks(counts)))))
+        list(pool.map(solve, reversed(list(equations.blocks()))))
     return found
-
-
-def second_moments(matrix: csr_array, other: Floats) -> Floats:
-    """sum_I q q' of every row of `matrix`: r x d x d."""
-    counts = np.diff(matrix.indptr).astype(np.int64)
-    padded = np.vstack([other, np.zeros((1, other.shape[1]))])
-    found = np.zeros((matrix.shape[0], other.shape[1], other.shape[1]))
-    for rows in _blocks(counts):
-        found[rows] = _moments(matrix, rows, padded)[0]
-    return found
-
-
-def _moments(matrix: csr_array, rows: Ints, padded: NDArray[Any]) -> tuple[Floats, Floats]:
-    """sum_I q q' and sum_I q of some rows of similar length; the last row of `padded` is zero."""
-    start = matrix.indptr[rows].astype(np.int64)
-    counts = matrix.indptr[rows + 1] - start
-    place = np.arange(int(counts.max(initial=0)))
-    inside = place < counts[:, None]
-    positions = np.where(inside, start[:, None] + place, 0)
-    index = np.where(inside, matrix.indices[positions] if positions.size else 0, len(padded) - 1)
-    gathered = padded[index]
-    ones = np.ones((1, len(place)), padded.dtype)
-    sums: Floats = (ones @ gathered)[:, 0]  # quicker than a sum along the middle axis
-    return np.swapaxes(gathered, 1, 2) @ gathered, sums
-
-
-def _blocks(counts: Ints) -> Iterator[Ints]:
-    """Rows with ones, in groups of similar length and bounded total size."""
-    order = np.argsort(counts, kind="stable")
-    order = order[counts[order] > 0]
-    lengths = counts[order]
-    start = 0
-    while start < len(order):
-        longest = int(lengths[start]) * 9 // 8
-        end = int(np.searchsorted(lengths, longest, side="right"))
-        end = min(end, start + max(1, _BLOCK // longest))
-        yield order[start:end]
-        start = end
-
-
-def _solve_shared(gram: Floats, right: Floats) -> Floats:
-    from scipy.linalg import cho_factor, cho_solve
-
-    solved: Floats = cho_solve(cho_factor(gram), right.T).T
-    return solved
-
-
-def _products(matrix: csr_array, left: Floats, right: Floats) -> Floats:
-    """p'q on the observed cells, in blocks."""
-    out = np.empty(matrix.nnz)
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    for start in range(0, len(out), _CELLS):
-        k = slice(start, start + _CELLS)
-        np.einsum("kr,kr->k", left[rows[k]], right[matrix.indices[k]], out=out[k])
-    return out

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Factors
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.als import normal_equations, ridge, ridge_in_ball
+from dpmc_core.solvers.als import normal_equations, random_factors, ridge_rows
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import clip_dense_rows
+from dpmc_core.solvers.trust_region import minimise_in_ball
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -53,27 +55,26 @@ class LeastSquaresMF:
 
     def sides(self, ratings: Ratings) -> Sides:
         """The ratings as deviations from the middle of the public range, both ways round."""
-        from scipy.sparse import csr_array
-
-        deviations = ratings.values - middle(ratings.public)
-        rows = csr_array((deviations, ratings.items, ratings.indptr), shape=ratings.shape)
-        return Sides(rows, rows.T.tocsr())
+        cells = Pattern.of(ratings)
+        deviations = ratings.values - ratings.public.middle
+        return Sides(cells.by_user(deviations), cells.by_item(deviations))
 
     def first_items(self, items: int, rng: np.random.Generator) -> Floats:
         """Data-free starting item factors: near (1, 0, ..., 0), so a first fit finds the means."""
-        start = _SPREAD * rng.standard_normal((items, self.rank))
+        start = random_factors(items, self.rank, rng, _SPREAD)
         start[:, 0] += 1.0
         return start
 
     def fit_users(self, sides: Sides, item_factors: Floats) -> Floats:
         """Every user's own factors given those of the items; zeros without ratings."""
+        if not self.unit_ball:
+            return ridge_rows(sides.by_user, item_factors, self.user_penalty)
         squares, moments = normal_equations(sides.by_user, item_factors)
-        solve = ridge_in_ball if self.unit_ball else ridge
-        return solve(squares, moments, self.user_penalty)
+        quadratic = squares + self.user_penalty * np.eye(self.rank)
+        return minimise_in_ball(quadratic, 2 * moments, 1.0)
 
     def fit_items(self, sides: Sides, user_factors: Floats) -> Floats:
-        squares, moments = normal_equations(sides.by_item, user_factors)
-        return ridge(squares, moments, self.item_penalty)
+        return ridge_rows(sides.by_item, user_factors, self.item_penalty)
 
     def alternate(self, sides: Sides, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
         """(user factors, item factors) after each alternation, the users' fitted last."""
@@ -85,26 +86,12 @@ class LeastSquaresMF:
 
     def objective(self, sides: Sides, users: Floats, items: Floats) -> float:
         """The value that the alternation brings down."""
-        cells = sides.by_user.tocoo()
-        fitted = np.einsum("kd,kd->k", users[cells.row], items[cells.col])
+        fitted = Pattern.of_matrix(sides.by_user).sample(users, items)
         return float(
-            np.square(cells.data - fitted).sum()
+            np.square(sides.by_user.data - fitted).sum()
             + self.user_penalty * np.square(users).sum()
             + self.item_penalty * np.square(items).sum()
         )
-
-
-def middle(public: PublicFacts) -> float:
-    """Middle of the public range, in rating points."""
-    return (public.low + public.high) / 2
-
-
-def in_points(users: Floats, items: Floats, public: PublicFacts) -> Factors:
-    """Factors that predict ratings: the middle of the range is a constant last pair."""
-    return Factors(
-        np.hstack([users, np.full((len(users), 1), middle(public))]),
-        np.hstack([items, np.ones((len(items), 1))]),
-    )
 
 
 _RANDOM = "random:"
@@ -141,14 +128,7 @@ class PublicUserFactors:
             raise InvalidSetting("shape of user_factors", f"({users}, {rank})", factors.shape)
         if factors.dtype.kind not in "fiu" or not np.isfinite(factors).all():
             raise InvalidSetting("user_factors", "finite numbers", self.source)
-        return in_ball(factors.astype(float))
-
-
-def in_ball(factors: Floats) -> Floats:
-    """Each row, shortened to length 1 where it is longer."""
-    lengths = np.linalg.norm(factors, axis=1, keepdims=True)
-    shortened: Floats = factors / np.maximum(lengths, 1.0)
-    return shortened
+        return clip_dense_rows(factors.astype(float), 1.0)[0]
 
 
 def _random_directions(users: int, rank: int, seed: int) -> Floats:

@@ -49,6 +49,13 @@ class Pattern:
     def of(cls, ratings: Ratings) -> Pattern:
         return cls(ratings.users, ratings.items, ratings.indptr, ratings.shape)
 
+    @classmethod
+    def of_matrix(cls, matrix: csr_array) -> Pattern:
+        """The stored cells of a row-compressed matrix."""
+        users = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
+        items, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64)
+        return cls(users, items, indptr, matrix.shape)
+
     @cached_property
     def _by_item(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         order = np.argsort(self.items, kind="stable")

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors
 from dpmc_core.solvers.linalg import Pattern, l1_threshold
+from dpmc_core.solvers.rows import clip_dense_rows
+from dpmc_core.solvers.sizes import check_descent
 
 Floats = NDArray[np.float64]
 
-_CELL_LIMIT = 400_000_000  # m x n: the iterate may have full rank, 3.2 GB
 _BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
 
 
@@ -36,21 +36,11 @@ class Schedule(enum.Enum):
         return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
 
 
-def check_cells(shape: tuple[int, int]) -> None:
-    """Raise InvalidSetting where the iterate, which may have full rank, would be too large."""
-    if shape[0] * shape[1] > _CELL_LIMIT:
-        raise InvalidSetting(
-            "users x items",
-            f"<= {_CELL_LIMIT} for projected gradient, whose iterates may have full rank",
-            shape[0] * shape[1],
-        )
-
-
 class Descent:
     """Y = left right' (m x n, starts at zero) and the targets at the observed cells."""
 
     def __init__(self, cells: Pattern, target: Floats) -> None:
-        check_cells(cells.shape)
+        check_descent(cells.shape)
         self.cells, self.target = cells, target
         self.left, self.right = np.zeros((cells.shape[0], 1)), np.zeros((cells.shape[1], 1))
 
@@ -104,8 +94,4 @@ class Descent:
             rows = self.left[start:stop] @ self.right.T
             where = self.cells.users[k] - start, self.cells.items[k]
             rows[where] += step * (self.target[k] - rows[where])
-            norms = np.linalg.norm(rows, axis=1)
-            clipped = int((norms > norm).sum())
-            if clipped:
-                rows *= (norm / np.maximum(norms, norm))[:, None]
-            yield slice(start, stop), rows, clipped
+            yield slice(start, stop), *clip_dense_rows(rows, norm)

@@ -25,6 +25,7 @@ from dpmc_core.solvers.linalg import (
     dense_triplets,
     leading_triplets,
 )
+from dpmc_core.solvers.rows import with_offsets
 
 Floats = NDArray[np.float64]
 
@@ -329,24 +330,19 @@ def _step(
     return Step(
         index=index,
         total=total,
-        model=in_points(solution, public),
+        model=_in_points(solution, public),
         trace=trace,
         raw=frozenset(trace) if raw else frozenset(),
         final=final,
     )
 
 
-def centre(public: PublicFacts) -> float:
-    """The middle of the public range, in rating points: 0 on the scale -1..1."""
-    return (public.low + public.high) / 2
+def on_unit_scale(values: Floats, public: PublicFacts) -> Floats:
+    """Ratings with the public range mapped to -1..1."""
+    return (values - public.middle) / public.half_width
 
 
-def in_points(solution: Solution, public: PublicFacts) -> Factors:
-    """The solution in rating points, its offset as a constant last pair of factors."""
-    half = public.width / 2
-    users, items = len(solution.left), len(solution.right)
-    mean = centre(public) + half * solution.offset
-    return Factors(
-        np.hstack([half * solution.left * solution.values, np.full((users, 1), mean)]),
-        np.hstack([solution.right, np.ones((items, 1))]),
-    )
+def _in_points(solution: Solution, public: PublicFacts) -> Factors:
+    """The solution in rating points: the inverse of `on_unit_scale`."""
+    left = public.half_width * solution.left * solution.values
+    return with_offsets(left, solution.right, public.middle + public.half_width * solution.offset)

@@ -6,20 +6,19 @@ changes another row.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data.transforms import kept_at_random
-from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors
-from dpmc_core.ratings import Ratings
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
 
 Floats = NDArray[np.float64]
 
-GRAM_LIMIT = 5_000  # items: their n x n Gram matrix then takes 200 MB
 _BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
 _SPARSE_GAIN = 60.0  # how much more one multiplication costs in a sparse product
 
@@ -49,8 +48,7 @@ def user_rows(ratings: Ratings, cap: int, rng: np.random.Generator) -> Rows:
     """
     ratings = capped(ratings, cap, rng)
     cells = Pattern.of(ratings)
-    middle = 0.5 * (ratings.public.low + ratings.public.high)
-    means = row_means(cells, ratings.values, middle)
+    means = row_means(cells, ratings.values, ratings.public.middle)
     return Rows(cells, ratings.values - means[ratings.users], means)
 
 
@@ -93,29 +91,27 @@ def item_sums(cells: Pattern, values: Floats) -> Floats:
     return np.bincount(cells.items, weights=values, minlength=cells.shape[1]).astype(float)
 
 
-def row_shrinkage(cells: Pattern, values: Floats, norm: float) -> Floats:
-    """The factor <= 1 that brings each row to l2 norm `norm` at most; length m."""
-    norms = np.sqrt(row_sums(cells, values * values))
-    shrinkage: Floats = norm / np.maximum(norms, norm)
-    return shrinkage
+def shrinkage(norms: Floats, norm: float) -> Floats:
+    """The factors <= 1 that bring rows of those norms to `norm` at most; length m."""
+    with np.errstate(divide="ignore"):
+        return np.minimum(norm / norms, 1.0)
+
+
+def row_norms(cells: Pattern, values: Floats) -> Floats:
+    """The l2 norm of each row, length m."""
+    return np.sqrt(row_sums(cells, values * values))
 
 
 def clip_rows(cells: Pattern, values: Floats, norm: float) -> tuple[Floats, int]:
     """The rows scaled to l2 norm `norm` at most, and how many rows were scaled."""
-    shrinkage = row_shrinkage(cells, values, norm)
-    cut = int((shrinkage < 1).sum())
-    return (values * shrinkage[cells.users] if cut else values), cut
+    factor = shrinkage(row_norms(cells, values), norm)
+    return values * factor[cells.users], int((factor < 1).sum())
 
 
-def check_gram(items: int, remedy: str = "") -> None:
-    """Raise InvalidSetting where the n x n Gram matrix would be too large."""
-    if items > GRAM_LIMIT:
-        raise InvalidSetting(
-            "items",
-            f"<= {GRAM_LIMIT} for a method that builds the items x items matrix",
-            items,
-            remedy,
-        )
+def clip_dense_rows(rows: Floats, norm: float) -> tuple[Floats, int]:
+    """As `clip_rows`, for a dense m x n matrix."""
+    factor = shrinkage(np.linalg.norm(rows, axis=1), norm)
+    return rows * factor[:, None], int((factor < 1).sum())
 
 
 def gram(cells: Pattern, values: Floats) -> Floats:
@@ -146,12 +142,23 @@ def times_vector(cells: Pattern, values: Floats, vector: Floats) -> Floats:
     return row_sums(cells, values * vector[cells.items])
 
 
-def with_offsets(left: Floats, right: Floats, user: Floats, item: Floats) -> Factors:
-    """The model user_i + item_j + left_i . right_j as plain factors of rank r + 2."""
-    ones_left, ones_right = np.ones((len(user), 1)), np.ones((len(item), 1))
-    return Factors(
-        np.hstack([left, user[:, None], ones_left]), np.hstack([right, ones_right, item[:, None]])
-    )
+def with_offsets(
+    left: Floats, right: Floats, user: Floats | float, item: Floats | None = None
+) -> Factors:
+    """The model user_i + item_j + left_i . right_j as plain factors: a pair more for each offset.
+
+    user: length m, or one number for all; item: length n, or None for no such offset.
+    """
+    left = np.column_stack([left, np.broadcast_to(user, len(left))])
+    right = np.column_stack([right, np.ones(len(right))])
+    if item is None:
+        return Factors(left, right)
+    return Factors(np.column_stack([left, np.ones(len(left))]), np.column_stack([right, item]))
+
+
+def nuclear_radius(share: float, public: PublicFacts) -> float:
+    """A nuclear norm in rating points; share: in units of half the range x sqrt(m n)."""
+    return share * public.half_width * math.sqrt(public.users * public.items)
 
 
 def contributions(ratings: Ratings, count: int, norm: int = 2) -> Floats:
@@ -160,10 +167,8 @@ def contributions(ratings: Ratings, count: int, norm: int = 2) -> Floats:
     norm 2: l2 length <= sqrt(count), weights min(1, sqrt(count / own)), own = the user's ratings;
     norm 1: l1 length <= count, weights min(1, count / own). They depend on the user's row alone.
     """
-    own = np.diff(ratings.indptr)[ratings.users]
-    share = count / np.maximum(own, 1)
-    weights: Floats = np.minimum(1.0, np.sqrt(share) if norm == 2 else share)
-    return weights
+    share = shrinkage(np.diff(ratings.indptr).astype(float), count)[ratings.users]
+    return np.sqrt(share) if norm == 2 else share
 
 
 _ITEM_SPREAD = 0.1  # how much item means differ, in widths of the rating range

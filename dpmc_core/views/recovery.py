@@ -18,7 +18,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
 from dpmc_core.privacy import LocalChannel
-from dpmc_core.solvers.recovery import Regress, Rule, centre
+from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
 
 Floats = NDArray[np.float64]
 
@@ -46,8 +46,8 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> Bounds:
     ratings, truth = generated.ratings, generated.truth
     assert truth is not None
     public = ratings.public
-    scaled = (truth.left @ truth.right.T - centre(public)) / (public.width / 2)
-    given = (ratings.values - centre(public)) / (public.width / 2)
+    scaled = on_unit_scale(truth.left @ truth.right.T, public)
+    given = on_unit_scale(ratings.values, public)
     misfit = metrics.rmse(given, scaled[ratings.users, ratings.items])
     rows = []
     for epsilon in epsilons:
@@ -68,7 +68,7 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> Bounds:
             assert isinstance(solver, Collection)
             *_, last = solver.recover(reports, public, rng, raw=False)
             assert isinstance(last.model, Factors)
-            found = (last.model.left @ last.model.right.T - centre(public)) / (public.width / 2)
+            found = on_unit_scale(last.model.left @ last.model.right.T, public)
             errors.append(float(np.linalg.norm(found - scaled)))
         share = out.nnz / scaled.size
         moments = float(np.sqrt(reports.variance * out.nnz))

@@ -1,0 +1,43 @@
+"""Limits on sizes, checked before any memory is taken: each raises InvalidSetting."""
+
+from __future__ import annotations
+
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.ratings import PublicFacts
+
+GRAM_LIMIT = 5_000  # items: their n x n Gram matrix then takes 200 MB
+DENSE_CELLS = 50_000_000  # 400 MB a matrix, and a few are alive at once
+_DESCENT_CELLS = 400_000_000  # 3.2 GB for an iterate of full rank
+
+
+def check_rank(rank: int, public: PublicFacts) -> None:
+    """The rank is at most the number of items."""
+    if rank > public.items:
+        raise InvalidSetting("rank", f"<= items = {public.items}", rank)
+
+
+def check_gram(items: int, remedy: str = "") -> None:
+    """The n x n Gram matrix fits in memory."""
+    if items > GRAM_LIMIT:
+        raise InvalidSetting(
+            "items",
+            f"<= {GRAM_LIMIT} for a method that builds the items x items matrix",
+            items,
+            remedy,
+        )
+
+
+def check_dense(shape: tuple[int, int], what: str) -> None:
+    """A few whole users x items matrices fit in memory."""
+    _check_cells(shape, DENSE_CELLS, f"{what}, which needs the whole matrix in memory")
+
+
+def check_descent(shape: tuple[int, int]) -> None:
+    """The iterates of projected gradient, which may have full rank, fit in memory."""
+    _check_cells(shape, _DESCENT_CELLS, "projected gradient, whose iterates may have full rank")
+
+
+def _check_cells(shape: tuple[int, int], most: int, what: str) -> None:
+    cells = shape[0] * shape[1]
+    if cells > most:
+        raise InvalidSetting("users x items", f"<= {most:,} cells for {what}", cells)
