@@ -13,28 +13,9 @@ from dpmc_core import metrics, registry
 from dpmc_core.errors import DpmcError, check_number
 from dpmc_core.model import AddsNoiseLast, Mechanism, Model, Rounds, Step, Task
 from dpmc_core.privacy import Guarantee
-from dpmc_core.problem import (
-    LeaveLast,
-    Problem,
-    RandomShare,
-    SharePerUser,
-    Split,
-    build_problem,
-    generator,
-)
+from dpmc_core.problem import Problem, generator
 from dpmc_core.ratings import Ratings
 from dpmc_core.settings import settings_of, show_setting
-
-__all__ = [
-    "LeaveLast",
-    "Problem",
-    "RandomShare",
-    "Result",
-    "SharePerUser",
-    "Split",
-    "build_problem",
-    "run",
-]
 
 EVALUATION_ONLY = "evaluation only, not private: measured on raw held-out ratings"
 
