@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from dpmc_core import experiment, registry
-from dpmc_core.data.datasets import Dataset
+from dpmc_core.data import Dataset
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.problem import Problem, build_problem

@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.transforms import Binarise, Implicit, Transform, apply_steps, place_in_row
+from dpmc_core.data import Binarise, Dataset, Implicit, Transform, apply_steps
+from dpmc_core.data.transforms import place_in_row
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number
 from dpmc_core.model import Factors, Task
 from dpmc_core.ratings import PublicFacts, Ratings

@@ -18,7 +18,7 @@ from typing import Any
 
 from dpmc_core import paths
 from dpmc_core.data.public_sets import MOVIELENS_LATER_TERMS, MOVIELENS_TERMS
-from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 
 BASE = "https://files.grouplens.org/datasets/movielens/"
 ATTEMPTS = 3  # connections per call, each from the start
@@ -75,6 +75,14 @@ ARCHIVES: Mapping[str, Archive] = {
 def folder_of(name: str, home: Path | None = None) -> Path:
     """Where the unpacked set lies, or would."""
     return (home or paths.home()) / "data" / name
+
+
+def downloaded(name: str) -> Path:
+    """The folder of a public set. Raises BadRatings where it is not there yet."""
+    folder = folder_of(name)
+    if not folder.is_dir():
+        raise BadRatings(f"{name} is not downloaded yet: run 'dpmc data get {name}'")
+    return folder
 
 
 def get(name: str, home: Path | None = None, progress: Progress | None = None) -> Path:
