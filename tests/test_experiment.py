@@ -194,6 +194,22 @@ def test_the_result_is_the_contracts_object(stars, flips):
     assert json.loads(json.dumps(card, allow_nan=False)) == card
 
 
+def test_a_run_prepares_a_data_set_or_a_pair_itself(stars, flips):
+    steps, split = [TopItems(10)], SharePerUser(0.3)
+    problem = build_problem(stars, Task.BINARY, steps=steps, split=split, seed=4)
+    alone = run(flips, stars, seed=4, steps=steps, split=split)
+    assert alone.problem.steps == problem.steps
+    assert alone.problem.split == problem.split
+    assert alone.metrics == run(flips, problem, 4).metrics
+    pair = stars.ratings.select(np.arange(200)), stars.ratings.select(np.arange(200, 280))
+    found = run(flips, pair, seed=4)
+    assert found.metrics == run(flips, build_problem(pair, Task.BINARY), 4).metrics
+    assert found.problem.split == "the given test ratings"
+    for given in ({"steps": steps}, {"split": split}):
+        with pytest.raises(InvalidSetting, match="left out: the problem is prepared"):
+            run(flips, problem, 4, **given)
+
+
 def test_metrics_are_those_of_the_model(stars, flips):
     problem = build_problem(stars, Task.BINARY)
     result = run(flips, problem, 4)
