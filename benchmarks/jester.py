@@ -24,7 +24,7 @@ from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Rescale
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Neighbours
-from dpmc_core.problem import Problem, generator
+from dpmc_core.problem import Problem, RandomShare, build_problem, generator
 from dpmc_core.settings import parse_setting
 
 SPLITS = {"split A": 1, "split B": 2, "split C": 3}
@@ -81,12 +81,11 @@ def main() -> None:
 
     dataset = datasets.load(options.folder)
     problems = {
-        name: experiment.build_problem(
-            dataset, Task.RATINGS, steps=[Rescale(0, 5)], split=experiment.RandomShare(0.01),
-            seed=seed,
+        name: build_problem(
+            dataset, Task.RATINGS, steps=[Rescale(0, 5)], split=RandomShare(0.01), seed=seed
         )
         for name, seed in splits.items()
-    }  # fmt: skip
+    }
     print(
         f"{'method':40} {'eps':>4} {'certified':>15} {'':1}", *(f"{n:>9}" for n in splits), end=""
     )

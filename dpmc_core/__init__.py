@@ -1,0 +1,37 @@
+"""Differentially private matrix completion: mechanisms, exact accounting, and runs that compare.
+
+    import dpmc_core as dpmc
+
+    data = dpmc.load("movie-night")
+    result = dpmc.run(dpmc.create("input-flip", epsilon=2.0), data, seed=0)
+    print(result.metrics, result.guarantee.certified())
+
+Each name is loaded when it is first asked for, so importing this package costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpmc_core.data import load
+    from dpmc_core.experiment import run
+    from dpmc_core.privacy import Guarantee
+    from dpmc_core.registry import create
+
+__all__ = ["Guarantee", "create", "load", "run"]
+
+_HOMES = {"Guarantee": "privacy", "create": "registry", "load": "data", "run": "experiment"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    globals()[name] = found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

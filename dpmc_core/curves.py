@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from dpmc_core import experiment, registry
-from dpmc_core.data.datasets import Dataset
+from dpmc_core.data import Dataset
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.model import Task
-from dpmc_core.problem import build_problem
+from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import Record, Store, curves, records
 from dpmc_core.sweep import Plan, Whole
@@ -172,7 +172,7 @@ def compute(
     total, done = len(ids) * len(epsilons) * len(seeds), 0
     for seed in seeds:
         known = _plain_of(rows, seed)
-        problems: dict[Any, experiment.Problem] = {}
+        problems: dict[Any, Problem] = {}
         for id in ids:
             task = registry.get(id).task
             if task not in problems:

@@ -5,36 +5,18 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dpmc_core import metrics, registry
-from dpmc_core.errors import DpmcError, check_number
+from dpmc_core.data import Dataset, Transform
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.model import AddsNoiseLast, Mechanism, Model, Rounds, Step, Task
 from dpmc_core.privacy import Guarantee
-from dpmc_core.problem import (
-    LeaveLast,
-    Problem,
-    RandomShare,
-    SharePerUser,
-    Split,
-    build_problem,
-    generator,
-)
+from dpmc_core.problem import Problem, Split, build_problem, generator
 from dpmc_core.ratings import Ratings
 from dpmc_core.settings import settings_of, show_setting
-
-__all__ = [
-    "LeaveLast",
-    "Problem",
-    "RandomShare",
-    "Result",
-    "SharePerUser",
-    "Split",
-    "build_problem",
-    "run",
-]
 
 EVALUATION_ONLY = "evaluation only, not private: measured on raw held-out ratings"
 
@@ -100,16 +82,22 @@ class Result:
 
 def run(
     mechanism: Mechanism,
-    problem: Problem,
-    seed: int,
+    problem: Problem | Dataset | tuple[Ratings, Ratings],
+    seed: int = 0,
     on_step: OnStep | None = None,
     stop: Stop | None = None,
     known: Mapping[str, Mapping[str, float]] | None = None,
     with_baselines: bool = True,
     solve: Solve | None = None,
     so_far: Callable[[Result], None] | None = None,
+    *,
+    steps: Sequence[Transform] = (),
+    split: Split | None = None,
 ) -> Result:
     """Fit the mechanism, then its baselines, and measure all of them on the test ratings.
+
+    problem: a data set or an official pair (training, test) becomes one by `build_problem`, with
+    the steps, the split and the same seed.
 
     on_step sees every step with the method it belongs to; once `stop()` is true no further step
     is taken. known: metrics of baselines that need not be computed again, by id. solve: where a
@@ -119,6 +107,10 @@ def run(
     the test ratings.
     """
     check_number("seed", seed, at_least=0, integer=True)
+    if not isinstance(problem, Problem):
+        problem = build_problem(problem, mechanism.task, steps=steps, split=split, seed=seed)
+    elif steps or split is not None:
+        raise InvalidSetting("steps and split", "left out: the problem is prepared", problem.steps)
     metrics.check_measurable(mechanism.task, problem.train, problem.test)
     start = time.perf_counter()
     model, trace, stopped = _fit(mechanism, problem, seed, on_step, stop, solve)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.transforms import Binarise, Implicit, Transform, apply_steps
+from dpmc_core.data import Binarise, Dataset, Implicit, Transform, apply_steps
+from dpmc_core.data.transforms import place_in_row
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number
 from dpmc_core.model import Factors, Task
-from dpmc_core.ratings import Ratings
+from dpmc_core.ratings import PublicFacts, Ratings
+
+# The step that brings ratings into the form a task is about; RATINGS are as they are.
+_FORMS: Mapping[Task, Transform] = {Task.BINARY: Binarise(), Task.RANKING: Implicit()}
 
 
 def random_share(
@@ -48,7 +51,7 @@ def per_user_share(
     counts = np.diff(ratings.indptr)
     quota = np.floor(share * counts + rng.random(len(counts))).astype(np.int64)
     quota = np.minimum(quota, counts - 1)
-    return _split(ratings, _place(ratings, rng.random(len(ratings))) < quota[ratings.users])
+    return _split(ratings, place_in_row(ratings, rng.random(len(ratings))) < quota[ratings.users])
 
 
 def leave_last_out(ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
@@ -57,19 +60,9 @@ def leave_last_out(ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings,
     A user with a single rating keeps it in training.
     """
     tie = rng.random(len(ratings))
-    newest = _place(ratings, tie, None if ratings.times is None else -ratings.times) == 0
+    keys = (tie,) if ratings.times is None else (tie, -ratings.times)
+    newest = place_in_row(ratings, *keys) == 0
     return _split(ratings, newest & (np.diff(ratings.indptr)[ratings.users] > 1))
-
-
-def _place(
-    ratings: Ratings, tie: NDArray[np.float64], first: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """Each rating's place (0, 1, ...) within its user's row, ordered by `first`, then `tie`."""
-    keys = (tie, ratings.users) if first is None else (tie, first, ratings.users)
-    order = np.lexsort(keys)
-    place = np.empty(len(ratings), dtype=np.int64)
-    place[order] = np.arange(len(ratings)) - ratings.indptr[ratings.users[order]]
-    return place
 
 
 def _split(ratings: Ratings, held: NDArray[np.bool_]) -> tuple[Ratings, Ratings]:
@@ -169,12 +162,7 @@ def build_problem(
         words, name, truth = str(split), name or data.name, data.truth
     check_varied(task, train)
     before = train.public
-    chosen = list(steps)
-    train, prepared_test = apply_steps(chosen, train, test)
-    needed = _needed(task, train)
-    if needed is not None:
-        chosen.append(needed)
-        train, prepared_test = apply_steps(chosen[-1:], train, prepared_test)
+    train, prepared_test, texts = _prepare(task, steps, train, test)
     assert prepared_test is not None  # a test set went in
     same_units = train.shape == before.shape and (train.public.low, train.public.high) == (
         before.low,
@@ -184,7 +172,7 @@ def build_problem(
         train=train,
         test=prepared_test,
         name=name,
-        steps=tuple(str(step) for step in chosen),
+        steps=texts,
         split=words,
         truth=truth if same_units else None,
     )
@@ -206,13 +194,29 @@ def prepare_all(
     ratings: Ratings, task: Task, steps: Sequence[Transform] = ()
 ) -> tuple[Ratings, tuple[str, ...]]:
     """All ratings, none held out, prepared as `build_problem` prepares them; and the steps."""
-    chosen = list(steps)
-    ratings, _ = apply_steps(chosen, ratings)
-    needed = _needed(task, ratings)
-    if needed is not None:
-        chosen.append(needed)
-        ratings, _ = apply_steps(chosen[-1:], ratings)
-    return ratings, tuple(str(step) for step in chosen)
+    prepared, _, texts = _prepare(task, steps, ratings)
+    return prepared, texts
+
+
+def prepared_facts(public: PublicFacts, task: Task, steps: Sequence[Transform] = ()) -> PublicFacts:
+    """Public facts once the steps and what the task needs are applied, as `build_problem` has it.
+
+    No rating is looked at: RANKING means 0..1, though ratings that are all 1 keep another range.
+    """
+    last = _FORMS.get(task)
+    for step in steps if last is None else [*steps, last]:
+        public = step.facts(public)
+    return public
+
+
+def _prepare(
+    task: Task, steps: Sequence[Transform], train: Ratings, test: Ratings | None = None
+) -> tuple[Ratings, Ratings | None, tuple[str, ...]]:
+    """Both sides after the steps and the one that the task needs; all steps as text."""
+    train, test = apply_steps(steps, train, test)
+    needed = [] if (step := _needed(task, train)) is None else [step]
+    train, test = apply_steps(needed, train, test)
+    return train, test, tuple(str(step) for step in [*steps, *needed])
 
 
 def default_split(task: Task) -> Split:
@@ -242,13 +246,14 @@ def _text(share: float) -> str:
 
 def _needed(task: Task, train: Ratings) -> Transform | None:
     """The step that a task cannot do without, where the ratings do not have its form yet."""
-    if task is Task.BINARY and not _are_signs(train):
-        return Binarise()
-    if task is Task.RANKING and not (train.values == 1.0).all():
-        return Implicit()
-    return None
+    there = {Task.BINARY: _are_signs, Task.RANKING: _are_clicks}
+    return None if task not in _FORMS or there[task](train) else _FORMS[task]
 
 
 def _are_signs(ratings: Ratings) -> bool:
     range_is_signed = (ratings.public.low, ratings.public.high) == (-1, 1)
     return range_is_signed and bool((np.abs(ratings.values) == 1).all())
+
+
+def _are_clicks(ratings: Ratings) -> bool:
+    return bool((ratings.values == 1.0).all())

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import dpmc_core
+
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "dpmc_core"
 PAGES = ROOT / "pages"
@@ -76,8 +78,7 @@ def imports_of(path):
 @pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
 def test_core_imports_flow_down(path):
     place = place_of(path)
-    if place == "__init__":
-        assert not list(imports_of(path))
+    if place == "__init__":  # lazy: see the tests of the front door
         return
     for imported in imports_of(path):
         package, *rest = imported.split(".")
@@ -137,6 +138,33 @@ def test_what_tests_share_is_in_no_test_module(path):
     tests = {file.stem for file in TEST_FILES if file.name.startswith("test_")}
     for imported in imports_of(path):
         assert not tests & set(imported.split(".")[:2]), f"{name_of(path)} imports {imported}"
+
+
+def test_the_front_door_shows_type_checkers_what_it_loads_later():
+    tree = tree_of(CORE / "__init__.py")
+    at_the_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [node.module for node in at_the_top] == ["__future__", "typing"]
+    (guard,) = [node for node in tree.body if isinstance(node, ast.If)]
+    assert ast.unparse(guard.test) == "TYPE_CHECKING"
+    assert not guard.orelse
+    shown = {alias.name: node.module for node in guard.body for alias in node.names}
+    assert shown == {name: f"dpmc_core.{home}" for name, home in dpmc_core._HOMES.items()}
+    assert set(shown) == set(dpmc_core.__all__) <= set(dir(dpmc_core))
+
+
+def test_importing_the_front_door_loads_nothing():
+    loaded = run_python(
+        "import sys; before = {*sys.modules}; import dpmc_core; print({*sys.modules} - before)"
+    )
+    roots = {name.partition(".")[0] for name in ast.literal_eval(loaded) - {"dpmc_core"}}
+    assert roots <= sys.stdlib_module_names
+
+
+def test_the_front_door_loads_a_name_when_it_is_asked_for():
+    for name in dpmc_core.__all__:
+        assert getattr(dpmc_core, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'lode'"):
+        dpmc_core.lode  # noqa: B018
 
 
 def run_python(code):

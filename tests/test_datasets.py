@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core.data import datasets
-from dpmc_core.data.datasets import BadRows, Duplicates
+from dpmc_core.data import BadRows, Duplicates, datasets
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
 from dpmc_core.ratings import Ratings

@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 
 from dpmc_core import metrics, registry
-from dpmc_core.data import datasets
+from dpmc_core.data import datasets, samples
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.transforms import Binarise, CapPerUser, TopItems
+from dpmc_core.data.transforms import Binarise, CapPerUser, Implicit, Rescale, TopItems
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
-from dpmc_core.experiment import (
-    LeaveLast,
-    RandomShare,
-    SharePerUser,
-    baselines_of,
-    build_problem,
-    generator,
-    run,
-)
+from dpmc_core.experiment import baselines_of, run
 from dpmc_core.links import Probit
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import releases
+from dpmc_core.problem import (
+    LeaveLast,
+    RandomShare,
+    SharePerUser,
+    build_problem,
+    generator,
+    prepared_facts,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 
 USERS, ITEMS = 30, 20
@@ -106,6 +106,20 @@ def test_rating_tasks_keep_their_stars(stars):
     assert (problem.train.public.low, problem.train.public.high) == (1, 5)
 
 
+@pytest.mark.parametrize("task", Task)
+@pytest.mark.parametrize("name", samples.SAMPLES)
+def test_public_facts_after_preparation_follow_from_those_before(name, task):
+    sample = datasets.load(name)
+    steps = [TopItems(50), CapPerUser(30), CapPerUser(20)]
+    for chosen in ([], steps, [*steps, Rescale(0, 2)], [Implicit(1.0)], [TopItems(10**6)]):
+        try:
+            train = build_problem(sample, task, steps=chosen).train
+        except BadRatings:  # all ratings are alike: only a ranking can be learnt
+            assert task is not Task.RANKING
+            continue
+        assert prepared_facts(sample.ratings.public, task, chosen) == train.public
+
+
 def test_the_split_depends_on_data_kind_and_seed_only(stars):
     binary = build_problem(stars, Task.BINARY, seed=5)
     rating = build_problem(stars, Task.RATINGS, steps=[CapPerUser(3)], seed=5)
@@ -178,6 +192,22 @@ def test_the_result_is_the_contracts_object(stars, flips):
     assert card["evaluation"].startswith("evaluation only, not private")
     assert 1 <= card["rounds"] <= 8
     assert json.loads(json.dumps(card, allow_nan=False)) == card
+
+
+def test_a_run_prepares_a_data_set_or_a_pair_itself(stars, flips):
+    steps, split = [TopItems(10)], SharePerUser(0.3)
+    problem = build_problem(stars, Task.BINARY, steps=steps, split=split, seed=4)
+    alone = run(flips, stars, seed=4, steps=steps, split=split)
+    assert alone.problem.steps == problem.steps
+    assert alone.problem.split == problem.split
+    assert alone.metrics == run(flips, problem, 4).metrics
+    pair = stars.ratings.select(np.arange(200)), stars.ratings.select(np.arange(200, 280))
+    found = run(flips, pair, seed=4)
+    assert found.metrics == run(flips, build_problem(pair, Task.BINARY), 4).metrics
+    assert found.problem.split == "the given test ratings"
+    for given in ({"steps": steps}, {"split": split}):
+        with pytest.raises(InvalidSetting, match="left out: the problem is prepared"):
+            run(flips, problem, 4, **given)
 
 
 def test_metrics_are_those_of_the_model(stars, flips):

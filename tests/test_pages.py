@@ -638,7 +638,7 @@ def test_clicks_are_ranked_on_every_page():
     assert options == [f"{registry.get(id).name} · top lists" for id in RANKING]
     app = open_page("noise", data="bookshop-clicks", mechanism="dplcf")
     assert not app.exception
-    problem = experiment.build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
+    problem = build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
     found = experiment.run(registry.create("dpimf-user", epsilon=2.0), problem, seed=1)
     bars = ranking.bars({"DPIMF-U": found.metrics} | dict(found.baselines))
     assert list(bars["DPIMF-U"]) == [ranking.title(metric) for metric in ranking.METRICS]

@@ -12,7 +12,8 @@ from dpmc_core.cli import build_parser
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^dpmc .*?(?=\s*#|$)", TEXT, flags=re.MULTILINE)
-(EXAMPLE,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+LIBRARY = TEXT.partition("## Library")[2].partition("\n## ")[0]
+EXAMPLE = "".join(re.findall(r"```python\n(.*?)```", LIBRARY, flags=re.DOTALL))
 
 
 def test_there_are_examples():

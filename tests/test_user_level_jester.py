@@ -10,18 +10,18 @@ from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Rescale
 from dpmc_core.model import Task
 from dpmc_core.privacy import Calibration
-from dpmc_core.problem import generator
+from dpmc_core.problem import RandomShare, build_problem, generator
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def problem(shared_data):
-    return experiment.build_problem(
+    return build_problem(
         datasets.load(shared_data / "jester"),
         Task.RATINGS,
         steps=[Rescale(0, 5)],
-        split=experiment.RandomShare(0.01),
+        split=RandomShare(0.01),
         seed=1,
     )
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.cli import main
-from dpmc_core.data import datasets
+from dpmc_core.data import Binarise, datasets
 from dpmc_core.experiment import run
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.model import Factors, Task
@@ -253,6 +253,28 @@ def test_the_printed_code_repeats_the_run():
     found = {}
     exec(text.replace("print(", "(lambda *a: None)("), found)
     assert found["result"].metrics == result.metrics
+
+
+def test_the_printed_code_imports_no_more_than_it_uses():
+    problem = build_problem(datasets.load("restaurants"), Task.RATINGS, seed=4)
+    result = run(registry.create("global-mean"), problem, 4)
+    text = run_card.code(run_card.Repeat(result, "restaurants", RandomShare(), False))
+    assert text == (
+        "import dpmc_core as dpmc\n\n"
+        "data = dpmc.load('restaurants')\n"
+        "mechanism = dpmc.create('global-mean')\n"
+        "result = dpmc.run(mechanism, data, seed=4)\n"
+        "print(result.metrics, result.guarantee.certified())\n"
+    )
+    problem = build_problem(
+        datasets.load("restaurants"), Task.BINARY, steps=[Binarise(1.0)], split=LeaveLast(), seed=4
+    )
+    result = run(registry.create("input-flip", epsilon=2.0, link=Probit(2.0)), problem, 4)
+    text = run_card.code(run_card.Repeat(result, "restaurants", LeaveLast(), False))
+    found = {}
+    exec(text.replace("print(", "(lambda *a: None)("), found)
+    assert found["result"].metrics == result.metrics
+    assert found["mechanism"] == result.mechanism
 
 
 def test_the_printed_command_repeats_the_run(capsys):

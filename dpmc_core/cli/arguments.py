@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from dpmc_core.data.datasets import ReadOptions
+from dpmc_core.data import ReadOptions
 from dpmc_core.errors import InvalidSetting, unknown_name
 
 GENERATED = "one-bit-lab"  # the sample whose options are those of its generator

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.progress import Progress
-from dpmc_core.data import datasets, download, samples
+from dpmc_core.data import MEGABYTE, datasets, download, samples
 from dpmc_core.errors import unknown_name
 
 
@@ -127,4 +127,4 @@ def _finish(parser: argparse.ArgumentParser, command: Any) -> None:
 
 
 def _megabytes(count: int) -> str:
-    return f"{count / datasets.MEGABYTE:.1f} MB"
+    return f"{count / MEGABYTE:.1f} MB"

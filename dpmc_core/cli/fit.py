@@ -10,8 +10,7 @@ from dpmc_core import registry
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.listing import settings_table
 from dpmc_core.cli.progress import Progress
-from dpmc_core.data import datasets
-from dpmc_core.data.transforms import parse_step
+from dpmc_core.data import datasets, parse_step
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.experiment import EVALUATION_ONLY, Result, run
 from dpmc_core.model import Mechanism, Step

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from dpmc_core import registry
 from dpmc_core.cli import arguments
-from dpmc_core.data.transforms import parse_step
+from dpmc_core.data import parse_step
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.problem import LeaveLast, RandomShare, Split
 from dpmc_core.sweep import Grid, open_source, presets

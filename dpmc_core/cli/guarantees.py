@@ -10,8 +10,9 @@ from dpmc_core import registry
 from dpmc_core.cli import arguments, output
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Mechanism
 from dpmc_core.privacy import UNITS, Guarantee
+from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.views import cards
 
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
     refused: list[tuple[str, InvalidSetting]] = []  # these facts do not suit them, say why
     for cls, instance in found:
         try:
-            guarantees.append((cls, instance.guarantee(facts_for(cls, public))))
+            guarantees.append((cls, instance.guarantee(prepared_facts(public, cls.task))))
         except InvalidSetting as error:
             refused.append((cls.id, error))
     if not guarantees:
@@ -110,13 +111,6 @@ def public_facts(args: argparse.Namespace) -> PublicFacts:
         data = datasets.load(args.data, **arguments.reading_of(args, args.data))
         return dataclasses.replace(data.ratings.public, **given)
     return dataclasses.replace(datasets.load(DEFAULT_DATA).ratings.public, **given, **ends)
-
-
-def facts_for(cls: type[Mechanism], public: PublicFacts) -> PublicFacts:
-    """The facts a mechanism meets after its default preparation: signs for BINARY."""
-    if cls.task is Task.BINARY:
-        return dataclasses.replace(public, low=-1, high=1)
-    return public
 
 
 def describe(cls: type[Mechanism], card: Guarantee) -> dict[str, Any]:

@@ -19,23 +19,10 @@ import numpy as np
 from dpmc_core.data import download, public_sets, samples, synthetic
 from dpmc_core.data.cleaning import clean, facts_of, merge
 from dpmc_core.data.reading import Preview, Table, preview, read_table
-from dpmc_core.data.source import MEGABYTE, BadRows, Duplicates, ReadOptions, Source
+from dpmc_core.data.source import ReadOptions, Source
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Ratings
-
-__all__ = [
-    "MEGABYTE",
-    "BadRows",
-    "Dataset",
-    "Duplicates",
-    "Preview",
-    "ReadOptions",
-    "load",
-    "load_upload",
-    "preview_upload",
-    "read_pair",
-]
 
 Genres = list[tuple[str, ...]]
 
@@ -72,9 +59,7 @@ def load(data: str | Path, **options: Any) -> Dataset:
         return _load_sample(name, options)
     path = Path(data)
     if not path.exists() and name in download.ARCHIVES:
-        path = download.folder_of(name)
-        if not path.is_dir():
-            raise BadRatings(f"{name} is not downloaded yet: run 'dpmc data get {name}'")
+        path = download.downloaded(name)
     if not path.exists():
         near = difflib.get_close_matches(name, samples.SAMPLES, n=1, cutoff=0.6)
         hint = f" (did you mean {near[0]}?)" if near else ""

@@ -1,8 +1,7 @@
-"""Download of public rating sets: resumed where it stopped, checked, unpacked once.
+"""Download of public rating sets: checked, unpacked once.
 
-An archive arrives as NAME.zip.part; a cut connection leaves that file, and the next attempt asks
-the server for the rest. Only an archive with the published checksum is unpacked, into a folder
-that appears under its final name once it is complete.
+An archive arrives in a temporary folder beside its final place. Only one with the published
+checksum is unpacked there, and what it holds then appears under its final name, complete.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from typing import Any
 
 from dpmc_core import paths
 from dpmc_core.data.public_sets import MOVIELENS_LATER_TERMS, MOVIELENS_TERMS
-from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 
 BASE = "https://files.grouplens.org/datasets/movielens/"
-ATTEMPTS = 3  # connections per call, each going on where the last one stopped
+ATTEMPTS = 3  # connections per call, each from the start
 CHUNK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
 UNPACKED_LIMIT = 4_000_000_000  # bytes: an archive that claims more is not a MovieLens set
@@ -30,7 +30,7 @@ Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where
 
 
 class DownloadError(DpmcError):
-    """A download that failed; what arrived is kept unless the sentence says otherwise."""
+    """A download that failed; nothing of it is kept."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,14 @@ def folder_of(name: str, home: Path | None = None) -> Path:
     return (home or paths.home()) / "data" / name
 
 
+def downloaded(name: str) -> Path:
+    """The folder of a public set. Raises BadRatings where it is not there yet."""
+    folder = folder_of(name)
+    if not folder.is_dir():
+        raise BadRatings(f"{name} is not downloaded yet: run 'dpmc data get {name}'")
+    return folder
+
+
 def get(name: str, home: Path | None = None, progress: Progress | None = None) -> Path:
     """The folder of a public set, downloaded first where it is not there yet.
 
@@ -94,20 +102,23 @@ def fetch(archive: Archive, home: Path | None = None, progress: Progress | None 
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        part = folder.parent / f"{archive.name}.zip.part"
         expected = archive.md5 or _published_md5(archive)
-        _download(archive, part, progress)
-        _check(archive, part, expected)
-        _unpack(archive, part, folder)
-        part.unlink()
+        with tempfile.TemporaryDirectory(prefix=f"{archive.name}.", dir=folder.parent) as there:
+            packed, unpacked = Path(there) / "archive.zip", Path(there) / "unpacked"
+            _download(archive, packed, expected, progress)
+            _unpack(archive, packed, unpacked)
+            inside = list(unpacked.iterdir())
+            (inside[0] if len(inside) == 1 and inside[0].is_dir() else unpacked).rename(folder)
     except OSError as error:
+        if folder.is_dir():  # another process was quicker
+            return folder
         raise DownloadError(f"{archive.name} cannot be saved in {folder.parent}: {error}") from None
     return folder
 
 
 def _published_md5(archive: Archive) -> str:
     try:
-        with _open(archive.url + ".md5", 0) as response:
+        with _open(archive.url + ".md5") as response:
             text = response.read(4096).decode("latin-1")
     except _network_errors() as error:
         raise _unreachable(archive, error) from None
@@ -117,54 +128,39 @@ def _published_md5(archive: Archive) -> str:
     return found.group().lower()
 
 
-def _download(archive: Archive, part: Path, progress: Progress | None) -> None:
-    """Fill `part` up to the archive's length, in at most ATTEMPTS connections."""
+def _download(archive: Archive, file: Path, expected: str, progress: Progress | None) -> None:
+    """Fill `file` in at most ATTEMPTS connections, and compare its checksum."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            have, total = _continue(archive, part, progress)
+            found = _receive(archive, file, progress)
+            break
         except _network_errors() as error:
             refused = getattr(error, "code", 500) < 500  # not found: asking again will not help
             if refused or attempt == ATTEMPTS:
                 raise _unreachable(archive, error) from None
-            continue
-        if total is None or have == total:
-            return
-        if attempt == ATTEMPTS:
-            raise DownloadError(
-                f"the connection to the server of {archive.name} was cut after {have / 1e6:.1f}"
-                f" of {total / 1e6:.1f} MB: run it again to go on from there"
-            )
+    if found != expected:
+        raise DownloadError(
+            f"{archive.name} arrived with checksum {found} instead of {expected}: it was deleted,"
+            " try again"
+        )
 
 
-def _continue(archive: Archive, part: Path, progress: Progress | None) -> tuple[int, int | None]:
-    """One connection: append what comes; returns (bytes on disk, bytes in all or None)."""
-    import urllib.error
-
-    have = part.stat().st_size if part.exists() else 0
-    try:
-        response = _open(archive.url, have)
-    except urllib.error.HTTPError as error:
-        if error.code == 416 and have:  # nothing after what is here: the checksum decides
-            return have, have
-        raise
-    with response:
-        if response.status != 206:
-            have = 0  # the server sends the whole file
+def _receive(archive: Archive, file: Path, progress: Progress | None) -> str:
+    """The archive in one connection; its checksum. Raises ConnectionError where it is cut."""
+    digest = hashlib.md5(usedforsecurity=False)
+    done = 0
+    with _open(archive.url) as response, file.open("wb") as sink:
         length = response.headers.get("Content-Length")
-        total = None if length is None else have + int(length)
-        with part.open("ab" if have else "wb") as file:
-            while True:
-                try:
-                    chunk = response.read(CHUNK)
-                except _network_errors():
-                    break  # cut: what arrived is kept
-                if not chunk:
-                    break
-                file.write(chunk)
-                have += len(chunk)
-                if progress is not None:
-                    progress(have, total)
-    return have, total
+        total = None if length is None else int(length)
+        while chunk := response.read(CHUNK):
+            sink.write(chunk)
+            digest.update(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(done, total)
+    if total is not None and done < total:
+        raise ConnectionError(f"cut after {done / 1e6:.1f} of {total / 1e6:.1f} MB")
+    return digest.hexdigest()
 
 
 def _network_errors() -> tuple[type[Exception], ...]:
@@ -182,43 +178,24 @@ def _network_errors() -> tuple[type[Exception], ...]:
     )
 
 
-def _open(url: str, start: int) -> Any:
+def _open(url: str) -> Any:
     import urllib.request
 
-    headers = {"User-Agent": "dpmc-lab"} | ({"Range": f"bytes={start}-"} if start else {})
-    return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
+    request = urllib.request.Request(url, headers={"User-Agent": "dpmc-lab"})
+    return urllib.request.urlopen(request, timeout=TIMEOUT)
 
 
-def _check(archive: Archive, part: Path, expected: str) -> None:
-    digest = hashlib.md5(usedforsecurity=False)
-    with part.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    if digest.hexdigest() != expected:
-        part.unlink()
-        raise DownloadError(
-            f"{archive.name} arrived with checksum {digest.hexdigest()} instead of {expected}:"
-            " it was deleted, try again"
-        )
-
-
-def _unpack(archive: Archive, part: Path, folder: Path) -> None:
-    """Extract beside the final place, then move: a folder that exists is complete."""
-    unpacking = folder.parent / f"{archive.name}.unpacking"
-    shutil.rmtree(unpacking, ignore_errors=True)
+def _unpack(archive: Archive, packed: Path, target: Path) -> None:
+    target.mkdir()
     try:
-        with zipfile.ZipFile(part) as stored:
+        with zipfile.ZipFile(packed) as stored:
             members = [member for member in stored.infolist() if not member.is_dir()]
             if sum(member.file_size for member in members) > UNPACKED_LIMIT:
                 raise DownloadError(f"{archive.name} would unpack to more than 4 GB: not unpacked")
             for member in members:
-                _extract(stored, member, unpacking, archive)
+                _extract(stored, member, target, archive)
     except zipfile.BadZipFile as error:
         raise DownloadError(f"{archive.name} is not a readable ZIP archive: {error}") from None
-    inside = list(unpacking.iterdir())
-    single = len(inside) == 1 and inside[0].is_dir()
-    (inside[0] if single else unpacking).rename(folder)
-    shutil.rmtree(unpacking, ignore_errors=True)
 
 
 def _extract(

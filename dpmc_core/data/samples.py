@@ -1,13 +1,12 @@
 """The sample data of the package: generated, stored, read back.
 
-`python -m dpmc_core.data.samples` writes every file of sample_data/ again, byte for byte.
+`python -m dpmc_core.data` writes every file of sample_data/ again, byte for byte.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,8 +104,7 @@ def read(name: str) -> Generated:
     path = FOLDER / f"{name}.npz"
     if not path.exists():
         raise BadRatings(
-            f"the sample '{name}' is not at {path}: write it with"
-            " 'python -m dpmc_core.data.samples'"
+            f"the sample '{name}' is not at {path}: write it with 'python -m dpmc_core.data'"
         )
     with np.load(path, allow_pickle=False) as stored:
         parts = dict(stored)
@@ -178,8 +176,3 @@ def _small(values: NDArray[Any]) -> NDArray[Any]:
         if values.min() >= limits.min and values.max() <= limits.max:
             return values.astype(kind)
     return values.astype(np.int32)
-
-
-if __name__ == "__main__":
-    for written in write(FOLDER):
-        sys.stdout.write(f"{written}  {written.stat().st_size:,} bytes\n")

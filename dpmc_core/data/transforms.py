@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number
-from dpmc_core.ratings import Ratings
+from dpmc_core.ratings import PublicFacts, Ratings
 
 Learned = Callable[[Ratings], Ratings]
 
@@ -29,6 +29,10 @@ class Transform(Protocol):
 
     def learn(self, train: Ratings) -> Learned:
         """The function to apply, its data-dependent parameters taken from `train`."""
+        ...
+
+    def facts(self, public: PublicFacts) -> PublicFacts:
+        """Public facts of training ratings once the step is applied: they follow from the old."""
         ...
 
 
@@ -68,6 +72,9 @@ class Binarise:
 
         return apply
 
+    def facts(self, public: PublicFacts) -> PublicFacts:
+        return dataclasses.replace(public, low=-1, high=1)
+
 
 @dataclass(frozen=True)
 class Implicit:
@@ -106,6 +113,9 @@ class Implicit:
 
         return apply
 
+    def facts(self, public: PublicFacts) -> PublicFacts:
+        return dataclasses.replace(public, low=0, high=1)
+
 
 @dataclass(frozen=True)
 class TopItems:
@@ -138,13 +148,16 @@ class TopItems:
             return dataclasses.replace(
                 chosen,
                 items=new_index[chosen.items],
-                public=dataclasses.replace(ratings.public, items=self.count),
+                public=self.facts(ratings.public),
                 item_ids=_pick(ratings.item_ids, kept),
                 titles=_pick(ratings.titles, kept),
                 prepared=(*ratings.prepared, step),
             )
 
         return apply
+
+    def facts(self, public: PublicFacts) -> PublicFacts:
+        return dataclasses.replace(public, items=min(public.items, self.count))
 
 
 @dataclass(frozen=True)
@@ -172,14 +185,14 @@ class CapPerUser:
 
         def apply(ratings: Ratings) -> Ratings:
             chosen = ratings.select(kept_at_random(ratings, self.count, self.seed))
-            cap = min(self.count, ratings.public.cap or self.count)
             return dataclasses.replace(
-                chosen,
-                public=dataclasses.replace(ratings.public, cap=cap),
-                prepared=(*ratings.prepared, step),
+                chosen, public=self.facts(ratings.public), prepared=(*ratings.prepared, step)
             )
 
         return apply
+
+    def facts(self, public: PublicFacts) -> PublicFacts:
+        return dataclasses.replace(public, cap=min(self.count, public.cap or self.count))
 
 
 @dataclass(frozen=True)
@@ -208,6 +221,9 @@ class Rescale:
 
         return apply
 
+    def facts(self, public: PublicFacts) -> PublicFacts:
+        return dataclasses.replace(public, low=self.low, high=self.high)
+
 
 def kept_at_random(ratings: Ratings, count: int, key: int) -> NDArray[np.bool_]:
     """Which ratings stay where each user keeps at most `count`, chosen at random.
@@ -222,10 +238,15 @@ def kept_at_random(ratings: Ratings, count: int, key: int) -> NDArray[np.bool_]:
 
 def lowest_per_user(ratings: Ratings, priority: NDArray[Any], count: int) -> NDArray[np.bool_]:
     """Which ratings are among their user's `count` with the lowest priority (ties: lower item)."""
-    order = np.lexsort((priority, ratings.users))
-    rank = np.empty(len(ratings), dtype=np.int64)
-    rank[order] = np.arange(len(ratings)) - ratings.indptr[ratings.users[order]]
-    return rank < count
+    return place_in_row(ratings, priority) < count
+
+
+def place_in_row(ratings: Ratings, *keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Each rating's place (0, 1, ...) within its user's row, by the last key, then those before."""
+    order = np.lexsort((*keys, ratings.users))
+    place = np.empty(len(ratings), dtype=np.int64)
+    place[order] = np.arange(len(ratings)) - ratings.indptr[ratings.users[order]]
+    return place
 
 
 def parse_step(text: str) -> Transform:

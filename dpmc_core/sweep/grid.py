@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
-from dpmc_core.data.transforms import parse_step
+from dpmc_core.data import parse_step
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
 from dpmc_core.experiment import baselines_of
 from dpmc_core.model import Mechanism, Task

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpmc_core import registry
-from dpmc_core.data.samples import SAMPLES
+from dpmc_core.data import SAMPLES
 from dpmc_core.errors import unknown_name
 from dpmc_core.model import Task
 

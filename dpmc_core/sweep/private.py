@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from dpmc_core.data.datasets import Dataset
+from dpmc_core.data import Dataset
 from dpmc_core.sweep import snapshot
 
 _PREFIX = "dpmc-private-"

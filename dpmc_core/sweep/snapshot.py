@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data.datasets import Dataset
+from dpmc_core.data import Dataset
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings
 

@@ -12,9 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpmc_core.data import datasets, download
-from dpmc_core.data.datasets import Dataset
-from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.data import Dataset, datasets, download
+from dpmc_core.errors import InvalidSetting
 from dpmc_core.ratings import Ratings
 from dpmc_core.store import digest
 from dpmc_core.sweep import snapshot
@@ -187,11 +186,7 @@ def _located(data: str) -> Path:
     path = Path(data)
     if path.parent.exists() or path.parts[0] not in download.ARCHIVES:
         return path
-    folder = download.folder_of(path.parts[0])
-    if not folder.is_dir():
-        name = path.parts[0]
-        raise BadRatings(f"{name} is not downloaded yet: run 'dpmc data get {name}'")
-    return folder.joinpath(*path.parts[1:])
+    return download.downloaded(path.parts[0]).joinpath(*path.parts[1:])
 
 
 def _nameless(ratings: Ratings) -> Ratings:

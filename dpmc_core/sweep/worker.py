@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from dpmc_core import experiment
-from dpmc_core.data.transforms import parse_step
+from dpmc_core.data import parse_step
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import AddsNoiseLast, Rounds

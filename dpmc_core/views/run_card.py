@@ -14,7 +14,14 @@ import numpy as np
 from dpmc_core.experiment import EVALUATION_ONLY, Result
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Unit
-from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split, split_words
+from dpmc_core.problem import (
+    LeaveLast,
+    RandomShare,
+    SharePerUser,
+    Split,
+    default_split,
+    split_words,
+)
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.views import cards
 from dpmc_core.views.curves import amount
@@ -127,35 +134,43 @@ def code(repeat: Repeat) -> str:
     """The Python lines that repeat the run."""
     result, data, split, fresh, _ = repeat
     mechanism = result.mechanism
-    reading = "".join(f", {name}={value!r}" for name, value in _reading(repeat).items())
-    given = "".join(
-        f", {s.name}={_literal(mechanism, s.name)}"
+    given = {
+        s.name: _literal(mechanism, s.name)
         for s in settings_of(type(mechanism))
         if s.name in ("epsilon", "delta") or getattr(mechanism, s.name) != s.default
-    )
+    }
+    parsed = any(text.startswith("parse_setting") for text in given.values())
     steps = ", ".join(f"parse_step({step!r})" for step in result.problem.steps)
-    seed = "secrets.randbits(128)" if fresh else str(result.seed)
-    kind = type(mechanism)
+    usual = split == default_split(mechanism.task)
+    opened = _arguments(repr(data), {k: repr(v) for k, v in _reading(repeat).items()})
+    made = _arguments(repr(mechanism.id), given)
+    run = _arguments(
+        "mechanism, data",
+        {"seed": "secrets.randbits(128)" if fresh else str(result.seed)}
+        | ({"steps": f"[{steps}]"} if steps else {})
+        | ({} if usual else {"split": repr(split)}),
+    )
     return "\n".join(
         [
             *(["import secrets", ""] if fresh else []),
-            "from dpmc_core import registry",
-            "from dpmc_core.data import datasets",
-            "from dpmc_core.experiment import build_problem, run",
-            f"from dpmc_core.problem import {type(split).__name__}",
-            "from dpmc_core.settings import parse_setting",
-            "from dpmc_core.data.transforms import parse_step",
+            "import dpmc_core as dpmc",
+            *(["from dpmc_core import registry"] if parsed else []),
+            *(["from dpmc_core.data import parse_step"] if steps else []),
+            *([] if usual else [f"from dpmc_core.problem import {type(split).__name__}"]),
+            *(["from dpmc_core.settings import parse_setting"] if parsed else []),
             "",
-            f"data = datasets.load({data!r}{reading})",
-            f"cls = registry.get({kind.id!r})",
-            f"mechanism = registry.create(cls.id{given})",
-            f"seed = {seed}",
-            f"problem = build_problem(data, cls.task, steps=[{steps}], split={split!r}, seed=seed)",
-            "result = run(mechanism, problem, seed)",
+            f"data = dpmc.load({opened})",
+            *([f"cls = registry.get({mechanism.id!r})"] if parsed else []),
+            f"mechanism = dpmc.create({made})",
+            f"result = dpmc.run({run})",
             "print(result.metrics, result.guarantee.certified())",
             "",
         ]
     )
+
+
+def _arguments(first: str, named: Mapping[str, str]) -> str:
+    return ", ".join([first, *(f"{name}={text}" for name, text in named.items())])
 
 
 def factors(result: Result) -> bytes | None:

@@ -10,8 +10,8 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
+from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
 from pages.ui import blocks, sources, state
 
@@ -24,12 +24,6 @@ class Facts(NamedTuple):
     public: PublicFacts
     prepared: tuple[str, ...]
 
-    def of(self, task: Task) -> PublicFacts:
-        """The facts a mechanism of the task meets after its default preparation."""
-        if task is Task.BINARY:
-            return dataclasses.replace(self.public, low=-1, high=1)
-        return self.public
-
     def cards(
         self, ids: Sequence[str], epsilon: float
     ) -> tuple[dict[str, Guarantee], list[DpmcError]]:
@@ -38,9 +32,8 @@ class Facts(NamedTuple):
         problems: dict[str, DpmcError] = {}
         for id in ids:
             try:
-                card = registry.create(id, epsilon=epsilon).guarantee(
-                    self.of(registry.get(id).task)
-                )
+                public = prepared_facts(self.public, registry.get(id).task)
+                card = registry.create(id, epsilon=epsilon).guarantee(public)
             except DpmcError as error:
                 problems.setdefault(str(error), error)
             else:

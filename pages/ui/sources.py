@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import Task
-from dpmc_core.problem import build_problem
+from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import noise
 from pages.ui import state
@@ -150,7 +149,4 @@ def corner(id: str, task: Task) -> Ratings:
 
 def facts(id: str, task: Task) -> PublicFacts:
     """Public facts after the task's default preparation."""
-    public = get(id).ratings.public
-    ends = {Task.BINARY: (-1, 1), Task.RANKING: (0, 1), Task.RATINGS: (public.low, public.high)}
-    low, high = ends[task]
-    return dataclasses.replace(public, low=low, high=high)
+    return prepared_facts(get(id).ratings.public, task)

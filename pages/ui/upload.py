@@ -6,8 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core.data import datasets
-from dpmc_core.data.datasets import MEGABYTE, BadRows, Duplicates
+from dpmc_core.data import MEGABYTE, BadRows, Duplicates, datasets
 from dpmc_core.errors import DpmcError
 from pages.ui import blocks, sources
 
