@@ -9,7 +9,7 @@ from typing import Any
 from dpmc_core import registry
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.listing import settings_table
-from dpmc_core.cli.progress import Progress
+from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import InvalidSetting

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.fit import mechanism_of
-from dpmc_core.cli.progress import Progress
+from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import parse_step
 from dpmc_core.model import Mechanism, Step
