@@ -22,9 +22,9 @@ from dpmc_core.protocol.federated import (
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views.cards import epsilon_text
+from dpmc_core.views.data import title, user_name
 from dpmc_core.views.messages import BytesCurve, MessagePlay, doublings
 from dpmc_core.views.noise import block
-from dpmc_core.views.training import title, user_name
 
 USERS, ITEMS = 400, 200  # of the corner that plays: every move of a slider plays it anew
 NAMES = {Profiles.ITEMS: "item profiles sent", Profiles.USERS: "user profiles sent"}

@@ -33,8 +33,8 @@ from dpmc_core.protocol.scenarios import (
 )
 from dpmc_core.protocol.simulate import SCENARIOS
 from dpmc_core.ratings import Ratings
+from dpmc_core.views.data import title, user_name
 from dpmc_core.views.messages import BytesCurve, MessagePlay, doublings
-from dpmc_core.views.training import title, user_name
 
 USERS_SHOWN = 4  # what fits on a phone
 ROUNDS, RANK = 3, 2

@@ -11,6 +11,7 @@ from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.metrics import error_cdf
 from dpmc_core.model import Mechanism, Model, Task
 from dpmc_core.ratings import Ratings
+from dpmc_core.views.data import title
 
 Floats = NDArray[np.float64]
 
@@ -130,16 +131,3 @@ def spectrum_words(values: Floats) -> str:
 
 def _median(view: ErrorCdf) -> float:
     return float(view.error[np.argmax(view.share >= 0.5)])
-
-
-def title(ratings: Ratings, item: int) -> str:
-    """The item's title, else its name in the source, else its number."""
-    for names in (ratings.titles, ratings.item_ids):
-        if names is not None:
-            return str(names[item])
-    return f"item {item + 1}"
-
-
-def user_name(ratings: Ratings, user: int) -> str:
-    """The user's name in the source, else its number."""
-    return str(ratings.user_ids[user]) if ratings.user_ids is not None else str(user + 1)
