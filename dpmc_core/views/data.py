@@ -53,7 +53,7 @@ class Tail(NamedTuple):
     ratings: Ints
 
 
-class Summary(NamedTuple):
+class DataSummary(NamedTuple):
     """Headline numbers of a data set."""
 
     users: int
@@ -63,9 +63,9 @@ class Summary(NamedTuple):
     mean: float
 
 
-def summary(ratings: Ratings) -> Summary:
+def summary(ratings: Ratings) -> DataSummary:
     """Sizes, density (0..1) and mean rating."""
-    return Summary(*ratings.shape, len(ratings), ratings.density, float(ratings.values.mean()))
+    return DataSummary(*ratings.shape, len(ratings), ratings.density, float(ratings.values.mean()))
 
 
 def sparsity(ratings: Ratings, blocks: int = 60) -> Sparsity:
