@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpmc_core.privacy import Certified
+from dpmc_core.privacy import Certified, Guarantee
+from dpmc_core.views import cards
 
 LINE = 100  # characters
 BAR = 24  # cells of a bar of progress
@@ -53,6 +54,20 @@ def certified(proved: Certified) -> str:
     if proved.finite:
         return f"{budget(proved.epsilon, proved.delta)} {proved.unit.label}"
     return f"no bound {proved.unit.label}: {proved.reason}"
+
+
+def promise(card: Guarantee, *facts: tuple[str, str], proved: str) -> str:
+    """What a card protects, what it claims and proves, facts by name, and what that means.
+
+    proved: what is certified, in words.
+    """
+    own, claim = card.certified(), card.claimed
+    claimed = f"{budget(claim.epsilon, claim.delta)} ({card.source})" if claim else "nothing"
+    rows = (("claimed", claimed), ("certified", proved), *facts)
+    lines = [paragraph(cards.protects(card))]
+    lines += [paragraph(text, " " * 13, f"  {name:<11}") for name, text in rows]
+    lines.append(paragraph(cards.certainty(own.epsilon, own.delta)))
+    return "\n".join(lines)
 
 
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from dpmc_core.protocol import federated, simulate
 from dpmc_core.protocol.federated import FederatedRun, Federation
 from dpmc_core.protocol.scenarios import Scenario, ScenarioRun
 from dpmc_core.registry import get
-from dpmc_core.settings import parse_setting, settings_of
+from dpmc_core.settings import settings_of
 from dpmc_core.views import cards
 from dpmc_core.views import federated as words
 
@@ -79,14 +79,7 @@ def add_to(commands: Any) -> None:
     )
     add("--attack", action="store_true", help="attack the watched item (default: the busiest)")
     arguments.add_reading(parser)
-    add(
-        "--seed",
-        metavar="N",
-        type=arguments.integer,
-        default=0,
-        help="repeat a run exactly (default 0)",
-    )
-    add("--json", action="store_true", help="one JSON object instead of the report")
+    arguments.add_run(parser)
     parser.set_defaults(command=run)
 
 
@@ -158,7 +151,9 @@ def scenario_from(args: argparse.Namespace) -> Scenario:
             "--mechanism", f"left out: it belongs to the {federated.FLOW} flow", args.mechanism
         )
     cls = simulate.SCENARIOS[args.scenario]
-    return cls(epsilon=args.epsilon, **_chosen(args, lambda _: cls, f"scenario {args.scenario}"))
+    owners = f"scenario {args.scenario}"
+    given = arguments.settings(args.set, ("--epsilon",), lambda _: cls, owners, str)
+    return cls(epsilon=args.epsilon, **given)
 
 
 def federation_from(args: argparse.Namespace) -> Federation:
@@ -167,33 +162,15 @@ def federation_from(args: argparse.Namespace) -> Federation:
     if variant not in federated.VARIANTS:
         raise InvalidSetting("--mechanism", f"one of {', '.join(federated.VARIANTS)}", variant)
     own = {s.name: s.default for s in settings_of(Federation)}
-    chosen = _chosen(
-        args,
+    more = "".join(f", {name}" for name in own if name != "rounds")
+    given = arguments.settings(
+        args.set,
+        ("--epsilon",),
         lambda name: Federation if name in own else get(variant),
         f"the flow or of {variant}",
-        "".join(f", {name}" for name in own if name != "rounds"),
+        lambda known: known + more,
     )
-    return federated.build(variant, args.epsilon, **own | chosen)
-
-
-def _chosen(
-    args: argparse.Namespace, owner: Callable[[str], type], owners: str, more: str = ""
-) -> dict[str, Any]:
-    """The values of --set. owner: the class that has a setting, by its name.
-
-    Raises InvalidSetting; for a name that nobody has it tells the owners' settings, and more.
-    """
-    chosen: dict[str, Any] = {}
-    for text in args.set:
-        name, value = arguments.setting(text, "--epsilon")
-        try:
-            chosen[name] = parse_setting(owner(name), name, value)
-        except InvalidSetting as error:
-            if error.field != "setting":
-                raise
-            wanted = f"a setting of {owners}"
-            raise InvalidSetting("--set", wanted, name, f"{error.limit}{more}") from None
-    return chosen
+    return federated.build(variant, args.epsilon, **own | given)
 
 
 def _scenario_report(found: dict[str, Any], card: Guarantee) -> list[str]:
