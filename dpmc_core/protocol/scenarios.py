@@ -223,18 +223,19 @@ class ScenarioRun:
             )
         self.user_factors = in_ball(user_factors)
         self.release = settings.release(ratings.public)
-        raters = np.bincount(ratings.items, minlength=ratings.public.items)
+        self.raters = raters = np.bincount(ratings.items, minlength=ratings.public.items)
+        fewest = self.release.fewest
         self.skipped = Skipped(
             np.flatnonzero(raters == 0),
-            np.flatnonzero((raters > 0) & (raters < self.release.fewest)),
+            np.flatnonzero((raters > 0) & (raters < fewest)),
             np.flatnonzero(np.diff(ratings.indptr) == 0),
             np.empty(0, dtype=np.int64),
         )
-        part = raters[ratings.items] >= self.release.fewest
+        part = raters[ratings.items] >= fewest
         if not part.any():
             raise BadRatings(
-                f"every item has fewer than {self.release.fewest} raters, so nobody can hide:"
-                " nothing is left to factorize"
+                f"every item has fewer than {fewest} raters, so nobody can hide: nothing is left to"
+                " factorize"
             )
         for t, user in settings.leaves.who:
             if t > settings.iterations or user >= ratings.public.users:
@@ -244,23 +245,15 @@ class ScenarioRun:
                     f" 0..{ratings.public.users - 1}",
                     str(settings.leaves),
                 )
-        if watch is not None and (
-            not 0 <= watch < len(raters) or raters[watch] < self.release.fewest
-        ):
-            raise InvalidSetting(
-                "watched item", f"an item with at least {self.release.fewest} raters", watch
-            )
+        if watch is not None and (not 0 <= watch < len(raters) or raters[watch] < fewest):
+            raise InvalidSetting("watched item", f"an item with at least {fewest} raters", watch)
+        # user and item of each pair that takes part, and the items
         self.who = ratings.users[part].astype(np.int64)
         self.what = ratings.items[part].astype(np.int64)
-        self.raters = raters
-        self.active: Ints = np.flatnonzero(raters >= self.release.fewest)
-        names = ratings.user_ids
-        self.wire = Wire(
-            self.who,
-            self.what,
-            watch,
-            None if names is None else [f"user {name}" for name in names],
-        )
+        self.active: Ints = np.flatnonzero(raters >= fewest)
+        ids = ratings.user_ids
+        names = None if ids is None else [f"user {id}" for id in ids]
+        self.wire = Wire(self.who, self.what, watch, names)
         middle = (ratings.public.low + ratings.public.high) / 2
         self.users = Users(self.user_factors[self.who], ratings.values[part] - middle, fixed)
         self.recommender = Recommender(
@@ -517,9 +510,7 @@ class DynamicUsers(Scenario):
         return pairs[sizes[run.what[pairs]] >= run.release.fewest]
 
 
-def _set_up(
-    run: ScenarioRun, pairs: Ints, payload: dict[str, NDArray[Any]]
-) -> NDArray[np.float64] | None:
+def _set_up(run: ScenarioRun, pairs: Ints, payload: dict[str, NDArray[Any]]) -> Floats | None:
     """The recommender tells the users how many share the noise of an item, and Gaussian ones H."""
     group = run.what[pairs]
     sizes = np.bincount(group, minlength=len(run.items))[group]
