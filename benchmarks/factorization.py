@@ -27,8 +27,14 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import Shares
 from dpmc_core.problem import build_problem
 from dpmc_core.protocol import simulate
-from dpmc_core.protocol.distributed import Leaves, ProtocolAborted, reference_items
-from dpmc_core.protocol.scenarios import DynamicUsers, StaticUsers
+from dpmc_core.protocol.scenarios import (
+    DynamicUsers,
+    Leaves,
+    ProtocolAborted,
+    ScenarioRun,
+    StaticUsers,
+    reference_items,
+)
 from dpmc_core.solvers.least_squares_mf import PublicUserFactors
 
 ML_100K = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k"
@@ -77,23 +83,30 @@ def scenario_1(problem, epsilons, seeds):
             line(f"  epsilon {epsilon:g}", errors_of(mechanism, problem, seeds), baseline[0])
 
 
+def played(settings, problem, watch=None):
+    run = simulate.start(settings, problem, 0, watch=watch)
+    for _ in run.play():
+        pass
+    return run
+
+
 def distributed(problem):
     print("\nscenarios 2 and 3: epsilon 1, 20 rounds")
     item = int(np.bincount(problem.train.items).argmax())
     for cls in (StaticUsers, DynamicUsers):
         for shares in Shares:
             start = time.perf_counter()
-            run = simulate.play(cls(epsilon=1.0, shares=shares), problem, 0, watch=item)
+            run = played(cls(epsilon=1.0, shares=shares), problem, item)
             seconds = time.perf_counter() - start
             rmse = metrics.rmse(absolute_errors(run.model(), problem), 0.0)
             gap = np.abs(run.items - reference_items(run)).max()
             noise = run.noise[run.active].ravel()
             p = stats.kstest(noise, stats.laplace(scale=run.release.scale).cdf).pvalue
-            formula = simulate.formula(run)
+            sent, formula = run.transcript.total, simulate.formula(run)
             print(
-                f"  scenario {cls.scenario}, {shares.value}: {seconds:.2f} s,"
-                f" {run.transcript.total_count:,} messages and {run.transcript.total_bytes:,} bytes"
-                f" (formula {formula['messages']:,} and {formula['bytes']:,}), RMSE {rmse:.4f},"
+                f"  scenario {cls.number}, {shares.value}: {seconds:.2f} s,"
+                f" {sent.messages:,} messages and {sent.bytes:,} bytes"
+                f" (formula {formula.messages:,} and {formula.bytes:,}), RMSE {rmse:.4f},"
                 f" off scenario 1 by {gap:.1g}, Laplace test of {len(noise):,} sums p = {p:.2f}"
             )
             skipped = run.skipped
@@ -110,14 +123,14 @@ def many_users():
     ratings = generated.netflix_like(0)
     for cls in (StaticUsers, DynamicUsers):
         start = time.perf_counter()
-        run = cls(epsilon=1.0).start(ratings, np.random.default_rng(0))
+        run = ScenarioRun(cls(epsilon=1.0), ratings, np.random.default_rng(0))
         for _ in run.play():
             pass
-        sent, users = run.transcript, ratings.public.users
+        sent, users = run.transcript.total, ratings.public.users
         print(
-            f"  scenario {cls.scenario}: {time.perf_counter() - start:.0f} s,"
-            f" {sent.total_count:,} messages, {sent.total_bytes:,} bytes,"
-            f" {sent.total_bytes / users:,.0f} per user",
+            f"  scenario {cls.number}: {time.perf_counter() - start:.0f} s,"
+            f" {sent.messages:,} messages, {sent.bytes:,} bytes,"
+            f" {sent.bytes / users:,.0f} per user",
             flush=True,
         )
 
@@ -127,7 +140,7 @@ def attack(problem):
     item = int(np.argmin(np.abs(counts - 50)))
     print(f"\nattacks on an item with {counts[item]} raters, epsilon 1, 20 rounds")
     for masks in (False, True):
-        run = simulate.play(StaticUsers(epsilon=1.0, masks=masks), problem, 0, watch=item)
+        run = played(StaticUsers(epsilon=1.0, masks=masks), problem, item)
         found = simulate.attack(run)
         hit = found["difference"]
         print(
@@ -135,7 +148,7 @@ def attack(problem):
             f" {hit['users']} (largest error {hit['largest error']:.2g})"
         )
     for rank in (3, 10):
-        run = simulate.play(StaticUsers(epsilon=1.0, rank=rank), problem, 0, watch=item)
+        run = played(StaticUsers(epsilon=1.0, rank=rank), problem, item)
         found = simulate.attack(run)
         print(
             f"  rank {rank}: A off by {found['passive']:.2g} passively, by {found['active']:.2g}"
@@ -143,10 +156,10 @@ def attack(problem):
         )
     user = int(run.who[run.what == item][0])
     try:
-        simulate.play(StaticUsers(epsilon=1.0, leaves=Leaves(((3, user),))), problem, 0)
+        played(StaticUsers(epsilon=1.0, leaves=Leaves(((3, user),))), problem)
     except ProtocolAborted as error:
         print(f"  scenario 2: {error}")
-    run = simulate.play(DynamicUsers(epsilon=1.0, leaves=Leaves(((3, user),))), problem, 0)
+    run = played(DynamicUsers(epsilon=1.0, leaves=Leaves(((3, user),))), problem)
     gap = np.abs(run.items - reference_items(run)).max()
     print(f"  scenario 3: goes on; off scenario 1 with the same noise and attendance by {gap:.1g}")
 

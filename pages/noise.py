@@ -6,7 +6,7 @@ from dpmc_core import curves, registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Mechanism
-from dpmc_core.views import noise, noise_words
+from dpmc_core.views import noise
 from pages.ui import (
     blocks,
     charts_noise,
@@ -82,10 +82,10 @@ def sizes(id: str, epsilon: float, wide: bool, chosen: dict, public: sources.Pub
     label = registry.create(id, epsilon=epsilon, **chosen).guarantee(public).unit.label
     blocks.chart(
         charts_noise.scales(alike, id, unit, epsilon, state.theme()),
-        alt=noise_words.scales_words(alike, epsilon),
+        alt=noise.scales_words(alike, epsilon),
         key="scales",
-        caption=noise_words.scales_caption({other for other, _, _ in alike}, others, label),
-        table=noise_words.scales_table(alike),
+        caption=noise.scales_caption({other for other, _, _ in alike}, others, label),
+        table=noise.scales_table(alike),
     )
 
 
@@ -106,19 +106,19 @@ def rows(mechanism: Mechanism, view: noise.BeforeAfter, key: str) -> None:
             row = st.slider("Row", 1, last, 1, key=key, persist_state="session", help=words)
         blocks.chart(
             charts_noise.strip(id, view, row - 1, theme),
-            alt=noise_words.words(view, row - 1),
+            alt=noise.row_words(view, row - 1),
             key=f"row of {view.query}",
-            table=noise_words.row_table(view, row - 1),
+            table=noise.row_table(view, row - 1),
         )
     if right is None:  # one number per item, all users together: the row says it all
         return
     with right:
         blocks.chart(
             charts_noise.heat(id, view, theme),
-            alt=noise_words.block_words(view),
+            alt=noise.block_words(view),
             key=f"block of {view.query}",
-            caption=noise_words.block_caption(view),
-            table=noise_words.block_table(view),
+            caption=noise.block_caption(view),
+            table=noise.block_table(view),
         )
 
 

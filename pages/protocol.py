@@ -4,8 +4,9 @@ import streamlit as st
 
 from dpmc_core.errors import DpmcError
 from dpmc_core.privacy import Shares
-from dpmc_core.protocol.federated_report import FLOW
-from dpmc_core.views import protocol
+from dpmc_core.protocol.attacks import sum_attacks
+from dpmc_core.protocol.federated import FLOW
+from dpmc_core.views import scenarios
 from pages.ui import blocks, federated_blocks, protocol_blocks, shell, sources, widgets
 
 
@@ -23,7 +24,7 @@ def page() -> None:
         return
     try:
         ratings = sources.get(data).ratings
-        items = protocol.small_items(ratings)
+        items = scenarios.small_items(ratings)
     except (DpmcError, OSError) as error:
         blocks.problem(error)
         return
@@ -31,7 +32,7 @@ def page() -> None:
         rules = protocol_blocks.rules(items, scenario)
     epsilon = widgets.epsilon(link={"data": data, "scenario": scenario})
     try:
-        play = protocol.demonstrate(
+        play = scenarios.demonstrate(
             ratings,
             rules.item,
             scenario=scenario,
@@ -43,19 +44,19 @@ def page() -> None:
     except DpmcError as error:
         blocks.problem(error)
         return
-    protocol_blocks.theatre(protocol.stage(play))
+    protocol_blocks.theatre(play)
     attacks(play)
     claim(play)
     communication(ratings, rules.shares)
 
 
-def attacks(play: protocol.Play) -> None:
+def attacks(play: scenarios.ScenarioPlay) -> None:
     """What the third party and the recommender can compute from what they saw."""
     st.subheader("Attacks")
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**The third party compares two rounds of one user**")
-        table = protocol.difference_table(play)
+        table = scenarios.difference_table(play)
         if not table["user"]:
             st.markdown("Nobody answered in both rounds, so there is nothing to compare.")
         else:
@@ -72,8 +73,8 @@ def attacks(play: protocol.Play) -> None:
             st.dataframe(table, hide_index=True, alt="Difference attack on each user")
     with right:
         st.markdown("**The recommender compares sums**")
-        passive, active, size = protocol.sum_attacks(play)
-        static = play.run.settings.scenario == "2"
+        passive, active, size = sum_attacks(play.run)
+        static = play.run.settings.number == "2"
         hidden = " Ratings themselves stay behind the noise." if static else ""
         st.markdown(
             "The noise cancels in differences of sums too, and what is left is"
@@ -100,7 +101,7 @@ def attacks(play: protocol.Play) -> None:
     protocol_blocks.attendance(play)
 
 
-def claim(play: protocol.Play) -> None:
+def claim(play: scenarios.ScenarioPlay) -> None:
     """The card of the scenario."""
     st.subheader("What is promised")
     with st.container(border=True):
@@ -112,7 +113,7 @@ def communication(ratings: sources.Ratings, shares: Shares) -> None:
     """Bytes by formula against users, items or rounds."""
     st.subheader("What it costs to send")
     along = protocol_blocks.along("users", "items", "rounds")
-    lines = protocol.communication(along, ratings, shares)
+    lines = scenarios.communication(along, ratings, shares)
     now = {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20}[along]
     protocol_blocks.cost_chart(
         along,

@@ -13,7 +13,7 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.cli import main
-from dpmc_core.cli.progress import Progress
+from dpmc_core.cli.output import Progress
 from dpmc_core.version import version
 
 ROOT = Path(__file__).resolve().parent.parent

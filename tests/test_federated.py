@@ -11,7 +11,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.privacy import Unit
 from dpmc_core.problem import LeaveLast
-from dpmc_core.protocol.federated import SERVER, Federation
+from dpmc_core.protocol.federated import SERVER, FederatedRun, Federation
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.protocol_helpers import received
 
@@ -32,12 +32,11 @@ def ratings_of(users: int = 30, items: int = 20) -> Ratings:
 @pytest.mark.parametrize("profiles", list(Profiles))
 def test_every_round_each_party_sends_and_receives_the_profiles(profiles: Profiles) -> None:
     flow = Federation(mechanism=mechanism(rank=4, profiles=profiles), parties=3, rounds=2, local=2)
-    rounds = list(flow.run(ratings_of(), np.random.default_rng(1)))
-    transcript = rounds[-1].transcript
+    run = FederatedRun(flow, ratings_of(), np.random.default_rng(1), watch=0)
+    rounds, transcript, model = list(run.play()), run.transcript, run.model()
     exchanged = 20 if profiles is Profiles.ITEMS else 30
-    assert [r.number for r in rounds] == [1, 2]
-    assert transcript.total_count == 2 * 3 * 2
-    assert transcript.total_bytes == 2 * 3 * 2 * 8 * 4 * exchanged
+    assert rounds == [1, 2]
+    assert transcript.total == (2 * 3 * 2, 2 * 3 * 2 * 8 * 4 * exchanged)
     assert len(received(transcript, SERVER)) == 6
     for message in transcript:
         assert message.payload["profiles"].shape == (exchanged, 4)
@@ -45,8 +44,8 @@ def test_every_round_each_party_sends_and_receives_the_profiles(profiles: Profil
     sent = [m.payload["profiles"] for m in transcript if m.receiver == SERVER and m.round == 1]
     back = [m.payload["profiles"] for m in transcript if m.sender == SERVER and m.round == 1]
     assert all(b == pytest.approx(np.mean(sent, axis=0)) for b in back)
-    assert rounds[-1].model.left.shape == (30, 4)
-    assert rounds[-1].model.right.shape == (20, 4)
+    assert model.left.shape == (30, 4)
+    assert model.right.shape == (20, 4)
 
 
 def test_parties_share_out_all_users_once() -> None:
@@ -64,8 +63,9 @@ def test_what_a_party_sends_does_not_show_another_partys_users() -> None:
     changed = ratings.select(ratings.users != parts[0][0])
     sent = []
     for data in (ratings, changed):
-        last = list(flow.run(data, np.random.default_rng(3)))[-1]
-        sent.append({m.sender: m.payload["profiles"] for m in received(last.transcript, SERVER)})
+        run = FederatedRun(flow, data, np.random.default_rng(3), watch=0)
+        assert list(run.play()) == [1]
+        sent.append({m.sender: m.payload["profiles"] for m in received(run.transcript, SERVER)})
     assert not np.array_equal(sent[0]["party 1"], sent[1]["party 1"])
     for other in ("party 2", "party 3"):
         assert np.array_equal(sent[0][other], sent[1][other])
@@ -96,8 +96,9 @@ def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
 
     def hit_ratio(parties: int) -> float:
         flow = Federation(mechanism=mechanism(3.0), parties=parties, rounds=5)
-        *_, last = flow.run(train, np.random.default_rng(0))
-        return metrics.ranking(last.model, train, test, np.random.default_rng(0)).hr
+        run = FederatedRun(flow, train, np.random.default_rng(0))
+        assert len(list(run.play())) == 5
+        return metrics.ranking(run.model(), train, test, np.random.default_rng(0)).hr
 
     one, ten = hit_ratio(1), hit_ratio(10)
     assert one > 0.45
@@ -109,4 +110,4 @@ def test_bad_settings_are_sentences() -> None:
         Federation(mechanism=mechanism(), parties=0)
     flow = Federation(mechanism=mechanism(), parties=31)
     with pytest.raises(InvalidSetting, match="at most the 30 users to share out, got 31"):
-        list(flow.run(ratings_of(), np.random.default_rng(0)))
+        FederatedRun(flow, ratings_of(), np.random.default_rng(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,9 +18,9 @@ from dpmc_core.privacy import importance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.views import implicit as views
-from dpmc_core.views import implicit_words
 
 PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
+symmetric = partial(bounds.complementary, symmetric=True)
 SPLIT = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}
 
 
@@ -35,8 +36,8 @@ def test_when_the_printed_bounds_are_ordered(rank, largest, beta) -> None:
         first = bounds.strawman(*args, printed=True)
         second = bounds.complementary(*args, **split, printed=True)
         below.append(first >= second)
-        assert second >= bounds.symmetric(*args, **split, printed=True) >= bounds.optimal(*args)
-        corrected = [f(*args, **split) for f in (bounds.complementary, bounds.symmetric)]
+        assert second >= symmetric(*args, **split, printed=True) >= bounds.optimal(*args)
+        corrected = [f(*args, **split) for f in (bounds.complementary, symmetric)]
         assert corrected[0] >= corrected[1] >= bounds.optimal(*args)
         assert bounds.strawman(2.0, *args[1:]) == pytest.approx(bounds.strawman(*args) / 2)
     assert all(below) == bounds.complementary_wins(0.8, *beta, rank)
@@ -55,10 +56,10 @@ def test_at_alpha_one_only_the_first_order_counts() -> None:
     assert bounds.complementary(1.0, 5, 0.1, 0.3, **split) == bounds.optimal(1.0, 5, 0.1, 0.3)
     for beta in ((1.0, 0.0), (0.5, 0.5)):  # nothing left for the second moment, or for the ridge
         split = {"alpha": 0.5, "beta1": beta[0], "beta2": beta[1]}
-        for bound in (bounds.complementary, bounds.symmetric):
+        for bound in (bounds.complementary, symmetric):
             assert bound(1.0, 5, 0.1, 0.3, **split) == math.inf
     with pytest.raises(InvalidSetting, match=r"beta1 . beta2 must be <= 1"):
-        bounds.symmetric(1.0, 5, 0.1, 0.3, alpha=0.5, beta1=0.9, beta2=0.2)
+        symmetric(1.0, 5, 0.1, 0.3, alpha=0.5, beta1=0.9, beta2=0.2)
 
 
 def test_theorem_5_bounds_the_measured_excess_loss() -> None:
@@ -113,7 +114,7 @@ def test_theorem_5_bounds_the_excess_loss_of_every_variant(variant, rank, alpha)
                 kind = Complementary if variant == "complementary" else Symmetric
                 rest = 1 - beta1 - beta2
                 mechanism = kind(epsilon=epsilon, beta1=beta1, beta2=beta2, beta3=rest, **own)
-                bound = getattr(bounds, variant)
+                bound = bounds.complementary if variant == "complementary" else symmetric
                 limit = bound(*size, alpha=alpha, beta1=beta1, beta2=beta2)
             loss = mechanism.loss
             a = loss.own_weight * factors[ones].T @ factors[ones] + alpha * factors.T @ factors
@@ -203,12 +204,12 @@ def test_figure_5_draws_the_noise_that_the_variants_add(coefficient: str) -> Non
 def test_figure_5_in_words_agrees_with_its_numbers() -> None:
     for coefficient in views.COEFFICIENTS:
         view = views.figure_5(PUBLIC, coefficient)
-        said = implicit_words.noise_sentences(view, coefficient)
+        said = views.noise_sentences(view, coefficient)
         assert list(said) == ["What we see", "What the paper reports", "Why they differ"]
         assert all(s.endswith(".") for s in said.values())
-        assert len(implicit_words.noise_table(view)["variant"]) == 4
+        assert len(views.noise_table(view)["variant"]) == 4
     straw, both, *_ = views.figure_5(PUBLIC)
-    said = implicit_words.noise_sentences(views.figure_5(PUBLIC), "second")
+    said = views.noise_sentences(views.figure_5(PUBLIC), "second")
     assert f"{straw.scale / both.scale:.3g} times less" in said["What we see"]
 
 
@@ -226,15 +227,15 @@ def test_figure_6_weights_meet_their_sample() -> None:
         assert cost["utility-optimal"] <= cost["importance"] < cost["uniform"]
         # importance weights keep the smallest loss; without sampling it would be 1
         assert 1 - 1e-9 <= picture.kept["importance"] <= min(picture.kept.values()) + 1e-9
-        assert implicit_words.weights_words(picture).endswith(".")
-        assert len({len(c) for c in implicit_words.weights_table(picture).values()}) == 1
+        assert views.weights_words(picture).endswith(".")
+        assert len({len(c) for c in views.weights_table(picture).values()}) == 1
     tail = views.figure_6(np.vstack([np.ones((1, 20)), np.full((499, 20), 1e-3)]), (20, 100))
-    said = implicit_words.weights_sentences(tail)
+    said = views.weights_sentences(tail)
     assert all(s.endswith(".") for s in said.values())
     assert "costs no privacy" in said["Why they differ"]
     alike = views.figure_6(np.ones((500, 20)), (20, 100))
     assert alike[0].kept["importance"] > 10
-    assert "costs more privacy" in implicit_words.weights_sentences(alike)["Why they differ"]
+    assert "costs more privacy" in views.weights_sentences(alike)["Why they differ"]
 
 
 def test_sampled_losses_agree_with_the_formula_and_do_not_overflow() -> None:
@@ -254,9 +255,11 @@ def test_factors_behind_figure_6_are_those_of_the_first_users() -> None:
     assert (np.abs(factors).sum(axis=1) > 0).all()
 
 
-def test_bounds_as_curves_fall_with_epsilon() -> None:
-    for bound in views.loss_bounds([0.5, 1.0, 4.0], rank=8, regularisation=0.07, largest=0.2):
-        assert (np.diff(bound.loss) < 0).all()
+def test_bounds_fall_with_epsilon() -> None:
+    split = (bounds.complementary, symmetric)
+    for bound in (bounds.strawman, *(partial(f, **SPLIT) for f in split), bounds.optimal):
+        losses = [bound(e, rank=8, regularisation=0.07, largest=0.2) for e in (0.5, 1.0, 4.0)]
+        assert (np.diff(losses) < 0).all()
 
 
 def test_printed_tables_are_complete_and_plausible() -> None:

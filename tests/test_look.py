@@ -11,7 +11,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.model import Task
 from dpmc_core.sweep.presets import noisy
-from dpmc_core.views import noise_words, twins
+from dpmc_core.views import noise, twins
 from dpmc_core.views.budget import limits
 from dpmc_core.views.compare import Reference
 from dpmc_core.views.noise import BeforeAfter
@@ -122,17 +122,17 @@ def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
         assert fig.layout.plot_bgcolor == charts.LIGHT.missing
         strip = charts_noise.strip(id, view, 0, charts.LIGHT)
         assert strip.layout.yaxis.ticktext == words
-        assert "grey" in noise_words.block_caption(view)
+        assert "grey" in noise.block_caption(view)
     numbers = block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
     fig = charts_noise.heat("randomised-response", numbers, charts.DARK)
     assert fig.layout.coloraxis.showscale
     assert all(trace.type == "heatmap" for trace in fig.data)
-    assert "grey" not in noise_words.block_caption(numbers)
+    assert "grey" not in noise.block_caption(numbers)
 
 
 def test_a_single_line_is_not_told_apart_from_others():
-    assert "Bold" not in noise_words.scales_caption({"output"}, ["Laplace"], "per rating")
-    assert "Bold" in noise_words.scales_caption({"output", "gradient"}, [], "per rating")
+    assert "Bold" not in noise.scales_caption({"output"}, ["Laplace"], "per rating")
+    assert "Bold" in noise.scales_caption({"output", "gradient"}, [], "per rating")
 
 
 def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():

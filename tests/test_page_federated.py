@@ -12,10 +12,9 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.privacy import Neighbours, Unit
-from dpmc_core.protocol import federated_report
-from dpmc_core.protocol.federated import SERVER, cost
+from dpmc_core.protocol.federated import SERVER, VARIANTS, FederatedRun, build
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.views import federated, stage
+from dpmc_core.views import federated, messages
 from tests.page_helpers import button, charts_of, open_page, plain, texts
 
 SMALL = {"parties": 3, "rounds": 2, "local": 2}
@@ -27,43 +26,42 @@ def part():
 
 
 def flow(variant="dpimf-optimal", epsilon=1.0, **settings):
-    return federated_report.build(variant, epsilon, **SMALL | settings)
+    return build(variant, epsilon, **SMALL | settings)
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))
-@pytest.mark.parametrize("variant", federated_report.VARIANTS)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_every_message_is_told_and_seen_by_its_receiver_alone(part, variant, profiles):
-    play = federated.demonstrate(flow(variant, profiles=profiles), part, watched=1)
-    shown = federated.stage(play)
+    shown = federated.demonstrate(flow(variant, profiles=profiles), part, watched=1)
     assert shown.parties == (SERVER, "party 1", "party 2", "party 3")
     assert len(shown.messages) == len(shown.meanings) == 12
     for k, message in enumerate(shown.messages, start=1):
-        table = stage.seen(shown, message.receiver, k)
-        assert play.name in table["content"][-1]
-        assert f"Message {k} of 12, round" in stage.words(shown, k)
-    seen = [stage.seen(shown, party, 12)["round"] for party in shown.parties]
+        table = messages.seen(shown, message.receiver, k)
+        assert shown.name in table["content"][-1]
+        assert f"Message {k} of 12, round" in messages.words(shown, k)
+    seen = [messages.seen(shown, party, 12)["round"] for party in shown.parties]
     assert [len(rounds) for rounds in seen] == [6, 2, 2, 2]
     assert all(m.endswith(".") and m[0].isupper() for m in shown.meanings)
     assert "sends nothing" in shown.meanings[-1]
-    assert "3 parties" in stage.words(shown, 0)
+    assert "3 parties" in messages.words(shown, 0)
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))
 def test_counted_messages_and_bytes_agree_with_the_formula(part, profiles):
-    play = federated.demonstrate(flow(profiles=profiles, rank=5), part)
-    counted = play.transcript.total_count, play.transcript.total_bytes
-    assert counted == play.flow.cost(play.public)
-    assert federated.counted_words(play).endswith(": the same.")
-    wrong = play._replace(flow=dataclasses.replace(play.flow, rounds=3))
-    assert federated.counted_words(wrong).endswith("NOT the same.")
+    run = federated.demonstrate(flow(profiles=profiles, rank=5), part).run
+    assert run.transcript.total == run.flow.cost(part.public)
+    assert federated.counted_words(run).endswith(": the same.")
+    run.flow = dataclasses.replace(run.flow, rounds=3)
+    assert federated.counted_words(run).endswith("NOT the same.")
 
 
 def test_messages_that_are_not_kept_are_counted(part):
     rng = np.random.default_rng
-    kept = [list(flow().run(part, rng(0), keep=keep))[-1] for keep in (True, False)]
-    assert kept[0].transcript.bytes == kept[1].transcript.bytes
-    assert (len(kept[0].transcript), len(kept[1].transcript)) == (12, 0)
-    assert np.array_equal(kept[0].model.left, kept[1].model.left)
+    runs = [FederatedRun(flow(), part, rng(0), watch=watch) for watch in (0, None)]
+    assert [list(run.play()) for run in runs] == [[1, 2], [1, 2]]
+    assert runs[0].transcript.traffic == runs[1].transcript.traffic
+    assert [len(run.transcript) for run in runs] == [12, 0]
+    assert np.array_equal(runs[0].model().left, runs[1].model().left)
 
 
 def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
@@ -106,7 +104,7 @@ def test_bytes_grow_with_the_profiles_that_are_sent_only(part):
             assert ends == pytest.approx(wanted)
     line = federated.communication("parties", one, part.public)[0]
     here = line.bytes[line.x.index(3)]
-    assert here == one.cost(part.public).bytes == cost(3, 2, 8, 200).bytes
+    assert here == one.cost(part.public).bytes == 2 * 3 * 2 * 8 * 8 * 200
 
 
 @pytest.mark.parametrize(
@@ -114,7 +112,7 @@ def test_bytes_grow_with_the_profiles_that_are_sent_only(part):
     [(1, "1 byte"), (999, "999 bytes"), (1000, "1 kB"), (12_800, "12.8 kB"), (1e9, "1 GB")],
 )
 def test_amounts_of_data_are_in_units_of_a_thousand(count, text):
-    assert stage.bytes_text(count) == text
+    assert messages.bytes_text(count) == text
 
 
 def test_bad_settings_are_sentences():

@@ -9,12 +9,27 @@ from scipy import stats
 from dpmc_core import privacy
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.privacy import Shares
-from dpmc_core.protocol import attacks, costs
-from dpmc_core.protocol.distributed import Leaves, ProtocolAborted, reference_items
-from dpmc_core.protocol.fixed_point import FixedPoint
-from dpmc_core.protocol.messages import Message, Transcript
-from dpmc_core.protocol.scenarios import ANSWER, MODEL, RESTART, SUM, DynamicUsers, StaticUsers
-from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY
+from dpmc_core.protocol import attacks
+from dpmc_core.protocol.messages import (
+    RECOMMENDER,
+    THIRD_PARTY,
+    FixedPoint,
+    Message,
+    Traffic,
+    Transcript,
+)
+from dpmc_core.protocol.scenarios import (
+    ANSWER,
+    MODEL,
+    RESTART,
+    SUM,
+    DynamicUsers,
+    Leaves,
+    ProtocolAborted,
+    ScenarioRun,
+    StaticUsers,
+    reference_items,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.protocol_helpers import received
 from tests.statistics_helpers import assert_drawn_from, assert_frequencies
@@ -36,9 +51,8 @@ def ratings_of(seed=0, users=12, items=8, density=0.6):
 
 
 def play(settings, ratings=None, seed=1, **options):
-    run = settings.start(
-        ratings_of() if ratings is None else ratings, np.random.default_rng(seed), **options
-    )
+    ratings = ratings_of() if ratings is None else ratings
+    run = ScenarioRun(settings, ratings, np.random.default_rng(seed), **options)
     rounds = list(run.play())
     return run, rounds
 
@@ -101,14 +115,14 @@ def test_scenario_2_counts_agree_with_the_formula(shares, masks, colluding):
         epsilon=1.0, shares=shares, masks=masks, colluding=colluding, iterations=4, rank=2
     )
     run, _ = play(settings)
-    assert_counts(run, costs.cost(settings, run.raters))
+    assert_counts(run, settings.cost(run.raters))
 
 
 @pytest.mark.parametrize("shares", list(Shares))
 def test_scenario_3_counts_agree_with_the_formula(shares):
     settings = DynamicUsers(epsilon=1.0, shares=shares, iterations=4, rank=2)
     run, _ = play(settings)
-    assert_counts(run, costs.cost(settings, run.raters))
+    assert_counts(run, settings.cost(run.raters))
 
 
 def test_scenario_3_counts_agree_with_the_formula_when_a_user_leaves():
@@ -117,21 +131,20 @@ def test_scenario_3_counts_agree_with_the_formula_when_a_user_leaves():
     pairs, items = len(run.who), len(run.active)
     mine = run.what[run.who == 1]
     again = int(np.isin(run.what, mine).sum()) - len(mine)
-    whole = (pairs, (costs.Attempt(pairs, pairs, items),))
-    broken = costs.Attempt(pairs, pairs - len(mine), items - len(mine), len(mine))
-    rounds = [whole, (pairs, (broken, costs.Attempt(again, again, len(mine)))), whole]
-    assert_counts(run, costs.cost(settings, run.raters, rounds=rounds))
+    d = settings.rank  # that round's items of the user who left are tried again, by all others
+    expected = settings.cost(run.raters) | {
+        MODEL: Traffic.on_wire(3 * pairs + again, 3 * d),
+        ANSWER: Traffic.on_wire(3 * pairs - len(mine) + again, d),
+        RESTART: Traffic.on_wire(len(mine), 1),
+        SUM: Traffic.on_wire(3 * items, d),
+    }
+    assert_counts(run, expected)
 
 
 def assert_counts(run, expected):
-    transcript = run.transcript
-    assert {k: c.messages for k, c in expected.items() if c.messages} == {
-        k: n for k, n in transcript.count.items() if n
-    }
-    assert {k: c.bytes for k, c in expected.items() if c.bytes} == {
-        k: n for k, n in transcript.bytes.items() if n
-    }
-    assert costs.total(expected) == (transcript.total_count, transcript.total_bytes)
+    counted = {kind: sent for kind, sent in run.transcript.traffic.items() if sent.messages}
+    assert counted == expected
+    assert run.transcript.total == Traffic.total(expected.values())
 
 
 def test_kept_messages_have_the_counted_sizes():
@@ -139,10 +152,10 @@ def test_kept_messages_have_the_counted_sizes():
     one = ratings.select(ratings.items == 0)
     settings = StaticUsers(epsilon=1.0, iterations=2)
     run, _ = play(settings, one, watch=0)
-    assert len(run.transcript) == run.transcript.total_count
-    assert sum(m.bytes for m in run.transcript) == run.transcript.total_bytes
+    assert len(run.transcript) == run.transcript.total.messages
+    assert sum(m.bytes for m in run.transcript) == run.transcript.total.bytes
     assert all(m.summary for m in run.transcript)
-    assert run.transcript.parties()[0] == RECOMMENDER
+    assert run.transcript.messages[0].sender == RECOMMENDER
     kinds = {m.kind for m in received(run.transcript, THIRD_PARTY)}
     assert kinds == {ANSWER}  # no ratings, no factors, no masks
 
@@ -162,9 +175,10 @@ def test_the_difference_attack_works_without_masks_and_fails_with_them():
     for masks in (False, True):
         settings = StaticUsers(epsilon=1.0, iterations=3, masks=masks)
         run, _ = play(settings, watch=0)
-        for user in run.who[run.what == 0]:
-            found = attacks.attack_user(run, int(user))
-            assert found.succeeds(settings.fixed.step) is not masks
+        everyone = attacks.difference_attack(run)
+        assert len(everyone) == run.raters[0]
+        for found in everyone:
+            assert found.succeeds is not masks
             if masks:
                 assert found.error > 1e3 * np.abs(found.truth).max()
 
@@ -172,8 +186,9 @@ def test_the_difference_attack_works_without_masks_and_fails_with_them():
 def test_the_difference_attack_fails_in_scenario_3():
     settings = DynamicUsers(epsilon=1.0, iterations=3)
     run, _ = play(settings, watch=0)
-    for user in run.who[run.what == 0]:
-        assert not attacks.attack_user(run, int(user)).succeeds(settings.fixed.step)
+    found = attacks.difference_attack(run)
+    assert len(found) == run.raters[0]
+    assert not any(f.succeeds for f in found)
 
 
 def test_an_active_recommender_reads_a_off_the_noisy_sums():
@@ -195,16 +210,16 @@ def test_a_listening_recommender_gets_single_gradients_where_one_round_misses_a_
         epsilon=0.1, shares=shares, iterations=12, leaves=Leaves(((6, 1), (9, 2)))
     )
     run, _ = play(settings)
-    found = attacks.attack_attendance(run, 0)
+    found = attacks.attendance_attack(run, 0)
     assert {(f.user, f.round) for f in found} == {("user 1", 6), ("user 2", 9)}
-    assert all(f.error < 1e-3 and f.succeeds for f in found)
+    assert all(f.relative_error < 1e-3 and f.succeeds for f in found)
     assert all(np.abs(f.truth).max() < run.release.scale / 5 for f in found)  # it hid nothing
 
 
 def test_a_listening_recommender_gets_every_gradient_where_attendance_is_left_to_chance():
     settings = DynamicUsers(epsilon=0.5, shares=Shares.GAMMA, iterations=60, online=0.6)
     run, _ = play(settings)
-    found = attacks.attack_attendance(run, 0)
+    found = attacks.attendance_attack(run, 0)
     assert len(found) == run.raters[0]
     assert all(f.succeeds for f in found)
 
@@ -215,10 +230,10 @@ def test_the_attendance_attack_finds_nothing_where_noise_is_fresh_or_all_are_the
     rng = np.random.default_rng(0)
     # what the repair would do: other noise wherever other people are summed
     run.sums[5] = run.sums[5] + rng.laplace(0, run.release.scale, run.sums[5].shape)
-    assert not any(f.succeeds for f in attacks.attack_attendance(run, 0))
+    assert not any(f.succeeds for f in attacks.attendance_attack(run, 0))
     for scenario in BOTH:
         run, _ = play(scenario(epsilon=0.5, iterations=12))
-        assert attacks.attack_attendance(run, 0) == []
+        assert attacks.attendance_attack(run, 0) == []
 
 
 def test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothing():
@@ -236,7 +251,7 @@ def test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothin
 
 def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
     settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Leaves(((3, 2),)))
-    run = settings.start(ratings_of(), np.random.default_rng(0))
+    run = ScenarioRun(settings, ratings_of(), np.random.default_rng(0))
     with pytest.raises(
         ProtocolAborted,
         match=r"round 3 is aborted: user 2 left .*-1\)/.* fresh noise .* spends epsilon again",
@@ -247,10 +262,10 @@ def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
 
 def test_in_scenario_2_a_user_who_leaves_the_set_up_ends_the_run_before_any_answer():
     settings = StaticUsers(epsilon=1.0, iterations=5, leaves=Leaves(((0, 2),)))
-    run = settings.start(ratings_of(), np.random.default_rng(0), watch=0)
+    run = ScenarioRun(settings, ratings_of(), np.random.default_rng(0), watch=0)
     with pytest.raises(ProtocolAborted, match=r"the set-up is aborted: user 2 left .*costs nothin"):
         list(run.play())
-    assert run.transcript.count[ANSWER] == 0
+    assert ANSWER not in run.transcript.traffic
     assert not run.sums
     # who takes no part at all may go
     play(StaticUsers(epsilon=1.0, iterations=2, leaves=Leaves(((0, 11),))))
@@ -356,7 +371,7 @@ def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed(
 def test_when_nobody_can_hide_there_is_a_sentence():
     settings = StaticUsers(epsilon=1.0, shares=Shares.GAMMA, colluding=50)
     with pytest.raises(BadRatings, match="every item has fewer than 51 raters"):
-        settings.start(ratings_of(), np.random.default_rng(0))
+        ScenarioRun(settings, ratings_of(), np.random.default_rng(0))
 
 
 def test_fixed_point_goes_there_and_back_and_masks_vanish():
@@ -425,11 +440,12 @@ def test_a_watched_item_must_have_raters_to_hide_behind():
 
 def test_a_transcript_counts_and_shows_what_each_party_saw():
     transcript = Transcript()
-    transcript.add(Message("a", "b", "hello", 10))
-    transcript.add(Message("b", "a", "answer", 5, round=1))
-    transcript.add_many("hello", 3, 30)
-    assert (transcript.total_count, transcript.total_bytes) == (5, 45)
-    assert transcript.count["hello"] == 4
+    for message in (Message("a", "b", "hello", 10), Message("b", "a", "answer", 5, round=1)):
+        transcript.count(message.kind, Traffic(1, message.bytes))
+        transcript.keep(message)
+    transcript.count("hello", Traffic(3, 30))
+    assert transcript.total == (5, 45)
+    assert transcript.traffic["hello"] == (4, 40)
     assert [m.kind for m in received(transcript, "a")] == ["answer"]
     assert [m.kind for m in transcript] == ["hello", "answer"]
 
@@ -445,5 +461,5 @@ def test_twenty_rounds_of_movielens_take_less_than_a_minute(movielens_u1):
     assert len(rounds) == 20
     assert len(run.skipped.unrated) == 32
     assert len(run.skipped.too_few) == 141
-    assert_counts(run, costs.cost(run.settings, run.raters))
-    assert run.transcript.count[SUM] == 20 * len(run.active)
+    assert_counts(run, run.settings.cost(run.raters))
+    assert run.transcript.traffic[SUM].messages == 20 * len(run.active)

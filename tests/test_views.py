@@ -19,7 +19,7 @@ from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import Budget, Gaussian, Laplace, Neighbours, Unit, by_unit
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.views import cards, curves, data, noise, noise_words, run_card, training
+from dpmc_core.views import cards, curves, data, noise, run_card, training
 
 MECHANISMS = [id for id, cls in registry.MECHANISMS.items() if registry.has_setting(cls, "epsilon")]
 BINARY = [id for id in MECHANISMS if registry.get(id).task is Task.BINARY]
@@ -353,11 +353,11 @@ def test_row_channels_show_cells_that_vanish_and_cells_that_speak(ratings, id):
     ):
         n = int(cells.sum())
         assert abs(reported[cells].sum() / n - chance) < 5 * math.sqrt(chance * (1 - chance) / n)
-    assert "without a rating" in noise_words.words(view)
-    assert noise_words.describe(channel).startswith("Every cell of a row: a rated one is reported")
-    table = noise_words.row_table(view)
+    assert "without a rating" in noise.row_words(view)
+    assert noise.describe(channel).startswith("Every cell of a row: a rated one is reported")
+    table = noise.row_table(view)
     assert len(table["before"]) == int((rated[0] | reported[0]).sum())
-    assert "nan" not in noise_words.block_words(view)
+    assert "nan" not in noise.block_words(view)
     (scale,) = noise.scales(id, [1.0, 2.0], corner.public, {})
     assert scale.scale[0] > scale.scale[1]
 

@@ -52,39 +52,33 @@ def complementary(
     alpha: float,
     beta1: float,
     beta2: float,
+    symmetric: bool = False,
     printed: bool = False,
 ) -> float:
     """Theorem 5, expected excess loss with the complementary loss.
 
-    The second-order sensitivity is (1 - alpha) c^2 d^2. The ridge has the rest of the budget, beta3
-    = 1 - beta1 - beta2, and adds lambda N^2 E|eta| = (1 - alpha)/(beta3 eps), infinite without any.
-    printed: Eq. 26, which drops one c and leaves the ridge out.
+    The second-order sensitivity is (1 - alpha) c^2 d^2; with symmetric noise only the d (d + 1)/2
+    entries of a triangle count. The ridge has the rest of the budget, beta3 = 1 - beta1 - beta2,
+    and adds lambda N^2 E|eta| = (1 - alpha)/(beta3 eps), infinite without any. printed: Eq. 26 and
+    27, which drop one c and leave the ridge out.
     """
-    power = 1 if printed else 2
-    moved = rank**2 * largest**power
-    split = alpha, beta1, beta2
-    return _split(epsilon, rank, regularisation, largest, *split, moved, ridge=not printed)
-
-
-def symmetric(
-    epsilon: float,
-    rank: int,
-    regularisation: float,
-    largest: float,
-    *,
-    alpha: float,
-    beta1: float,
-    beta2: float,
-    printed: bool = False,
-) -> float:
-    """Theorem 5 with symmetric noise: only the d (d + 1)/2 entries of a triangle count.
-
-    The ridge counts as in `complementary`. printed: Eq. 27, which drops one c and the ridge.
-    """
-    power = 1 if printed else 2
-    moved = rank * (rank + 1) / 2 * largest**power
-    split = alpha, beta1, beta2
-    return _split(epsilon, rank, regularisation, largest, *split, moved, ridge=not printed)
+    _check(epsilon, rank, regularisation, largest)
+    check_number("alpha", alpha, at_least=0, at_most=1)
+    check_number("beta1", beta1, above=0, at_most=1)
+    check_number("beta2", beta2, at_least=0, at_most=1)
+    if beta1 + beta2 > 1 + 1e-9:
+        raise InvalidSetting("beta1 + beta2", "<= 1", beta1 + beta2)
+    first = optimal(epsilon, rank, regularisation, largest) / beta1
+    if alpha == 1:
+        return first
+    beta3 = 1 - beta1 - beta2
+    if beta2 == 0 or (not printed and beta3 < 1e-9):
+        return math.inf
+    entries = rank * (rank + 1) / 2 if symmetric else rank**2
+    moved = (1 - alpha) * entries * largest ** (1 if printed else 2)
+    second = math.sqrt(2) * rank * moved / (regularisation * beta2 * epsilon)
+    ridge = 0.0 if printed else (1 - alpha) / (beta3 * epsilon)
+    return first + second + ridge
 
 
 def optimal(epsilon: float, rank: int, regularisation: float, largest: float) -> float:
@@ -130,35 +124,6 @@ def unique_weight_exists(loss: float, epsilon: float) -> bool:
     check_number("loss", loss, at_least=0)
     check_number("epsilon", epsilon, above=0)
     return 0 < loss <= epsilon
-
-
-def _split(
-    epsilon: float,
-    rank: int,
-    regularisation: float,
-    largest: float,
-    alpha: float,
-    beta1: float,
-    beta2: float,
-    moved: float,
-    *,
-    ridge: bool,
-) -> float:
-    _check(epsilon, rank, regularisation, largest)
-    check_number("alpha", alpha, at_least=0, at_most=1)
-    check_number("beta1", beta1, above=0, at_most=1)
-    check_number("beta2", beta2, at_least=0, at_most=1)
-    if beta1 + beta2 > 1 + 1e-9:
-        raise InvalidSetting("beta1 + beta2", "<= 1", beta1 + beta2)
-    n = math.sqrt(1 / regularisation)
-    second = 0.0
-    if alpha < 1:
-        beta3 = 1 - beta1 - beta2
-        if beta2 == 0 or (ridge and beta3 < 1e-9):
-            return math.inf
-        second = n**2 * math.sqrt(2) * rank * (1 - alpha) * moved / (beta2 * epsilon)
-        second += (1 - alpha) / (beta3 * epsilon) if ridge else 0.0
-    return second + optimal(epsilon, rank, regularisation, largest) / beta1
 
 
 def _check(epsilon: float, rank: int, regularisation: float, largest: float) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpmc_core.data import ReadOptions
 from dpmc_core.errors import InvalidSetting, unknown_name
+from dpmc_core.settings import parse_setting
 
 GENERATED = "one-bit-lab"  # the sample whose options are those of its generator
 DATA_HELP = "a sample's id, a file, or a folder of a known set"
@@ -52,6 +53,14 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="how a file is read: user, item, rating, time = a column's name or number,"
         " duplicates = last|mean, bad_rows = leave-out, separator, encoding (repeatable)",
     )
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """The seed of a run, and how its report is written."""
+    add = parser.add_argument
+    seed = "repeat a run exactly (default 0)"
+    add("--seed", metavar="N", type=integer, default=0, help=seed)
+    add("--json", action="store_true", help="one JSON object instead of the report")
 
 
 def number(text: str) -> float:
@@ -121,6 +130,31 @@ def setting(text: str, *options: str) -> tuple[str, str]:
         if name.rpartition(".")[2] == own:
             raise InvalidSetting("--set", f"another setting: {own} is given with {option}", text)
     return name, value
+
+
+def settings(
+    texts: Sequence[str],
+    options: Sequence[str],
+    owner: Callable[[str], type],
+    owners: str,
+    hint: Callable[[str], str],
+) -> dict[str, Any]:
+    """The values of --set NAME=VALUE by name. Raises InvalidSetting.
+
+    options: as for `setting`. owner: the class that has a setting, by its name; owners: who may
+    have one, in words. hint: which names there are, from what the owner's class says of it.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, value = setting(text, *options)
+        try:
+            found[name] = parse_setting(owner(name), name, value)
+        except InvalidSetting as error:
+            if error.field != "setting":
+                raise
+            wanted = f"a setting of {owners}"
+            raise InvalidSetting("--set", wanted, name, hint(error.limit)) from None
+    return found
 
 
 def _range(text: str) -> tuple[float, float]:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from dpmc_core.cli import arguments, output
-from dpmc_core.cli.progress import Progress
+from dpmc_core.cli.output import Progress
 from dpmc_core.data import MEGABYTE, datasets, download, samples
 from dpmc_core.errors import unknown_name
 

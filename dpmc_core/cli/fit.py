@@ -9,9 +9,8 @@ from typing import Any
 from dpmc_core import registry
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.listing import settings_table
-from dpmc_core.cli.progress import Progress
+from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets, parse_step
-from dpmc_core.errors import InvalidSetting
 from dpmc_core.experiment import EVALUATION_ONLY, Result, run
 from dpmc_core.model import Mechanism, Step
 from dpmc_core.privacy import Unit
@@ -24,7 +23,6 @@ from dpmc_core.problem import (
     build_problem,
     split_words,
 )
-from dpmc_core.settings import parse_setting
 from dpmc_core.views import cards
 
 EPILOG = """examples:
@@ -45,7 +43,6 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_method(parser)
-    add = parser.add_argument
     split = parser.add_mutually_exclusive_group()
     split.add_argument("--test", metavar="FILE", type=Path, help="official test ratings")
     split.add_argument(
@@ -66,14 +63,7 @@ def add_to(commands: Any) -> None:
         help="test on the latest rating of every user (default for ranking)",
     )
     arguments.add_reading(parser)
-    add(
-        "--seed",
-        metavar="N",
-        type=arguments.integer,
-        default=0,
-        help="repeat a run exactly (default 0)",
-    )
-    add("--json", action="store_true", help="one JSON object instead of the report")
+    arguments.add_run(parser)
     parser.set_defaults(command=fit)
 
 
@@ -98,18 +88,14 @@ def fit(args: argparse.Namespace) -> None:
 def mechanism_of(args: argparse.Namespace) -> Mechanism:
     """The mechanism the options ask for. Raises InvalidSetting."""
     cls = registry.get(args.mechanism)
-    values: dict[str, Any] = {}
-    for text in args.set:
-        name, value = arguments.setting(text, "--epsilon", "--delta")
-        try:
-            values[name] = parse_setting(cls, name, value)
-        except InvalidSetting as error:
-            if error.field != "setting":
-                raise
-            known = settings_table(cls)
-            hint = f"{cls.id} has these:\n{known}" if known else f"{cls.id} has no settings"
-            raise InvalidSetting("--set", f"a setting of {cls.id}", name, hint) from None
-    return registry.create(cls.id, epsilon=args.epsilon, delta=args.delta, **values)
+
+    def hint(_: str) -> str:
+        known = settings_table(cls)
+        return f"{cls.id} has these:\n{known}" if known else f"{cls.id} has no settings"
+
+    own = ("--epsilon", "--delta")
+    given = arguments.settings(args.set, own, lambda _: cls, cls.id, hint)
+    return registry.create(cls.id, epsilon=args.epsilon, delta=args.delta, **given)
 
 
 def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> Problem:
@@ -156,19 +142,12 @@ def _metrics(result: Result) -> str:
 
 def _guarantee(result: Result) -> str:
     card = result.guarantee
-    own, user = card.certified(), card.certified(Unit.USER)
-    claim = card.claimed
-    claimed = f"{output.budget(claim.epsilon, claim.delta)} ({card.source})" if claim else "nothing"
-    facts = [("claimed", claimed), ("certified", output.certified(own))]
-    if own.finite and card.unit is Unit.USER:
-        facts.append(("", cards.relations(card)))
-    elif own.finite:
-        facts.append(("", output.certified(user)))
-    facts += [("caveat", caveat) for caveat in card.caveats]
-    lines = [output.paragraph(cards.protects(card))]
-    lines += [output.paragraph(text, " " * 13, f"  {name:<11}") for name, text in facts]
-    lines.append(output.paragraph(cards.certainty(own.epsilon, own.delta)))
-    return "\n".join(lines)
+    own, facts = card.certified(), [("caveat", caveat) for caveat in card.caveats]
+    if own.finite:
+        whole = card.unit is Unit.USER
+        text = cards.relations(card) if whole else output.certified(card.certified(Unit.USER))
+        facts.insert(0, ("", text))
+    return output.promise(card, *facts, proved=output.certified(own))
 
 
 def _ending(result: Result) -> str:

@@ -1,16 +1,21 @@
-"""What commands write: JSON, aligned tables and short numbers."""
+"""What commands write: JSON, aligned tables, short numbers, and progress on standard error."""
 
 from __future__ import annotations
 
 import json
 import sys
 import textwrap
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpmc_core.privacy import Certified
+from dpmc_core.privacy import Certified, Guarantee
+from dpmc_core.views import cards
 
 LINE = 100  # characters
+BAR = 24  # cells of a bar of progress
+REDRAW = 0.1  # seconds between redraws on a terminal
+REPEAT = 10.0  # seconds between plain lines elsewhere
 PERCENT_METRICS = ("accuracy", "hr@")
 
 
@@ -51,6 +56,20 @@ def certified(proved: Certified) -> str:
     return f"no bound {proved.unit.label}: {proved.reason}"
 
 
+def promise(card: Guarantee, *facts: tuple[str, str], proved: str) -> str:
+    """What a card protects, what it claims and proves, facts by name, and what that means.
+
+    proved: what is certified, in words.
+    """
+    own, claim = card.certified(), card.claimed
+    claimed = f"{budget(claim.epsilon, claim.delta)} ({card.source})" if claim else "nothing"
+    rows = (("claimed", claimed), ("certified", proved), *facts)
+    lines = [paragraph(cards.protects(card))]
+    lines += [paragraph(text, " " * 13, f"  {name:<11}") for name, text in rows]
+    lines.append(paragraph(cards.certainty(own.epsilon, own.delta)))
+    return "\n".join(lines)
+
+
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
     """Text wrapped to a readable width; `first` replaces the first line's indent."""
     return textwrap.fill(
@@ -60,3 +79,55 @@ def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
         subsequent_indent=indent,
         break_long_words=False,
     )
+
+
+class Progress:
+    """Progress with time left, one task after another, on standard error.
+
+    A bar on a terminal, now and then a plain line elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self._stream = sys.stderr
+        self._terminal = self._stream.isatty()
+        self._task = ""
+        self._start = self._last = 0.0
+        self._shown = 0
+
+    def update(self, task: str, done: int, total: int, amount: Callable[[int], str] = str) -> None:
+        """`done` of `total` parts of the named task are over; `amount` writes a count of parts."""
+        now = time.monotonic()
+        if task != self._task:
+            self.close()
+            self._task, self._start, self._last = task, now, now - REDRAW
+        over = done >= total
+        if now - self._last < (REDRAW if self._terminal else REPEAT) and not (
+            over and self._terminal
+        ):
+            return
+        self._last = now
+        left = (now - self._start) / done * (total - done) if done else 0.0
+        head, tail = f"{task} {amount(done)}/{amount(total)}", f"{_clock(left)} left" * (done > 0)
+        if self._terminal:
+            filled = BAR * done // max(total, 1)
+            text = f"{head} [{'#' * filled}{'.' * (BAR - filled)}] {tail}"
+            self._write("\r" + text.ljust(self._shown))
+            self._shown = len(text)
+        else:
+            self._write(f"{head}  {tail}\n")
+
+    def close(self) -> None:
+        """Wipe the bar, so that what follows starts on a clean line."""
+        if self._shown:
+            self._write("\r" + " " * self._shown + "\r")
+            self._shown = 0
+        self._task = ""
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02d}" if whole < 3600 else f"{seconds / 3600:.1f} h"

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
-from dpmc_core.cli import arguments, federated, output
-from dpmc_core.cli.progress import Progress
+import numpy as np
+
+from dpmc_core.cli import arguments, output
 from dpmc_core.data import datasets
-from dpmc_core.errors import InvalidSetting
+from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.model import Task
-from dpmc_core.problem import RandomShare, build_problem
-from dpmc_core.protocol import simulate
-from dpmc_core.protocol.distributed import Distributed
-from dpmc_core.protocol.federated_report import FLOW
-from dpmc_core.settings import parse_setting
+from dpmc_core.privacy import Guarantee
+from dpmc_core.problem import Problem, RandomShare, build_problem
+from dpmc_core.protocol import federated, simulate
+from dpmc_core.protocol.federated import FederatedRun, Federation
+from dpmc_core.protocol.scenarios import Scenario, ScenarioRun
+from dpmc_core.registry import get
+from dpmc_core.settings import settings_of
 from dpmc_core.views import cards
+from dpmc_core.views import federated as words
 
 EPILOG = """scenarios:
   2  a third party adds up masked gradients of the same users in every round
@@ -30,6 +35,7 @@ examples:
   dpmc protocol federated --mechanism dpimf-symmetric --set alpha=0.9
 
 Scenario 1, with a trusted recommender, is `dpmc fit DATA dpmf`."""
+_SHOWN = 40  # messages of a report
 
 
 def add_to(commands: Any) -> None:
@@ -46,7 +52,7 @@ def add_to(commands: Any) -> None:
     add(
         "scenario",
         metavar="SCENARIO",
-        choices=[*simulate.SCENARIOS, FLOW],
+        choices=[*simulate.SCENARIOS, federated.FLOW],
         help="2, 3 or federated",
     )
     add("data", metavar="DATA", nargs="?", help=arguments.DATA_HELP)
@@ -73,125 +79,167 @@ def add_to(commands: Any) -> None:
     )
     add("--attack", action="store_true", help="attack the watched item (default: the busiest)")
     arguments.add_reading(parser)
-    add(
-        "--seed",
-        metavar="N",
-        type=arguments.integer,
-        default=0,
-        help="repeat a run exactly (default 0)",
-    )
-    add("--json", action="store_true", help="one JSON object instead of the report")
+    arguments.add_run(parser)
     parser.set_defaults(command=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    if args.scenario == FLOW:
-        federated.run(args)
-        return
-    settings = settings_from(args)
-    name = args.data or "movie-night"
-    data = datasets.load(name, **arguments.reading_of(args, name))
-    share = RandomShare() if args.holdout is None else RandomShare(args.holdout)
-    problem = build_problem(data, Task.RATINGS, split=share, seed=args.seed)
-    watch = args.watch
-    if args.attack and watch is None:
-        watch = max(range(problem.train.public.items), key=_counts(problem).__getitem__)
-    progress = Progress()
-    try:
-        played = simulate.play(
-            settings,
-            problem,
-            args.seed,
-            watch=watch,
-            on_round=lambda t, total: progress.update(f"scenario {args.scenario}", t, total),
-        )
-    finally:
-        progress.close()
-    found = simulate.report(played, problem, args.seed)
-    if args.attack:
-        found["attacks"] = simulate.attack(played)
-    if watch is not None:
-        found["transcript"] = simulate.messages(played.transcript)
+    found, report = _federated(args) if args.scenario == federated.FLOW else _scenario(args)
     if args.json:
         output.write_json(found)
-        return
-    print("\n\n".join(_report(found, settings, played.public)))
+    else:
+        print("\n\n".join(report))
 
 
-def settings_from(args: argparse.Namespace) -> Distributed:
+def _scenario(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """A run of scenario 2 or 3 as plain JSON values and as paragraphs."""
+    settings = scenario_from(args)
+    share = RandomShare() if args.holdout is None else RandomShare(args.holdout)
+    problem = _problem(args, "movie-night", Task.RATINGS, share)
+    watch = args.watch
+    if args.attack and watch is None:
+        watch = int(np.bincount(problem.train.items).argmax())
+    run = simulate.start(settings, problem, args.seed, watch=watch)
+    _play(run, f"scenario {args.scenario}", settings.iterations)
+    found = simulate.report(run, problem, args.seed)
+    if args.attack:
+        found["attacks"] = simulate.attack(run)
+    if watch is not None:
+        found["transcript"] = [message.as_dict() for message in run.transcript]
+    return found, _scenario_report(found, settings.guarantee(run.public))
+
+
+def _federated(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """A run of the federated flow as plain JSON values and as paragraphs."""
+    if args.attack:
+        raise InvalidSetting("--attack", "left out: it belongs to scenarios 2 and 3", "given")
+    flow = federation_from(args)
+    split = None if args.holdout is None else RandomShare(args.holdout)
+    problem = _problem(args, "bookshop-clicks", Task.RANKING, split)
+    if args.watch is not None:
+        last = federated.count(problem.train.public, flow.mechanism.profiles) - 1
+        check_number("--watch", args.watch, at_least=0, at_most=last, integer=True)
+    run = federated.start(flow, problem, args.seed, watch=args.watch)
+    _play(run, "federated flow", flow.rounds)
+    found = federated.report(run, problem, args.seed)
+    if args.watch is not None:
+        found["transcript"] = [message.as_dict() for message in run.transcript]
+    return found, _federated_report(found, run)
+
+
+def _problem(
+    args: argparse.Namespace, default: str, task: Task, split: RandomShare | None
+) -> Problem:
+    name = args.data or default
+    data = datasets.load(name, **arguments.reading_of(args, name))
+    return build_problem(data, task, split=split, seed=args.seed)
+
+
+def _play(run: ScenarioRun | FederatedRun, name: str, rounds: int) -> None:
+    progress = output.Progress()
+    try:
+        for t in run.play():
+            progress.update(name, t, rounds)
+    finally:
+        progress.close()
+
+
+def scenario_from(args: argparse.Namespace) -> Scenario:
     """The scenario's settings from the options. Raises InvalidSetting."""
     if args.mechanism is not None:
         raise InvalidSetting(
-            "--mechanism", f"left out: it belongs to the {FLOW} flow", args.mechanism
+            "--mechanism", f"left out: it belongs to the {federated.FLOW} flow", args.mechanism
         )
     cls = simulate.SCENARIOS[args.scenario]
-    values: dict[str, Any] = {"epsilon": args.epsilon}
-    for text in args.set:
-        name, value = arguments.setting(text, "--epsilon")
-        try:
-            values[name] = parse_setting(cls, name, value)
-        except InvalidSetting as error:
-            if error.field != "setting":
-                raise
-            raise InvalidSetting(
-                "--set", f"a setting of scenario {args.scenario}", name, error.limit
-            ) from None
-    return cls(**values)
+    owners = f"scenario {args.scenario}"
+    given = arguments.settings(args.set, ("--epsilon",), lambda _: cls, owners, str)
+    return cls(epsilon=args.epsilon, **given)
 
 
-def _counts(problem: Any) -> list[int]:
-    counts = [0] * problem.train.public.items
-    for item in problem.train.items:
-        counts[item] += 1
-    return counts
+def federation_from(args: argparse.Namespace) -> Federation:
+    """The flow from the options; `rounds` is its own, not the variant's. Raises InvalidSetting."""
+    variant = args.mechanism or "dpimf-optimal"
+    if variant not in federated.VARIANTS:
+        raise InvalidSetting("--mechanism", f"one of {', '.join(federated.VARIANTS)}", variant)
+    own = {s.name: s.default for s in settings_of(Federation)}
+    more = "".join(f", {name}" for name in own if name != "rounds")
+    given = arguments.settings(
+        args.set,
+        ("--epsilon",),
+        lambda name: Federation if name in own else get(variant),
+        f"the flow or of {variant}",
+        lambda known: known + more,
+    )
+    return federated.build(variant, args.epsilon, **own | given)
 
 
-def _report(found: dict[str, Any], settings: Distributed, public: Any) -> list[str]:
-    data, cost = found["data"], found["communication"]
-    first = (
+def _scenario_report(found: dict[str, Any], card: Guarantee) -> list[str]:
+    data = found["data"]
+    skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
+    claim = [output.paragraph(cards.protects(card))]
+    claim.append(output.paragraph(f"certified {output.certified(card.certified())}", "  "))
+    claim += [output.paragraph(f"mind: {caveat}", "  ") for caveat in card.caveats]
+    return [
         f"Scenario {found['scenario']} ({found['title']}) on {data['name']}: {data['users']:,}"
         f" users x {data['items']:,} items, {data['ratings']:,} ratings, {found['rounds']} rounds"
-    )
-    skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
-    rows = [("", "rmse", "mae")]
-    lines = {f"scenario {found['scenario']}": found["metrics"]} | found["baselines"]
-    rows += [(name, output.number(m["rmse"]), output.number(m["mae"])) for name, m in lines.items()]
-    kinds = [("message", "messages", "bytes")]
-    kinds += [
-        (kind, f"{n['messages']:,}", f"{n['bytes']:,}") for kind, n in cost["by kind"].items()
-    ]
-    kinds.append(("together", f"{cost['messages']:,}", f"{cost['bytes']:,}"))
-    if cost["by formula"] is not None:
-        by = cost["by formula"]
-        kinds.append(("by formula", f"{by['messages']:,}", f"{by['bytes']:,}"))
-    card = settings.guarantee(public)
-    own = card.certified()
-    claim = [output.paragraph(cards.protects(card))]
-    claim.append(output.paragraph(f"certified {output.certified(own)}", "  "))
-    claim += [output.paragraph(f"mind: {caveat}", "  ") for caveat in card.caveats]
-    parts = [
-        f"{first}\ntakes no part: {skipped}",
-        output.table(rows, indent="  ") + f"\n  {found['evaluation']}",
-        output.table(kinds, indent="  "),
+        f"\ntakes no part: {skipped}",
+        _metrics(found, f"scenario {found['scenario']}", ("rmse", "mae")),
+        _traffic(found["communication"]),
         "largest difference from scenario 1 with the same noise:"
         f" {found['difference from scenario 1']:.2g} rating points",
         "\n".join(claim),
+        *([_attacks(found["attacks"])] if "attacks" in found else []),
+        *_transcript(found),
     ]
-    if "attacks" in found:
-        parts.append(_attacks(found["attacks"]))
-    if "transcript" in found:
-        parts.append(
-            "\n".join(
-                f"  round {m['round']}: {m['sender']} -> {m['receiver']}, {m['kind']},"
-                f" {m['bytes']} bytes: {m['payload']}"
-                for m in found["transcript"][:40]
-            )
-            + (
-                f"\n  ... {len(found['transcript']) - 40} more: --json has all"
-                * (len(found["transcript"]) > 40)
-            )
-        )
-    return parts
+
+
+def _federated_report(found: dict[str, Any], run: FederatedRun) -> list[str]:
+    data, flow = found["data"], run.flow
+    rows = [(f"budget, {flow.rounds} x {flow.local} solves", "epsilon")]
+    budget = words.budget_rows(flow.budget(run.public))
+    rows += [(what, cards.epsilon_text(value)) for what, value in budget.items()]
+    why = [output.paragraph(text, "  ") for text in words.why_not_per_user(flow, run.public)]
+    return [
+        f"Federated flow ({found['title']}) of {flow.mechanism.name} on {data['name']}:"
+        f" {data['users']:,} users x {data['items']:,} items, {data['ratings']:,} clicks,"
+        f" {flow.parties} parties, {flow.rounds} rounds of {flow.local} local solves",
+        _metrics(found, "federated", ("hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full")),
+        _traffic(found["communication"]),
+        "\n".join((output.table(rows, indent="  "), *why)),
+        *_transcript(found),
+    ]
+
+
+def _metrics(found: dict[str, Any], name: str, metrics: Sequence[str]) -> str:
+    """The run's metrics above those of its baselines."""
+    rows: list[Sequence[str]] = [("", *metrics)]
+    for who, values in ({name: found["metrics"]} | found["baselines"]).items():
+        rows.append((who, *(output.number(values[metric]) for metric in metrics)))
+    return output.table(rows, indent="  ") + f"\n  {found['evaluation']}"
+
+
+def _traffic(sent: dict[str, Any]) -> str:
+    """Counted messages and bytes by kind and together, and by formula where there is one."""
+    kinds = sent["by kind"] | {"together": sent}
+    if sent["by formula"] is not None:
+        kinds["by formula"] = sent["by formula"]
+    rows = [(kind, f"{n['messages']:,}", f"{n['bytes']:,}") for kind, n in kinds.items()]
+    return output.table([("message", "messages", "bytes"), *rows], indent="  ")
+
+
+def _transcript(found: dict[str, Any]) -> list[str]:
+    """The first messages of the watched item or profile as one paragraph, or none."""
+    if "transcript" not in found:
+        return []
+    messages = found["transcript"]
+    lines = [
+        f"  round {m['round']}: {m['sender']} -> {m['receiver']}, {m['kind']},"
+        f" {m['bytes']:,} bytes: {m['payload']}"
+        for m in messages[:_SHOWN]
+    ]
+    if len(messages) > _SHOWN:
+        lines.append(f"  ... {len(messages) - _SHOWN} more: --json has all")
+    return ["\n".join(lines)]
 
 
 def _attacks(found: dict[str, Any]) -> str:

@@ -9,13 +9,12 @@ from typing import Any
 
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.fit import mechanism_of
-from dpmc_core.cli.progress import Progress
+from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets, parse_step
 from dpmc_core.model import Mechanism, Step
 from dpmc_core.privacy import exact_noise
 from dpmc_core.problem import prepare_all
 from dpmc_core.release import Export, check, check_path, export, waiting, write
-from dpmc_core.views import cards
 
 EPILOG = """examples:
   dpmc release movie-night input-flip --epsilon 1 --prepare binarise=3.5 --out signs.npz
@@ -76,16 +75,12 @@ def release(args: argparse.Namespace) -> None:
 def report(mechanism: Mechanism, found: Export, path: Path) -> list[str]:
     """What was written, what it certifies and what it does not cover, as paragraphs."""
     card = found.guarantee
-    own, claim = card.certified(), card.claimed
     rows = [
         (name, " x ".join(map(str, array.shape)), what)
         for name, (array, what) in found.arrays.items()
     ]
     files = output.table([("array", "shape", "what it is"), *rows], indent="  ")
-    claimed = f"{output.budget(claim.epsilon, claim.delta)} ({card.source})" if claim else "nothing"
-    facts = [("claimed", claimed), ("certified", output.certified(own) + ", as sampled")]
-    facts += [("mind", caveat) for caveat in card.caveats]
-    lines = [output.paragraph(cards.protects(card))]
-    lines += [output.paragraph(text, " " * 13, f"  {name:<11}") for name, text in facts]
-    lines.append(output.paragraph(cards.certainty(own.epsilon, own.delta)))
-    return [f"Wrote {path}: {mechanism.name}, {card.publishes}\n{files}", "\n".join(lines)]
+    facts = [("mind", caveat) for caveat in card.caveats]
+    proved = output.certified(card.certified()) + ", as sampled"
+    promise = output.promise(card, *facts, proved=proved)
+    return [f"Wrote {path}: {mechanism.name}, {card.publishes}\n{files}", promise]

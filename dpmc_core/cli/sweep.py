@@ -18,7 +18,7 @@ from typing import Any
 from dpmc_core import curves
 from dpmc_core import sweep as core
 from dpmc_core.cli import arguments, grids
-from dpmc_core.cli.progress import Progress
+from dpmc_core.cli.output import Progress
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.store import Store
 from dpmc_core.sweep import presets

@@ -12,83 +12,72 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.protocol.distributed import Run
-from dpmc_core.protocol.fixed_point import FixedPoint, Words
-from dpmc_core.protocol.scenarios import ANSWER
+from dpmc_core.protocol.scenarios import ANSWER, ScenarioRun
 
 Floats = NDArray[np.float64]
 
 _CELLS = 20_000_000  # of the largest system of equations: 160 MB
 
 
-class Difference(NamedTuple):
-    """The difference attack on one user: what was computed, the truth, the largest error."""
+class Recovered(NamedTuple):
+    """What an attack computed of one user's gradients, and the truth it was after.
 
-    user: str
-    found: Floats
-    truth: Floats
-    error: float
-
-    def succeeds(self, step: float) -> bool:
-        """Whether the attack is right up to fixed-point rounding."""
-        return self.error <= 2 * step
-
-
-def difference(first: Words, second: Words, fixed: FixedPoint) -> Floats:
-    """Two answers of one user subtracted mod P: the own noise, the same in both, cancels."""
-    return fixed.decode(fixed.reduce(second - first))
-
-
-def attack_user(run: Run, user: int, rounds: tuple[int, int] = (1, 2)) -> Difference:
-    """The third party's attack on a user's answers for the watched item in two rounds.
-
-    Raises ValueError where the kept transcript does not hold both answers.
-    """
-    item, name = run.wire.watch, run.wire.name(user)
-    answers = {
-        m.round: m.payload["answer"]
-        for m in run.transcript
-        if m.kind == ANSWER and m.sender == name
-    }
-    if item is None or not set(rounds) <= set(answers):
-        raise ValueError(f"{name} did not answer in both rounds {rounds}")
-    own = run.user_factors[user]
-    moved = run.models[rounds[1] - 1][item] - run.models[rounds[0] - 1][item]
-    truth = 2 * own * float(own @ moved)
-    found = difference(answers[rounds[0]], answers[rounds[1]], run.settings.fixed)
-    return Difference(name, found, truth, float(np.abs(found - truth).max()))
-
-
-class Attended(NamedTuple):
-    """The attendance attack on one user: the gradient as computed, and the true one.
-
-    round: the user was absent from it; the gradient is the one due at the factors sent in it.
+    round: of two answers compared the later one; of attendance the round the user was absent from,
+    the gradient being the one due at the factors sent in it. allowed: the error up to which the
+    attack counts as right.
     """
 
     user: str
     round: int
     found: Floats
     truth: Floats
+    allowed: float
 
     @property
     def error(self) -> float:
-        """The largest error, relative to the largest entry of the truth."""
+        """The largest error of a number."""
+        return float(np.abs(self.found - self.truth).max())
+
+    @property
+    def relative_error(self) -> float:
+        """The largest error, relative to the largest number of the truth."""
         return float(np.abs(self.found - self.truth).max() / np.abs(self.truth).max())
 
     @property
     def succeeds(self) -> bool:
-        """Whether the gradient is right to one part in a hundred."""
-        return self.error <= 0.01
+        return self.error <= self.allowed
 
 
-def attack_attendance(run: Run, item: int) -> list[Attended]:
+def difference_attack(run: ScenarioRun, rounds: tuple[int, int] = (1, 2)) -> list[Recovered]:
+    """The third party's difference attack on every user who answered for the watched item.
+
+    Two answers of one user are subtracted mod P: the own noise, the same in both, cancels. Right is
+    what is off by no more than fixed-point rounding. Empty where the kept transcript does not hold
+    both answers of anyone.
+    """
+    item, fixed = run.wire.watch, run.settings.fixed
+    answers = {(m.sender, m.round): m.payload["answer"] for m in run.transcript if m.kind == ANSWER}
+    found = []
+    for user in run.who[run.what == item]:
+        name, own = run.wire.name(int(user)), run.user_factors[user]
+        first, second = ((name, t) for t in rounds)
+        if not {first, second} <= set(answers):
+            continue
+        moved = run.models[rounds[1] - 1][item] - run.models[rounds[0] - 1][item]
+        truth = 2 * own * float(own @ moved)
+        computed = fixed.decode(fixed.reduce(answers[second] - answers[first]))
+        found.append(Recovered(name, rounds[1], computed, truth, 2 * fixed.step))
+    return found
+
+
+def attendance_attack(run: ScenarioRun, item: int) -> list[Recovered]:
     """Single gradients for an item by a recommender that only listens, in scenario 3.
 
     It knows the factors v(t) it sent, whom a sum is over (it takes their masks off), and the sums
     s(t) = sum over those there of (W_u v(t) + w_u) + eta, W_u = 2 u u', w_u = -2 r u, with the same
     eta in every round. These are linear equations in all W_u, w_u and eta, solved by least squares;
-    users with the same attendance are told apart by nothing and left out. Empty where everybody
-    was always there.
+    users with the same attendance are told apart by nothing and left out. Right is what is off by
+    one part in a hundred at most. Empty where everybody was always there.
     """
     own = np.flatnonzero(run.what == item)
     rounds = [t for t, (_, where) in enumerate(run.steps) if item in where]
@@ -115,7 +104,8 @@ def attack_attendance(run: Run, item: int) -> list[Attended]:
         gradient = terms[at] @ solved[k * width : (k + 1) * width]
         truth = run.users.gradient(np.array([pair]), models[at][None])[0]
         name = run.wire.name(int(run.who[pair]))
-        found.append(Attended(name, rounds[at] + 1, gradient, truth))
+        allowed = 0.01 * float(np.abs(truth).max())
+        found.append(Recovered(name, rounds[at] + 1, gradient, truth, allowed))
     return found
 
 
@@ -129,6 +119,30 @@ def _affine(v: Floats) -> Floats:
     found[columns, place] = v[rows]
     found[:, len(rows) :] = np.eye(d)
     return found
+
+
+class SumErrors(NamedTuple):
+    """How far a recommender that compares sums is off A, the sum of u u' over an item's raters.
+
+    passive: one that only listens, None where there are too few rounds; active: one that chooses
+    what it sends; largest: the largest entry of A.
+    """
+
+    passive: float | None
+    active: float
+    largest: float
+
+
+def sum_attacks(run: ScenarioRun) -> SumErrors:
+    """Both attacks on the sums of the watched item of a finished run."""
+    item = run.wire.watch
+    assert item is not None
+    truth, passive = true_squares(run, item), None
+    if len(run.sums) > 1:
+        listened = passive_squares([v[item] for v in run.models[:-1]], [s[item] for s in run.sums])
+        passive = float(np.abs(listened - truth).max())
+    asked = active_squares(asker(run, item), len(truth), longest_reach(run, item))
+    return SumErrors(passive, float(np.abs(asked - truth).max()), float(np.abs(truth).max()))
 
 
 def passive_squares(models: Sequence[Floats], sums: Sequence[Floats]) -> Floats:
@@ -154,7 +168,7 @@ def active_squares(ask: Callable[[Floats], Floats], rank: int, reach: float) -> 
     return (found + found.T) / 2
 
 
-def asker(run: Run, item: int) -> Callable[[Floats], Floats]:
+def asker(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
     """The noisy sum of one item at chosen factors, masked and summed as in any round.
 
     For a run of scenario 2 that has been set up: the users' shares of noise are in.
@@ -173,14 +187,14 @@ def asker(run: Run, item: int) -> Callable[[Floats], Floats]:
     return ask
 
 
-def true_squares(run: Run, item: int) -> Floats:
+def true_squares(run: ScenarioRun, item: int) -> Floats:
     """A_j = sum u_i u_i' over the raters of an item: what no party is meant to learn."""
     own = run.users.factors[run.what == item]
     squares: Floats = own.T @ own
     return squares
 
 
-def longest_reach(run: Run, item: int) -> float:
+def longest_reach(run: ScenarioRun, item: int) -> float:
     """The longest v that passes every user's range check with room to spare, a power of two."""
     fixed, k = run.settings.fixed, int(run.raters[item])
     room = fixed.largest / k / 4 - float(np.abs(run.users.linear[run.what == item]).max())

@@ -3,7 +3,7 @@
 RYHH24: Ran, Ye, Huang, Hu, "Differentially Private Implicit Matrix Factorization" (2024). K parties
 hold disjoint users (item profiles are exchanged) or disjoint items (user profiles are). In each
 round every party runs local updates, sends its noisy profiles, and the server returns the average;
-at last each party refines its own factors.
+at last each party refines its own factors. Then a whole run on a problem, measured and counted.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import InvalidSetting
+from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
-from dpmc_core.model import Factors
+from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import Laplace, Release, Unit
-from dpmc_core.protocol.costs import Cost
-from dpmc_core.protocol.messages import Message, Transcript
+from dpmc_core.problem import Problem, generator
+from dpmc_core.protocol.messages import WORD, Message, Traffic, Transcript
+from dpmc_core.protocol.simulate import communication, data_facts, measured, shown_settings
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.registry import MECHANISMS, create
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import binary_matrix, solve_rows
 
@@ -32,9 +34,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+FLOW = "federated"
+TITLE = "parties send noisy profiles, a server averages them"
 SERVER = "server"
 NOISY, AVERAGE = "noisy profiles", "average profiles"  # kinds of messages
-_NUMBER = 8  # bytes of one number on the wire
+VARIANTS = tuple(id for id, cls in MECHANISMS.items() if issubclass(cls, Dpimf))
+PAPER = {"parties": 10, "rounds": 100, "local": 20}  # RYHH24, section VI-A
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +59,18 @@ class Federation:
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def cost(self, public: PublicFacts) -> Cost:
+    @property
+    def owned(self) -> Profiles:
+        """What the parties share out, where they send profiles of the other."""
+        return Profiles.USERS if self.mechanism.profiles is Profiles.ITEMS else Profiles.ITEMS
+
+    def cost(self, public: PublicFacts) -> Traffic:
         """Messages and bytes of the whole run by formula: profiles up and their average down."""
-        return cost(self.parties, self.rounds, self.mechanism.rank, self.exchanged(public))
+        messages = 2 * self.parties * self.rounds
+        profiles = count(public, self.mechanism.profiles)
+        return Traffic(messages, messages * WORD * self.mechanism.rank * profiles)
 
-    def exchanged(self, public: PublicFacts) -> int:
-        """How many profiles a message holds."""
-        return public.items if self._by_users else public.users
-
-    def budget(self, public: PublicFacts) -> BudgetLine:
+    def budget(self, public: PublicFacts) -> FederatedBudget:
         """What is claimed for one solve, and what the solves of all rounds add up to.
 
         Every cell is with one party, so the parties run side by side, and its solves add up. The
@@ -75,92 +83,101 @@ class Federation:
         card = self.mechanism.guarantee(public)
         one = _solves(card.releases, 1)
         all_ = _solves(card.releases, solves)
-        return BudgetLine(
+        return FederatedBudget(
             claimed=self.mechanism.epsilon,
             solves=solves,
             cell=one,
             cell_composed=all_,
             user_composed=all_ * min(public.cap or public.items, public.items),
-            certified=solves == 1 and self._by_users and math.isfinite(one),
+            certified=solves == 1 and self.owned is Profiles.USERS and math.isfinite(one),
         )
 
     def split(self, ratings: Ratings, rng: np.random.Generator) -> list[Ints]:
         """The users (or items) of each party: a random even split."""
-        owned = self._owned(ratings.public)
+        owned = count(ratings.public, self.owned)
         if self.parties > owned:
-            what = "users" if self._by_users else "items"
             raise InvalidSetting(
-                "parties", f"at most the {owned} {what} to share out", self.parties
+                "parties", f"at most the {owned} {self.owned.value} to share out", self.parties
             )
         return [np.sort(part) for part in np.array_split(rng.permutation(owned), self.parties)]
 
-    def run(
-        self, ratings: Ratings, rng: np.random.Generator, *, keep: bool = True
-    ) -> Iterator[Round]:
-        """Play the flow, yielding after each round; the transcript grows along.
 
-        keep: the messages with their profiles; without it they are only counted.
-        """
-        matrix = binary_matrix(ratings)
-        if not self._by_users:
-            matrix = matrix.T.tocsr()
-        parties = [
-            _Party(f"party {k + 1}", owned, matrix[owned], rng.spawn(1)[0], self.mechanism)
-            for k, owned in enumerate(self.split(ratings, rng))
-        ]
-        releases = self.mechanism.releases(matrix.shape[1])
-        transcript = Transcript()
-        shared: Floats | None = None
+class FederatedRun:
+    """A run before its first message: the parties, and every message counted.
 
-        def tell(sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
-            message = _profiles(sender, receiver, kind, profiles, round)
-            transcript.add_many(kind, 1, message.bytes)
-            if keep:
-                transcript.keep(message)
-
-        for round in range(1, self.rounds + 1):
-            sent = []
-            for party in parties:
-                sent.append(party.update(shared, releases, self.local))
-                tell(party.name, SERVER, NOISY, sent[-1], round)
-            shared = np.mean(sent, axis=0)
-            for party in parties:
-                tell(SERVER, party.name, AVERAGE, shared, round)
-            yield Round(round, self._model(parties, shared, matrix.shape[0]), transcript)
-
-    @property
-    def _by_users(self) -> bool:
-        return self.mechanism.profiles is Profiles.ITEMS
-
-    def _owned(self, public: PublicFacts) -> int:
-        return public.users if self._by_users else public.items
-
-    def _model(self, parties: list[_Party], shared: Floats, rows: int) -> Factors:
-        """Everybody's refined own factors beside the shared profiles."""
-        own = np.zeros((rows, self.mechanism.rank))
-        for party in parties:
-            own[party.owned] = party.refine(shared)
-        return Factors(own, shared) if self._by_users else Factors(shared, own)
-
-
-def cost(parties: int, rounds: int, rank: int, profiles: int) -> Cost:
-    """Messages and bytes when each party sends and receives so many profiles in every round."""
-    messages = 2 * parties * rounds
-    return Cost(messages, messages * _NUMBER * rank * profiles)
-
-
-class Round(NamedTuple):
-    """The state after a round: its number, the model after local refinement, all messages so far.
-
-    The model joins the parties' own factors for evaluation; nobody holds it.
+    watch: the profile that the words of a message show; the messages are kept if there is one.
+    Raises InvalidSetting for too many parties.
     """
 
-    number: int
-    model: Factors
-    transcript: Transcript
+    def __init__(
+        self,
+        flow: Federation,
+        ratings: Ratings,
+        rng: np.random.Generator,
+        *,
+        watch: int | None = None,
+    ) -> None:
+        self.flow, self.public, self.watch = flow, ratings.public, watch
+        if watch is not None:
+            last = count(ratings.public, flow.mechanism.profiles) - 1
+            check_number("watched profile", watch, at_least=0, at_most=last, integer=True)
+        matrix = binary_matrix(ratings)
+        if flow.owned is Profiles.ITEMS:
+            matrix = matrix.T.tocsr()
+        self.parties = [
+            _Party(f"party {k + 1}", owned, matrix[owned], rng.spawn(1)[0], flow.mechanism)
+            for k, owned in enumerate(flow.split(ratings, rng))
+        ]
+        self.releases = flow.mechanism.releases(matrix.shape[1])
+        self.transcript = Transcript()
+        self.finished = 0  # rounds
+        self.shared: Floats | None = None  # the profiles that the server returned last
+
+    def play(self) -> Iterator[int]:
+        """Exchange the messages, yielding the number of each finished round."""
+        for round in range(1, self.flow.rounds + 1):
+            sent = []
+            for party in self.parties:
+                sent.append(party.update(self.shared, self.releases, self.flow.local))
+                self._tell(party.name, SERVER, NOISY, sent[-1], round)
+            self.shared = np.mean(sent, axis=0)
+            for party in self.parties:
+                self._tell(SERVER, party.name, AVERAGE, self.shared, round)
+            self.finished = round
+            yield round
+
+    def model(self) -> Factors:
+        """Everybody's refined own factors beside the shared profiles, after a round at least.
+
+        For evaluation; nobody holds it.
+        """
+        assert self.shared is not None
+        own = np.zeros((count(self.public, self.flow.owned), self.flow.mechanism.rank))
+        for party in self.parties:
+            own[party.owned] = party.refine(self.shared)
+        users = self.flow.owned is Profiles.USERS
+        return Factors(own, self.shared) if users else Factors(self.shared, own)
+
+    def _tell(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
+        size = WORD * profiles.size
+        self.transcript.count(kind, Traffic(1, size))
+        if self.watch is not None:
+            words = f"profile {self.watch}: {profile_words(profiles[self.watch])}"
+            content = {"profiles": profiles}
+            self.transcript.keep(Message(sender, receiver, kind, size, words, round, content))
 
 
-class BudgetLine(NamedTuple):
+def count(public: PublicFacts, of: Profiles) -> int:
+    """How many users or items there are."""
+    return public.users if of is Profiles.USERS else public.items
+
+
+def profile_words(profile: Floats) -> str:
+    """The numbers of one profile as text."""
+    return "(" + ", ".join(f"{n:.3g}" for n in profile.tolist()) + ")"
+
+
+class FederatedBudget(NamedTuple):
     """The honest budget of a federated run.
 
     claimed: per solve, as published. cell, cell_composed: epsilon per user-item cell of one solve
@@ -174,6 +191,12 @@ class BudgetLine(NamedTuple):
     cell_composed: float
     user_composed: float
     certified: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values, null for what is infinite."""
+        return {
+            name: None if math.isinf(value) else value for name, value in self._asdict().items()
+        }
 
 
 @dataclass(eq=False)
@@ -220,18 +243,46 @@ def _solves(releases: Mapping[str, Release], count: int) -> float:
     return total
 
 
-def _profiles(sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> Message:
-    rows, d = profiles.shape
-    return Message(
-        sender=sender,
-        receiver=receiver,
-        kind=kind,
-        bytes=_NUMBER * profiles.size,
-        summary=f"{rows:,} profiles of length {d}, mean length {_mean_norm(profiles):.3g}",
-        round=round,
-        payload={"profiles": profiles},
-    )
+def build(
+    variant: str, epsilon: float, *, parties: int, rounds: int, local: int, **settings: Any
+) -> Federation:
+    """The flow with a variant of DPIMF; its card counts the solves of all rounds.
+
+    Raises InvalidSetting.
+    """
+    if variant not in VARIANTS:
+        raise InvalidSetting("mechanism", f"one of {', '.join(VARIANTS)}", variant)
+    for name, value in (("rounds", rounds), ("local", local)):
+        check_number(name, value, at_least=1, integer=True)
+    if rounds * local > 10_000:
+        raise InvalidSetting("rounds x local", "at most 10,000", rounds * local)
+    mechanism = create(variant, epsilon=epsilon, rounds=rounds * local, **settings)
+    assert isinstance(mechanism, Dpimf)
+    return Federation(mechanism=mechanism, parties=parties, rounds=rounds, local=local)
 
 
-def _mean_norm(profiles: Floats) -> float:
-    return float(np.linalg.norm(profiles, axis=1).mean())
+def start(
+    flow: Federation, problem: Problem, seed: int, *, watch: int | None = None
+) -> FederatedRun:
+    """A run on the training ratings, before its first message. Raises DpmcError."""
+    rng = generator(seed, f"federated flow on {problem.train.fingerprint}")
+    return FederatedRun(flow, problem.train, rng, watch=watch)
+
+
+def report(run: FederatedRun, problem: Problem, seed: int) -> dict[str, Any]:
+    """What a run found, as plain JSON values; everything about raw ratings is evaluation only."""
+    mechanism, public = run.flow.mechanism, run.public
+    baselines = (mechanism.floor, mechanism.twin)
+    return {
+        "scenario": FLOW,
+        "title": TITLE,
+        "mechanism": mechanism.id,
+        "data": data_facts(problem),
+        "settings": shown_settings(mechanism, run.flow),
+        "seed": seed,
+        "guarantee": mechanism.guarantee(public).as_dict(),
+        "budget": run.flow.budget(public).as_dict(),
+        "rounds": run.finished,
+        **measured(Task.RANKING, run.model(), problem, seed, baselines),
+        "communication": communication(run.transcript, run.flow.cost(public)),
+    }

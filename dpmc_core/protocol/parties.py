@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.protocol.fixed_point import FixedPoint, Words
+from dpmc_core.protocol.messages import FixedPoint, Words
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

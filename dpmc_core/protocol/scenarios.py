@@ -1,6 +1,9 @@
-"""The message flows of HXZ15: scenario 2 (the same users all along) and 3 (who is online changes).
+"""Matrix factorization without a trusted recommender: scenarios 2 and 3 of HXZ15.
 
-HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
+HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015). In scenario 2 the same
+users take part all along, in scenario 3 who is online changes. The paper's message also carries a
+small fresh noise term per iteration. It is left out: the masks already hide single gradients, the
+term is covered by no guarantee, and with it the result would no longer be that of scenario 1.
 """
 
 from __future__ import annotations
@@ -8,17 +11,30 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.privacy import Guarantee, Unaccounted
-from dpmc_core.protocol.distributed import Distributed, ProtocolAborted, Run
-from dpmc_core.protocol.fixed_point import Words
-from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY, USERS
-from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import setting
+from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
+from dpmc_core.model import Factors
+from dpmc_core.privacy import Guarantee, Laplace, SharedLaplace, Shares, Trust, Unaccounted
+from dpmc_core.protocol.messages import (
+    RECOMMENDER,
+    THIRD_PARTY,
+    USERS,
+    FixedPoint,
+    Traffic,
+    Transcript,
+    Wire,
+    Words,
+)
+from dpmc_core.protocol.parties import Recommender, ThirdParty, Users
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import check_settings, setting
+from dpmc_core.solvers.least_squares_mf import Sides
+from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,19 +43,281 @@ SETUP, MODEL, ANSWER, SUM = "noise set-up", "item factors", "gradient", "sum"
 HIDDEN_SHARE, HIDDEN_NOISE, ONLINE, RESTART = "hidden share", "hidden noise", "online", "restart"
 
 
+class ProtocolAborted(DpmcError):
+    """A round that cannot go on without breaking its promise."""
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Who leaves in the middle of which round, after receiving and before answering."""
+
+    who: tuple[tuple[int, int], ...] = ()  # (round, user)
+
+    def __str__(self) -> str:
+        return ",".join(f"{round}:{user}" for round, user in self.who) or "nobody"
+
+    @classmethod
+    def parse(cls, text: str) -> Leaves:
+        """ROUND:USER,... or 'nobody'. Raises InvalidSetting."""
+        if text.strip().lower() in ("", "nobody"):
+            return cls()
+        try:
+            pairs = [tuple(int(part) for part in word.split(":")) for word in text.split(",")]
+        except ValueError:
+            pairs = []
+        if not pairs or any(len(p) != 2 or min(p) < 0 for p in pairs):
+            raise InvalidSetting("leaves", "ROUND:USER[,ROUND:USER...] or nobody", text)
+        return cls(tuple((p[0], p[1]) for p in pairs))
+
+    def at(self, round: int) -> set[int]:
+        """The users who leave in that round."""
+        return {user for r, user in self.who if r == round}
+
+
+class Skipped(NamedTuple):
+    """Who and what takes no part, and why."""
+
+    unrated: Ints  # items without a rating
+    too_few: Ints  # items with too few raters to share noise or hide behind one another
+    silent: Ints  # users without a rating
+    unmade: Ints  # items for which too few users were there to make noise
+
+
 @dataclass(frozen=True, kw_only=True)
-class StaticUsers(Distributed):
+class Scenario:
+    """Public settings of a run, and how its messages go."""
+
+    number: ClassVar[str]
+    title: ClassVar[str]
+    epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
+    rank: int = setting(3, "length of a factor", at_least=1, at_most=200)
+    user_penalty: float = setting(4.0, "ridge penalty on user factors", above=0, at_most=1e6)
+    item_penalty: float = setting(4.0, "ridge penalty on item factors", above=0, at_most=1e6)
+    shrink: bool = setting(True, "raise the item penalty with the noise (reads no data)")
+    iterations: int = setting(20, "rounds of gradients", at_least=1, at_most=10_000)
+    shares: Shares = setting(
+        Shares.GAUSSIAN,
+        "shares of the noise: Gaussian (published) or Gamma (hardened)",
+        choices=tuple(m.value for m in Shares),
+    )
+    colluding: int = setting(
+        0, "users per item who may collude or vanish (Gamma shares)", at_least=0, at_most=10_000
+    )
+    modulus_bits: int = setting(48, "P = 2^bits", at_least=8, at_most=64)
+    fraction_bits: int = setting(20, "numbers are multiples of 2^-bits", at_least=0, at_most=62)
+    leaves: Leaves = setting(
+        Leaves(), "users who leave mid-round: ROUND:USER,... or nobody", parse=Leaves.parse
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.colluding and self.shares is Shares.GAUSSIAN:
+            raise InvalidSetting("colluding", "0 with Gaussian shares: use gamma", self.colluding)
+        _ = self.fixed
+
+    @property
+    def fixed(self) -> FixedPoint:
+        return FixedPoint(modulus_bits=self.modulus_bits, fraction_bits=self.fraction_bits)
+
+    @property
+    def mechanism(self) -> DPMF:
+        """Scenario 1 in its coordinate form, which a run imitates."""
+        return DPMF(
+            epsilon=self.epsilon,
+            rank=self.rank,
+            user_penalty=self.user_penalty,
+            item_penalty=self.item_penalty,
+            shrink=self.shrink,
+            noise=NoiseForm.COORDINATE,
+        )
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        """Scenario 1's card with the parties' trust and what each of them still sees."""
+        card = self.mechanism.guarantee(public)
+        known = (
+            "the recommender draws how large the noise is, so what it sees is Gaussian noise of"
+            " known size: the claim holds for outsiders, not against the recommender"
+        )
+        hardened = "each user knows the own share only; one sum holds Laplace noise to all others"
+        return dataclasses.replace(
+            card,
+            trust=Trust.AGGREGATOR,
+            source=f"HXZ15, scenario {self.number}",
+            releases={"linear term": self.release(public)},
+            caveats=(
+                known if self.shares is Shares.GAUSSIAN else hardened,
+                "the recommender sees the noisy sum of every round with the same noise, and"
+                " differences of them give A, the sum of u u' over the factors u of an item's"
+                " raters",
+                "recommender and third party must not collude",
+            ),
+        )
+
+    def release(self, public: PublicFacts) -> SharedLaplace:
+        """Scenario 1's Laplace release, drawn by the users."""
+        own = self.mechanism.guarantee(public).releases["linear term"]
+        assert isinstance(own, Laplace)
+        return SharedLaplace(
+            query=own.query,
+            shape=own.shape,
+            sensitivity=own.sensitivity,
+            scale=own.scale,
+            shares=self.shares,
+            colluding=self.colluding,
+        )
+
+    def rounds(self, run: ScenarioRun) -> Iterator[int]:
+        """Exchange the messages, yielding the number of each finished round.
+
+        Raises ProtocolAborted where a round cannot go on.
+        """
+        raise NotImplementedError
+
+    def cost(self, raters: Ints) -> dict[str, Traffic]:
+        """The traffic of a whole run by kind of message, everybody being there all the time.
+
+        raters: users per item; items with too few of them cost nothing.
+        """
+        raise NotImplementedError
+
+    @property
+    def known_attendance(self) -> bool:
+        """Whether everybody is there all the time, as `cost` has it."""
+        return not self.leaves.who
+
+    def _size(self, raters: Ints) -> tuple[int, int, int]:
+        """(user-item pairs that take part, items, numbers per row of H)."""
+        part = raters[raters >= max(2, self.colluding + 1)]
+        mixing = self.rank if self.shares is Shares.GAUSSIAN else 0
+        return int(part.sum()), len(part), mixing
+
+
+class ScenarioRun:
+    """A run before its first message: the parties, the wire, and what none of them sees.
+
+    user_factors: users x rank, frozen for the run. Left out, the recommender draws the first item
+    factors without looking at any data and each user fits the own factors to them at home; these
+    first factors are also where the gradient steps begin. watch: the item whose messages are kept.
+    """
+
+    def __init__(
+        self,
+        settings: Scenario,
+        ratings: Ratings,
+        rng: np.random.Generator,
+        *,
+        user_factors: Floats | None = None,
+        watch: int | None = None,
+    ) -> None:
+        self.settings, self.public, fixed = settings, ratings.public, settings.fixed
+        own, self.rng, masks, secrets = rng.spawn(4)
+        mechanism = settings.mechanism
+        self.sides: Sides = mechanism.sides(ratings)
+        first = mechanism.first_items(ratings.public.items, own)
+        if user_factors is None:
+            user_factors = mechanism.fit_users(self.sides, first)
+        elif user_factors.shape != (ratings.public.users, settings.rank):
+            raise InvalidSetting(
+                "shape of user_factors",
+                f"({ratings.public.users}, {settings.rank})",
+                user_factors.shape,
+            )
+        self.user_factors, _ = clip_dense_rows(user_factors, 1.0)
+        self.release = settings.release(ratings.public)
+        self.raters = raters = np.bincount(ratings.items, minlength=ratings.public.items)
+        fewest = self.release.fewest
+        self.skipped = Skipped(
+            np.flatnonzero(raters == 0),
+            np.flatnonzero((raters > 0) & (raters < fewest)),
+            np.flatnonzero(np.diff(ratings.indptr) == 0),
+            np.empty(0, dtype=np.int64),
+        )
+        part = raters[ratings.items] >= fewest
+        if not part.any():
+            raise BadRatings(
+                f"every item has fewer than {fewest} raters, so nobody can hide: nothing is left to"
+                " factorize"
+            )
+        for t, user in settings.leaves.who:
+            if t > settings.iterations or user >= ratings.public.users:
+                raise InvalidSetting(
+                    "leaves",
+                    f"ROUND:USER with rounds 0..{settings.iterations} and users"
+                    f" 0..{ratings.public.users - 1}",
+                    str(settings.leaves),
+                )
+        if watch is not None and (not 0 <= watch < len(raters) or raters[watch] < fewest):
+            raise InvalidSetting("watched item", f"an item with at least {fewest} raters", watch)
+        # user and item of each pair that takes part, and the items
+        self.who = ratings.users[part].astype(np.int64)
+        self.what = ratings.items[part].astype(np.int64)
+        self.active: Ints = np.flatnonzero(raters >= fewest)
+        ids = ratings.user_ids
+        names = None if ids is None else [f"user {id}" for id in ids]
+        self.wire = Wire(self.who, self.what, watch, names)
+        deviations = ratings.values[part] - self.public.middle
+        self.users = Users(self.user_factors[self.who], deviations, fixed)
+        self.recommender = Recommender(
+            first.copy(), raters, mechanism.noisy_penalty(ratings.public), fixed, masks
+        )
+        self.third_party = ThirdParty(fixed, secrets)
+        self.first = first
+        self.noise = np.zeros_like(first)  # the noise the users' shares add up to
+        self.steps: list[tuple[Ints, Ints]] = []  # of each round: pairs summed, items stepped
+        self.sums: list[Floats] = []  # what the recommender reads off each round, items x d
+        self.models: list[Floats] = [first.copy()]  # item factors before the round
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.wire.transcript
+
+    @property
+    def items(self) -> Floats:
+        """The item factors as they stand; skipped items keep the first, data-free ones."""
+        return self.recommender.items
+
+    def play(self) -> Iterator[int]:
+        """Exchange the messages, yielding the number of each finished round."""
+        yield from self.settings.rounds(self)
+
+    def model(self) -> Factors:
+        """What users predict with: the published item factors and own factors refitted to them."""
+        items = self.items.copy()
+        items[np.setdiff1d(np.arange(len(items)), self.active)] = 0.0
+        users = self.settings.mechanism.fit_users(self.sides, items)
+        return with_offsets(users, items, self.public.middle)
+
+    def finish_round(self, sums: Floats, pairs: Ints, where: Ints) -> None:
+        """The recommender reads the sums and steps; the simulation remembers."""
+        self.sums.append(sums)
+        self.steps.append((pairs, where))
+        self.recommender.step(sums[where], where)
+        self.models.append(self.items.copy())
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticUsers(Scenario):
     """Scenario 2: a third party adds up masked gradients of the same users in every round.
 
     Each user draws the own share of noise once, for the whole run. Were gradients not masked, two
     rounds of one user would differ by the raw difference of gradients: the difference attack.
     """
 
-    scenario: ClassVar[str] = "2"
+    number: ClassVar[str] = "2"
     title: ClassVar[str] = "untrusted recommender, static users"
     masks: bool = setting(True, "hide each gradient from the third party by a mask")
 
-    def messages(self, run: Run) -> Iterator[int]:
+    def cost(self, raters: Ints) -> dict[str, Traffic]:
+        pairs, items, mixing = self._size(raters)
+        t, d = self.iterations, self.rank
+        return {
+            SETUP: Traffic.on_wire(pairs, 1 + mixing),
+            MODEL: Traffic.on_wire(t * pairs, d + d * self.masks),
+            ANSWER: Traffic.on_wire(t * pairs, d),
+            SUM: Traffic.on_wire(t * items, d),
+        }
+
+    def rounds(self, run: ScenarioRun) -> Iterator[int]:
         pairs = np.arange(len(run.who))
         mixing = _set_up(run, pairs, {})
         gone = np.isin(run.who, sorted(self.leaves.at(0)))
@@ -70,7 +348,7 @@ class StaticUsers(Distributed):
             run.finish_round(self.fixed.decode(sums), pairs, run.active)
             yield t
 
-    def _abort(self, run: Run, t: int, pair: int) -> None:
+    def _abort(self, run: ScenarioRun, t: int, pair: int) -> None:
         """Without a share the noise is too small; with other shares it is another draw."""
         user, item = int(run.who[pair]), int(run.what[pair])
         k = int(run.raters[item])
@@ -88,7 +366,7 @@ class StaticUsers(Distributed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DynamicUsers(Distributed):
+class DynamicUsers(Scenario):
     """Scenario 3: the noise is made once, hidden from all, and handed out again in every round.
 
     The recommender holds noise + alpha mod P, the third party alpha; whoever is online gets random
@@ -97,15 +375,32 @@ class DynamicUsers(Distributed):
 
     That very sameness breaks the promise: the people summed change from round to round, the noise
     does not, so differences of sums give single gradients to the recommender, who knows whom each
-    sum is over (`attacks.attack_attendance`). The only repair is fresh noise for each set of people
+    sum is over (`attacks.attendance_attack`). The only repair is fresh noise for each set of people
     that is summed up, every set paid for with epsilon; the paper has no such thing, nor has this.
     """
 
-    scenario: ClassVar[str] = "3"
+    number: ClassVar[str] = "3"
     title: ClassVar[str] = "untrusted recommender, users come and go"
     online: float = setting(
         1.0, "chance that a user is online, drawn for each round", above=0, at_most=1
     )
+
+    @property
+    def known_attendance(self) -> bool:
+        return super().known_attendance and self.online == 1
+
+    def cost(self, raters: Ints) -> dict[str, Traffic]:
+        pairs, items, mixing = self._size(raters)
+        t, d = self.iterations, self.rank
+        return {
+            SETUP: Traffic.on_wire(pairs, 1 + d + mixing),
+            HIDDEN_SHARE: Traffic.on_wire(pairs, d),
+            HIDDEN_NOISE: Traffic.on_wire(items, d),
+            ONLINE: Traffic.on_wire(t * pairs, 0),
+            MODEL: Traffic.on_wire(t * pairs, 3 * d),
+            ANSWER: Traffic.on_wire(t * pairs, d),
+            SUM: Traffic.on_wire(t * items, d),
+        }
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         """The shared card, with what the same noise under changing attendance gives away."""
@@ -121,7 +416,7 @@ class DynamicUsers(Distributed):
             card, unaccounted=(*card.unaccounted, single), caveats=(*card.caveats, within)
         )
 
-    def messages(self, run: Run) -> Iterator[int]:
+    def rounds(self, run: ScenarioRun) -> Iterator[int]:
         makers = self._make_noise(run)
         for t in range(1, self.iterations + 1):
             online = self._present(run, makers)
@@ -129,7 +424,7 @@ class DynamicUsers(Distributed):
             self._round(run, t, online)
             yield t
 
-    def _make_noise(self, run: Run) -> Ints:
+    def _make_noise(self, run: ScenarioRun) -> Ints:
         """The set-up; returns the pairs of items whose noise could be made."""
         asked, leaving = self._present(run, np.arange(len(run.who))), self.leaves.at(0)
         size = run.items.shape
@@ -164,7 +459,7 @@ class DynamicUsers(Distributed):
         run.active = np.flatnonzero(made)
         return np.flatnonzero(made[run.what])
 
-    def _round(self, run: Run, t: int, online: Ints) -> None:
+    def _round(self, run: ScenarioRun, t: int, online: Ints) -> None:
         asked, leaving = online, self.leaves.at(t)
         sums = np.zeros_like(run.items)
         summed: list[Ints] = []
@@ -190,7 +485,7 @@ class DynamicUsers(Distributed):
         pairs = np.concatenate(summed) if summed else online
         run.finish_round(sums, pairs, np.unique(run.what[pairs]))
 
-    def _sum(self, run: Run, t: int, group: Ints, answers: Words, masks: Words) -> Floats:
+    def _sum(self, run: ScenarioRun, t: int, group: Ints, answers: Words, masks: Words) -> Floats:
         """Sums without the secret go to the recommender, which takes its masks off."""
         assert run.third_party.secret is not None
         total = run.third_party.add(answers, group, len(run.items))
@@ -199,24 +494,24 @@ class DynamicUsers(Distributed):
         run.wire.send(SUM, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, t)
         return self.fixed.decode(run.recommender.unmask(total, masks, group))
 
-    def _restart(self, run: Run, items: Ints, t: int) -> None:
+    def _restart(self, run: ScenarioRun, items: Ints, t: int) -> None:
         missing = np.ones((len(items), 1))
         run.wire.send(RESTART, THIRD_PARTY, RECOMMENDER, {"missing": missing}, items, t)
 
-    def _present(self, run: Run, pairs: Ints) -> Ints:
+    def _present(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """The pairs whose user is online now, of items with enough of them."""
         if self.online < 1:
             here = run.rng.random(run.public.users) < self.online
             pairs = pairs[here[run.who[pairs]]]
         return self._enough(run, pairs)
 
-    def _enough(self, run: Run, pairs: Ints) -> Ints:
+    def _enough(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """Without the items for which too few users are there to hide behind one another."""
         sizes = np.bincount(run.what[pairs], minlength=len(run.items))
         return pairs[sizes[run.what[pairs]] >= run.release.fewest]
 
 
-def _set_up(run: Run, pairs: Ints, payload: dict[str, NDArray[Any]]) -> NDArray[np.float64] | None:
+def _set_up(run: ScenarioRun, pairs: Ints, payload: dict[str, NDArray[Any]]) -> Floats | None:
     """The recommender tells the users how many share the noise of an item, and Gaussian ones H."""
     group = run.what[pairs]
     sizes = np.bincount(group, minlength=len(run.items))[group]
@@ -226,3 +521,18 @@ def _set_up(run: Run, pairs: Ints, payload: dict[str, NDArray[Any]]) -> NDArray[
         content["H"] = mixing[group]
     run.wire.send(SETUP, RECOMMENDER, USERS, content | payload, pairs, 0)
     return mixing
+
+
+def reference_items(run: ScenarioRun) -> Floats:
+    """Scenario 1 by the same gradient steps in floating point: same noise, same attendance."""
+    items = run.first.copy()
+    penalty = run.recommender.penalty
+    deviations = run.users.deviations
+    for pairs, where in run.steps:
+        own, group = run.users.factors[pairs], run.what[pairs]
+        errors = np.einsum("pd,pd->p", own, items[group]) - deviations[pairs]
+        slope = np.zeros_like(items)
+        np.add.at(slope, group, 2 * errors[:, None] * own)
+        slope += run.noise + 2 * penalty * items
+        items[where] -= slope[where] / (2 * (run.raters[where] + penalty))[:, None]
+    return items

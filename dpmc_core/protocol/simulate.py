@@ -1,72 +1,48 @@
-"""One whole run of a distributed scenario on a problem, measured and attacked."""
+"""Whole runs on a problem, measured and counted: scenarios 2 and 3, and what both flows report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from dpmc_core import experiment, metrics
-from dpmc_core.model import Task
+from dpmc_core.model import Model, Task
 from dpmc_core.problem import Problem, generator
-from dpmc_core.protocol import attacks, costs
-from dpmc_core.protocol.distributed import Distributed, Run, reference_items
-from dpmc_core.protocol.messages import Transcript
-from dpmc_core.protocol.scenarios import DynamicUsers, StaticUsers
+from dpmc_core.protocol import attacks
+from dpmc_core.protocol.messages import Traffic, Transcript
+from dpmc_core.protocol.scenarios import (
+    DynamicUsers,
+    Scenario,
+    ScenarioRun,
+    StaticUsers,
+    reference_items,
+)
 from dpmc_core.registry import create
 from dpmc_core.settings import settings_of, show_setting
 
-OnRound = Callable[[int, int], None]
-
-SCENARIOS: dict[str, type[Distributed]] = {cls.scenario: cls for cls in (StaticUsers, DynamicUsers)}
+SCENARIOS: dict[str, type[Scenario]] = {cls.number: cls for cls in (StaticUsers, DynamicUsers)}
 
 
-def play(
-    settings: Distributed,
-    problem: Problem,
-    seed: int,
-    *,
-    watch: int | None = None,
-    on_round: OnRound | None = None,
-) -> Run:
-    """Exchange all messages. Raises DpmcError; ProtocolAborted where a round cannot go on."""
-    rng = generator(seed, f"scenario {settings.scenario} on {problem.train.fingerprint}")
-    run = settings.start(problem.train, rng, watch=watch)
-    for t in run.play():
-        if on_round is not None:
-            on_round(t, settings.iterations)
-    return run
+def start(
+    settings: Scenario, problem: Problem, seed: int, *, watch: int | None = None
+) -> ScenarioRun:
+    """A run on the training ratings, before its first message. Raises DpmcError."""
+    rng = generator(seed, f"scenario {settings.number} on {problem.train.fingerprint}")
+    return ScenarioRun(settings, problem.train, rng, watch=watch)
 
 
-def report(run: Run, problem: Problem, seed: int) -> dict[str, Any]:
+def report(run: ScenarioRun, problem: Problem, seed: int) -> dict[str, Any]:
     """What a run found, as plain JSON values; everything about raw ratings is evaluation only."""
-    settings = run.settings
-    rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
-    pair = problem.train, problem.test
-    found = metrics.evaluate(Task.RATINGS, run.model(), *pair, rng)
-    baselines = {}
-    for id in ("global-mean", "pmf"):
-        *_, last = create(id).fit(problem.train, generator(seed, id))
-        assert last.model is not None
-        baselines[id] = metrics.evaluate(Task.RATINGS, last.model, *pair, rng)
-    counted = costs.Cost(run.transcript.total_count, run.transcript.total_bytes)
-    kinds = run.transcript.count
+    settings, public = run.settings, run.public
     return {
-        "scenario": settings.scenario,
+        "scenario": settings.number,
         "title": settings.title,
-        "data": {
-            "name": problem.name,
-            "users": run.public.users,
-            "items": run.public.items,
-            "ratings": len(problem.train),
-            "fingerprint": problem.train.fingerprint,
-        },
-        "settings": {
-            s.name: show_setting(getattr(settings, s.name)) for s in settings_of(type(settings))
-        },
+        "data": data_facts(problem),
+        "settings": shown_settings(settings),
         "seed": seed,
-        "guarantee": settings.guarantee(run.public).as_dict(),
+        "guarantee": settings.guarantee(public).as_dict(),
         "rounds": len(run.steps),
         "skipped": {
             "items nobody rated": len(run.skipped.unrated),
@@ -74,73 +50,88 @@ def report(run: Run, problem: Problem, seed: int) -> dict[str, Any]:
             "items too few were there to make noise for": len(run.skipped.unmade),
             "users without ratings": len(run.skipped.silent),
         },
-        "metrics": found,
-        "baselines": baselines,
-        "evaluation": experiment.EVALUATION_ONLY,
+        **measured(Task.RATINGS, run.model(), problem, seed, ("global-mean", "pmf")),
         "difference from scenario 1": float(np.abs(run.items - reference_items(run)).max()),
-        "communication": {
-            "messages": counted.messages,
-            "bytes": counted.bytes,
-            "bytes per user": counted.bytes / run.public.users,
-            "by kind": {k: {"messages": kinds[k], "bytes": run.transcript.bytes[k]} for k in kinds},
-            "by formula": formula(run),
-        },
+        "communication": communication(run.transcript, formula(run))
+        | {"bytes per user": run.transcript.total.bytes / public.users},
     }
 
 
-def formula(run: Run) -> dict[str, int] | None:
-    """The same totals from the number of raters; None where attendance was left to chance."""
-    if getattr(run.settings, "online", 1.0) < 1 or run.settings.leaves.who:
+def formula(run: ScenarioRun) -> Traffic | None:
+    """The whole traffic from the number of raters; None where attendance was left to chance."""
+    if not run.settings.known_attendance:
         return None
-    expected = costs.total(costs.cost(run.settings, run.raters))
-    return {"messages": expected.messages, "bytes": expected.bytes}
+    return Traffic.total(run.settings.cost(run.raters).values())
 
 
-def attack(run: Run) -> dict[str, Any]:
-    """Every attack on the watched item of a finished run, beside the truth it was after."""
+def attack(run: ScenarioRun) -> dict[str, Any]:
+    """Every attack on the watched item of a finished run, as plain JSON values."""
     item = run.wire.watch
     assert item is not None
-    step = run.settings.fixed.step
-    own = [int(u) for u in run.who[run.what == item]]
-    found = []
-    for user in own:
-        try:
-            found.append(attacks.attack_user(run, user))
-        except ValueError:  # not there in both rounds
-            continue
-    truth = attacks.true_squares(run, item)
-    models, sums = [v[item] for v in run.models[:-1]], [s[item] for s in run.sums]
-    passive = attacks.passive_squares(models, sums) if len(sums) > 1 else None
-    reach = attacks.longest_reach(run, item)
-    active = attacks.active_squares(attacks.asker(run, item), len(truth), reach)
-    attended = attacks.attack_attendance(run, item)
+    compared, attended = attacks.difference_attack(run), attacks.attendance_attack(run, item)
+    sums = attacks.sum_attacks(run)
     return {
         "difference": {
-            "users": len(found),
-            "recovered": sum(f.succeeds(step) for f in found),
-            "largest error": max((f.error for f in found), default=None),
+            "users": len(compared),
+            "recovered": sum(f.succeeds for f in compared),
+            "largest error": max((f.error for f in compared), default=None),
         },
         "attendance": {
             "users": len(attended),
-            "recovered": sum(a.succeeds for a in attended),
-            "largest relative error": max((a.error for a in attended), default=None),
+            "recovered": sum(f.succeeds for f in attended),
+            "largest relative error": max((f.relative_error for f in attended), default=None),
         },
-        "passive": None if passive is None else float(np.abs(passive - truth).max()),
-        "active": float(np.abs(active - truth).max()),
-        "largest entry of A": float(np.abs(truth).max()),
+        "passive": sums.passive,
+        "active": sums.active,
+        "largest entry of A": sums.largest,
     }
 
 
-def messages(transcript: Transcript) -> list[dict[str, Any]]:
-    """The kept messages as plain JSON values."""
-    return [
-        {
-            "round": m.round,
-            "sender": m.sender,
-            "receiver": m.receiver,
-            "kind": m.kind,
-            "bytes": m.bytes,
-            "payload": m.summary,
-        }
-        for m in transcript
-    ]
+def data_facts(problem: Problem) -> dict[str, Any]:
+    """The data of a report."""
+    train = problem.train
+    return {
+        "name": problem.name,
+        "users": train.public.users,
+        "items": train.public.items,
+        "ratings": len(train),
+        "fingerprint": train.fingerprint,
+    }
+
+
+def shown_settings(*parts: Any) -> dict[str, Any]:
+    """The settings of dataclasses as plain JSON values, by name; later ones count."""
+    return {
+        s.name: show_setting(getattr(part, s.name))
+        for part in parts
+        for s in settings_of(type(part))
+    }
+
+
+def measured(
+    task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[str]
+) -> dict[str, Any]:
+    """Metrics of a model and of mechanisms at their defaults, on the test ratings."""
+
+    def evaluate(model: Model) -> dict[str, float]:
+        rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
+        return metrics.evaluate(task, model, problem.train, problem.test, rng)
+
+    found = {}
+    for id in baselines:
+        *_, last = create(id).fit(problem.train, generator(seed, id))
+        assert last.model is not None
+        found[id] = evaluate(last.model)
+    return {
+        "metrics": evaluate(model),
+        "baselines": found,
+        "evaluation": experiment.EVALUATION_ONLY,
+    }
+
+
+def communication(transcript: Transcript, expected: Traffic | None) -> dict[str, Any]:
+    """Counted messages and bytes, by kind and together, beside those by formula."""
+    return transcript.total._asdict() | {
+        "by kind": {kind: sent._asdict() for kind, sent in transcript.traffic.items()},
+        "by formula": None if expected is None else expected._asdict(),
+    }

@@ -13,6 +13,19 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+def title(ratings: Ratings, item: int) -> str:
+    """The item's title, else its name in the source, else its number."""
+    for names in (ratings.titles, ratings.item_ids):
+        if names is not None:
+            return str(names[item])
+    return f"item {item + 1}"
+
+
+def user_name(ratings: Ratings, user: int) -> str:
+    """The user's name in the source, else its number."""
+    return str(ratings.user_ids[user]) if ratings.user_ids is not None else str(user + 1)
+
+
 class Sparsity(NamedTuple):
     """Share of cells observed in blocks of users x items, both sorted from most to least rated.
 
@@ -40,7 +53,7 @@ class Tail(NamedTuple):
     ratings: Ints
 
 
-class Summary(NamedTuple):
+class DataSummary(NamedTuple):
     """Headline numbers of a data set."""
 
     users: int
@@ -50,9 +63,9 @@ class Summary(NamedTuple):
     mean: float
 
 
-def summary(ratings: Ratings) -> Summary:
+def summary(ratings: Ratings) -> DataSummary:
     """Sizes, density (0..1) and mean rating."""
-    return Summary(*ratings.shape, len(ratings), ratings.density, float(ratings.values.mean()))
+    return DataSummary(*ratings.shape, len(ratings), ratings.density, float(ratings.values.mean()))
 
 
 def sparsity(ratings: Ratings, blocks: int = 60) -> Sparsity:

@@ -4,35 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpmc_core.mechanisms.dpimf import Profiles
-from dpmc_core.protocol.federated import AVERAGE, NOISY, SERVER, BudgetLine, Federation, cost
-from dpmc_core.protocol.federated_report import PAPER, numbers
-from dpmc_core.protocol.messages import Transcript
+from dpmc_core.protocol.federated import (
+    AVERAGE,
+    NOISY,
+    PAPER,
+    SERVER,
+    FederatedBudget,
+    FederatedRun,
+    Federation,
+    count,
+    profile_words,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views.cards import epsilon_text
+from dpmc_core.views.data import title, user_name
+from dpmc_core.views.messages import BytesCurve, MessagePlay, doublings
 from dpmc_core.views.noise import block
-from dpmc_core.views.protocol import Line
-from dpmc_core.views.stage import Stage
-from dpmc_core.views.training import title, user_name
 
 USERS, ITEMS = 400, 200  # of the corner that plays: every move of a slider plays it anew
 NAMES = {Profiles.ITEMS: "item profiles sent", Profiles.USERS: "user profiles sent"}
 
 
-class Play(NamedTuple):
-    """One demonstration: the flow, the part of the data that played, and every message.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FederatedPlay(MessagePlay):
+    """One demonstration: of each message the profile that is watched is shown, by its name."""
 
-    watched: the profile whose numbers are shown, and its name.
-    """
-
-    flow: Federation
-    public: PublicFacts
-    transcript: Transcript
-    watched: int
+    run: FederatedRun
     name: str
 
 
@@ -41,62 +43,54 @@ def corner(ratings: Ratings) -> Ratings:
     return block(ratings, USERS, ITEMS)
 
 
-def demonstrate(flow: Federation, part: Ratings, *, watched: int = 0, seed: int = 0) -> Play:
+def demonstrate(
+    flow: Federation, part: Ratings, *, watched: int = 0, seed: int = 0
+) -> FederatedPlay:
     """Play the flow on (a part of) the data. Raises InvalidSetting for too many parties."""
-    *_, last = flow.run(part, np.random.default_rng(seed))
-    by_items = flow.mechanism.profiles is Profiles.ITEMS
-    name = title(part, watched) if by_items else user_name(part, watched)
-    return Play(flow, part.public, last.transcript, watched, name)
-
-
-def stage(play: Play) -> Stage:
-    """The play to step through; of each message the profile that is watched."""
-    flow, public = play.flow, play.public
-    owned, sent = _sides(flow)
-    kept = tuple(play.transcript)
-    parties = (SERVER, *(f"party {k + 1}" for k in range(flow.parties)))
-    count = {"users": public.users, "items": public.items}[owned]
-    few, many = count // flow.parties, -(-count // flow.parties)
+    run = FederatedRun(flow, part, np.random.default_rng(seed), watch=watched)
+    for _ in run.play():
+        pass
+    name = (title if flow.owned is Profiles.USERS else user_name)(part, watched)
+    users = count(part.public, flow.owned)
+    few, many = users // flow.parties, -(-users // flow.parties)
     each = f"{few}" if few == many else f"{few} or {many}"
-    shown = tuple(
-        dataclasses.replace(
-            m,
-            summary=f"profile of {play.name} {numbers(m, play.watched)}, and"
-            f" {len(m.payload['profiles']) - 1:,} more",
-        )
-        for m in kept
-    )
-    return Stage(
-        messages=shown,
-        parties=parties,
-        opening=f"a server and {flow.parties} parties with {each} {owned} each",
-        meanings=tuple(_meaning(flow, m.kind, m.round, owned, sent) for m in kept),
+    shown = []
+    for message in run.transcript:
+        profiles = message.payload["profiles"]
+        words = f"profile of {name} {profile_words(profiles[watched])}"
+        words += f", and {len(profiles) - 1:,} more"
+        shown.append(dataclasses.replace(message, summary=words))
+    return FederatedPlay(
+        messages=tuple(shown),
+        parties=(SERVER, *(party.name for party in run.parties)),
+        opening=f"a server and {flow.parties} parties with {each} {flow.owned.value} each",
+        meanings=tuple(_meaning(flow, m.kind, m.round) for m in shown),
         units="Each number takes 8 bytes.",
+        run=run,
+        name=name,
     )
 
 
-def counted_words(play: Play) -> str:
-    """Messages and bytes of the play, counted and by formula, in one sentence."""
-    formula, found = play.flow.cost(play.public), play.transcript
-    same = (found.total_count, found.total_bytes) == formula
-    _, sent = _sides(play.flow)
-    profiles = {"items": play.public.items, "users": play.public.users}[sent]
+def counted_words(run: FederatedRun) -> str:
+    """Messages and bytes of a run, counted and by formula, in one sentence."""
+    flow, found = run.flow, run.transcript.total
+    formula, profiles = flow.cost(run.public), count(run.public, flow.mechanism.profiles)
     return (
-        f"Counted: {found.total_count:,} messages, {found.total_bytes:,} bytes. By formula: 2 x"
-        f" {play.flow.parties} parties x {play.flow.rounds} rounds = {formula.messages:,} messages"
-        f" of {profiles:,} profiles x {play.flow.mechanism.rank} numbers x 8 bytes ="
-        f" {formula.bytes:,} bytes" + (": the same." if same else ": NOT the same.")
+        f"Counted: {found.messages:,} messages, {found.bytes:,} bytes. By formula: 2 x"
+        f" {flow.parties} parties x {flow.rounds} rounds = {formula.messages:,} messages"
+        f" of {profiles:,} profiles x {flow.mechanism.rank} numbers x 8 bytes ="
+        f" {formula.bytes:,} bytes" + (": the same." if found == formula else ": NOT the same.")
     )
 
 
-def budget_rows(line: BudgetLine) -> dict[str, float]:
+def budget_rows(budget: FederatedBudget) -> dict[str, float]:
     """The budget from what is claimed to what is certified; infinite where nothing is."""
     return {
-        "claimed, per solve": line.claimed,
-        "one click, one solve": line.cell,
-        "one click, all solves": line.cell_composed,
-        "one user, all solves": line.user_composed,
-        "certified for one user": line.user_composed if line.certified else math.inf,
+        "claimed, per solve": budget.claimed,
+        "one click, one solve": budget.cell,
+        "one click, all solves": budget.cell_composed,
+        "one user, all solves": budget.user_composed,
+        "certified for one user": budget.user_composed if budget.certified else math.inf,
     }
 
 
@@ -121,14 +115,14 @@ def why_not_per_user(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
     moved = (
         "k item profiles" if flow.mechanism.profiles is Profiles.ITEMS else "k cells of a profile"
     )
-    line = flow.budget(public)
+    budget = flow.budget(public)
     found = [
         "The noise of one solve hides one click: whether one user chose one item.",
         f"A user with k clicks moves {moved}, so the budget counts k times; {limit}.",
     ]
-    if line.solves > 1:
+    if budget.solves > 1:
         found += [
-            f"Each party solves {line.solves:,} times on the same clicks, so the budgets of all"
+            f"Each party solves {budget.solves:,} times on the same clicks, so the budgets of all"
             " solves add up. Parties work side by side: every click is with one party only.",
             "Even these sums take a party's own factors for public. They are refitted to the same"
             " clicks between two solves, and no noise covers that: beyond one solve nothing is"
@@ -139,25 +133,28 @@ def why_not_per_user(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
             "Each party fits its item factors to all users' raw clicks, and everybody's scores use"
             " them without noise: nothing is certified, not even for one solve."
         )
-    if math.isinf(line.cell):
+    if math.isinf(budget.cell):
         found.append(
             "The largest factor is read off the data to set the noise: nothing is certified."
         )
     return tuple(found)
 
 
-def communication(along: str, flow: Federation, public: PublicFacts) -> tuple[Line, ...]:
+def communication(along: str, flow: Federation, public: PublicFacts) -> tuple[BytesCurve, ...]:
     """Bytes by formula against 'users', 'items', 'rounds' or 'parties', for either profiles."""
     now = sizes(flow, public)
-    xs = sorted({max(1, round(now[along] * 2.0**k)) for k in range(-4, 5)})
-    lines, rank = [], flow.mechanism.rank
+    xs = doublings(now[along], 1)
+    curves = []
     for profiles, name in NAMES.items():
-        ys = []
+        mechanism, ys = dataclasses.replace(flow.mechanism, profiles=profiles), []
         for x in xs:
             at = now | {along: x}
-            ys.append(cost(at["parties"], at["rounds"], rank, at[profiles.value]).bytes)
-        lines.append(Line(name, tuple(xs), tuple(ys)))
-    return tuple(lines)
+            other = Federation(mechanism=mechanism, parties=at["parties"], rounds=at["rounds"])
+            ys.append(
+                other.cost(PublicFacts(users=at["users"], items=at["items"], low=0, high=1)).bytes
+            )
+        curves.append(BytesCurve(name, tuple(xs), tuple(ys)))
+    return tuple(curves)
 
 
 def sizes(flow: Federation, public: PublicFacts) -> dict[str, int]:
@@ -170,19 +167,12 @@ def sizes(flow: Federation, public: PublicFacts) -> dict[str, int]:
     }
 
 
-def _sides(flow: Federation) -> tuple[str, str]:
-    """(what the parties share out, what they send profiles of)."""
-    if flow.mechanism.profiles is Profiles.ITEMS:
-        return "users", "items"
-    return "items", "users"
-
-
-def _meaning(flow: Federation, kind: str, round: int, owned: str, sent: str) -> str:
-    own, theirs = owned[:-1], sent[:-1]
+def _meaning(flow: Federation, kind: str, round: int) -> str:
+    own, theirs = flow.owned.value[:-1], flow.mechanism.profiles.value[:-1]
     times = "once" if flow.local == 1 else f"{flow.local} times in turn"
     if kind == NOISY:
-        start = "starts from random" if round == 1 else f"refits its {own} factors to the average"
-        start = f"{start} {own} factors" if round == 1 else start
+        first = f"starts from random {own} factors"
+        start = first if round == 1 else f"refits its {own} factors to the average"
         return (
             f"The party {start}, then solves the {theirs} profiles with noise on their loss"
             f" ({times}). Only the last profiles leave; clicks and {own} factors stay."

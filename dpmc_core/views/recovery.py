@@ -23,7 +23,7 @@ from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
 Floats = NDArray[np.float64]
 
 
-class Bounds(NamedTuple):
+class RecoveryBounds(NamedTuple):
     """Against epsilon, on the scale -1..1: rho = ||P(Theta - Z)||_F at the truth, measured,
     bounded by Theorem 3 and told by the channel's moments; the error ||Theta^ - Theta||_F of both
     recoveries, and Equation 5's bound on it with C0 = 1."""
@@ -37,7 +37,7 @@ class Bounds(NamedTuple):
     equation_5: Floats
 
 
-def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> Bounds:
+def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
     """Collect, measure, recover at each epsilon. Raises InvalidSetting for another mechanism."""
     if not issubclass(registry.get(id), Collection):
         raise InvalidSetting("mechanism", "one that collects whole rows", id)
@@ -73,10 +73,10 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> Bounds:
         share = out.nnz / scaled.size
         moments = float(np.sqrt(reports.variance * out.nnz))
         rows.append((epsilon, rho, theorem, moments, *errors, recovery_error(theorem, share)))
-    return Bounds(*np.array(rows).T)
+    return RecoveryBounds(*np.array(rows).T)
 
 
-def words(view: Bounds, epsilon: float) -> str:
+def words(view: RecoveryBounds, epsilon: float) -> str:
     """The two charts as text, at the measured epsilon nearest to one."""
     k = int(np.argmin(np.abs(view.epsilon - epsilon)))
     return (
@@ -87,7 +87,7 @@ def words(view: Bounds, epsilon: float) -> str:
     )
 
 
-def table(view: Bounds) -> dict[str, list[Any]]:
+def table(view: RecoveryBounds) -> dict[str, list[Any]]:
     """The numbers as columns."""
     names = (
         "epsilon per cell",

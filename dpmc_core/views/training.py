@@ -11,6 +11,7 @@ from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.metrics import error_cdf
 from dpmc_core.model import Mechanism, Model, Task
 from dpmc_core.ratings import Ratings
+from dpmc_core.views.data import title
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +23,7 @@ class ErrorCdf(NamedTuple):
     share: Floats
 
 
-class Calibration(NamedTuple):
+class CalibrationCurve(NamedTuple):
     """Equal-sized groups of held-out ratings by predicted value, from low to high.
 
     predicted: mean prediction of the group; observed: mean truth; size: ratings in it. For BINARY
@@ -68,7 +69,7 @@ def cdf(
 
 def calibration(
     task: Task, model: Model, test: Ratings, link: Link = LOGISTIC, groups: int = 12
-) -> Calibration:
+) -> CalibrationCurve:
     """Mean truth against mean prediction in groups of equal size."""
     predicted = model.predict(test.users, test.items)
     truth = test.values
@@ -76,7 +77,7 @@ def calibration(
         predicted, truth = link.probability(predicted), (truth > 0).astype(float)
     order = np.argsort(predicted, kind="stable")
     parts = [p for p in np.array_split(order, min(groups, len(order))) if len(p)]
-    return Calibration(
+    return CalibrationCurve(
         np.array([predicted[p].mean() for p in parts]),
         np.array([truth[p].mean() for p in parts]),
         np.array([len(p) for p in parts], dtype=np.int64),
@@ -113,7 +114,7 @@ def cdf_words(private: ErrorCdf, clear: ErrorCdf | None) -> str:
     return text + (f", without privacy {_median(clear):.2g}." if clear else ".")
 
 
-def calibration_words(view: Calibration) -> str:
+def calibration_words(view: CalibrationCurve) -> str:
     """The calibration as text."""
     gap = np.average(np.abs(view.predicted - view.observed), weights=view.size)
     return f"Predictions in {len(view.size)} equal groups are off by {gap:.2g} on average."
@@ -130,16 +131,3 @@ def spectrum_words(values: Floats) -> str:
 
 def _median(view: ErrorCdf) -> float:
     return float(view.error[np.argmax(view.share >= 0.5)])
-
-
-def title(ratings: Ratings, item: int) -> str:
-    """The item's title, else its name in the source, else its number."""
-    for names in (ratings.titles, ratings.item_ids):
-        if names is not None:
-            return str(names[item])
-    return f"item {item + 1}"
-
-
-def user_name(ratings: Ratings, user: int) -> str:
-    """The user's name in the source, else its number."""
-    return str(ratings.user_ids[user]) if ratings.user_ids is not None else str(user + 1)

@@ -19,7 +19,7 @@ from dpmc_core.privacy import (
     SymbolChannel,
     Unit,
 )
-from dpmc_core.views import cards, local_noise, noise, noise_words, ranking
+from dpmc_core.views import cards, noise, ranking
 from pages.ui import charts_noise, charts_ranking, state
 from pages.ui.jobs import Snapshot
 
@@ -115,17 +115,15 @@ def guarantee(card: Guarantee, *, ratings: int = 20) -> None:
 def noise_of(id: str, release: Release | None, *, height: int = 320) -> None:
     """The picture of one release's noise: a density, or the chances of a channel."""
     theme = state.theme()
-    words = "" if release is None else noise_words.describe(release)
-    if isinstance(release, ModifiedLaplace):
-        release = local_noise.additive_part(release)
+    words = "" if release is None else noise.describe(release)
     if isinstance(release, RandomizedResponse | SymbolChannel):
         view = noise.channel(release)
         fig = charts_noise.channel(id, view, theme, height=height)
-        table = noise_words.channel_table(view, registry.get(id).task)
-    elif isinstance(release, Additive):
+        table = noise.channel_table(view, registry.get(id).task)
+    elif isinstance(release, Additive | ModifiedLaplace):
         view = noise.density(release)
         fig = charts_noise.density(id, view, theme, height=height)
-        table = noise_words.density_table(view)
+        table = noise.density_table(view)
     else:
         st.markdown("This method adds no noise.")
         return
@@ -139,11 +137,11 @@ def row(id: str, views: Sequence[noise.BeforeAfter]) -> None:
         return
     chart(
         charts_noise.strip(id, views[0], 0, state.theme()),
-        alt=noise_words.words(views[0], 0),
+        alt=noise.row_words(views[0], 0),
         key="row",
         caption=f"What is released: {views[0].query}. The values before the noise are raw:"
         " for looking at only.",
-        table=noise_words.row_table(views[0], 0),
+        table=noise.row_table(views[0], 0),
     )
 
 

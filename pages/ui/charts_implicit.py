@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from dpmc_core.views.implicit import COEFFICIENTS, NoiseDensity, SamplingWeights
-from dpmc_core.views.implicit_words import variant
+from dpmc_core.views.implicit import COEFFICIENTS, SamplingWeights, VariantNoise, variant
 from pages.ui.charts import Style, Theme, figure, style, ticks
 
 _STRATEGIES = {
@@ -19,7 +18,7 @@ _STRATEGIES = {
 _SHOWN = 160  # users of a weights picture: more only cover each other
 
 
-def densities(view: Sequence[NoiseDensity], coefficient: str, theme: Theme) -> go.Figure:
+def densities(view: Sequence[VariantNoise], coefficient: str, theme: Theme) -> go.Figure:
     """Exact densities on a logarithmic axis; a variant without noise is a post at 0."""
     fig = figure(theme, height=360)
     tall = [float(one.density.max()) for one in view if one.density is not None]

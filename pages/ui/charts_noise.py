@@ -11,8 +11,14 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dpmc_core import registry
-from dpmc_core.views.noise import BeforeAfter, Channel, Density, Scale
-from dpmc_core.views.noise_words import coded, two_values
+from dpmc_core.views.noise import (
+    BeforeAfter,
+    ChannelChances,
+    Density,
+    Scale,
+    coded,
+    two_values,
+)
 from pages.ui.charts import (
     EPSILON_AXIS,
     LONG_LEGEND,
@@ -53,7 +59,7 @@ def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -
     return fig
 
 
-def channel(mechanism: str, view: Channel, theme: Theme, *, height: int = 320) -> go.Figure:
+def channel(mechanism: str, view: ChannelChances, theme: Theme, *, height: int = 320) -> go.Figure:
     """Chances of each answer for each true value, exact bars with fresh draws as ticks."""
     look = style(mechanism)
     if len(view.matrix) > 2:
@@ -81,7 +87,7 @@ def channel(mechanism: str, view: Channel, theme: Theme, *, height: int = 320) -
     return fig
 
 
-def _matrix(view: Channel, theme: Theme, color: str, height: int) -> go.Figure:
+def _matrix(view: ChannelChances, theme: Theme, color: str, height: int) -> go.Figure:
     """A channel of many symbols: a cell for each true value and answer."""
     fig = figure(theme, height=height)
     fig.add_heatmap(

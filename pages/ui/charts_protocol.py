@@ -9,11 +9,9 @@ import plotly.graph_objects as go
 
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.protocol.federated import SERVER
-from dpmc_core.protocol.messages import Message
-from dpmc_core.protocol.wire import RECOMMENDER, THIRD_PARTY
+from dpmc_core.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.views.federated import NAMES
-from dpmc_core.views.protocol import Line
-from dpmc_core.views.stage import bytes_text
+from dpmc_core.views.messages import BytesCurve, bytes_text
 from pages.ui.charts import Style, Theme, faded, figure, ticks
 
 _STYLES = {
@@ -110,7 +108,7 @@ def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
     return places | {name: ((k + 0.5) / len(below), 0.0) for k, name in enumerate(below)}
 
 
-def communication(along: str, lines: Sequence[Line], now: int, theme: Theme) -> go.Figure:
+def communication(along: str, lines: Sequence[BytesCurve], now: int, theme: Theme) -> go.Figure:
     """Bytes of a whole run against one measure of its size, both axes logarithmic."""
     fig = figure(theme, height=340)
     for line in lines:

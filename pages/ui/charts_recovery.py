@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from dpmc_core.views.recovery import Bounds
+from dpmc_core.views.recovery import RecoveryBounds
 from pages.ui.charts import EPSILON_AXIS, Style, Theme, figure, rule, style, ticks
 
 _POWERS = [10.0**k for k in range(8)]
 _SECOND = Style("#d55e00", "x", "8px,3px")
 
 
-def residual(mechanism: str, view: Bounds, epsilon: float, theme: Theme) -> go.Figure:
+def residual(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> go.Figure:
     """Distance of the reports from the truth: measured, by moments, by Theorem 3."""
     own = style(mechanism)
     fig = figure(theme, height=340)
@@ -21,7 +21,7 @@ def residual(mechanism: str, view: Bounds, epsilon: float, theme: Theme) -> go.F
     return _axes(fig, "residual at the truth", epsilon, theme)
 
 
-def error(mechanism: str, view: Bounds, epsilon: float, theme: Theme) -> go.Figure:
+def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> go.Figure:
     """Distance of both recoveries from the truth, and what Equation 5 allows."""
     own = style(mechanism)
     fig = figure(theme, height=340)

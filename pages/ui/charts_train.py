@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dpmc_core.views.training import Calibration, ErrorCdf
+from dpmc_core.views.training import CalibrationCurve, ErrorCdf
 from pages.ui.charts import Theme, figure, style
 
 Lines = Mapping[str, tuple[Sequence[int], Sequence[float]]]
@@ -69,8 +69,8 @@ def errors(
 
 def calibration(
     mechanism: str,
-    private: Calibration,
-    clear: Calibration | None,
+    private: CalibrationCurve,
+    clear: CalibrationCurve | None,
     name: str,
     chances: bool,
     theme: Theme,

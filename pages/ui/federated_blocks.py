@@ -11,8 +11,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
-from dpmc_core.protocol import federated_report
-from dpmc_core.protocol.federated import Federation
+from dpmc_core.protocol.federated import FLOW, VARIANTS, Federation, build
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import federated
 from pages.ui import blocks, protocol_blocks, sources, widgets
@@ -34,17 +33,17 @@ def page(data: str) -> None:
         return
     with st.expander("Who plays, and by which rules", icon=":material/tune:"):
         chosen, watched = _rules(part)
-    epsilon = widgets.epsilon(link={"data": data, "scenario": federated_report.FLOW})
+    epsilon = widgets.epsilon(link={"data": data, "scenario": FLOW})
     try:
-        flow = federated_report.build(chosen.pop("variant"), epsilon, **chosen)
+        flow = build(chosen.pop("variant"), epsilon, **chosen)
         play = _played(data, flow, part, watched)
     except DpmcError as error:
         blocks.problem(error)
         return
-    protocol_blocks.theatre(federated.stage(play))
+    protocol_blocks.theatre(play)
     st.caption(
-        f"Played on a corner of the data, the {play.public.users:,} busiest users and the"
-        f" {play.public.items:,} most chosen items. {federated.counted_words(play)}"
+        f"Played on a corner of the data, the {play.run.public.users:,} busiest users and the"
+        f" {play.run.public.items:,} most chosen items. {federated.counted_words(play.run)}"
     )
     _budget(flow, public)
     _promise(flow, public)
@@ -56,7 +55,7 @@ def _corner(ratings: Ratings) -> Ratings:
 
 
 def _rules(part: Ratings) -> tuple[dict[str, Any], int]:
-    names = {id: registry.get(id).name for id in federated_report.VARIANTS}
+    names = {id: registry.get(id).name for id in VARIANTS}
     with st.grid(3, min_column_width=240):
         variant = st.selectbox(
             "Variant",
@@ -106,10 +105,10 @@ def _rules(part: Ratings) -> tuple[dict[str, Any], int]:
     return chosen, watched
 
 
-def _played(data: str, flow: Federation, part: Ratings, watched: int) -> federated.Play:
+def _played(data: str, flow: Federation, part: Ratings, watched: int) -> federated.FederatedPlay:
     """The play; kept in the session while nothing has changed."""
     marks = (data, part.fingerprint, flow, watched)
-    kept: tuple[object, federated.Play] | None = st.session_state.get("federated play")
+    kept: tuple[object, federated.FederatedPlay] | None = st.session_state.get("federated play")
     if kept is None or kept[0] != marks:
         with st.spinner("Playing the rounds"):
             kept = (marks, federated.demonstrate(flow, part, watched=watched))

@@ -12,7 +12,7 @@ from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import Ratings
-from dpmc_core.views import implicit, implicit_words
+from dpmc_core.views import implicit
 from pages.ui import blocks, charts_implicit, sources, state
 
 _PAPER = "Ran, Ye, Huang, Hu, “Differentially Private Implicit Matrix Factorization”"
@@ -58,15 +58,15 @@ def _variants(data: str) -> None:
         return
     blocks.chart(
         charts_implicit.densities(view, coefficient, state.theme()),
-        alt=implicit_words.noise_words(view, coefficient),
+        alt=implicit.noise_words(view, coefficient),
         key="figure 5",
         caption=f"Exact densities from the releases of each variant's card, in the setting of"
         f" {_PAPER}, figure 5: epsilon 0.1, alpha 0.8, shares 0.1, 0.8, 0.1 of epsilon for first"
         " order, second moment and ridge. Taller and steeper is less noise; the vertical axis is"
         " logarithmic.",
-        table=implicit_words.noise_table(view),
+        table=implicit.noise_table(view),
     )
-    _said(implicit_words.noise_sentences(view, coefficient))
+    _said(implicit.noise_sentences(view, coefficient))
 
 
 def _sampling(data: str) -> None:
@@ -82,9 +82,9 @@ def _sampling(data: str) -> None:
             st.markdown(f"**A sample of {view.sample:g} of {len(view.norm):,} users**")
             blocks.chart(
                 charts_implicit.weights(view, state.theme()),
-                alt=implicit_words.weights_words(view),
+                alt=implicit.weights_words(view),
                 key=f"figure 6, {view.sample:g}",
-                table=implicit_words.weights_table(view),
+                table=implicit.weights_table(view),
             )
     st.caption(
         f"Each user is drawn with chance 1/w, and a drawn click counts w times. {_PAPER}, figure 6,"
@@ -92,7 +92,7 @@ def _sampling(data: str) -> None:
         f" with {implicit.RANK} factors each, fitted without privacy: for looking at, never to"
         " publish."
     )
-    _said(implicit_words.weights_sentences(views))
+    _said(implicit.weights_sentences(views))
 
 
 def _weights(ratings: Ratings) -> tuple[implicit.SamplingWeights, ...]:

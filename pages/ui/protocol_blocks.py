@@ -8,10 +8,9 @@ from typing import NamedTuple
 import streamlit as st
 
 from dpmc_core.privacy import Shares
-from dpmc_core.protocol.federated_report import FLOW, TITLE
+from dpmc_core.protocol.federated import FLOW, TITLE
 from dpmc_core.protocol.simulate import SCENARIOS
-from dpmc_core.views import protocol, stage
-from dpmc_core.views.stage import Stage
+from dpmc_core.views import messages, scenarios
 from pages.ui import blocks, charts_protocol, state
 
 AT, PLAYING = "protocol at", "protocol playing"
@@ -54,7 +53,7 @@ def rules(items: Mapping[int, str], scenario: str) -> Rules:
             list(items),
             format_func=items.__getitem__,
             key="protocol item",
-            help=f"Items with few raters; the first {protocol.USERS_SHOWN} of them play.",
+            help=f"Items with few raters; the first {scenarios.USERS_SHOWN} of them play.",
         )
         shares = st.selectbox(
             "Shares of the noise",
@@ -64,7 +63,7 @@ def rules(items: Mapping[int, str], scenario: str) -> Rules:
             help="Gaussian: the recommender draws H, so it knows the variance of the noise. Gamma:"
             " each user knows the own share only, and the sum is Laplace noise to everyone.",
         )
-        who = [None, *range(protocol.USERS_SHOWN)]
+        who = [None, *range(scenarios.USERS_SHOWN)]
         leaver = st.selectbox(
             "Leaves in round 2",
             who,
@@ -86,7 +85,7 @@ def rules(items: Mapping[int, str], scenario: str) -> Rules:
 _ORDINALS = ("first", "second", "third", "fourth")
 
 
-def theatre(play: Stage) -> None:
+def theatre(play: messages.MessagePlay) -> None:
     """The stage with its controls; while playing it moves by itself."""
 
     @st.fragment(run_every=_BEAT if st.session_state.get(PLAYING) else None)
@@ -138,9 +137,9 @@ def _move(by: int, last: int) -> None:
     st.session_state[AT] = min(max(st.session_state.get(AT, 0) + by, 0), last)
 
 
-def _show(play: Stage, at: int) -> None:
+def _show(play: messages.MessagePlay, at: int) -> None:
     now = play.messages[at - 1] if at else None
-    words = stage.words(play, at)
+    words = messages.words(play, at)
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.plotly_chart(
@@ -156,29 +155,29 @@ def _show(play: Stage, at: int) -> None:
         if now is not None:
             st.markdown(blocks.escape(play.meanings[at - 1]))
             st.code(now.summary or "(nothing)", language=None, wrap_lines=True)
-            st.caption(f"{stage.bytes_text(now.bytes)}. {play.units}")
+            st.caption(f"{messages.bytes_text(now.bytes)}. {play.units}")
         if play.ending and at == len(play.messages):
             st.warning(blocks.escape(blocks.sentence(play.ending)))
     st.markdown("**What each party has seen so far**")
     tabs = st.tabs([blocks.escape(name) for name in play.parties])
     for tab, name in zip(tabs, play.parties, strict=True):
         with tab:
-            table = stage.seen(play, name, at)
+            table = messages.seen(play, name, at)
             if table["round"]:
                 st.dataframe(table, hide_index=True, alt=f"Messages {name} has received")
             else:
                 st.markdown("Nothing yet.")
 
 
-def attendance(play: protocol.Play) -> None:
+def attendance(play: scenarios.ScenarioPlay) -> None:
     """The attack on scenario 3: the same noise in every sum, but not the same people."""
-    table = protocol.attendance_table(play)
+    table = scenarios.attendance_table(play)
     if not table["user"]:
         return
     hit = table["recovered"].count("yes")
     st.markdown("**The recommender compares rounds with and without one user**")
     st.markdown(
-        f"Here the same users play {protocol.ATTENDED_ROUNDS} rounds, and each of them misses one."
+        f"Here the same users play {scenarios.ATTENDED_ROUNDS} rounds, and each of them misses one."
         f" The recommender only listens. It recovers {hit} of {len(table['user'])} gradients,"
         f" although the noise in each number is about {play.run.release.scale:.3g}. The noise is"
         " the same in every round, the people are not: subtract, and one person is left. **A"
@@ -200,11 +199,11 @@ def along(*choices: str) -> str:
     return str(chosen)
 
 
-def cost_chart(along: str, lines: Sequence[protocol.Line], now: int, caption: str) -> None:
+def cost_chart(along: str, lines: Sequence[messages.BytesCurve], now: int, caption: str) -> None:
     """Bytes of a run by formula; now: where the data stands."""
     blocks.chart(
         charts_protocol.communication(along, lines, now, state.theme()),
-        alt=protocol.communication_words(along, lines, now),
+        alt=messages.communication_words(along, lines, now),
         caption=caption,
-        table=protocol.communication_table(along, lines),
+        table=messages.communication_table(along, lines),
     )

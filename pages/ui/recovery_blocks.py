@@ -29,5 +29,5 @@ def bounds(id: str, epsilon: float) -> None:
 
 
 @st.cache_data(max_entries=4, show_spinner="Collecting and recovering")
-def _measured(id: str) -> recovery.Bounds:
+def _measured(id: str) -> recovery.RecoveryBounds:
     return recovery.bounds(id, _EPSILONS)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core.bounds import jtt18 as bounds
+from dpmc_core.bounds import frank_wolfe as bounds
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors
 

@@ -16,7 +16,7 @@ from dpmc_core.errors import check_number
 from dpmc_core.model import Factors
 
 
-class Setting(NamedTuple):
+class Regime(NamedTuple):
     """What the bounds depend on.
 
     users m, items n, seen |Omega|, nuclear-norm bound k, bound L on the l2 norm of a row's seen
@@ -32,21 +32,21 @@ class Setting(NamedTuple):
     delta: float = 1e-6
 
 
-def rank_one(users: float, items: float, epsilon: float, delta: float = 1e-6) -> Setting:
+def rank_one(users: float, items: float, epsilon: float, delta: float = 1e-6) -> Regime:
     """Remarks 1, 3, 5: entries of size one, sqrt(n) of each row seen, k = sqrt(m n), L = n^1/4."""
     check_number("users", users, at_least=1)
     check_number("items", items, at_least=1)
     check_number("epsilon", epsilon, above=0)
     seen, nuclear = users * math.sqrt(items), math.sqrt(users * items)
-    return Setting(users, items, seen, nuclear, math.pow(items, 0.25), epsilon, delta)
+    return Regime(users, items, seen, nuclear, math.pow(items, 0.25), epsilon, delta)
 
 
-def optimisation(s: Setting, rounds: float, slack: float = 0.0) -> float:
+def optimisation(s: Regime, rounds: float, slack: float = 0.0) -> float:
     """Theorem A.1: Frank-Wolfe's excess empirical risk k^2/(|Omega| T) + the oracle's slack."""
     return s.nuclear**2 / (s.seen * rounds) + slack
 
 
-def empirical_risk(s: Setting, rounds: float) -> float:
+def empirical_risk(s: Regime, rounds: float) -> float:
     """Theorem 3.2: optimisation error plus the price of privacy after `rounds` rounds."""
     noise = math.sqrt(math.sqrt(s.items * math.log(1 / s.delta)) * math.log(s.items))
     return optimisation(s, rounds) + s.nuclear * math.pow(rounds, 0.25) * s.row * noise / (
@@ -54,19 +54,19 @@ def empirical_risk(s: Setting, rounds: float) -> float:
     )
 
 
-def best_rounds(s: Setting) -> float:
+def best_rounds(s: Regime) -> float:
     """Theorem 3.2: T = k^(4/5) eps^(2/5) / (n^(1/5) L^(4/5))."""
     top = math.pow(s.nuclear, 0.8) * math.pow(s.epsilon, 0.4)
     return top / (math.pow(s.items, 0.2) * math.pow(s.row, 0.8))
 
 
-def best_empirical_risk(s: Setting) -> float:
+def best_empirical_risk(s: Regime) -> float:
     """Theorem 3.2 at its best number of rounds: k^(6/5) n^(1/5) L^(4/5) / (|Omega| eps^(2/5))."""
     top = math.pow(s.nuclear, 1.2) * math.pow(s.items, 0.2) * math.pow(s.row, 0.8)
     return top / (s.seen * math.pow(s.epsilon, 0.4))
 
 
-def generalisation(s: Setting) -> tuple[float, float]:
+def generalisation(s: Regime) -> tuple[float, float]:
     """Corollary 3.1 as (price of privacy, error of completion); the bound is their sum."""
     both = s.users + s.items
     private = (
@@ -87,7 +87,7 @@ def oja_gap(top: float, variance: float, updates: float) -> float:
 
 
 def svd_risk(
-    s: Setting, rank: float, incoherence: float, condition: float, spectral: float
+    s: Regime, rank: float, incoherence: float, condition: float, spectral: float
 ) -> tuple[float, float]:
     """Theorem B.3 as (price of privacy, error of completion); spectral: ||Y*||_2."""
     spread = 64 * math.log(1 / s.delta) / s.epsilon**2

@@ -1,0 +1,205 @@
+"""Scenarios 2 and 3 as a small play: a few users, one item, one message at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmc_core.errors import BadRatings
+from dpmc_core.model import Task
+from dpmc_core.privacy import Shares
+from dpmc_core.problem import check_varied
+from dpmc_core.protocol import attacks
+from dpmc_core.protocol.messages import RECOMMENDER, THIRD_PARTY, Traffic
+from dpmc_core.protocol.scenarios import (
+    ANSWER,
+    HIDDEN_NOISE,
+    HIDDEN_SHARE,
+    MODEL,
+    ONLINE,
+    RESTART,
+    SETUP,
+    SUM,
+    DynamicUsers,
+    Leaves,
+    ProtocolAborted,
+    Scenario,
+    ScenarioRun,
+    StaticUsers,
+)
+from dpmc_core.protocol.simulate import SCENARIOS
+from dpmc_core.ratings import Ratings
+from dpmc_core.views.data import title, user_name
+from dpmc_core.views.messages import BytesCurve, MessagePlay, doublings
+
+USERS_SHOWN = 4  # what fits on a phone
+ROUNDS, RANK = 3, 2
+LEAVING_ROUND = 2
+ATTENDED_ROUNDS = 12  # of the longer run in which each user misses one round
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScenarioPlay(MessagePlay):
+    """One demonstration: the run, and the ratings of the users who play."""
+
+    run: ScenarioRun
+    part: Ratings
+
+
+def small_items(ratings: Ratings, count: int = 12) -> dict[int, str]:
+    """Items whose raters fit on a screen, by index, with their titles. Raises BadRatings."""
+    check_varied(Task.RATINGS, ratings)
+    raters = np.bincount(ratings.items, minlength=ratings.public.items)
+    enough = np.flatnonzero(raters >= 2)
+    if len(enough) == 0:
+        raise BadRatings("no item has two raters, so nobody could hide behind another")
+    nearest = enough[np.argsort(np.abs(raters[enough] - USERS_SHOWN), kind="stable")]
+    return {int(i): f"{title(ratings, int(i))} ({raters[i]} ratings)" for i in nearest[:count]}
+
+
+def cast(ratings: Ratings, item: int, users: int = USERS_SHOWN) -> Ratings:
+    """A few raters of an item with all their ratings, as ratings of their own."""
+    raters = ratings.users[ratings.items == item][:users]
+    part = ratings.select(np.isin(ratings.users, raters))
+    names = tuple(user_name(ratings, int(u)) for u in raters)
+    return dataclasses.replace(
+        part,
+        users=np.searchsorted(raters, part.users).astype(np.int32),
+        public=dataclasses.replace(part.public, users=len(raters)),
+        user_ids=names,
+    )
+
+
+def demonstrate(
+    ratings: Ratings,
+    item: int,
+    *,
+    scenario: str,
+    epsilon: float,
+    shares: Shares = Shares.GAUSSIAN,
+    masks: bool = True,
+    leaver: int | None = None,
+    seed: int = 0,
+) -> ScenarioPlay:
+    """Play a scenario with an item's first raters; leaver: which of them leaves in round 2."""
+    part = cast(ratings, item)
+    settings = SCENARIOS[scenario](
+        epsilon=epsilon,
+        rank=RANK,
+        iterations=ROUNDS,
+        shares=shares,
+        leaves=Leaves(() if leaver is None else ((LEAVING_ROUND, leaver),)),
+    )
+    if isinstance(settings, StaticUsers):
+        settings = dataclasses.replace(settings, masks=masks)
+    run = ScenarioRun(settings, part, np.random.default_rng(seed), watch=item)
+    aborted = ""
+    try:
+        for _ in run.play():
+            pass
+    except ProtocolAborted as error:
+        aborted = str(error)
+    users = [run.wire.name(int(u)) for u in run.who[run.what == item]]
+    meanings = _meanings(settings)
+    return ScenarioPlay(
+        messages=tuple(run.transcript),
+        parties=(RECOMMENDER, THIRD_PARTY, *users),
+        opening=f"{len(users)} users who rated {title(ratings, item)}, a recommender and a third"
+        " party",
+        meanings=tuple(meanings[message.kind] for message in run.transcript),
+        units=f"P is 2 to the {settings.modulus_bits}.",
+        ending=aborted,
+        run=run,
+        part=part,
+    )
+
+
+def _meanings(settings: Scenario) -> dict[str, str]:
+    """What each kind of message is for, in one sentence."""
+    dynamic = isinstance(settings, DynamicUsers)
+    masked = dynamic or (isinstance(settings, StaticUsers) and settings.masks)
+    mixing = ", and the random H that sets its size" if settings.shares is Shares.GAUSSIAN else ""
+    mask = ", with a fresh mask" if masked else ""
+    piece = " and a piece of the hidden noise" if dynamic else ""
+    own = "the piece of the hidden noise" if dynamic else "the own share of noise"
+    hidden = own + (" and the mask" if masked else ", unmasked,")
+    secret = ", takes off its secret" if dynamic else ""
+    return {
+        SETUP: f"The recommender tells each user how many share an item's noise{mixing}.",
+        MODEL: f"The recommender sends the item's factors as they stand{mask}{piece}.",
+        ANSWER: f"The user computes the own gradient, adds {hidden} and sends it to the third"
+        " party.",
+        SUM: f"The third party adds up all answers mod P{secret} and passes on nothing but the"
+        " sum.",
+        HIDDEN_SHARE: "The user draws a share of the noise and hides it behind the mask.",
+        HIDDEN_NOISE: "The third party sends the shares' sum plus a secret: nobody holds the"
+        " noise.",
+        ONLINE: "The user says that it is there for this round.",
+        RESTART: "An answer is missing: the third party drops the others and asks for a second"
+        " try.",
+    }
+
+
+def difference_table(play: ScenarioPlay) -> dict[str, list[Any]]:
+    """The third party's difference attack on every user, as columns; empty without two rounds."""
+    return _attack_table(attacks.difference_attack(play.run), "true difference of gradients")
+
+
+def attendance_table(play: ScenarioPlay) -> dict[str, list[Any]]:
+    """The recommender's attendance attack on every user of scenario 3, as columns.
+
+    On a longer run of the same users in which each one leaves in one round. Empty in scenario 2,
+    where everybody is in every sum, and where too few users are left without one.
+    """
+    settings, item = play.run.settings, play.run.wire.watch
+    assert item is not None
+    found: Sequence[attacks.Recovered] = ()
+    if isinstance(settings, DynamicUsers):
+        users = range(play.part.public.users)
+        longer = dataclasses.replace(
+            settings,
+            iterations=ATTENDED_ROUNDS,
+            leaves=Leaves(tuple((2 * user + 3, user) for user in users)),
+        )
+        run = ScenarioRun(longer, play.part, np.random.default_rng(0), watch=item)
+        for _ in run.play():
+            pass
+        found = attacks.attendance_attack(run, item)
+    return _attack_table(found, "true gradient")
+
+
+def _attack_table(found: Sequence[attacks.Recovered], truth: str) -> dict[str, list[Any]]:
+    return {
+        "user": [f.user for f in found],
+        "computed": [_vector(f.found) for f in found],
+        truth: [_vector(f.truth) for f in found],
+        "recovered": ["yes" if f.succeeds else "no" for f in found],
+    }
+
+
+def _vector(numbers: Any) -> str:
+    return "(" + ", ".join(f"{n:.4g}" for n in numbers) + ")"
+
+
+def communication(
+    along: str, ratings: Ratings, shares: Shares, rank: int = 3, rounds: int = 20
+) -> tuple[BytesCurve, ...]:
+    """Bytes of both scenarios against 'users', 'items' or 'rounds', all else as in the data."""
+    users, items = ratings.public.users, ratings.public.items
+    now = {"users": users, "items": items, "rounds": rounds}
+    density = len(ratings) / (users * items)
+    xs = doublings(now[along], 2)
+    curves = []
+    for number, cls in SCENARIOS.items():
+        ys = []
+        for x in xs:
+            size = now | {along: x}
+            settings = cls(epsilon=1.0, rank=rank, iterations=size["rounds"], shares=shares)
+            raters = np.full(size["items"], max(2, round(size["users"] * density)))
+            ys.append(Traffic.total(settings.cost(raters).values()).bytes)
+        curves.append(BytesCurve(f"scenario {number}", tuple(xs), tuple(ys)))
+    return tuple(curves)
