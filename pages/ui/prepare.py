@@ -93,15 +93,3 @@ def controls(public: PublicFacts, task: Task) -> Prepared:
     if threshold is not None:
         steps.append(Binarise(threshold))
     return Prepared(tuple(steps), LeaveLast() if held == "last" else RandomShare())
-
-
-def after(public: PublicFacts, prepared: Prepared, task: Task) -> PublicFacts:
-    """Public facts once the steps are applied."""
-    import dataclasses
-
-    for step in prepared.steps:
-        if isinstance(step, TopItems):
-            public = dataclasses.replace(public, items=min(public.items, step.count))
-        elif isinstance(step, CapPerUser):
-            public = dataclasses.replace(public, cap=min(step.count, public.cap or step.count))
-    return dataclasses.replace(public, low=-1, high=1) if task is Task.BINARY else public
