@@ -10,7 +10,8 @@ from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
 from dpmc_core.views import data as picture
-from pages.ui import blocks, charts_data, prepare, runs, shell, sources, state
+from pages.ui import blocks, prepare, runs, shell, sources, state
+from pages.ui.charts import data as charts_data
 from pages.ui.jobs import Snapshot
 
 WAYS = {"sample": "Open", "upload": "Upload your own", "public": "Download a public set"}

@@ -12,7 +12,8 @@ from dpmc_core.privacy import Guarantee, Unit, relation
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.views import cards
-from pages.ui import blocks, charts_guarantees, shell, sources, state, widgets
+from pages.ui import blocks, shell, sources, state, widgets
+from pages.ui.charts import guarantees as charts_guarantees
 
 WAYS = {"data": "of the open data", "typed": "typed in"}
 MOST = 10_000_000  # users or items that can be typed in

@@ -14,14 +14,12 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import implicit, implicit_words, noise, noise_words, recovery
 from pages.ui import (
     blocks,
-    charts_implicit,
-    charts_noise,
-    charts_recovery,
     shell,
     sources,
     state,
     widgets,
 )
+from pages.ui.charts import noise as charts_noise
 
 RAN = "Ran, Ye, Huang, Hu, “Differentially Private Implicit Matrix Factorization”"
 LONGEST = {None: "0.15, this app's default", 1.0: "1", 3.0: "3", 10.0: "10"}  # factors of figure 5
@@ -146,10 +144,10 @@ def bounds(id: str, epsilon: float) -> None:
     words = recovery.words(view, epsilon)
     left, right = st.columns(2, gap="large")
     with left:
-        fig = charts_recovery.residual(id, view, epsilon, state.theme())
+        fig = charts_noise.residual(id, view, epsilon, state.theme())
         blocks.chart(fig, alt=words, table=recovery.table(view), key="residual bound")
     with right:
-        fig = charts_recovery.error(id, view, epsilon, state.theme())
+        fig = charts_noise.error(id, view, epsilon, state.theme())
         blocks.chart(fig, alt=words, table=recovery.table(view), key="error bound")
 
 
@@ -188,7 +186,7 @@ def variants(data: str) -> None:
         blocks.problem(error)
         return
     blocks.chart(
-        charts_implicit.densities(view, coefficient, state.theme()),
+        charts_noise.densities(view, coefficient, state.theme()),
         alt=implicit_words.noise_words(view, coefficient),
         key="figure 5",
         caption=f"Exact densities from the releases of each variant's card, in the setting of"
@@ -213,7 +211,7 @@ def sampling(data: str) -> None:
         with column:
             st.markdown(f"**A sample of {view.sample:g} of {len(view.norm):,} users**")
             blocks.chart(
-                charts_implicit.weights(view, state.theme()),
+                charts_noise.weights(view, state.theme()),
                 alt=implicit_words.weights_words(view),
                 key=f"figure 6, {view.sample:g}",
                 table=implicit_words.weights_table(view),

@@ -16,7 +16,8 @@ from dpmc_core.protocol.federated import Federation
 from dpmc_core.protocol.simulate import SCENARIOS
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import federated, protocol, stage
-from pages.ui import blocks, charts_protocol, shell, sources, state, widgets
+from pages.ui import blocks, shell, sources, state, widgets
+from pages.ui.charts import protocol as charts_protocol
 
 AT, PLAYING = "protocol at", "protocol playing"
 BEAT = 1.2  # seconds a message stays while playing

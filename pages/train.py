@@ -11,7 +11,6 @@ from dpmc_core.views import cards, run_card, training
 from dpmc_core.views.curves import HEADLINE, LOWER_IS_BETTER, amount, spoken, title
 from pages.ui import (
     blocks,
-    charts_train,
     prepare,
     report,
     runs,
@@ -21,6 +20,7 @@ from pages.ui import (
     sweep_panel,
     widgets,
 )
+from pages.ui.charts import train as charts_train
 from pages.ui.jobs import Snapshot
 from pages.ui.runs import Run
 

@@ -14,8 +14,10 @@ from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 from dpmc_core.views import cards, ranking, run_card, training
 from dpmc_core.views.curves import amount
-from pages.ui import blocks, charts_ranking, charts_train
+from pages.ui import blocks
 from pages.ui.charts import LIGHT, Theme
+from pages.ui.charts import ranking as charts_ranking
+from pages.ui.charts import train as charts_train
 from pages.ui.runs import Run
 
 STYLE = """
