@@ -1,13 +1,22 @@
 """What each mechanism claims, what is certified, and why the two differ."""
 
+import dataclasses
+from typing import Any
+
 import streamlit as st
 
 from dpmc_core import curves, registry
+from dpmc_core.errors import DpmcError
 from dpmc_core.privacy import Guarantee, Unit, relation
 from dpmc_core.privacy.accounting import attacker_certainty
+from dpmc_core.problem import prepared_facts
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.views import cards
-from pages.ui import blocks, charts_guarantees, public_facts, shell, state, widgets
+from pages.ui import blocks, shell, sources, state, widgets
+from pages.ui.charts import guarantees as charts_guarantees
 
+WAYS = {"data": "of the open data", "typed": "typed in"}
+MOST = 10_000_000  # users or items that can be typed in
 UNITS = {unit.value: unit.label for unit in (Unit.VALUE, Unit.ROW_VALUES, Unit.ENTRY, Unit.USER)}
 
 
@@ -17,18 +26,98 @@ def page() -> None:
         "Choose epsilon and the public facts; the table shows what each paper claims and what its"
         " releases prove.",
     )
-    facts = public_facts.controls()
+    state.from_link("facts", "the facts", WAYS, "data")
+    way = st.segmented_control(
+        "Public facts",
+        list(WAYS),
+        default="data",
+        required=True,
+        format_func=WAYS.__getitem__,
+        key="facts",
+        bind="query-params",
+        help="Guarantees need no ratings, only what is public: how many users and items there are,"
+        " the rating range, and an enforced cap on ratings per user.",
+    )
+    public, prepared = None, ()
+    try:
+        if way == "data":
+            public, prepared = facts_of_data()
+        else:
+            public = typed_facts()
+    except (DpmcError, OSError) as error:
+        blocks.problem(error)
     wide = widgets.wide()
-    if facts is not None:
-        body(facts, wide)
+    if public is not None:
+        body(public, prepared, wide)
+
+
+def facts_of_data() -> tuple[PublicFacts, tuple[str, ...]]:
+    """Facts of a data set with a cap, and the data-dependent steps behind them in words."""
+    left, right = st.columns([3, 1])
+    with left:
+        ratings = sources.get(sources.pick()).ratings
+    public = ratings.public
+    cap = capped(right, public.items)
+    if cap is not None:
+        public = dataclasses.replace(public, cap=min(cap, public.cap or cap))
+    st.caption(
+        f"{public.users:,} users, {public.items:,} items, ratings {public.low:g} to"
+        f" {public.high:g}, " + (f"at most {public.cap} per user." if public.cap else "no cap.")
+    )
+    return public, ratings.prepared
+
+
+def typed_facts() -> PublicFacts:
+    """Facts without data. Raises DpmcError where they make no sense."""
+    columns = st.columns(5)
+    sizes = []
+    for column, label, key, default in (
+        (columns[0], "Users", "users", 943),
+        (columns[1], "Items", "items", 1682),
+    ):
+        state.number_from_link(key, f"the number of {key}", 1, MOST)
+        number = column.number_input(label, 1, MOST, default, key=key, bind="query-params")
+        sizes.append(int(number))
+    low = columns[2].number_input(
+        "Lowest rating", value=1.0, format="%g", key="low", bind="query-params"
+    )
+    high = columns[3].number_input(
+        "Highest rating", value=5.0, format="%g", key="high", bind="query-params"
+    )
+    cap = capped(columns[4], MOST)
+    return PublicFacts(users=sizes[0], items=sizes[1], low=low, high=high, cap=cap)
+
+
+def capped(place: Any, items: int) -> int | None:
+    """The most ratings a user may have; None for no cap."""
+    state.number_from_link("cap", "the cap", 1, items)
+    return place.number_input(
+        "Cap on ratings per user",
+        1,
+        items,
+        None,
+        placeholder="no cap",
+        key="cap",
+        bind="query-params",
+        help="Only where the input is already capped: what makes a row's guarantee finite.",
+    )
 
 
 @st.fragment
-def body(facts: public_facts.Facts, wide: bool) -> None:
+def body(public: PublicFacts, prepared: tuple[str, ...], wide: bool) -> None:
     """All that moves with epsilon."""
     epsilon = widgets.epsilon(wide, link={})
-    found, problems = facts.cards(curves.offered(), epsilon)
-    for error in problems:
+    found: dict[str, Guarantee] = {}
+    problems: dict[str, DpmcError] = {}  # each is told once
+    for id in curves.offered():
+        try:
+            facts = prepared_facts(public, registry.get(id).task)
+            card = registry.create(id, epsilon=epsilon).guarantee(facts)
+        except DpmcError as error:
+            problems.setdefault(str(error), error)
+        else:
+            found[id] = card.given(prepared)
+    for error in problems.values():
         blocks.problem(error)
     if not found:
         return

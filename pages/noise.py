@@ -1,22 +1,29 @@
 """The noise itself: its shape, its size against epsilon, and ratings before and after it."""
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from dpmc_core import curves, registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.collection import Collection
-from dpmc_core.model import Mechanism
-from dpmc_core.views import noise
+from dpmc_core.mechanisms.dpimf import Dpimf
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.problem import build_problem
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.views import implicit, noise, recovery
 from pages.ui import (
     blocks,
-    charts_noise,
-    implicit_blocks,
-    recovery_blocks,
     shell,
     sources,
     state,
     widgets,
 )
+from pages.ui.charts import noise as charts_noise
+
+RAN = "Ran, Ye, Huang, Hu, “Differentially Private Implicit Matrix Factorization”"
+LONGEST = {None: "0.15, this app's default", 1.0: "1", 3.0: "3", 10.0: "10"}  # factors of figure 5
+MEASURED = (0.1, 0.3, 1.0, 3.0, 10.0)  # epsilons at which recovery is measured
 
 
 def page() -> None:
@@ -31,7 +38,10 @@ def page() -> None:
         wide = widgets.wide()
     chosen = widgets.settings(registry.get(id))
     draw(data, id, wide, chosen)
-    implicit_blocks.figures(data, id)
+    if issubclass(registry.get(id), Dpimf):
+        st.header("The paper's figures, computed here", anchor=False)
+        variants(data)
+        sampling(data)
 
 
 @st.fragment
@@ -61,10 +71,10 @@ def draw(data: str, id: str, wide: bool, chosen: dict | None) -> None:
     for number, view in enumerate(views):
         rows(mechanism, view, "row" if number == 0 else f"row {number}")
     if isinstance(mechanism, Collection):
-        recovery_blocks.bounds(id, epsilon)
+        bounds(id, epsilon)
 
 
-def sizes(id: str, epsilon: float, wide: bool, chosen: dict, public: sources.PublicFacts) -> None:
+def sizes(id: str, epsilon: float, wide: bool, chosen: dict, public: PublicFacts) -> None:
     """Noise against epsilon: the mechanisms that share the chosen one's kind of noise."""
     grid = widgets.grid(wide)
     views = []
@@ -120,6 +130,109 @@ def rows(mechanism: Mechanism, view: noise.BeforeAfter, key: str) -> None:
             caption=noise.block_caption(view),
             table=noise.block_table(view),
         )
+
+
+def bounds(id: str, epsilon: float) -> None:
+    """Theorem 3 and Equation 5 beside measurements on generated ratings with a known truth."""
+    st.subheader("What can be recovered from it")
+    st.caption(
+        "Measured on generated ratings whose truth is known, 300 users by 200 items, on the scale"
+        " -1..1. Theorem 3 bounds the residual with chance 95 %; Equation 5 the error of the"
+        " recovery, with its open constant taken as 1."
+    )
+    view = measured(id)
+    words = recovery.words(view, epsilon)
+    left, right = st.columns(2, gap="large")
+    with left:
+        fig = charts_noise.residual(id, view, epsilon, state.theme())
+        blocks.chart(fig, alt=words, table=recovery.table(view), key="residual bound")
+    with right:
+        fig = charts_noise.error(id, view, epsilon, state.theme())
+        blocks.chart(fig, alt=words, table=recovery.table(view), key="error bound")
+
+
+@st.cache_data(max_entries=4, show_spinner="Collecting and recovering")
+def measured(id: str) -> recovery.RecoveryBounds:
+    return recovery.bounds(id, MEASURED)
+
+
+@st.fragment
+def variants(data: str) -> None:
+    """Figure 5 of the paper, from the cards of this app."""
+    st.subheader("Noise of the variants (figure 5)")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        coefficient = st.segmented_control(
+            "Coefficient of the loss",
+            list(implicit.COEFFICIENTS),
+            default="second",
+            required=True,
+            format_func=implicit.COEFFICIENTS.__getitem__,
+            key="figure 5 coefficient",
+            help="A profile minimises a quadratic: noise enters its second-order part, its"
+            " first-order part and the ridge. The paper's figure shows the second order.",
+        )
+        longest = st.selectbox(
+            "Longest factor L",
+            list(LONGEST),
+            format_func=LONGEST.__getitem__,
+            key="figure 5 longest",
+            width=260,
+            help="The bound on the sum of sizes of a fixed factor's numbers. The bound on the root"
+            " of the sum of squares goes along, at 0.47 of it.",
+        )
+    try:
+        view = implicit.figure_5(sources.facts(data, Task.RANKING), coefficient, longest=longest)
+    except (DpmcError, OSError) as error:
+        blocks.problem(error)
+        return
+    blocks.chart(
+        charts_noise.densities(view, coefficient, state.theme()),
+        alt=implicit.noise_words(view, coefficient),
+        key="figure 5",
+        caption=f"Exact densities from the releases of each variant's card, in the setting of"
+        f" {RAN}, figure 5: epsilon 0.1, alpha 0.8, shares 0.1, 0.8, 0.1 of epsilon for first"
+        " order, second moment and ridge. Taller and steeper is less noise; the vertical axis is"
+        " logarithmic.",
+        table=implicit.noise_table(view),
+    )
+    said(implicit.noise_sentences(view, coefficient))
+
+
+def sampling(data: str) -> None:
+    """Figure 6 of the paper, from the chosen data."""
+    st.subheader("Which users to sample (figure 6)")
+    try:
+        with st.spinner("Fitting the factors of 2,000 users"):
+            views = sources.look(data, user_weights)
+    except (DpmcError, OSError) as error:
+        blocks.problem(error)
+        return
+    for column, view in zip(st.columns(len(views), gap="large"), views, strict=True):
+        with column:
+            st.markdown(f"**A sample of {view.sample:g} of {len(view.norm):,} users**")
+            blocks.chart(
+                charts_noise.weights(view, state.theme()),
+                alt=implicit.weights_words(view),
+                key=f"figure 6, {view.sample:g}",
+                table=implicit.weights_table(view),
+            )
+    st.caption(
+        f"Each user is drawn with chance 1/w, and a drawn click counts w times. {RAN}, figure 6,"
+        f" has 2,000 users of ML-10M; here are the first {len(views[0].norm):,} of the chosen data,"
+        f" with {implicit.RANK} factors each, fitted without privacy: for looking at, never to"
+        " publish."
+    )
+    said(implicit.weights_sentences(views))
+
+
+def user_weights(ratings: Ratings) -> tuple[implicit.SamplingWeights, ...]:
+    clicks = build_problem((ratings, ratings), Task.RANKING).train
+    return implicit.figure_6(implicit.user_factors(clicks))
+
+
+def said(sentences: Mapping[str, str]) -> None:
+    for head, sentence in sentences.items():
+        st.markdown(f"- **{head}.** {blocks.escape(sentence)}")
 
 
 shell.enter()

@@ -1,13 +1,32 @@
 """Factorization with an untrusted recommender, one message at a time."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import streamlit as st
 
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.privacy import Shares
+from dpmc_core.mechanisms.dpimf import Profiles
+from dpmc_core.model import Task
+from dpmc_core.privacy import Guarantee, Shares
+from dpmc_core.problem import build_problem
 from dpmc_core.protocol.attacks import sum_attacks
-from dpmc_core.protocol.federated import FLOW
-from dpmc_core.views import scenarios
-from pages.ui import blocks, federated_blocks, protocol_blocks, shell, sources, widgets
+from dpmc_core.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build
+from dpmc_core.protocol.simulate import SCENARIOS
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.views import federated, messages, scenarios
+from pages.ui import blocks, shell, sources, state, widgets
+from pages.ui.charts import protocol as charts_protocol
+
+AT, PLAYING = "protocol at", "protocol playing"
+BEAT = 1.2  # seconds a message stays while playing
+ORDINALS = ("first", "second", "third", "fourth")
+KINDS = {Shares.GAUSSIAN: "Gaussian (published)", Shares.GAMMA: "Gamma (hardened)"}
+SHARED = {
+    Profiles.ITEMS: "users; item profiles are sent",
+    Profiles.USERS: "items; user profiles are sent",
+}
 
 
 def page() -> None:
@@ -18,36 +37,167 @@ def page() -> None:
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         data = sources.pick()
-        scenario = protocol_blocks.scenario()
-    if scenario == FLOW:
-        federated_blocks.page(data)
-        return
+        names = {id: f"{id}: {cls.title}" for id, cls in SCENARIOS.items()}
+        names[FLOW] = f"{FLOW}: {TITLE}"
+        state.from_link("scenario", "the scenario", names, "2")
+        scenario = st.selectbox(
+            "Scenario",
+            list(names),
+            format_func=names.__getitem__,
+            key="scenario",
+            bind="query-params",
+            help="2: the same users answer in every round. 3: whoever is online answers, and"
+            " somebody may leave in the middle of a round. Federated: shops that each hold their"
+            " own users learn top lists together.",
+        )
     try:
-        ratings = sources.get(data).ratings
-        items = scenarios.small_items(ratings)
+        if scenario == FLOW:
+            shops(data)
+        else:
+            users(data, scenario)
     except (DpmcError, OSError) as error:
         blocks.problem(error)
-        return
+
+
+def users(data: str, scenario: str) -> None:
+    """Users, a recommender and a third party: the messages, attacks on them, promise and cost."""
+    ratings = sources.get(data).ratings
+    items = scenarios.small_items(ratings)
     with st.expander("Who plays, and by which rules", icon=":material/tune:"):
-        rules = protocol_blocks.rules(items, scenario)
+        rules = rules_of_users(items, scenario)
     epsilon = widgets.epsilon(link={"data": data, "scenario": scenario})
-    try:
-        play = scenarios.demonstrate(
-            ratings,
-            rules.item,
-            scenario=scenario,
-            epsilon=epsilon,
-            shares=rules.shares,
-            masks=rules.masks,
-            leaver=rules.leaver,
-        )
-    except DpmcError as error:
-        blocks.problem(error)
-        return
-    protocol_blocks.theatre(play)
+    play = scenarios.demonstrate(ratings, scenario=scenario, epsilon=epsilon, **rules)
+    theatre(play)
     attacks(play)
-    claim(play)
-    communication(ratings, rules.shares)
+    promise(play.run.settings.guarantee(play.run.public))
+    cost(
+        lambda along: scenarios.communication(along, ratings, rules["shares"]),
+        {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20},
+        "By formula, which the counted messages of every run agree with: everybody online, rank 3,"
+        " 20 rounds, and as many ratings per cell as in the chosen data. The rule is the chosen"
+        " data.",
+    )
+
+
+def rules_of_users(items: Mapping[int, str], scenario: str) -> dict[str, Any]:
+    """The item, how noise is shared, masks, and who leaves."""
+    with st.grid(3, min_column_width=240):
+        item = st.selectbox(
+            "Item",
+            list(items),
+            format_func=items.__getitem__,
+            key="protocol item",
+            help=f"Items with few raters; the first {scenarios.USERS_SHOWN} of them play.",
+        )
+        shares = st.selectbox(
+            "Shares of the noise",
+            list(KINDS),
+            format_func=KINDS.__getitem__,
+            key="protocol shares",
+            help="Gaussian: the recommender draws H, so it knows the variance of the noise. Gamma:"
+            " each user knows the own share only, and the sum is Laplace noise to everyone.",
+        )
+        who = [None, *range(scenarios.USERS_SHOWN)]
+        leaver = st.selectbox(
+            "Leaves in round 2",
+            who,
+            format_func=lambda k: "nobody" if k is None else f"the {ORDINALS[k]} user",
+            key="protocol leaver",
+            help="After being asked and before answering.",
+        )
+        masks = True
+        if scenario == "2":
+            masks = st.toggle(
+                "Masks",
+                True,
+                key="protocol masks",
+                help="Without them the third party sees each user's noisy gradient.",
+            )
+    return {"item": item, "shares": shares, "masks": masks, "leaver": leaver}
+
+
+def theatre(play: messages.MessagePlay) -> None:
+    """The stage with its controls; while playing it moves by itself."""
+
+    @st.fragment(run_every=BEAT if st.session_state.get(PLAYING) else None)
+    def act() -> None:
+        last = len(play.messages)
+        if st.session_state.get(PLAYING):
+            if st.session_state.get(AT, 0) >= last:
+                st.session_state[PLAYING] = False
+                st.rerun()
+            st.session_state[AT] = st.session_state.get(AT, 0) + 1
+        at = controls(last)
+        show(play, at)
+
+    act()
+
+
+def controls(last: int) -> int:
+    st.session_state[AT] = min(st.session_state.get(AT, 1), last)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.button(
+            "Back",
+            icon=":material/skip_previous:",
+            on_click=move,
+            args=(-1, last),
+            disabled=st.session_state[AT] == 0,
+        )
+        st.button(
+            "Next",
+            icon=":material/skip_next:",
+            on_click=move,
+            args=(1, last),
+            disabled=st.session_state[AT] == last,
+        )
+        playing = st.session_state.get(PLAYING)
+        if st.button(
+            "Stop" if playing else "Play",
+            icon=":material/stop:" if playing else ":material/play_arrow:",
+        ):
+            st.session_state[PLAYING] = not playing
+            if not playing and st.session_state[AT] == last:
+                st.session_state[AT] = 0
+            st.rerun()
+    at: int = st.slider("Message", 0, last, key=AT, help="0: before the first one.")
+    return at
+
+
+def move(by: int, last: int) -> None:
+    st.session_state[PLAYING] = False
+    st.session_state[AT] = min(max(st.session_state.get(AT, 0) + by, 0), last)
+
+
+def show(play: messages.MessagePlay, at: int) -> None:
+    now = play.messages[at - 1] if at else None
+    words = messages.words(play, at)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        st.plotly_chart(
+            charts_protocol.stage(
+                play.parties, play.messages[: max(at - 1, 0)], now, state.theme()
+            ),
+            theme=None,
+            alt=words,
+            config={"displayModeBar": False},
+        )
+    with right:
+        st.markdown(f"**{blocks.escape(words)}**")
+        if now is not None:
+            st.markdown(blocks.escape(play.meanings[at - 1]))
+            st.code(now.summary or "(nothing)", language=None, wrap_lines=True)
+            st.caption(f"{messages.bytes_text(now.bytes)}. {play.units}")
+        if play.ending and at == len(play.messages):
+            st.warning(blocks.escape(blocks.sentence(play.ending)))
+    st.markdown("**What each party has seen so far**")
+    tabs = st.tabs([blocks.escape(name) for name in play.parties])
+    for tab, name in zip(tabs, play.parties, strict=True):
+        with tab:
+            table = messages.seen(play, name, at)
+            if table["round"]:
+                st.dataframe(table, hide_index=True, alt=f"Messages {name} has received")
+            else:
+                st.markdown("Nothing yet.")
 
 
 def attacks(play: scenarios.ScenarioPlay) -> None:
@@ -98,30 +248,165 @@ def attacks(play: scenarios.ScenarioPlay) -> None:
             f"{hidden} Against it, users would have to refuse item"
             " factors that jump, and draw fresh noise, paid for with epsilon, in every round."
         )
-    protocol_blocks.attendance(play)
+    attendance(play)
 
 
-def claim(play: scenarios.ScenarioPlay) -> None:
-    """The card of the scenario."""
+def attendance(play: scenarios.ScenarioPlay) -> None:
+    """The attack on scenario 3: the same noise in every sum, but not the same people."""
+    table = scenarios.attendance_table(play)
+    if not table["user"]:
+        return
+    hit = table["recovered"].count("yes")
+    st.markdown("**The recommender compares rounds with and without one user**")
+    st.markdown(
+        f"Here the same users play {scenarios.ATTENDED_ROUNDS} rounds, and each of them misses one."
+        f" The recommender only listens. It recovers {hit} of {len(table['user'])} gradients,"
+        f" although the noise in each number is about {play.run.release.scale:.3g}. The noise is"
+        " the same in every round, the people are not: subtract, and one person is left. **A"
+        " gradient 2 (u'v - r) u depends on the rating, so ratings are not hidden.** The only"
+        " repair is fresh noise for each group of people, paid for with epsilon each time."
+    )
+    st.dataframe(table, hide_index=True, alt="Attendance attack on each user")
+
+
+def shops(data: str) -> None:
+    """Shops that learn together: the messages, the budget, promise and cost."""
+    part: Ratings = sources.look(data, corner)
+    public = sources.facts(data, Task.RANKING)
+    with st.expander("Who plays, and by which rules", icon=":material/tune:"):
+        chosen, watched = rules_of_shops(part)
+    epsilon = widgets.epsilon(link={"data": data, "scenario": FLOW})
+    flow = build(epsilon=epsilon, **chosen)
+    # Kept in the session while nothing has changed.
+    marks = (data, part.fingerprint, flow, watched)
+    kept: tuple[object, federated.FederatedPlay] | None = st.session_state.get("federated play")
+    if kept is None or kept[0] != marks:
+        with st.spinner("Playing the rounds"):
+            kept = (marks, federated.demonstrate(flow, part, watched=watched))
+        st.session_state["federated play"] = kept
+    play = kept[1]
+    theatre(play)
+    st.caption(
+        f"Played on a corner of the data, the {play.run.public.users:,} busiest users and the"
+        f" {play.run.public.items:,} most chosen items. {federated.counted_words(play.run)}"
+    )
+    budget(flow, public)
+    promise(flow.mechanism.guarantee(public))
+    cost(
+        lambda along: federated.communication(along, flow, public),
+        federated.sizes(flow, public),
+        "By formula, which the counted messages agree with: 2 x parties x rounds messages of all"
+        f" profiles, {flow.mechanism.rank} numbers of 8 bytes each; else as chosen above, on all"
+        " of the data. The rule is where you are. Item profiles do not grow with users: nothing"
+        " that is sent is about one user alone.",
+    )
+
+
+def corner(ratings: Ratings) -> Ratings:
+    return federated.corner(build_problem((ratings, ratings), Task.RANKING).train)
+
+
+def rules_of_shops(part: Ratings) -> tuple[dict[str, Any], int]:
+    """What the flow is built from, and whose profile is shown."""
+    names = {id: registry.get(id).name for id in VARIANTS}
+    with st.grid(3, min_column_width=240):
+        variant = st.selectbox(
+            "Variant",
+            list(names),
+            index=list(names).index("dpimf-optimal"),
+            format_func=names.__getitem__,
+            key="federated variant",
+            help="How each party puts noise on the loss of a profile: see Noise.",
+        )
+        profiles = st.selectbox(
+            "The parties share out the",
+            list(SHARED),
+            format_func=SHARED.__getitem__,
+            key="federated profiles",
+            help="Who holds what: each party has some users with all their clicks, or some items"
+            " with all clicks on them.",
+        )
+        by_items = profiles is Profiles.ITEMS
+        titles = (part.item_ids if by_items else part.user_ids) or ()
+        watched = st.selectbox(
+            "Show the profile of",
+            list(range(min(12, len(titles)))),
+            format_func=titles.__getitem__,
+            key=f"federated watched {profiles.value}",
+            help="A message holds all profiles; one of them is shown.",
+        )
+        parties = st.slider("Parties", 1, 6, 4, key="federated parties")
+        rounds = st.slider(
+            "Rounds", 1, 5, 3, key="federated rounds", help="Exchanges with the server."
+        )
+        local = st.slider(
+            "Local solves in a round",
+            1,
+            20,
+            2,
+            key="federated local",
+            help="How often a party solves the profiles before it sends them. Every solve spends"
+            " epsilon, also those whose profiles stay at home.",
+        )
+    chosen = {
+        "variant": variant,
+        "profiles": profiles,
+        "parties": parties,
+        "rounds": rounds,
+        "local": local,
+    }
+    return chosen, watched
+
+
+def budget(flow: Federation, public: PublicFacts) -> None:
+    """Epsilon over rounds, solves and clicks, and why it is not per user."""
+    st.subheader("What the budget adds up to")
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        st.dataframe(
+            federated.budget_table(flow, public),
+            hide_index=True,
+            alt="Epsilon claimed for each solve, and composed over rounds, solves and clicks",
+        )
+        st.caption(
+            f"On all of the data, {public.users:,} users and {public.items:,} items. One user: the"
+            " row becomes empty."
+        )
+    with right:
+        st.markdown("**Why the claim is not per user**")
+        for sentence in federated.why_not_per_user(flow, public):
+            st.markdown(f"- {blocks.escape(sentence)}")
+
+
+def promise(card: Guarantee) -> None:
+    """The card of what is played."""
     st.subheader("What is promised")
     with st.container(border=True):
-        blocks.guarantee(play.run.settings.guarantee(play.run.public))
+        blocks.guarantee(card)
 
 
 @st.fragment
-def communication(ratings: sources.Ratings, shares: Shares) -> None:
-    """Bytes by formula against users, items or rounds."""
+def cost(
+    lines: Callable[[str], Sequence[messages.BytesCurve]], sizes: Mapping[str, int], caption: str
+) -> None:
+    """Bytes of a whole run by formula, against one of the sizes at a time.
+
+    lines: given the name of a size; sizes: where the data stands.
+    """
     st.subheader("What it costs to send")
-    along = protocol_blocks.along("users", "items", "rounds")
-    lines = scenarios.communication(along, ratings, shares)
-    now = {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20}[along]
-    protocol_blocks.cost_chart(
-        along,
-        lines,
-        now,
-        "By formula, which the counted messages of every run agree with: everybody online, rank 3,"
-        " 20 rounds, and as many ratings per cell as in the chosen data. The rule is the chosen"
-        " data.",
+    along = st.segmented_control(
+        "Against",
+        list(sizes),
+        default=next(iter(sizes)),
+        key=f"protocol along {len(sizes)}",
+        required=True,
+    )
+    drawn, now = lines(along), sizes[along]
+    blocks.chart(
+        charts_protocol.communication(along, drawn, now, state.theme()),
+        alt=messages.communication_words(along, drawn, now),
+        caption=caption,
+        table=messages.communication_table(along, drawn),
     )
 
 

@@ -6,13 +6,13 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.problem import build_problem
-from dpmc_core.views.run_card import SEED_NOTE
+from dpmc_core.problem import build_problem, split_words
+from dpmc_core.views import cards, run_card, training
+from dpmc_core.views.curves import HEADLINE, LOWER_IS_BETTER, amount, spoken, title
 from pages.ui import (
     blocks,
-    live,
     prepare,
-    result,
+    report,
     runs,
     shell,
     sources,
@@ -20,6 +20,9 @@ from pages.ui import (
     sweep_panel,
     widgets,
 )
+from pages.ui.charts import train as charts_train
+from pages.ui.jobs import Snapshot
+from pages.ui.runs import Run
 
 JOB = "train"
 
@@ -82,13 +85,15 @@ def page() -> None:
     if job is None:
         st.caption("Nothing has been trained yet in this session.")
         return
-    blocks.ticking(JOB, live.panel)
+    blocks.ticking(JOB, live)
     now = job.snapshot()
-    live.rounds(now)
+    if drawable(now) and (now.result is not None or not now.active):
+        with st.expander("How it trained, round by round", icon=":material/show_chart:"):
+            rounds(now, "rounds")
     if now.result is not None:
         if now.state == "stopped" and not now.result.result.stopped:
             st.warning("Stopped before everything was trained that it is compared with.")
-        result.show(now.result)
+        result(now.result)
 
 
 def randomness() -> int | None:
@@ -102,9 +107,205 @@ def randomness() -> int | None:
     )
     state.number_from_link("seed", "the seed", 0, 2**31)
     seed = right.number_input(
-        "Seed", 0, 2**31, 1, key="seed", bind="query-params", disabled=fresh, help=SEED_NOTE
+        "Seed",
+        0,
+        2**31,
+        1,
+        key="seed",
+        bind="query-params",
+        disabled=fresh,
+        help=run_card.SEED_NOTE,
     )
     return None if fresh else int(seed)
+
+
+def live(now: Snapshot) -> None:
+    """Progress, and until there is a result objective and metric per round."""
+    blocks.progress_or_problem(now)
+    if drawable(now) and now.active and now.result is None:
+        rounds(now, "live")
+
+
+def drawable(now: Snapshot) -> bool:
+    return any(p.objective is not None or p.metric is not None for p in now.points)
+
+
+def rounds(now: Snapshot, key: str) -> None:
+    """Objective and metric round by round."""
+    last = now.points[-1]
+    cls = registry.get(last.mechanism)
+    metric = HEADLINE[cls.task]
+    lower = ", lower is better" if metric in LOWER_IS_BETTER else ""
+    quality = f"{title(metric)}<br>(held out{lower})"
+    known = [p for p in now.points if p.objective is not None]
+    seen = [p for p in now.points if p.metric is not None]
+    lines = {
+        "objective": ([p.round for p in known], [p.objective for p in known]),
+        quality: ([p.round for p in seen], [p.metric for p in seen]),
+    }
+    shown = {name: line for name, line in lines.items() if line[0]}
+    names = [name.split("<br>")[0] for name in shown]
+    alt = f"{cls.name}: {' and '.join(names)} over {last.round} rounds."
+    if seen:
+        latest = amount(metric, seen[-1].metric)
+        alt += f" Latest {spoken(metric)}: {latest} in round {seen[-1].round}."
+    # The figure is kept until there are new points: a tick may come without any.
+    theme = state.theme()
+    kept = st.session_state.get("live figure")
+    if kept is None or kept[0] is not now.points or kept[1] is not theme:
+        kept = (now.points, theme, charts_train.live(last.mechanism, shown, last.total, theme))
+        st.session_state["live figure"] = kept
+    blocks.chart(
+        kept[2],
+        alt=alt,
+        caption=blocks.EVALUATION
+        + " An objective computed from raw ratings is not private either: for watching only."
+        * bool(known),
+        table=None
+        if key == "live"
+        else {
+            "round": [p.round for p in now.points],
+            "objective": [p.objective for p in now.points],
+            spoken(metric): [p.metric for p in now.points],
+        },
+        key=key,
+    )
+
+
+def result(run: Run) -> None:
+    """Everything about a finished run: the answer, pictures of the model, what it recommends."""
+    found = run.result
+    epsilon = cards.epsilon_text(found.guarantee.claimed.epsilon)
+    st.subheader(
+        f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}", anchor=False
+    )
+    if found.stopped:
+        st.warning(
+            f"Stopped after {found.rounds} rounds: the numbers are those of the model so far.",
+            icon=":material/stop_circle:",
+        )
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        answer(run)
+    with right, st.container(border=True):
+        blocks.guarantee(found.guarantee)
+    pictures = report.pictures(run, state.theme())
+    for column, one in zip(st.columns(len(pictures), gap="medium"), pictures, strict=True):
+        with column:
+            st.markdown(f"**{one.question}**")
+            if one.fig is None:
+                st.caption(one.caption)
+            else:
+                blocks.chart(
+                    one.fig, alt=one.alt, key=one.key, caption=one.caption, table=one.table
+                )
+    recommendations(run)
+    downloads(run)
+
+
+def answer(run: Run) -> None:
+    """The metrics, with and without privacy, and of guessing."""
+    found, metric = run.result, HEADLINE[run.result.mechanism.task]
+    st.caption(f"{title(metric)} on {split_words(found.problem.split)}")
+    for column, (name, values) in zip(
+        st.columns(len(run.methods)), run.methods.items(), strict=True
+    ):
+        column.metric(name, amount(metric, values[metric]))
+    if len(found.metrics) > 1:
+        table = {"method": list(run.methods)} | {
+            m: [amount(m, values[m]) for values in run.methods.values()] for m in found.metrics
+        }
+        st.dataframe(table, hide_index=True, alt="All metrics of the run and its baselines")
+    rounds = "round" if found.rounds == 1 else "rounds"
+    steps = ", ".join(found.problem.steps) or "nothing"
+    st.caption(
+        f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
+        f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
+    )
+    if not run.fresh:
+        st.caption(run_card.SEED_NOTE)
+
+
+@st.fragment
+def recommendations(run: Run) -> None:
+    """The top 10 of one user, with and without privacy."""
+    train = run.result.problem.train
+    st.subheader("What one person would be shown")
+    user = st.number_input(
+        "User",
+        1,
+        train.public.users,
+        1,
+        key="top_user",
+        persist_state="session",
+        help="Users are counted from 1.",
+        width=160,
+    )
+    columns = st.columns(2, gap="large")
+    models = (("With privacy", run.result.model), ("Without privacy", run.clear))
+    lists = [training.top_items(m, train, user - 1) if m else () for _, m in models]
+    same = {item.item for item in lists[0]} & {item.item for item in lists[1]}
+    for column, (label, model), items in zip(columns, models, lists, strict=True):
+        column.markdown(f"**{label}**")
+        if model is None:
+            column.caption("It is trained last: not there yet, or stopped before.")
+            continue
+        both = ["yes" if item.item in same else "" for item in items]
+        column.dataframe(
+            ({"in both lists": both} if run.clear else {})
+            | {
+                "item": [item.title for item in items],
+                "score": [round(item.score, 3) for item in items],
+            },
+            hide_index=True,
+            alt=f"Top 10 items of user {user}, {label.lower()}",
+        )
+    count = f"{len(same)} of {len(lists[0])} items are in both lists. " if run.clear else ""
+    st.caption(
+        f"{count}Items the user rated in training are left out; the list without privacy is for"
+        " comparison only."
+    )
+
+
+def downloads(run: Run) -> None:
+    """The run on paper, the model, and how to repeat it."""
+    found, fresh = run.result, run.fresh
+    st.subheader("Take it with you")
+    name = f"{found.mechanism.id}-{run.data}"
+    files = [
+        ("Run card (JSON)", "json", "application/json", lambda: run_card.as_json(found, fresh)),
+        (
+            "Run card (Markdown)",
+            "md",
+            "text/markdown",
+            lambda: run_card.markdown(found, run.title, fresh),
+        ),
+        ("Report (HTML)", "html", "text/html", lambda: report.html(run)),
+    ]
+    if found.model.factors is not None:
+        kind = "application/octet-stream"
+        files.append(("Factors (NPZ)", "npz", kind, lambda: run_card.factors(found)))
+    with st.container(horizontal=True):
+        for label, ending, mime, make in files:
+            st.download_button(
+                label,
+                make,  # called when the button is pressed
+                f"{name}.{ending}",
+                mime,
+                on_click="ignore",
+                icon=":material/download:",
+            )
+    if found.model.factors is not None:
+        why = "" if fresh else f" {run_card.SEED_NOTE}"
+        st.caption(
+            f"Do not publish these factors: their noise is for simulation.{why} A copy that may be"
+            " published, where that can be proved, is made by `dpmc release`."
+        )
+    repeat = run_card.Repeat(found, run.data, run.split, fresh, run.reading)
+    st.markdown("The same run on the command line:")
+    st.code(run_card.command(repeat), language="bash", wrap_lines=True)
+    with st.expander("The same run in Python"):
+        st.code(run_card.code(repeat))
 
 
 shell.enter()

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
@@ -9,7 +10,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.problem import RandomShare, build_problem
 from pages.ui import runs
-from pages.ui.jobs import Job, Jobs, Slots
+from pages.ui.jobs import Job, Jobs, cancel_all
 from pages.ui.private import Tally
 
 
@@ -38,16 +39,14 @@ class Gate:
 
 
 def test_at_most_so_many_at_once_and_then_in_order():
-    slots, gates = Slots(2), [Gate() for _ in range(4)]
-    jobs = []
-    for gate in gates:
-        jobs.append(Job(gate, slots=slots))
-        wait_for(lambda: slots.waiting == max(0, len(jobs) - 2))
+    pool, gates = ThreadPoolExecutor(2), [Gate() for _ in range(4)]
+    jobs = [Job(gate, pool=pool) for gate in gates]
     wait_for(lambda: [state_of(job) for job in jobs] == ["running"] * 2 + ["queued"] * 2)
-    assert jobs[3].snapshot().ahead == 1
+    assert [job.snapshot().ahead for job in jobs] == [0, 0, 0, 1]
     gates[1].go.set()
     wait_for(lambda: state_of(jobs[2]) == "running")
     assert state_of(jobs[3]) == "queued"
+    assert jobs[3].snapshot().ahead == 0
     for gate in gates:
         gate.go.set()
     wait_for(lambda: all(state_of(job) == "done" for job in jobs))
@@ -56,7 +55,7 @@ def test_at_most_so_many_at_once_and_then_in_order():
 
 def test_progress_points_and_time_left():
     gate = Gate()
-    job = Job(gate, slots=Slots(1))
+    job = Job(gate, pool=ThreadPoolExecutor(1))
     wait_for(lambda: job.snapshot().done == 1)
     now = job.snapshot()
     assert (now.total, now.label, now.points, now.share) == (4, "first", ("point",), 0.25)
@@ -67,18 +66,31 @@ def test_progress_points_and_time_left():
 
 
 def test_a_running_and_a_queued_job_can_be_stopped():
-    slots = Slots(1)
-    running, queued = Job(Gate(), slots=slots), Job(Gate(), slots=slots)
+    pool = ThreadPoolExecutor(1)
+    running, queued = Job(Gate(), pool=pool), Job(Gate(), pool=pool)
     wait_for(lambda: state_of(running) == "running" and state_of(queued) == "queued")
     queued.cancel()
     wait_for(lambda: state_of(queued) == "stopped")
+    queued.cancel()  # once more changes nothing
+    assert queued.snapshot().message == "Stopped before it began."
     running.cancel()
     wait_for(lambda: state_of(running) == "stopped")
-    assert slots.waiting == 0
+    later = Job(Gate(), pool=pool)
+    wait_for(lambda: state_of(later) == "running")
+    later.cancel()
+
+
+def test_all_jobs_are_stopped_when_the_server_ends():
+    pool = ThreadPoolExecutor(1)
+    jobs = [Job(Gate(), pool=pool) for _ in range(3)]
+    wait_for(lambda: state_of(jobs[0]) == "running")
+    cancel_all()
+    pool.shutdown()  # returns: no thread is left
+    assert [state_of(job) for job in jobs] == ["stopped"] * 3
 
 
 def test_failures_are_sentences_and_free_their_slot(caplog):
-    slots = Slots(1)
+    pool = ThreadPoolExecutor(1)
 
     def bad_setting(*_):
         raise InvalidSetting("epsilon", "> 0", 0)
@@ -91,7 +103,7 @@ def test_failures_are_sentences_and_free_their_slot(caplog):
 
     messages = []
     for work in (bad_setting, too_large, broken):
-        job = Job(work, slots=slots)
+        job = Job(work, pool=pool)
         wait_for(lambda job=job: state_of(job) == "failed")
         messages.append(job.snapshot().message)
     assert messages[0] == "Epsilon must be > 0, got 0."
@@ -122,7 +134,7 @@ def test_stopping_is_told_before_the_work_has_noticed():
         report(1, 2, "first")
         noticed.wait(5)
 
-    job = Job(deaf, slots=Slots(1))
+    job = Job(deaf, pool=ThreadPoolExecutor(1))
     wait_for(lambda: job.snapshot().done == 1)
     assert not job.snapshot().stopping
     job.cancel()
@@ -141,7 +153,7 @@ def test_a_result_may_be_there_before_the_end():
         go.wait(5)
         return "whole"
 
-    job = Job(work, slots=Slots(1))
+    job = Job(work, pool=ThreadPoolExecutor(1))
     wait_for(lambda: job.snapshot().result == "half")
     assert job.snapshot().active
     go.set()

@@ -9,7 +9,8 @@ from dpmc_core.privacy import Shares
 from dpmc_core.protocol import attacks
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import messages, scenarios
-from pages.ui import charts, charts_protocol
+from pages.ui import charts
+from pages.ui.charts import protocol as charts_protocol
 from tests.page_helpers import button, charts_of, open_page, plain, texts
 
 

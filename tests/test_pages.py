@@ -299,20 +299,23 @@ def test_a_bad_file_is_a_sentence_and_loses_nothing(content, words):
     assert app.selectbox(key="data").value == "restaurants"
 
 
-def test_a_file_over_the_limit_is_refused_on_the_server(monkeypatch):
-    from pages.ui import upload as panel
+@pytest.mark.parametrize("limit", [{"max_bytes": 1_000}, {"max_rows": 10}], ids=lambda x: str(x))
+def test_too_much_is_refused_on_the_server(monkeypatch, limit):
+    """The page names its limits with every reading; here one of them is lower."""
+    [(name, most)] = limit.items()
 
-    monkeypatch.setitem(panel._LIMITS, "max_bytes", 1_000)
+    def lowered(read):
+        def reading(*file, **chosen):
+            assert chosen[name] > most
+            return read(*file, **chosen | limit)
+
+        return reading
+
+    for function in ("preview_upload", "load_upload"):
+        monkeypatch.setattr(datasets, function, lowered(getattr(datasets, function)))
     app = upload(open_page("data"), CSV)
-    assert "limit" in app.error[0].value or "larger" in app.error[0].value
-    assert "upload" not in app.session_state
-
-
-def test_too_many_rows_are_refused_on_the_server(monkeypatch):
-    from pages.ui import upload as panel
-
-    monkeypatch.setitem(panel._LIMITS, "max_rows", 10)
-    app = upload(open_page("data"), CSV)
+    if name == "max_bytes":
+        assert "limit" in app.error[0].value or "larger" in app.error[0].value
     assert app.error
     assert "upload" not in app.session_state
 

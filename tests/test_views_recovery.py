@@ -4,7 +4,8 @@ import pytest
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.views import recovery
-from pages.ui import charts, charts_recovery
+from pages.ui import charts
+from pages.ui.charts import noise as charts_noise
 
 
 @pytest.fixture(scope="module", params=["modified-laplace", "randomised-response"])
@@ -30,7 +31,7 @@ def test_words_and_tables_tell_the_same_numbers(view):
     assert "At epsilon 3 per cell" in recovery.words(found, 2.5)
     table = recovery.table(found)
     assert {len(column) for column in table.values()} == {3}
-    for draw in (charts_recovery.residual, charts_recovery.error):
+    for draw in (charts_noise.residual, charts_noise.error):
         assert len(draw(id, found, 3.0, charts.DARK).data) == 3
 
 

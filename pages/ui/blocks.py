@@ -20,7 +20,9 @@ from dpmc_core.privacy import (
     Unit,
 )
 from dpmc_core.views import cards, noise, ranking
-from pages.ui import charts_noise, charts_ranking, state
+from pages.ui import state
+from pages.ui.charts import noise as charts_noise
+from pages.ui.charts import ranking as charts_ranking
 from pages.ui.jobs import Snapshot
 
 EVALUATION = "Evaluation only, not private: measured on raw held-out ratings."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dpmc_core.errors import DpmcError
@@ -62,103 +63,66 @@ class Report(Protocol):
 Work = Callable[[Report, Callable[[], bool]], Any]
 
 
-class Slots:
-    """First come, first served: at most `count` holders at a time."""
-
-    def __init__(self, count: int) -> None:
-        self._free = count
-        self._waiting: deque[object] = deque()
-        self._change = threading.Condition()
-
-    def acquire(self, give_up: threading.Event) -> bool:
-        """Wait for a slot; False when `give_up` is set first."""
-        ticket = object()
-        with self._change:
-            self._waiting.append(ticket)
-            while not give_up.is_set():
-                if self._free and self._waiting[0] is ticket:
-                    self._waiting.popleft()
-                    self._free -= 1
-                    self._change.notify_all()
-                    return True
-                self._change.wait(0.1)
-            self._waiting.remove(ticket)
-            self._change.notify_all()
-            return False
-
-    def release(self) -> None:
-        with self._change:
-            self._free += 1
-            self._change.notify_all()
-
-    @property
-    def waiting(self) -> int:
-        with self._change:
-            return len(self._waiting)
+_POOL = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="dpmc-job")
+_active: list[Job] = []  # queued or running, in the order they begin
 
 
-_SLOTS = Slots(AT_ONCE)
-
-
-@dataclass
 class Job:
-    """One piece of work on its own thread, with a lock-guarded snapshot."""
+    """One piece of work that begins once a thread is free, first come, first served.
 
-    work: Work
-    about: str = ""
-    slots: Slots = field(default_factory=lambda: _SLOTS)
+    Its snapshot is replaced whole and by one thread at a time, so that anyone may look.
+    """
 
-    def __post_init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, work: Work, about: str = "", pool: Executor = _POOL) -> None:
+        self.about = about
+        self._work: Work | None = work
         self._stop = threading.Event()
-        self._now = Snapshot(ahead=self.slots.waiting)
+        self._now = Snapshot()
         self._started = 0.0
-        threading.Thread(target=self._run, name="dpmc-job", daemon=True).start()
+        self._future = pool.submit(self._run)
+        _active.append(self)
+        self._future.add_done_callback(self._over)
 
     def cancel(self) -> None:
-        """Ask the work to end; it does so at its next report."""
+        """Ask the work to end, which it does at its next report; in the queue it never begins."""
         self._stop.set()
+        self._future.cancel()
 
     def snapshot(self) -> Snapshot:
-        with self._lock:
-            now = self._now
-            if now.state == "running":
-                now = replace(now, seconds=time.monotonic() - self._started)
-            return replace(now, stopping=now.active and self._stop.is_set())
+        now = self._now
+        if now.state == "running":
+            now = replace(now, seconds=time.monotonic() - self._started)
+        elif now.state == "queued":
+            before = itertools.takewhile(lambda job: job is not self, list(_active))
+            now = replace(now, ahead=sum(job._now.state == "queued" for job in before))
+        return replace(now, stopping=now.active and self._stop.is_set())
 
     def _change(self, **values: Any) -> None:
-        with self._lock:
-            self._now = replace(self._now, **values)
+        self._now = replace(self._now, **values)
 
     def _report(
         self, done: int, total: int, label: str, point: Any = None, result: Any = None
     ) -> None:
-        with self._lock:
-            points = self._now.points if point is None else (*self._now.points, point)
-            self._now = replace(
-                self._now,
-                done=done,
-                total=total,
-                label=label,
-                points=points,
-                result=self._now.result if result is None else result,
-            )
+        now = self._now
+        self._change(
+            done=done,
+            total=total,
+            label=label,
+            points=now.points if point is None else (*now.points, point),
+            result=now.result if result is None else result,
+        )
 
     def _run(self) -> None:
-        if not self.slots.acquire(self._stop):
-            self._change(state="stopped", message="Stopped before it began.")
-            return
+        self._started = time.monotonic()
+        self._change(state="running")
         try:
-            self._started = time.monotonic()
-            self._change(state="running", ahead=0)
-            result = self.work(self._report, self._stop.is_set)
-            state = "stopped" if self._stop.is_set() else "done"
-            self._finish(state=state, result=result)
+            result = self._work(self._report, self._stop.is_set)
+            self._finish(state="stopped" if self._stop.is_set() else "done", result=result)
         except DpmcError as error:
-            stopped = self._stop.is_set()
             text = str(error)
             self._finish(
-                state="stopped" if stopped else "failed", message=f"{text[:1].upper()}{text[1:]}."
+                state="stopped" if self._stop.is_set() else "failed",
+                message=f"{text[:1].upper()}{text[1:]}.",
             )
         except MemoryError:
             self._finish(
@@ -171,11 +135,22 @@ class Job:
                 state="failed",
                 message="Something went wrong inside the program; the server's log has details.",
             )
-        finally:
-            self.slots.release()
 
     def _finish(self, **values: Any) -> None:
         self._change(seconds=time.monotonic() - self._started, **values)
+
+    def _over(self, future: Future[None]) -> None:
+        """Let go of the work and the data in it."""
+        _active.remove(self)
+        self._work = None
+        if future.cancelled():
+            self._change(state="stopped", message="Stopped before it began.")
+
+
+def cancel_all() -> None:
+    """Stop every job there is: Python does not end before the threads of a pool do."""
+    for job in list(_active):
+        job.cancel()
 
 
 class Jobs:

@@ -1,9 +1,10 @@
-"""A standalone HTML report of one run: opens anywhere, without a network."""
+"""A finished run in pictures, and as one HTML file that opens anywhere, without a network."""
 
 from __future__ import annotations
 
 import html as escape
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 import plotly.io as pio
@@ -11,10 +12,13 @@ import plotly.io as pio
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
-from dpmc_core.views import cards, run_card, training
+from dpmc_core.views import cards, ranking, run_card, training
 from dpmc_core.views.curves import amount
-from pages.ui import blocks, charts_ranking, charts_train
-from pages.ui.charts import LIGHT
+from pages.ui import blocks
+from pages.ui.charts import LIGHT, Theme
+from pages.ui.charts import ranking as charts_ranking
+from pages.ui.charts import train as charts_train
+from pages.ui.runs import Run
 
 STYLE = """
 body { font: 16px/1.5 "Source Sans 3", "Source Sans Pro", system-ui, sans-serif; color: #1c1e21;
@@ -26,12 +30,98 @@ table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: 
 """
 
 
-def html(run: Any) -> str:
+class Picture(NamedTuple):
+    """A chart of a run with its words; fig is None where there is nothing to draw: see caption.
+
+    title: above it in the report; question: above it on the page.
+    """
+
+    key: str
+    title: str
+    question: str
+    fig: go.Figure | None
+    caption: str
+    alt: str = ""
+    table: Mapping[str, Sequence[Any]] | None = None
+
+
+def pictures(run: Run, theme: Theme) -> list[Picture]:
+    """What a model learned, on held-out ratings."""
+    found, id, name = run.result, run.result.mechanism.id, run.result.mechanism.name
+    task, test, link = found.mechanism.task, found.problem.test, training.link_of(found.mechanism)
+    if task is Task.RANKING:  # scores are no ratings: there is no error to draw
+        bars = ranking.bars(run.methods)
+        labels = next(iter(bars.values()))
+        return [
+            Picture(
+                "ranking",
+                "Held-out items among the first ten",
+                "How often is the next item among the first ten?",
+                charts_ranking.run_bars(id, run.methods, theme),
+                "HR@10: the held-out item is among the first ten; NDCG@10 counts how far up. Among"
+                " 99 items drawn at random it is a far easier race than among all unseen items.",
+                ranking.bars_words(run.methods),
+                {"method": list(bars)} | {x: [b[x] for b in bars.values()] for x in labels},
+            )
+        ]
+    binary = task is Task.BINARY
+    mine = training.cdf(task, found.model, test, link)
+    theirs = training.cdf(task, run.clear, test, link) if run.clear else None
+    axis = "error of the chance of +1" if binary else "error (rating points)"
+    honest = training.calibration(task, found.model, test, link)
+    other = training.calibration(task, run.clear, test, link) if run.clear else None
+    values = training.spectrum(found.model)
+    question = "How much structure is left?"
+    if values is None:
+        spectrum = Picture(
+            "spectrum",
+            "",
+            question,
+            None,
+            "This model is a whole noisy matrix without factors: its singular values would be those"
+            " of the noise.",
+        )
+    else:
+        clear = training.spectrum(run.clear) if run.clear else None
+        spectrum = Picture(
+            "spectrum",
+            "Singular values",
+            question,
+            charts_train.spectrum(id, values, clear, name, theme),
+            "Large values stand for strong patterns, small ones for detail or noise.",
+            training.spectrum_words(values),
+            {"number": range(1, len(values) + 1), "singular value": values.round(3)},
+        )
+    return [
+        Picture(
+            "errors",
+            "Errors",
+            "How large are its errors?",
+            charts_train.errors(id, mine, theirs, name, axis, theme),
+            "Further up and left is better. Held-out ratings, not private.",
+            training.cdf_words(mine, theirs),
+            {"error up to": mine.error.round(3), "share": mine.share.round(4)},
+        ),
+        Picture(
+            "calibration",
+            "Calibration",
+            "Does it mean what it says?",
+            charts_train.calibration(id, honest, other, name, binary, theme),
+            "On the dotted line it is honest. Held-out ratings, not private.",
+            training.calibration_words(honest),
+            {
+                "predicted": honest.predicted.round(3),
+                "true": honest.observed.round(3),
+                "ratings": honest.size,
+            },
+        ),
+        spectrum,
+    ]
+
+
+def html(run: Run) -> str:
     """The page as one file, charts and their library included."""
-    found = run.result
-    name, task = found.mechanism.name, found.mechanism.task
-    roles = {found.mechanism.twin: "no privacy", found.mechanism.floor: "guessing"}
-    rows = {name: found.metrics} | {roles.get(k, k): v for k, v in found.baselines.items()}
+    found, name = run.result, run.result.mechanism.name
     guarantee = found.guarantee
     own = guarantee.certified()
     text = escape.escape
@@ -50,7 +140,7 @@ def html(run: Any) -> str:
             f"<tr><td>{text(k)}</td>"
             + "".join(f"<td>{amount(m, v[m])}</td>" for m in found.metrics)
             + "</tr>"
-            for k, v in rows.items()
+            for k, v in run.methods.items()
         ),
         "</table><h2>Guarantee</h2>",
         f"<p>{text(cards.protects(guarantee))} {text(cards.certainty(own.epsilon, own.delta))}</p>",
@@ -60,38 +150,14 @@ def html(run: Any) -> str:
         f" {text(blocks.sentence(own.reason))}</p>",
         *(f"<p class='small'>Mind: {text(c)}.</p>" for c in guarantee.caveats),
     ]
-    for number, (title, fig) in enumerate(_figures(run, name, task)):
+    drawn = [one for one in pictures(run, LIGHT) if one.fig is not None]
+    for number, one in enumerate(drawn):
         chart = pio.to_html(
-            fig, include_plotlyjs=number == 0, full_html=False, config={"displaylogo": False}
+            one.fig, include_plotlyjs=number == 0, full_html=False, config={"displaylogo": False}
         )
-        parts += [f"<h2>{text(title)}</h2>", chart]
+        parts += [f"<h2>{text(one.title)}</h2>", chart]
     command = run_card.command(run_card.Repeat(found, run.data, run.split, run.fresh, run.reading))
     parts += ["<h2>Repeat it</h2>", f"<pre>{text(command)}</pre>"]
     if not run.fresh:
         parts.append(f"<p class='small'>{text(run_card.SEED_NOTE)}</p>")
     return "\n".join([*parts, "</html>"])
-
-
-def _figures(run: Any, name: str, task: Task) -> list[tuple[str, go.Figure]]:
-    if task is Task.RANKING:  # scores are no ratings: there is no error to draw
-        methods = {name: run.result.metrics} | dict(run.result.baselines)
-        bars = charts_ranking.run_bars(run.result.mechanism.id, methods, LIGHT)
-        return [("Held-out items among the first ten", bars)]
-    found, test, binary = run.result, run.result.problem.test, task is Task.BINARY
-    id, clear, link = found.mechanism.id, run.clear, training.link_of(found.mechanism)
-    mine = training.cdf(task, found.model, test, link)
-    theirs = training.cdf(task, clear, test, link) if clear else None
-    axis = "error of the chance of +1" if binary else "error (rating points)"
-    honest = training.calibration(task, found.model, test, link)
-    other = training.calibration(task, clear, test, link) if clear else None
-    figures = [
-        ("Errors", charts_train.errors(id, mine, theirs, name, axis, LIGHT)),
-        ("Calibration", charts_train.calibration(id, honest, other, name, binary, LIGHT)),
-    ]
-    values = training.spectrum(found.model)
-    if values is not None:
-        spectrum = training.spectrum(clear) if clear else None
-        figures.append(
-            ("Singular values", charts_train.spectrum(id, values, spectrum, name, LIGHT))
-        )
-    return figures

@@ -1,4 +1,4 @@
-"""What background jobs do: one training run, or the runs behind a curve. No Streamlit inside."""
+"""What background jobs do: a training run, the runs behind a curve, a download; no Streamlit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmc_core import curves, experiment, registry
+from dpmc_core.data import download
 from dpmc_core.data.datasets import Dataset
+from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.problem import Problem, Split
 from dpmc_core.views.curves import HEADLINE
@@ -44,6 +46,14 @@ class Run:
     title: str
     split: Split
     fresh: bool
+
+    @property
+    def methods(self) -> dict[str, Mapping[str, float]]:
+        """Metrics of the mechanism, then of what it is compared with, by name."""
+        found = self.result
+        roles = {found.mechanism.twin: "No privacy", found.mechanism.floor: "Guessing"}
+        others = {roles.get(id, id): values for id, values in found.baselines.items()}
+        return {found.mechanism.name: found.metrics} | others
 
 
 def train(
@@ -129,6 +139,22 @@ def curve(
                 spend(epsilons[(done - 1) % len(epsilons)])
             report(done, total, f"run {done} of {total}", found)
         return latest
+
+    return work
+
+
+def download_of(name: str) -> Work:
+    """Fetch a public set, check it and unpack it."""
+
+    def work(report: Report, stopped: Callable[[], bool]) -> None:
+        def progress(have: int, total: int | None) -> None:
+            if stopped():
+                raise DpmcError("stopped; what arrived is kept, and a new start goes on from there")
+            size = "" if total is None else f" of {total / 1e6:.1f}"
+            report(have, total or 0, f"{have / 1e6:.1f}{size} MB")
+
+        report(0, 0, "asking the server")
+        download.get(name, progress=progress)
 
     return work
 

@@ -14,6 +14,8 @@ import streamlit as st
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pages.ui import jobs
+
 FIRST_PAGE = ("charts_curve", "curve_job", "sources", "stored", "widgets")
 START = "what_if"  # the file of the first page, which is served at the bare address
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
@@ -21,11 +23,15 @@ SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 @asynccontextmanager
 async def ready(_: st.App) -> AsyncIterator[None]:
-    """Around the life of the server. Loading comes first: beside a visit it would slow both."""
+    """Around the life of the server. Loading comes first: beside a visit it would slow both.
+
+    At the end jobs are asked to stop, which they do at their next report.
+    """
     send_at_once()
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
     yield
+    jobs.cancel_all()
 
 
 def send_at_once() -> int:

@@ -1,6 +1,8 @@
-"""The frame around every page: the list of pages, and the way in through app.py."""
+"""The frame around every page, and the way in through app.py."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import streamlit as st
 
@@ -21,55 +23,12 @@ _ON_ACCENT = (
     '[data-testid^="stBaseButton-primary"]:not(:disabled) * { color: #14161a; }'
     "</style>"
 )
-_PAGES = (
-    (
-        "pages/what_if.py",
-        "What if",
-        ":material/tune:",
-        "What does epsilon cost? Move one slider and see accuracy and risk at once.",
-    ),
-    (
-        "pages/data.py",
-        "Data",
-        ":material/grid_on:",
-        "Choose sample ratings or bring your own, and see what they look like.",
-    ),
-    (
-        "pages/train.py",
-        "Train",
-        ":material/play_circle:",
-        "Train one mechanism live and look at what it learned.",
-    ),
-    (
-        "pages/compare.py",
-        "Compare",
-        ":material/stacked_line_chart:",
-        "Mechanisms side by side over a grid of epsilons; runs in the background and resumes.",
-    ),
-    (
-        "pages/noise.py",
-        "Noise",
-        ":material/blur_on:",
-        "The noise itself: its density, its size, and ratings before and after it.",
-    ),
-    (
-        "pages/guarantees.py",
-        "Guarantees",
-        ":material/verified_user:",
-        "What each mechanism claims, what is certified, and why the two differ.",
-    ),
-    (
-        "pages/protocol.py",
-        "Protocol",
-        ":material/forum:",
-        "Learning without a trusted recommender: every message, what each party sees, attacks.",
-    ),
-)
 
 
-def run() -> None:
+def run(pages: list[st.Page]) -> None:
     """Everything app.py does: the frame, then the page the address asks for."""
-    page = _navigation()
+    st.set_page_config(page_title="DPMC Lab", page_icon=_ICON, layout="wide")
+    page = st.navigation(pages, position="top")
     if state.theme() is DARK:
         st.html(_ON_ACCENT)
     notes = st.container()
@@ -86,14 +45,6 @@ def enter() -> None:
     app and opens a linked page without app.py: then go back in through the front door.
     """
     if not st.session_state.get("inside"):
-        _navigation()
+        root = Path(__file__).parents[2]
+        st.navigation([root / "app.py", *sorted((root / "pages").glob("*.py"))])
         st.rerun()
-
-
-def _navigation():
-    st.set_page_config(page_title="DPMC Lab", page_icon=_ICON, layout="wide")
-    pages = [
-        st.Page(path, title=title, icon=icon, help=words, default=path == _PAGES[0][0])
-        for path, title, icon, words in _PAGES
-    ]
-    return st.navigation(pages, position="top")

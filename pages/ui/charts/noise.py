@@ -1,4 +1,4 @@
-"""Pictures of noise: its density, its scale, and data before and after it."""
+"""Pictures of noise: its density and scale, data before and after it, and what is left of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dpmc_core import registry
+from dpmc_core.views.implicit import COEFFICIENTS, SamplingWeights, VariantNoise, variant
 from dpmc_core.views.noise import (
     BeforeAfter,
     ChannelChances,
@@ -19,12 +20,15 @@ from dpmc_core.views.noise import (
     coded,
     two_values,
 )
+from dpmc_core.views.recovery import RecoveryBounds
 from pages.ui.charts import (
     EPSILON_AXIS,
     LONG_LEGEND,
+    Style,
     Theme,
     faded,
     figure,
+    powers,
     rule,
     style,
     ticks,
@@ -32,6 +36,13 @@ from pages.ui.charts import (
 )
 
 _LOW, _HIGH = "#d55e00", "#0072b2"  # the ends of a scale of values
+_SECOND = Style("#d55e00", "x", "8px,3px")  # a second recovery beside the mechanism's own
+_STRATEGIES = {
+    "importance": Style("#009e73", "cross", "solid"),
+    "utility-optimal": Style("#d55e00", "circle", "dot"),
+    "uniform": Style("#0072b2", "square", "longdash"),
+}
+_SHOWN = 160  # users of a weights picture: more only cover each other
 
 
 def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -> go.Figure:
@@ -146,8 +157,7 @@ def scales(
         **EPSILON_AXIS, range=[math.log10(min(reach)) - 0.06, math.log10(max(reach)) + 0.06]
     )
     if unit == "noise scale":
-        powers = [10.0**k for k in range(-3, 7)]
-        fig.update_yaxes(type="log", title_text=unit, **ticks(powers))
+        fig.update_yaxes(type="log", title_text=unit, **powers(-3, 7))
     else:
         fig.update_yaxes(title_text=unit, tickformat=".0%", rangemode="tozero")
     return fig
@@ -256,3 +266,108 @@ def heat(mechanism: str, view: BeforeAfter, theme: Theme) -> go.Figure:
 
 def _named(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
     return [["" if np.isnan(v) else names[int(v)] for v in row] for row in values]
+
+
+def residual(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> go.Figure:
+    """Distance of the reports from the truth: measured, by moments, by Theorem 3."""
+    own = style(mechanism)
+    fig = figure(theme, height=340)
+    _line(fig, view.epsilon, view.theorem, "Theorem 3 allows", theme.muted, "line-ns-open", "dot")
+    _line(fig, view.epsilon, view.moments, "by the moments", theme.ink, "circle-open", "dash")
+    _line(fig, view.epsilon, view.rho, "measured", own.color, own.marker, "solid")
+    return _axes(fig, "residual at the truth", epsilon, theme)
+
+
+def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> go.Figure:
+    """Distance of both recoveries from the truth, and what Equation 5 allows."""
+    own = style(mechanism)
+    fig = figure(theme, height=340)
+    _line(fig, view.epsilon, view.equation_5, "Equation 5", theme.muted, "line-ns-open", "dot")
+    _line(fig, view.epsilon, view.naive, "as they come", *_SECOND)
+    _line(fig, view.epsilon, view.debiased, "allowing for spurious", own.color, own.marker, "solid")
+    return _axes(fig, "error of the recovery", epsilon, theme)
+
+
+def _line(fig: go.Figure, x, y, name: str, color: str, marker: str, dash: str) -> None:
+    fig.add_scatter(
+        x=x,
+        y=y,
+        name=name,
+        mode="lines+markers",
+        line={"color": color, "dash": dash, "width": 2.5},
+        marker={"symbol": marker, "size": 8},
+        hovertemplate=f"{name}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>",
+    )
+
+
+def _axes(fig: go.Figure, title: str, epsilon: float, theme: Theme) -> go.Figure:
+    rule(fig, epsilon, theme)
+    fig.update_xaxes(**EPSILON_AXIS)
+    fig.update_yaxes(type="log", title_text=title, **powers(0, 8))
+    return fig
+
+
+def densities(view: Sequence[VariantNoise], coefficient: str, theme: Theme) -> go.Figure:
+    """Exact densities on a logarithmic axis; a variant without noise is a post at 0."""
+    fig = figure(theme, height=360)
+    tall = [float(one.density.max()) for one in view if one.density is not None]
+    low = max(
+        min(float(one.density.min()) for one in view if one.density is not None),
+        max(tall) * 1e-6,
+    )
+    top, bottom = np.log10(max(tall)) + 0.25, np.log10(low) - 0.1
+    for one in view:
+        look = style(one.mechanism)
+        name = variant(one.mechanism)
+        if one.density is None:
+            fig.add_scatter(
+                x=[0, 0],
+                y=[10**bottom, 10**top],
+                name=f"{name}: none",
+                mode="lines",
+                line={"color": look.color, "width": 3, "dash": look.dash},
+                hovertemplate=f"{name}: no noise<extra></extra>",
+            )
+            continue
+        fig.add_scatter(
+            x=one.x,
+            y=one.density,
+            name=name,
+            mode="lines",
+            line={"color": look.color, "width": 2.5, "dash": look.dash},
+            hovertemplate=f"noise %{{x:.3g}}: density <b>%{{y:.3g}}</b><extra>{name}, scale"
+            f" {one.scale:.3g}</extra>",
+        )
+    fig.update_xaxes(title_text=f"noise in one number of the {COEFFICIENTS[coefficient]}")
+    fig.update_yaxes(
+        type="log",
+        title_text="density, per unit of noise",
+        range=[bottom, top],
+        **powers(-9, 5),
+    )
+    return fig
+
+
+def weights(view: SamplingWeights, theme: Theme) -> go.Figure:
+    """Each strategy's weight of a user's click against the length of the user's factor."""
+    fig = figure(theme, height=340)
+    at = np.unique(np.linspace(0, len(view.norm) - 1, _SHOWN).round().astype(int))
+    for name, values in view.weights.items():
+        look = _STRATEGIES[name]
+        scattered = name == "utility-optimal"  # it goes by another norm
+        fig.add_scatter(
+            x=view.norm[at],
+            y=values[at],
+            name=name,
+            mode="markers" if scattered else "lines",
+            line={"color": look.color, "width": 2.5, "dash": look.dash},
+            marker={"color": look.color, "symbol": look.marker, "size": 5, "opacity": 0.6},
+            hovertemplate=f"length %{{x:.3g}}: weight <b>%{{y:.3g}}</b><extra>{name}</extra>",
+        )
+    fig.update_xaxes(title_text="length of the user's factor (sum of sizes)")
+    fig.update_yaxes(
+        type="log",
+        title_text="how often a drawn click counts",
+        **ticks([m * 10.0**k for k in range(5) for m in (1, 2, 5)]),
+    )
+    return fig

@@ -7,9 +7,7 @@ import math
 import plotly.graph_objects as go
 
 from dpmc_core.views.data import Histogram, Sparsity, Tail
-from pages.ui.charts import Theme, figure, ticks
-
-_POWERS = [float(10**k) for k in range(8)]
+from pages.ui.charts import Theme, figure, powers
 
 
 def sparsity(view: Sparsity, theme: Theme) -> go.Figure:
@@ -68,7 +66,7 @@ def tails(users: Tail, items: Tail, theme: Theme) -> go.Figure:
             line={"color": color, "width": 2.5, "dash": dash},
             hovertemplate=f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>",
         )
-    fig.update_xaxes(type="log", title_text="rank, most rated first", **ticks(_POWERS))
+    fig.update_xaxes(type="log", title_text="rank, most rated first", **powers(0, 8))
     most = math.log10(max(users.ratings[0], items.ratings[0]))
-    fig.update_yaxes(type="log", title_text="ratings", range=[-0.1, most + 0.15], **ticks(_POWERS))
+    fig.update_yaxes(type="log", title_text="ratings", range=[-0.1, most + 0.15], **powers(0, 8))
     return fig

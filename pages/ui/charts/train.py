@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -10,6 +11,7 @@ from plotly.subplots import make_subplots
 from dpmc_core.views.training import CalibrationCurve, ErrorCdf
 from pages.ui.charts import Theme, figure, style
 
+View = TypeVar("View")
 Lines = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 
 
@@ -38,6 +40,17 @@ def live(mechanism: str, lines: Lines, total: int, theme: Theme) -> go.Figure:
     return fig
 
 
+def _both(
+    mechanism: str, name: str, private: View, clear: View | None, theme: Theme
+) -> list[tuple[View, str, str, str, str]]:
+    """(view, label, colour, marker, dash) of what is drawn, without privacy first."""
+    look = style(mechanism)
+    found = [(private, name, look.color, look.marker, "solid")]
+    if clear is not None:
+        found.insert(0, (clear, "no privacy", theme.ink, "circle-open", "dash"))
+    return found
+
+
 def errors(
     mechanism: str,
     private: ErrorCdf,
@@ -47,21 +60,16 @@ def errors(
     theme: Theme,
 ) -> go.Figure:
     """Share of held-out ratings within an error, with and without privacy."""
-    look = style(mechanism)
     fig = figure(theme, height=340)
-    for view, label, color, dash in (
-        (clear, "no privacy", theme.ink, "dash"),
-        (private, name, look.color, "solid"),
-    ):
-        if view is not None:
-            fig.add_scatter(
-                x=view.error,
-                y=view.share,
-                name=label,
-                mode="lines",
-                line={"color": color, "dash": dash, "width": 2.5},
-                hovertemplate="error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>",
-            )
+    for view, label, color, _, dash in _both(mechanism, name, private, clear, theme):
+        fig.add_scatter(
+            x=view.error,
+            y=view.share,
+            name=label,
+            mode="lines",
+            line={"color": color, "dash": dash, "width": 2.5},
+            hovertemplate="error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>",
+        )
     fig.update_xaxes(title_text=axis)
     fig.update_yaxes(title_text="share of held-out ratings", tickformat=".0%", range=[0, 1.02])
     return fig
@@ -76,11 +84,10 @@ def calibration(
     theme: Theme,
 ) -> go.Figure:
     """Mean truth against mean prediction in equal groups; on the diagonal a model is honest."""
-    look = style(mechanism)
     fig = figure(theme, height=340)
-    views = [private, *([clear] if clear else [])]
-    low = min(float(min(v.predicted.min(), v.observed.min())) for v in views)
-    high = max(float(max(v.predicted.max(), v.observed.max())) for v in views)
+    drawn = _both(mechanism, name, private, clear, theme)
+    low = min(float(min(v.predicted.min(), v.observed.min())) for v, *_ in drawn)
+    high = max(float(max(v.predicted.max(), v.observed.max())) for v, *_ in drawn)
     low, high = (0.0, 1.0) if chances else (low, high)
     fig.add_scatter(
         x=[low, high],
@@ -90,22 +97,18 @@ def calibration(
         line={"color": theme.muted, "dash": "dot"},
         hoverinfo="skip",
     )
-    for view, label, color, marker in (
-        (clear, "no privacy", theme.ink, "circle-open"),
-        (private, name, look.color, look.marker),
-    ):
-        if view is not None:
-            fig.add_scatter(
-                x=view.predicted,
-                y=view.observed,
-                customdata=view.size,
-                name=label,
-                mode="lines+markers",
-                line={"color": color, "width": 2},
-                marker={"symbol": marker, "size": 8},
-                hovertemplate="predicted %{x:.2f}, true <b>%{y:.2f}</b>"
-                " (%{customdata:,} ratings)<extra></extra>",
-            )
+    for view, label, color, marker, _ in drawn:
+        fig.add_scatter(
+            x=view.predicted,
+            y=view.observed,
+            customdata=view.size,
+            name=label,
+            mode="lines+markers",
+            line={"color": color, "width": 2},
+            marker={"symbol": marker, "size": 8},
+            hovertemplate="predicted %{x:.2f}, true <b>%{y:.2f}</b>"
+            " (%{customdata:,} ratings)<extra></extra>",
+        )
     form = {"tickformat": ".0%"} if chances else {}
     fig.update_xaxes(title_text="predicted chance of +1" if chances else "predicted rating", **form)
     fig.update_yaxes(title_text="true share of +1" if chances else "true rating", **form)
@@ -120,22 +123,17 @@ def spectrum(
     theme: Theme,
 ) -> go.Figure:
     """Singular values of the completed matrix, from large to small."""
-    look = style(mechanism)
     fig = figure(theme, height=340)
-    for values, label, color, marker in (
-        (clear, "no privacy", theme.ink, "circle-open"),
-        (private, name, look.color, look.marker),
-    ):
-        if values is not None:
-            fig.add_scatter(
-                x=list(range(1, len(values) + 1)),
-                y=list(values),
-                name=label,
-                mode="lines+markers",
-                line={"color": color, "width": 2},
-                marker={"symbol": marker, "size": 7},
-                hovertemplate="number %{x}: <b>%{y:.4~g}</b><extra></extra>",
-            )
+    for values, label, color, marker, _ in _both(mechanism, name, private, clear, theme):
+        fig.add_scatter(
+            x=list(range(1, len(values) + 1)),
+            y=list(values),
+            name=label,
+            mode="lines+markers",
+            line={"color": color, "width": 2},
+            marker={"symbol": marker, "size": 7},
+            hovertemplate="number %{x}: <b>%{y:.4~g}</b><extra></extra>",
+        )
     fig.update_xaxes(title_text="number, largest first")
     fig.update_yaxes(title_text="singular value", rangemode="tozero")
     return fig

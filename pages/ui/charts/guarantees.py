@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from dpmc_core.views.cards import CardRow, epsilon_text
-from pages.ui.charts import EPSILON_AXIS, Theme, figure, rule, style, ticks
+from pages.ui.charts import EPSILON_AXIS, Theme, figure, powers, rule, style
 
 
 def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Theme) -> go.Figure:
@@ -70,7 +70,7 @@ def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Th
         title_text="epsilon (left: more private)",
         range=[low, far],
         tickangle=0,
-        **ticks([10.0**k for k in range(-2, 12, 1 if far - low < 4 else 2)]),
+        **powers(-2, 12, 1 if far - low < 4 else 2),
     )
     fig.update_yaxes(autorange="reversed", showticklabels=False)
     return fig

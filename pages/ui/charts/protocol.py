@@ -12,7 +12,7 @@ from dpmc_core.protocol.federated import SERVER
 from dpmc_core.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.views.federated import NAMES
 from dpmc_core.views.messages import BytesCurve, bytes_text
-from pages.ui.charts import Style, Theme, faded, figure, ticks
+from pages.ui.charts import Style, Theme, faded, figure, powers, rule
 
 _STYLES = {
     "scenario 2": Style("#0072b2", "circle", "solid"),
@@ -20,7 +20,6 @@ _STYLES = {
     NAMES[Profiles.ITEMS]: Style("#009e73", "diamond", "solid"),
     NAMES[Profiles.USERS]: Style("#cc79a7", "triangle-up", "longdash"),
 }
-_POWERS = [10.0**k for k in range(19)]
 _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 _ACCENT = "#5566d8"
 
@@ -123,8 +122,9 @@ def communication(along: str, lines: Sequence[BytesCurve], now: int, theme: Them
             text=[bytes_text(count) for count in line.bytes],
             hovertemplate="%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>",
         )
-    fig.add_vline(x=now, line={"color": theme.ink, "width": 1.5}, opacity=0.55)
+    rule(fig, now, theme)
     fig.update_xaxes(type="log", title_text=along, dtick=1, tickformat=",d")
-    marks = ticks(_POWERS) | {"ticktext": [bytes_text(power) for power in _POWERS]}
+    marks = powers(0, 19)
+    marks["ticktext"] = [bytes_text(power) for power in marks["tickvals"]]
     fig.update_yaxes(type="log", title_text="sent in a whole run", **marks)
     return fig

@@ -172,6 +172,11 @@ def ticks(values: list[float]) -> dict[str, object]:
     return {"tickmode": "array", "tickvals": values, "ticktext": [f"{v:,.10g}" for v in values]}
 
 
+def powers(low: int, high: int, step: int = 1) -> dict[str, object]:
+    """Ticks of a logarithmic axis at powers of ten, from 10**low to below 10**high."""
+    return ticks([10.0**k for k in range(low, high, step)])
+
+
 EPSILON_AXIS = {
     "type": "log",
     "title": {"text": "epsilon (left: more private)"},
@@ -179,6 +184,6 @@ EPSILON_AXIS = {
 }
 
 
-def rule(fig: go.Figure, epsilon: float, theme: Theme) -> None:
-    """The vertical rule at the chosen epsilon."""
-    fig.add_vline(x=epsilon, line={"color": theme.ink, "width": 1.5}, opacity=0.55)
+def rule(fig: go.Figure, at: float, theme: Theme) -> None:
+    """The vertical rule at the chosen epsilon, or size."""
+    fig.add_vline(x=at, line={"color": theme.ink, "width": 1.5}, opacity=0.55)
