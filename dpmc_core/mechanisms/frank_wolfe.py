@@ -21,14 +21,13 @@ from dpmc_core.mechanisms.per_user import (
     noisy_gram,
     private_item_means,
     scale_of,
-    top_eigenpairs,
 )
 from dpmc_core.model import Step
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Release, by_unit
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
-from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
     clip_rows,

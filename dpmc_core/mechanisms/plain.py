@@ -30,7 +30,7 @@ from dpmc_core.solvers.implicit import (
     solve_rows,
 )
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
-from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.one_bit import Completion, as_step, likelihood, positive
 from dpmc_core.solvers.pgd import Descent, Schedule
@@ -339,8 +339,7 @@ class Svd(RatingBaseline):
         check_rank(self.rank, ratings.public)
         check_gram(ratings.public.items)
         rows, means = centred(ratings, rng)
-        squares, vectors = np.linalg.eigh(gram(rows.cells, rows.values))
-        basis = vectors[:, -self.rank :]
+        squares, basis = top_eigenpairs(gram(rows.cells, rows.values), self.rank)
         left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
         trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
         model = with_offsets(left, basis, rows.means, means)

@@ -20,8 +20,6 @@ from dpmc_core.solvers.sizes import check_descent
 
 Floats = NDArray[np.float64]
 
-_BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
-
 
 class Schedule(enum.Enum):
     """Step size of round t = 1, 2, ..."""
@@ -86,12 +84,7 @@ class Descent:
 
     def _blocks(self, step: float, norm: float) -> Iterator[tuple[slice, Floats, int]]:
         """Blocks of rows of Y + step P(Y* - Y), each row scaled to l2 norm `norm` at most."""
-        m, n = self.cells.shape
-        size = max(1, _BLOCK_CELLS // n)
-        for start in range(0, m, size):
-            stop = min(start + size, m)
-            k = slice(self.cells.indptr[start], self.cells.indptr[stop])
-            rows = self.left[start:stop] @ self.right.T
-            where = self.cells.users[k] - start, self.cells.items[k]
+        for block, k, where in self.cells.blocks():
+            rows = self.left[block] @ self.right.T
             rows[where] += step * (self.target[k] - rows[where])
-            yield slice(start, stop), *clip_dense_rows(rows, norm)
+            yield block, *clip_dense_rows(rows, norm)
