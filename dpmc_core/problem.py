@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.transforms import Binarise, Implicit, Transform, apply_steps
+from dpmc_core.data.transforms import Binarise, Implicit, Transform, apply_steps, place_in_row
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number
 from dpmc_core.model import Factors, Task
 from dpmc_core.ratings import Ratings
@@ -48,7 +48,7 @@ def per_user_share(
     counts = np.diff(ratings.indptr)
     quota = np.floor(share * counts + rng.random(len(counts))).astype(np.int64)
     quota = np.minimum(quota, counts - 1)
-    return _split(ratings, _place(ratings, rng.random(len(ratings))) < quota[ratings.users])
+    return _split(ratings, place_in_row(ratings, rng.random(len(ratings))) < quota[ratings.users])
 
 
 def leave_last_out(ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
@@ -57,19 +57,9 @@ def leave_last_out(ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings,
     A user with a single rating keeps it in training.
     """
     tie = rng.random(len(ratings))
-    newest = _place(ratings, tie, None if ratings.times is None else -ratings.times) == 0
+    latest_first = () if ratings.times is None else (-ratings.times,)
+    newest = place_in_row(ratings, tie, *latest_first) == 0
     return _split(ratings, newest & (np.diff(ratings.indptr)[ratings.users] > 1))
-
-
-def _place(
-    ratings: Ratings, tie: NDArray[np.float64], first: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """Each rating's place (0, 1, ...) within its user's row, ordered by `first`, then `tie`."""
-    keys = (tie, ratings.users) if first is None else (tie, first, ratings.users)
-    order = np.lexsort(keys)
-    place = np.empty(len(ratings), dtype=np.int64)
-    place[order] = np.arange(len(ratings)) - ratings.indptr[ratings.users[order]]
-    return place
 
 
 def _split(ratings: Ratings, held: NDArray[np.bool_]) -> tuple[Ratings, Ratings]:

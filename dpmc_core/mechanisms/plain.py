@@ -476,8 +476,8 @@ class Popularity:
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         check_interactions(ratings)
-        counts = np.bincount(ratings.items, minlength=ratings.public.items)
-        model = Factors(np.ones((ratings.public.users, 1)), counts.astype(float)[:, None])
+        counts = item_sums(Pattern.of(ratings), ratings.values)
+        model = Factors(np.ones((ratings.public.users, 1)), counts[:, None])
         most = {"most popular item": float(counts.max())}
         yield Step(1, 1, model, most, frozenset(most), True)
 
