@@ -22,6 +22,7 @@ from dpmc_core.mechanisms.per_user import (
     private_item_means,
     scale_of,
 )
+from dpmc_core.metrics import rmse
 from dpmc_core.model import Step
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Release, by_unit
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -152,14 +153,13 @@ class UserFrankWolfe(UserLevel, ABC):
             else:  # all noise: no direction to move along
                 solution.step(0.0, np.zeros_like(column), v)
             scaled = solution.scale_rows(bound)
-            fit = solution.observed - target
             factors = solution.factors()
             clips = {
                 "rows clipped": float(clipped),
                 "residual rows clipped": float(cut),
                 "predicted rows scaled": float(scaled),
             }
-            error = {"training rmse": math.sqrt(float(fit @ fit) / len(fit))}
+            error = {"training rmse": rmse(solution.observed, target)}
             yield Step(
                 index=index,
                 total=self.rounds,

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.metrics import rmse
 from dpmc_core.model import Constant, Factors, Step, Task
 from dpmc_core.privacy import Guarantee, Neighbours, Notion, Trust, Unaccounted, Unit
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -314,8 +315,7 @@ class Als(RatingBaseline):
         for index in range(1, self.rounds + 1):
             right = bounded_scale(ridge_rows(by_item, left, self.item_ridge))
             left = ridge_rows(by_user, right, self.ridge)
-            residual = cells.sample(left, right) - rows.values
-            trace = {"training rmse": math.sqrt(float(residual @ residual) / len(residual))}
+            trace = {"training rmse": rmse(cells.sample(left, right), rows.values)}
             yield Step(
                 index=index,
                 total=self.rounds,

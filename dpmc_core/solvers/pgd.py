@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.metrics import rmse
 from dpmc_core.model import Factors
 from dpmc_core.solvers.linalg import Pattern, l1_threshold
 from dpmc_core.solvers.rows import clip_dense_rows
@@ -79,8 +80,7 @@ class Descent:
 
     def residual_rmse(self) -> float:
         """Root mean square of P(Y - Y*), in rating points."""
-        residual = self.cells.sample(self.left, self.right) - self.target
-        return math.sqrt(float(residual @ residual) / max(1, len(residual)))
+        return rmse(self.cells.sample(self.left, self.right), self.target)
 
     def _blocks(self, step: float, norm: float) -> Iterator[tuple[slice, Floats, int]]:
         """Blocks of rows of Y + step P(Y* - Y), each row scaled to l2 norm `norm` at most."""
