@@ -60,8 +60,8 @@ def leave_last_out(ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings,
     A user with a single rating keeps it in training.
     """
     tie = rng.random(len(ratings))
-    keys = (tie,) if ratings.times is None else (tie, -ratings.times)
-    newest = place_in_row(ratings, *keys) == 0
+    latest_first = () if ratings.times is None else (-ratings.times,)
+    newest = place_in_row(ratings, tie, *latest_first) == 0
     return _split(ratings, newest & (np.diff(ratings.indptr)[ratings.users] > 1))
 
 

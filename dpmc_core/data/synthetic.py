@@ -27,30 +27,45 @@ ROWS = 512  # users drawn at once: bounds memory at ROWS x items
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
-    """What generated ratings look like.
+class Crowd:
+    """Who takes what: the part that generated ratings and clicks share.
 
-    histogram: how many ratings of each level, lowest first; their sum is the number of ratings.
-    least: fewest ratings of a user. user_tail, item_tail: log-normal spread of activity and
-    popularity. user, item, taste, noise: standard deviations of the four parts of a score,
-    relative to each other; whim: log-normal spread of the noise over users. rank: dimension of
-    taste. drawn: how strongly people rate what they like.
+    least: fewest items of a user; most: the most, as a share of all items. user_tail, item_tail:
+    log-normal spread of activity and popularity; bend: keeps the most popular item from being
+    taken by all. rank: dimension of taste; scatter: how far items lie from their genres; fade:
+    weight of each direction of taste over that of the one before; drawn: how strongly people take
+    what they like.
     """
 
     users: int
     items: int
-    low: int
-    histogram: tuple[int, ...]
     least: int
+    most: float = 0.45
     user_tail: float
     item_tail: float
+    bend: float = 0.08
+    rank: int
+    scatter: float = 0.5
+    fade: float = 0.6
+    drawn: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape(Crowd):
+    """What generated ratings look like.
+
+    histogram: how many ratings of each level, lowest first; their sum is the number of ratings.
+    user, item, taste, noise: standard deviations of the four parts of a score, relative to each
+    other; whim: log-normal spread of the noise over users.
+    """
+
+    low: int
+    histogram: tuple[int, ...]
     user: float
     item: float
     taste: float
     noise: float
     whim: float
-    rank: int
-    drawn: float
 
     @property
     def total(self) -> int:
@@ -59,39 +74,49 @@ class Shape:
 
 def draw(shape: Shape, genres: Genres, rng: np.random.Generator) -> tuple[Ints, Ints, Floats]:
     """Cells and values: score = user + item + taste . genre position + noise, cut into levels."""
-    names = sorted({name for own in genres for name in own})
-    centre = dict(zip(names, rng.normal(size=(len(names), shape.rank)), strict=True))
-    position = np.array([np.mean([centre[g] for g in own], axis=0) for own in genres])
-    position += 0.5 * rng.normal(size=position.shape)
-    position *= 0.6 ** np.arange(shape.rank)  # some directions of taste matter more than others
-    position /= np.sqrt(np.mean(np.sum(position**2, axis=1)))
-    taste = rng.normal(size=(shape.users, shape.rank))
-    fame = rng.normal(size=shape.items)
+    liking, fame = _liking(shape, genres, rng)
     quality = 0.6 * fame + 0.8 * rng.normal(size=shape.items)
     kindness = rng.normal(size=shape.users)
     whim = np.exp(shape.whim * rng.normal(size=shape.users))  # some people are hard to predict
-
-    tail = np.exp(shape.user_tail * rng.normal(size=shape.users))
-    counts = integers(tail, shape.total, shape.least, int(0.45 * shape.items))
-    appeal = shape.item_tail * (fame - 0.08 * fame**2)  # bends the top: nothing is seen by all
-    users = np.repeat(np.arange(shape.users), counts)
-    items = np.concatenate(
-        [
-            choose(appeal + shape.drawn * taste[rows] @ position.T, counts[rows], rng)
-            for rows in np.array_split(np.arange(shape.users), -(-shape.users // ROWS))
-        ]
-    )
-    items = everything_once(items, shape.items, rng)
+    users, items = _taken(shape, shape.total, liking, fame, rng)
     score = (
         shape.user * kindness[users]
         + shape.item * quality[items]
-        + shape.taste * np.einsum("kr,kr->k", taste[users], position[items])
+        + shape.taste * liking.predict(users, items)
         + shape.noise * whim[users] * rng.normal(size=len(users))
     )
     values = np.empty(len(users))
     levels = np.arange(shape.low, shape.low + len(shape.histogram))
     values[np.argsort(score, kind="stable")] = np.repeat(levels, shape.histogram)
     return users, items, values
+
+
+def _liking(crowd: Crowd, genres: Genres, rng: np.random.Generator) -> tuple[Factors, Floats]:
+    """How users like items, taste . position among genres, and the fame of the items."""
+    names = sorted({name for own in genres for name in own})
+    centre = dict(zip(names, rng.normal(size=(len(names), crowd.rank)), strict=True))
+    position = np.array([np.mean([centre[g] for g in own], axis=0) for own in genres])
+    position += crowd.scatter * rng.normal(size=position.shape)
+    position *= crowd.fade ** np.arange(crowd.rank)
+    position /= np.sqrt(np.mean(np.sum(position**2, axis=1)))
+    taste = rng.normal(size=(crowd.users, crowd.rank))
+    return Factors(taste, position), rng.normal(size=crowd.items)
+
+
+def _taken(
+    crowd: Crowd, total: int, liking: Factors, fame: Floats, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """`total` cells, in proportion to exp(popularity + drawn x liking) in each user's row."""
+    tail = np.exp(crowd.user_tail * rng.normal(size=crowd.users))
+    counts = integers(tail, total, crowd.least, int(crowd.most * crowd.items))
+    appeal = crowd.item_tail * (fame - crowd.bend * fame**2)
+    items = np.concatenate(
+        [
+            choose(appeal + crowd.drawn * liking.left[rows] @ liking.right.T, counts[rows], rng)
+            for rows in np.array_split(np.arange(crowd.users), -(-crowd.users // ROWS))
+        ]
+    )
+    return np.repeat(np.arange(crowd.users), counts), everything_once(items, crowd.items, rng)
 
 
 def integers(weights: Floats, total: int, least: int, most: int) -> Ints:
@@ -304,27 +329,28 @@ def known_truth(
     left = np.column_stack([rng.normal(size=(users, 3)) / np.sqrt(3), np.full(users, 3.3)])
     right = np.column_stack([rng.normal(size=(items, 3)), np.ones(items)])
     u, i = np.nonzero(rng.random((users, items)) < density)
-    opinions = np.einsum("kr,kr->k", left[u], right[i]) + rng.normal(size=len(u))
+    truth = Factors(left, right)
+    opinions = truth.predict(u, i) + rng.normal(size=len(u))
     public = PublicFacts(users=users, items=items, low=1, high=5)
     ratings = Ratings.build(u, i, np.clip(np.rint(opinions), 1, 5), public)
-    return Generated(ratings, truth=Factors(left, right))
+    return Generated(ratings, truth=truth)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shop:
-    """What generated clicks look like.
-
-    least: fewest clicks of a reader. user_tail, item_tail: log-normal spread of activity and
-    popularity. rank: dimension of taste; drawn: how strongly readers click on what they like.
-    """
+class Shop(Crowd):
+    """What generated clicks look like."""
 
     users: int = 2500
     items: int = 1200
     clicks: int = 50_000
     least: int = 5
+    most: float = 0.3
     user_tail: float = 0.9
     item_tail: float = 1.3
+    bend: float = 0.1
     rank: int = 8
+    scatter: float = 0.4
+    fade: float = 1.0
     drawn: float = 1.6
 
 
@@ -338,25 +364,8 @@ def shop(shape: Shop, seed: int) -> Generated:
     rng = np.random.default_rng(seed)
     titles, genres = invented_names.books(min(shape.items, 2000), rng)
     genres = [genres[k % len(genres)] for k in range(shape.items)]
-    own_names = sorted({name for own in genres for name in own})
-    centre = dict(zip(own_names, rng.normal(size=(len(own_names), shape.rank)), strict=True))
-    place = np.array([np.mean([centre[g] for g in own], axis=0) for own in genres])
-    place += 0.4 * rng.normal(size=place.shape)
-    place /= np.sqrt(np.mean(np.sum(place**2, axis=1)))
-    taste = rng.normal(size=(shape.users, shape.rank))
-    fame = rng.normal(size=shape.items)
-    appeal = shape.item_tail * (fame - 0.1 * fame**2)
-
-    tail = np.exp(shape.user_tail * rng.normal(size=shape.users))
-    counts = integers(tail, shape.clicks, shape.least, int(0.3 * shape.items))
-    users = np.repeat(np.arange(shape.users), counts)
-    items = np.concatenate(
-        [
-            choose(appeal + shape.drawn * taste[rows] @ place.T, counts[rows], rng)
-            for rows in np.array_split(np.arange(shape.users), -(-shape.users // ROWS))
-        ]
-    )
-    items = everything_once(items, shape.items, rng)
+    liking, fame = _liking(shape, genres, rng)
+    users, items = _taken(shape, shape.clicks, liking, fame, rng)
     ratings = Ratings.build(
         users,
         items,

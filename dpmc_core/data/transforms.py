@@ -233,16 +233,12 @@ def kept_at_random(ratings: Ratings, count: int, key: int) -> NDArray[np.bool_]:
     offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
     cell = ratings.users.astype(np.uint64) * np.uint64(ratings.public.items)
     priority = _mix(_mix(cell + ratings.items.astype(np.uint64)) + offset)
-    return lowest_per_user(ratings, priority, count)
-
-
-def lowest_per_user(ratings: Ratings, priority: NDArray[Any], count: int) -> NDArray[np.bool_]:
-    """Which ratings are among their user's `count` with the lowest priority (ties: lower item)."""
     return place_in_row(ratings, priority) < count
 
 
 def place_in_row(ratings: Ratings, *keys: NDArray[Any]) -> NDArray[np.int64]:
-    """Each rating's place (0, 1, ...) within its user's row, by the last key, then those before."""
+    """Each rating's place (0, 1, ...) within its user's row, ordered by the last of the keys, ties
+    by the one before it and at last by the item."""
     order = np.lexsort((*keys, ratings.users))
     place = np.empty(len(ratings), dtype=np.int64)
     place[order] = np.arange(len(ratings)) - ratings.indptr[ratings.users[order]]

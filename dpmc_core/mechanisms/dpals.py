@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data.transforms import kept_at_random, lowest_per_user
+from dpmc_core.data.transforms import kept_at_random, place_in_row
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import UserLevel, private_item_means, scale_of, split
 from dpmc_core.model import Step
@@ -196,7 +196,7 @@ class Dpals(UserLevel):
         if self.items is ItemBudget.UNIFORM:
             weights = kept_at_random(ratings, most, int(rng.integers(2**63))).astype(float)
         elif self.items is ItemBudget.TAIL:
-            weights = lowest_per_user(ratings, counts[ratings.items], most).astype(float)
+            weights = (place_in_row(ratings, counts[ratings.items]) < most).astype(float)
         else:
             positive = np.maximum(counts, 1.0)
             by_item = positive**-self.exponent

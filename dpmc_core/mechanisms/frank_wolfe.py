@@ -21,14 +21,14 @@ from dpmc_core.mechanisms.per_user import (
     noisy_gram,
     private_item_means,
     scale_of,
-    top_eigenpairs,
 )
+from dpmc_core.metrics import rmse
 from dpmc_core.model import Step
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Release, by_unit
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
-from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
     clip_rows,
@@ -153,14 +153,13 @@ class UserFrankWolfe(UserLevel, ABC):
             else:  # all noise: no direction to move along
                 solution.step(0.0, np.zeros_like(column), v)
             scaled = solution.scale_rows(bound)
-            fit = solution.observed - target
             factors = solution.factors()
             clips = {
                 "rows clipped": float(clipped),
                 "residual rows clipped": float(cut),
                 "predicted rows scaled": float(scaled),
             }
-            error = {"training rmse": math.sqrt(float(fit @ fit) / len(fit))}
+            error = {"training rmse": rmse(solution.observed, target)}
             yield Step(
                 index=index,
                 total=self.rounds,

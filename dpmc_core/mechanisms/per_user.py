@@ -225,15 +225,6 @@ def scale_of(release: Release) -> float:
     return release.scale
 
 
-def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
-    """The `count` largest eigenvalues (ascending) of a symmetric matrix and their vectors."""
-    from scipy.linalg import eigh
-
-    n = len(matrix)
-    values, vectors = eigh(matrix, subset_by_index=[n - count, n - 1])
-    return values, vectors
-
-
 def noisy_gram(release: Release, gram: Floats, symmetric: bool, rng: np.random.Generator) -> Floats:
     """The published Gram matrix as a symmetric one.
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.metrics import rmse
 from dpmc_core.model import Constant, Factors, Step, Task
 from dpmc_core.privacy import Guarantee, Neighbours, Notion, Trust, Unaccounted, Unit
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -30,7 +31,7 @@ from dpmc_core.solvers.implicit import (
     solve_rows,
 )
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
-from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.one_bit import Completion, as_step, likelihood, positive
 from dpmc_core.solvers.pgd import Descent, Schedule
@@ -314,8 +315,7 @@ class Als(RatingBaseline):
         for index in range(1, self.rounds + 1):
             right = bounded_scale(ridge_rows(by_item, left, self.item_ridge))
             left = ridge_rows(by_user, right, self.ridge)
-            residual = cells.sample(left, right) - rows.values
-            trace = {"training rmse": math.sqrt(float(residual @ residual) / len(residual))}
+            trace = {"training rmse": rmse(cells.sample(left, right), rows.values)}
             yield Step(
                 index=index,
                 total=self.rounds,
@@ -339,8 +339,7 @@ class Svd(RatingBaseline):
         check_rank(self.rank, ratings.public)
         check_gram(ratings.public.items)
         rows, means = centred(ratings, rng)
-        squares, vectors = np.linalg.eigh(gram(rows.cells, rows.values))
-        basis = vectors[:, -self.rank :]
+        squares, basis = top_eigenpairs(gram(rows.cells, rows.values), self.rank)
         left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
         trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
         model = with_offsets(left, basis, rows.means, means)
@@ -477,8 +476,8 @@ class Popularity:
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         check_interactions(ratings)
-        counts = np.bincount(ratings.items, minlength=ratings.public.items)
-        model = Factors(np.ones((ratings.public.users, 1)), counts.astype(float)[:, None])
+        counts = item_sums(Pattern.of(ratings), ratings.values)
+        model = Factors(np.ones((ratings.public.users, 1)), counts[:, None])
         most = {"most popular item": float(counts.max())}
         yield Step(1, 1, model, most, frozenset(most), True)
 

@@ -31,7 +31,7 @@ from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.neighbours import cross_moments, profiles, signal_energy
-from dpmc_core.solvers.rows import contributions
+from dpmc_core.solvers.rows import contributions, item_sums
 
 
 class Per(enum.Enum):
@@ -108,7 +108,7 @@ class PrivatePopularity:
         if self.per is Per.USER:
             norm = 2 if self.delta else 1
             values = contributions(ratings, self.contributions, norm)
-        counts = np.bincount(ratings.items, values, minlength=ratings.public.items)
+        counts = item_sums(Pattern.of(ratings), values)
         noisy = self.guarantee(ratings.public).releases["counts"].publish(counts, rng)
         model = Factors(np.ones((ratings.public.users, 1)), noisy[:, None])
         yield Step(1, 1, model, {"most popular item": float(noisy.max())}, final=True)
@@ -234,7 +234,7 @@ class DpimfUser:
         pattern = Pattern.of(ratings)
         weights = contributions(ratings, self.contributions)
         users, items = ratings.public.users, ratings.public.items
-        count: Floats = np.bincount(ratings.items, weights, minlength=items).astype(np.float64)
+        count = item_sums(pattern, weights)
         counts = releases["popularity"].publish(count, rng)
         noise = _scale(releases["popularity"])
         if not _audible(counts, noise, _scale(releases["taste"])):

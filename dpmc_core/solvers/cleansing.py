@@ -18,7 +18,7 @@ from dpmc_core.model import Model
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import ridge_rows
-from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.rows import gram, item_sums, row_sums, with_offsets
 
 if TYPE_CHECKING:
@@ -114,11 +114,11 @@ def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Flo
 def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
     """n x rank factors F of the best positive semidefinite approximation F F', and the variance
     of a rating that they leave (at least a hundredth of the average)."""
-    values, vectors = np.linalg.eigh(matrix)
-    kept = np.maximum(values[-rank:], 0.0)
+    values, vectors = top_eigenpairs(matrix, rank)
+    kept = np.maximum(values, 0.0)
     average = max(float(np.trace(matrix)) / len(matrix), 1e-12)
     left = average - float(kept.sum()) / len(matrix)
-    factors: Floats = vectors[:, -rank:] * np.sqrt(kept)
+    factors: Floats = vectors * np.sqrt(kept)
     return factors, max(left, 0.01 * average)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,9 @@ from dpmc_core.solvers.linalg import (
     LowRankPlusSparse,
     Operator,
     Pattern,
+    Shrinker,
     Triplets,
-    dense_triplets,
     l1_threshold,
-    leading_triplets,
 )
 from dpmc_core.solvers.sizes import check_dense
 
@@ -55,22 +54,6 @@ class Point(ABC):
 
     @abstractmethod
     def model(self) -> Model: ...
-
-
-class FeasibleSet(Protocol):
-    """A convex set of matrices with a projection after a gradient step on the observed cells."""
-
-    radius: float  # nuclear norm
-
-    def origin(self) -> Any: ...
-
-    def first_step(self, gradient: Floats) -> float:
-        """A step length at which the first projection has a low rank."""
-        ...
-
-    def project(self, point: Any, step: float, gradient: Floats, tolerance: float) -> Any:
-        """P(point - step * gradient) to `tolerance` in Frobenius norm; gradient: observed cells."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,56 +105,59 @@ class DensePoint(Point):
         return Dense(self.matrix)
 
 
-class _Thresholder:
-    """Singular values onto the l1 ball, warm-started by the vectors of the last call."""
-
-    def __init__(self, radius: float, rng: np.random.Generator) -> None:
-        self.radius, self.rng = radius, rng
-        self.basis: Floats | None = None
-
-    def __call__(self, operator: Operator, tolerance: float) -> Triplets:
-        """Triplets of the projection: values already lowered by the threshold."""
-        small = min(operator.shape)
-        start = np.empty((small, 0)) if self.basis is None else self.basis
-
-        def above(values: Floats) -> int:
-            return int(np.sum(values > l1_threshold(values, self.radius)))
-
-        found = leading_triplets(operator, start, above, tolerance, self.rng)
-        if found is None:
-            found = dense_triplets(operator)
-        theta = l1_threshold(found.values, self.radius)
-        keep = found.values > theta
-        found = Triplets(found.left[:, keep], found.values[keep] - theta, found.right[:, keep])
-        self.basis = found.left if operator.shape[0] <= operator.shape[1] else found.right
-        return found
-
-
-class NuclearBall:
-    """{||X||_* <= radius} over a pattern of observed cells."""
+class FeasibleSet(ABC):
+    """A convex set within {||X||_* <= radius}, with a pattern of observed cells."""
 
     def __init__(self, pattern: Pattern, radius: float, rng: np.random.Generator) -> None:
         self.pattern, self.radius = pattern, radius
-        self._threshold = _Thresholder(radius, rng)
+        self._shrinker = Shrinker(rng)
+
+    @abstractmethod
+    def origin(self) -> Any:
+        """The zero matrix."""
+
+    @abstractmethod
+    def project(self, point: Any, step: float, gradient: Floats, tolerance: float) -> Any:
+        """P(point - step * gradient) to `tolerance` in Frobenius norm; gradient: observed cells."""
+
+    def first_step(self, gradient: Floats) -> float:
+        """A step length at which the first projection has a low rank: few values are kept.
+
+        radius over a rough spectral norm of the gradient.
+        """
+        matrix, transposed = self.pattern.by_user(gradient), self.pattern.by_item(gradient)
+        vector = np.ones(self.pattern.shape[1])
+        for _ in range(4):
+            vector = transposed @ (matrix @ vector)
+            length = float(np.linalg.norm(vector))
+            if length == 0:
+                return 1.0
+            vector /= length
+        return self.radius / float(np.linalg.norm(matrix @ vector))
+
+    def _onto_ball(self, operator: Operator, tolerance: float) -> Triplets:
+        """Triplets of the projection onto {||X||_* <= radius}."""
+        return self._shrinker.shrunk(operator, lambda v: l1_threshold(v, self.radius), tolerance)
+
+
+class NuclearBall(FeasibleSet):
+    """{||X||_* <= radius}."""
 
     def origin(self) -> LowRankPoint:
         rows, columns = self.pattern.shape
         nothing = np.zeros(len(self.pattern.users))
         return LowRankPoint(np.zeros((rows, 0)), np.zeros((columns, 0)), nothing)
 
-    def first_step(self, gradient: Floats) -> float:
-        return _first_step(self.pattern, gradient, self.radius)
-
     def project(
         self, point: LowRankPoint, step: float, gradient: Floats, tolerance: float
     ) -> LowRankPoint:
         operator = LowRankPlusSparse(point.left, point.right, self.pattern, -step * gradient)
-        left, values, right = self._threshold(operator, tolerance)
+        left, values, right = self._onto_ball(operator, tolerance)
         left = left * values
         return LowRankPoint(left, right, self.pattern.sample(left, right))
 
 
-class NuclearBox:
+class NuclearBox(FeasibleSet):
     """{||X||_* <= radius, ||X||_inf <= bound}, by accelerated dual ascent.
 
     Dykstra's alternating projections are dual coordinate ascent; the accelerated form needs far
@@ -182,15 +168,12 @@ class NuclearBox:
         self, pattern: Pattern, radius: float, bound: float, rng: np.random.Generator
     ) -> None:
         check_dense(pattern.shape, "the infinity-norm bound inside the solver")
-        self.pattern, self.radius, self.bound = pattern, radius, bound
-        self._threshold = _Thresholder(radius, rng)
+        super().__init__(pattern, radius, rng)
+        self.bound = bound
         self._multiplier, self._step = np.zeros(pattern.shape), 1.0
 
     def origin(self) -> DensePoint:
         return DensePoint(np.zeros(self.pattern.shape), np.zeros(len(self.pattern.users)))
-
-    def first_step(self, gradient: Floats) -> float:
-        return _first_step(self.pattern, gradient, self.radius)
 
     def project(
         self, point: DensePoint, step: float, gradient: Floats, tolerance: float
@@ -202,7 +185,7 @@ class NuclearBox:
         multiplier = self._multiplier * (step / self._step)
         momentum, pace = multiplier, 1.0
         for _ in range(_DUAL_ROUNDS):
-            left, values, right = self._threshold(DenseOperator(start - momentum), 0.1 * tolerance)
+            left, values, right = self._onto_ball(DenseOperator(start - momentum), 0.1 * tolerance)
             inner = (left * values) @ right.T
             shifted = inner + momentum
             box = np.clip(shifted, -self.bound, self.bound)
@@ -217,16 +200,3 @@ class NuclearBox:
             pace = faster
         self._multiplier, self._step = multiplier, step
         return DensePoint(box, box[cells])
-
-
-def _first_step(pattern: Pattern, gradient: Floats, radius: float) -> float:
-    """radius over a rough spectral norm of the gradient: few singular values pass the threshold."""
-    matrix, transposed = pattern.by_user(gradient), pattern.by_item(gradient)
-    vector = np.ones(pattern.shape[1])
-    for _ in range(4):
-        vector = transposed @ (matrix @ vector)
-        length = float(np.linalg.norm(vector))
-        if length == 0:
-            return 1.0
-        vector /= length
-    return radius / float(np.linalg.norm(matrix @ vector))

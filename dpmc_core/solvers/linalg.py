@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.ratings import Ratings
+from dpmc_core.model import Factors
+from dpmc_core.ratings import Index, Ratings
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 
-_BLOCK_CELLS = 2_000_000  # dense scratch of a sampled product: 16 MB
+_BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
 _BELIEVED = 4  # degree of filtering after which random columns show every larger value
 _GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
 
@@ -40,8 +41,8 @@ class Operator(Protocol):
 class Pattern:
     """The observed cells of a matrix, sorted by row: users[k], items[k], row starts indptr."""
 
-    users: NDArray[np.int32]
-    items: NDArray[np.int32]
+    users: Index
+    items: Index
     indptr: NDArray[np.int64]
     shape: tuple[int, int]
 
@@ -77,20 +78,21 @@ class Pattern:
 
     def sample(self, left: Floats, right: Floats) -> Floats:
         """(left @ right') on the observed cells; left: rows x r, right: columns x r."""
-        rows, columns = self.shape
+        if len(self.users) < _GATHER_BELOW * self.shape[0] * self.shape[1]:
+            return Factors(left, right).predict(self.users, self.items)
         out = np.empty(len(self.users))
-        if len(out) < _GATHER_BELOW * rows * columns:
-            step = max(1, _BLOCK_CELLS // max(1, left.shape[1]))
-            for start in range(0, len(out), step):
-                k = slice(start, start + step)
-                np.einsum("kr,kr->k", left[self.users[k]], right[self.items[k]], out=out[k])
-            return out
-        step = max(1, _BLOCK_CELLS // columns)
-        for start in range(0, rows, step):
-            k = slice(self.indptr[start], self.indptr[min(start + step, rows)])
-            dense = left[start : start + step] @ right.T
-            out[k] = dense[self.users[k] - start, self.items[k]]
+        for rows, k, where in self.blocks():
+            out[k] = (left[rows] @ right.T)[where]
         return out
+
+    def blocks(self) -> Iterator[tuple[slice, slice, tuple[Index, Index]]]:
+        """Blocks of rows with a small dense form: the rows, their cells, where those are in it."""
+        m, n = self.shape
+        step = max(1, _BLOCK_CELLS // n)
+        for start in range(0, m, step):
+            stop = min(start + step, m)
+            k = slice(self.indptr[start], self.indptr[stop])
+            yield slice(start, stop), k, (self.users[k] - start, self.items[k])
 
 
 class Triplets(NamedTuple):
@@ -215,6 +217,47 @@ def leading_triplets(
         basis, degree = _filtered(operator, right, back, squares)
         filtered += degree
     return None
+
+
+class Shrinker:
+    """Soft-thresholds singular values; each search starts at the vectors of the last."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._basis: Floats | None = None
+
+    def leading(
+        self, operator: Operator, enough: Callable[[Floats], int], tolerance: float
+    ) -> Triplets:
+        """See `leading_triplets`; all triplets where they are cheaper."""
+        start = np.empty((min(operator.shape), 0)) if self._basis is None else self._basis
+        found = leading_triplets(operator, start, enough, tolerance, self._rng)
+        return dense_triplets(operator) if found is None else found
+
+    def shrunk(
+        self, operator: Operator, threshold: Callable[[Floats], float], tolerance: float
+    ) -> Triplets:
+        """The triplets whose values are above threshold(values), lowered by it."""
+
+        def above(values: Floats) -> int:
+            # One is made accurate: of a fresh block none may have grown above the threshold.
+            return max(int(np.sum(values > threshold(values))), int(values[0] > 0))
+
+        left, values, right = self.leading(operator, above, tolerance)
+        theta = threshold(values)
+        keep = values > theta
+        left, right = left[:, keep], right[:, keep]
+        self._basis = left if operator.shape[0] <= operator.shape[1] else right
+        return Triplets(left, values[keep] - theta, right)
+
+
+def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
+    """The `count` largest eigenvalues (ascending) of a symmetric matrix and their vectors."""
+    from scipy.linalg import eigh
+
+    n = len(matrix)
+    values, vectors = eigh(matrix, subset_by_index=[n - count, n - 1])
+    return values, vectors
 
 
 def _filtered(

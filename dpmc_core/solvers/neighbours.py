@@ -161,8 +161,7 @@ def profiles(pattern: Pattern, features: Floats) -> Floats:
 
     A user whose features cancel, or without items, gets zeros.
     """
-    sums = pattern.by_user(np.ones(len(pattern.users))) @ features
-    return _directions(sums, _ZERO * np.linalg.norm(features, axis=1).max())
+    return _directions(_sums(pattern, features), _shortest(features))
 
 
 def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats:
@@ -173,8 +172,7 @@ def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats
     """
     from scipy.sparse import csr_array
 
-    sums = pattern.by_user(np.ones(len(pattern.users))) @ features
-    shortest = _ZERO * np.linalg.norm(features, axis=1).max()
+    sums, shortest = _sums(pattern, features), _shortest(features)
     items, d = features.shape
     moments = np.zeros((items, d))
     size = max(1, _BLOCK // max(1, d))
@@ -201,6 +199,14 @@ def signal_energy(values: Floats, noise: float, rows: int, columns: int) -> Floa
     root = np.sqrt(np.maximum((y**2 - beta - 1.0) ** 2 - 4.0 * beta, 0.0))
     clean: Floats = np.where(above, root / np.maximum(y, 1e-300), 0.0) * noise * np.sqrt(rows)
     return clean
+
+
+def _sums(pattern: Pattern, features: Floats) -> Floats:
+    return np.asarray(pattern.by_user(np.ones(len(pattern.users))) @ features)
+
+
+def _shortest(features: Floats) -> float:
+    return _ZERO * float(np.linalg.norm(features, axis=1).max())
 
 
 def _directions(vectors: Floats, shortest: float) -> Floats:

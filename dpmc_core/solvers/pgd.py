@@ -13,14 +13,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.metrics import rmse
 from dpmc_core.model import Factors
 from dpmc_core.solvers.linalg import Pattern, l1_threshold
 from dpmc_core.solvers.rows import clip_dense_rows
 from dpmc_core.solvers.sizes import check_descent
 
 Floats = NDArray[np.float64]
-
-_BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
 
 
 class Schedule(enum.Enum):
@@ -81,17 +80,11 @@ class Descent:
 
     def residual_rmse(self) -> float:
         """Root mean square of P(Y - Y*), in rating points."""
-        residual = self.cells.sample(self.left, self.right) - self.target
-        return math.sqrt(float(residual @ residual) / max(1, len(residual)))
+        return rmse(self.cells.sample(self.left, self.right), self.target)
 
     def _blocks(self, step: float, norm: float) -> Iterator[tuple[slice, Floats, int]]:
         """Blocks of rows of Y + step P(Y* - Y), each row scaled to l2 norm `norm` at most."""
-        m, n = self.cells.shape
-        size = max(1, _BLOCK_CELLS // n)
-        for start in range(0, m, size):
-            stop = min(start + size, m)
-            k = slice(self.cells.indptr[start], self.cells.indptr[stop])
-            rows = self.left[start:stop] @ self.right.T
-            where = self.cells.users[k] - start, self.cells.items[k]
+        for block, k, where in self.cells.blocks():
+            rows = self.left[block] @ self.right.T
             rows[where] += step * (self.target[k] - rows[where])
-            yield slice(start, stop), *clip_dense_rows(rows, norm)
+            yield block, *clip_dense_rows(rows, norm)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,8 @@ from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.linalg import (
     LowRankPlusSparse,
     Pattern,
+    Shrinker,
     Triplets,
-    dense_triplets,
-    leading_triplets,
 )
 from dpmc_core.solvers.rows import with_offsets
 
@@ -127,12 +126,10 @@ class _Solver:
     """Warm-started accelerated proximal gradient for one regression."""
 
     def __init__(self, problem: Regression, tolerance: float, rng: np.random.Generator) -> None:
-        self.problem, self.tolerance, self.rng = problem, tolerance, rng
+        self.problem, self.tolerance, self.shrinker = problem, tolerance, Shrinker(rng)
         self.smoothness = float(np.max(np.square(problem.gain)))
         rows, columns = problem.pattern.shape
-        self.side = min(rows, columns)
         self.now = Triplets(np.empty((rows, 0)), np.empty(0), np.empty((columns, 0)))
-        self.basis = np.empty((self.side, 0))
         self.offset = problem.best_offset(np.zeros(len(problem.target)))
 
     def largest_penalty(self) -> float:
@@ -142,7 +139,8 @@ class _Solver:
         rows, columns = self.problem.pattern.shape
         empty = np.empty((rows, 0)), np.empty((columns, 0))
         operator = LowRankPlusSparse(*empty, self.problem.pattern, gradient)
-        leading = self._triplets(operator, lambda _: 1, 1e-3 * float(np.linalg.norm(gradient)))
+        accuracy = 1e-3 * float(np.linalg.norm(gradient))
+        leading = self.shrinker.leading(operator, lambda _: 1, accuracy)
         return float(leading.values[0]) if leading.rank else 0.0
 
     def solve(self, penalty: float) -> Solution:
@@ -179,18 +177,7 @@ class _Solver:
     def _shrunk(self, operator: LowRankPlusSparse, threshold: float) -> Triplets:
         """The singular values above the threshold, lowered by it."""
         accuracy = 0.1 * self.tolerance * max(threshold, float(np.linalg.norm(self.now.values)))
-        # at least one is made accurate: of a fresh block none may have grown above the threshold
-        found = self._triplets(operator, lambda v: max(1, int((v > threshold).sum())), accuracy)
-        keep = found.values > threshold
-        left, right = found.left[:, keep], found.right[:, keep]
-        self.basis = left if left.shape[0] == self.side else right
-        return Triplets(left, found.values[keep] - threshold, right)
-
-    def _triplets(
-        self, operator: LowRankPlusSparse, enough: Callable[[Floats], int], accuracy: float
-    ) -> Triplets:
-        found = leading_triplets(operator, self.basis, enough, accuracy, self.rng)
-        return dense_triplets(operator) if found is None else found
+        return self.shrinker.shrunk(operator, lambda _: threshold, accuracy)
 
 
 def _combine(now: Triplets, before: Triplets, beta: float) -> tuple[Floats, Floats]:

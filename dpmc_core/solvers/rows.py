@@ -19,7 +19,6 @@ from dpmc_core.solvers.linalg import Pattern
 
 Floats = NDArray[np.float64]
 
-_BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
 _SPARSE_GAIN = 60.0  # how much more one multiplication costs in a sparse product
 
 
@@ -34,11 +33,6 @@ class Rows:
     cells: Pattern
     values: Floats
     means: Floats
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """Ratings of each user, length m."""
-        return np.diff(self.cells.indptr)
 
 
 def user_rows(ratings: Ratings, cap: int, rng: np.random.Generator) -> Rows:
@@ -125,14 +119,9 @@ def gram(cells: Pattern, values: Floats) -> Floats:
         sparse = cells.by_user(values)
         return np.asarray((sparse.T @ sparse).toarray())
     total = np.zeros((n, n))
-    step = max(1, _BLOCK_CELLS // n)
-    dense = np.empty((min(step, m), n))
-    for start in range(0, m, step):
-        stop = min(start + step, m)
-        k = slice(cells.indptr[start], cells.indptr[stop])
-        block = dense[: stop - start]
-        block[:] = 0.0
-        block[cells.users[k] - start, cells.items[k]] = values[k]
+    for rows, k, where in cells.blocks():
+        block = np.zeros((rows.stop - rows.start, n))
+        block[where] = values[k]
         total += block.T @ block
     return total
 
