@@ -45,6 +45,7 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_method(parser)
+    arguments.add_plugin(parser)
     add = parser.add_argument
     split = parser.add_mutually_exclusive_group()
     split.add_argument("--test", metavar="FILE", type=Path, help="official test ratings")
