@@ -116,7 +116,8 @@ def run(
     model, trace, stopped = _fit(mechanism, problem, seed, on_step, stop, solve)
     seconds = time.perf_counter() - start
     if model is None:
-        raise DpmcError("stopped before the noise was in, so there is no model to publish")
+        why = "stopped before the noise was in" if stopped else f"{mechanism.id} yielded none"
+        raise DpmcError(f"{why}, so there is no model to publish")
     result = Result(
         mechanism=mechanism,
         problem=problem,

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data import Binarise, Dataset, Implicit, Transform, apply_steps
-from dpmc_core.data.transforms import place_in_row
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number
 from dpmc_core.model import Factors, Task
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 
 # The step that brings ratings into the form a task is about; RATINGS are as they are.
 _FORMS: Mapping[Task, Transform] = {Task.BINARY: Binarise(), Task.RANKING: Implicit()}

@@ -212,6 +212,26 @@ class Ratings:
         return dataclasses.replace(self, values=array, public=public, prepared=prepared)
 
 
+def kept_at_random(ratings: Ratings, count: int, key: int) -> NDArray[np.bool_]:
+    """Which ratings stay where each user keeps at most `count`, chosen at random.
+
+    A cell's place is a hash of (key, user, item): other users' ratings never matter.
+    """
+    offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
+    cell = ratings.users.astype(np.uint64) * np.uint64(ratings.public.items)
+    priority = _mix(_mix(cell + ratings.items.astype(np.uint64)) + offset)
+    return place_in_row(ratings, priority) < count
+
+
+def place_in_row(ratings: Ratings, *keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Each rating's place (0, 1, ...) within its user's row, ordered by the last of the keys, ties
+    by the one before it and at last by the item."""
+    order = np.lexsort((*keys, ratings.users))
+    place = np.empty(len(ratings), dtype=np.int64)
+    place[order] = np.arange(len(ratings)) - ratings.indptr[ratings.users[order]]
+    return place
+
+
 def _numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:
     try:
         with np.errstate(invalid="raise"):  # a NaN among whole numbers
@@ -232,3 +252,10 @@ def _check_values(users: Any, items: Any, values: Floats, public: PublicFacts) -
             f"{int(wrong.sum())} ratings are {problem}, first {value:g} of user {users[first]},"
             f" item {items[first]} (counted from 0)"
         )
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The splitmix64 finaliser: a bijection of 64-bit words that looks random."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+import re
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from dpmc_core.errors import InvalidSetting, check_number, unknown_name
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
 from dpmc_core.mechanisms.cleansing import SvdAfterCleansing
 from dpmc_core.mechanisms.collection import LaplaceCollection, ResponseCollection
 from dpmc_core.mechanisms.dpals import Dpals
@@ -40,63 +41,142 @@ from dpmc_core.mechanisms.plain import (
     UserMean,
 )
 from dpmc_core.mechanisms.user_ranking import DpimfUser, PrivatePopularity
-from dpmc_core.model import Mechanism
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.settings import settings_of, show_setting
 
-# To add a method, import its class and name it here: the command line, the app, the contract
-# test and the table of guarantees read this mapping.
-MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
-    {
-        cls.id: cls
-        for cls in (
-            InputFlip,
-            Objective,
-            ObjectiveStatistic,
-            Gradient,
-            Output,
-            LaplaceCollection,
-            ResponseCollection,
-            DPMF,
-            Clear,
-            Majority,
-            GlobalMean,
-            PrivateFrankWolfe,
-            PrivateFrankWolfeOja,
-            PrivateSvd,
-            PrivatePgd,
-            SvdAfterCleansing,
-            Dpals,
-            PrivateItemMean,
-            FrankWolfe,
-            Als,
-            Pgd,
-            Svd,
-            CleansedSvd,
-            ItemMean,
-            UserMean,
-            SoftImpute,
-            PMF,
-            Strawman,
-            Complementary,
-            Symmetric,
-            Optimal,
-            Sampled,
-            DpimfUser,
-            Dplcf,
-            Ldpicf,
-            PrivatePopularity,
-            Ials,
-            ItemNeighbours,
-            Popularity,
-        )
-    }
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS = "dpmc_lab.mechanisms"  # where an installed package names its mechanisms
+
+_NEEDED = {
+    "id": (str, "its command-line name"),
+    "name": (str, "what it is called on screen"),
+    "task": (Task, "what it predicts, a Task"),
+    "twin": (str, "the id of the method without privacy beside it"),
+    "floor": (str, "the id of the trivial predictor beside it"),
+    "revision": (int, "1, 2, ..., raised when results change"),
+}
+
+
+class _Mechanisms(Mapping[str, type[Mechanism]]):
+    """Those of this package, then of installed packages, then what `add` was given.
+
+    Packages are asked when somebody first looks, because they import this one themselves. What
+    is wrong with a package is kept in `broken`, a sentence each: the others work without it.
+    """
+
+    def __init__(self, own: Iterable[type[Mechanism]]) -> None:
+        self._classes: Mapping[str, type[Mechanism]] = {cls.id: cls for cls in own}
+        self._lock, self._asked = threading.RLock(), False
+        self.broken: tuple[str, ...] = ()
+
+    def __getitem__(self, id: str) -> type[Mechanism]:
+        return self._all()[id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def replace(self, gone: Collection[type[Mechanism]], new: Sequence[type[Mechanism]]) -> None:
+        """Put `new` in the place of `gone`, all or none. Raises DpmcError."""
+        with self._lock:
+            known = {id: cls for id, cls in self._all().items() if cls not in gone}
+            for cls in new:
+                _check(cls)
+                if cls.id in known:
+                    taken = known[cls.id].__name__
+                    raise DpmcError(f"the id '{cls.id}' of {cls.__name__} is taken by {taken}")
+                known[cls.id] = cls
+            for cls in new:
+                _check_company(cls, known)
+            self._classes = known
+
+    def _all(self) -> Mapping[str, type[Mechanism]]:
+        with self._lock:
+            if not self._asked:
+                self._asked = True
+                self._ask()
+            return self._classes
+
+    def _ask(self) -> None:
+        from importlib.metadata import entry_points
+
+        points: dict[str, list[EntryPoint]] = {}
+        for point in entry_points(group=ENTRY_POINTS):
+            points.setdefault(point.dist.name if point.dist else point.value, []).append(point)
+        for package, own in sorted(points.items()):
+            try:
+                self.replace((), [point.load() for point in own])
+            except (Exception, SystemExit) as error:
+                why = error if isinstance(error, DpmcError) else f"{type(error).__name__}: {error}"
+                self.broken += (f"mechanisms of the package {package} cannot be loaded: {why}",)
+
+
+# To add a method to this package, import its class and name it here: the command line, the app,
+# the contract test and the table of guarantees read this mapping.
+MECHANISMS = _Mechanisms(
+    (
+        InputFlip,
+        Objective,
+        ObjectiveStatistic,
+        Gradient,
+        Output,
+        LaplaceCollection,
+        ResponseCollection,
+        DPMF,
+        Clear,
+        Majority,
+        GlobalMean,
+        PrivateFrankWolfe,
+        PrivateFrankWolfeOja,
+        PrivateSvd,
+        PrivatePgd,
+        SvdAfterCleansing,
+        Dpals,
+        PrivateItemMean,
+        FrankWolfe,
+        Als,
+        Pgd,
+        Svd,
+        CleansedSvd,
+        ItemMean,
+        UserMean,
+        SoftImpute,
+        PMF,
+        Strawman,
+        Complementary,
+        Symmetric,
+        Optimal,
+        Sampled,
+        DpimfUser,
+        Dplcf,
+        Ldpicf,
+        PrivatePopularity,
+        Ials,
+        ItemNeighbours,
+        Popularity,
+    )
 )
+
+
+def add(*mechanisms: type[Mechanism]) -> None:
+    """Make methods known by their ids beside those of this package, all or none of them.
+
+    Raises DpmcError for what is missing or taken: class variables, a frozen keyword-only dataclass
+    whose fields are settings, and a twin and a floor without noise for the same task.
+    """
+    MECHANISMS.replace((), mechanisms)
 
 
 def get(id: str) -> type[Mechanism]:
     """The class of a method. Raises InvalidSetting with the nearest names."""
     if id not in MECHANISMS:
-        raise unknown_name("mechanism", id, MECHANISMS, listed="dpmc list")
+        unknown = unknown_name("mechanism", id, MECHANISMS, listed="dpmc list")
+        hint = "; ".join([unknown.hint, *MECHANISMS.broken])
+        raise InvalidSetting(unknown.field, unknown.limit, id, hint)
     return MECHANISMS[id]
 
 
@@ -143,3 +223,51 @@ def changed_settings(id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in settings.items()
         if name not in defaults or defaults[name] != value
     }
+
+
+def _check(thing: object) -> None:
+    """Raise DpmcError unless it is a class that has the form of a mechanism."""
+    if not isinstance(thing, type):
+        raise DpmcError(f"a mechanism must be a class, got {thing!r}")
+    cls: Any = thing
+    name = cls.__name__
+    for variable, (kind, meaning) in _NEEDED.items():
+        value = getattr(cls, variable, None)
+        if not isinstance(value, kind) or not value or (kind is int and cls.revision < 1):
+            got = "" if value is None else f", got {value!r}"
+            raise DpmcError(f"{name} needs the class variable {variable} ({meaning}){got}")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", cls.id):
+        raise DpmcError(f"the id of {name} must be words like my-method, got {cls.id!r}")
+    for method in ("guarantee", "fit"):
+        if not callable(getattr(cls, method, None)):
+            raise DpmcError(f"{name} needs the method {method}")
+    made = vars(cls).get("__dataclass_params__")
+    if made is None or not made.frozen or not all(f.kw_only for f in dataclasses.fields(cls)):
+        raise DpmcError(f"{name} must be a @dataclass(frozen=True, kw_only=True)")
+    try:
+        declared = settings_of(cls)
+    except Exception as error:
+        raise DpmcError(f"the settings of {name} cannot be read: {error}") from None
+    plain = {f.name for f in dataclasses.fields(cls)} - {s.name for s in declared}
+    if plain:
+        raise DpmcError(
+            f"the field {min(plain)} of {name} must be declared with setting(...), or ClassVar"
+        )
+    for s in declared:
+        if s.default is dataclasses.MISSING and s.name != "epsilon":
+            raise DpmcError(f"the setting {s.name} of {name} needs a default")
+        if not (s.type in (bool, int, float, str) or s.info.choices or s.info.parse):
+            raise DpmcError(
+                f"the setting {s.name} of {name} must be an int, float, bool, str or Enum, or have"
+                " parse=, which makes it from text"
+            )
+
+
+def _check_company(cls: type[Mechanism], known: Mapping[str, type[Mechanism]]) -> None:
+    for part, id in (("twin", cls.twin), ("floor", cls.floor)):
+        other = known.get(id)
+        if other is None or other.task is not cls.task or has_setting(other, "epsilon"):
+            raise DpmcError(
+                f"the {part} of {cls.__name__} must be a method without noise that predicts"
+                f" {cls.task.value} too, got {id!r}"
+            )

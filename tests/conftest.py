@@ -16,7 +16,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from dpmc_core import plugins
 from dpmc_core.data import datasets
+from dpmc_core.errors import DpmcError
 from dpmc_core.ratings import Ratings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +32,24 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--plugin",
+        metavar="FILE.py",
+        action="append",
+        default=[],
+        help="a file with a mechanism of your own, for tests/test_contract.py (repeatable)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for path in config.getoption("--plugin"):
+        try:
+            plugins.load(path)
+        except DpmcError as error:
+            raise pytest.UsageError(str(error)) from None
 
 
 @pytest.fixture(autouse=True)

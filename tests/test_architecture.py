@@ -29,6 +29,7 @@ ORDER = [
     "solvers",
     "mechanisms",
     "registry",
+    "plugins",
     "problem",
     "experiment",
     "release",

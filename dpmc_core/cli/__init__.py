@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from dpmc_core import plugins
 from dpmc_core.cli import data, fit, guarantees, listing, protocol, release, store, sweep
 from dpmc_core.cli.arguments import join_negative_ranges
 from dpmc_core.errors import DpmcError
@@ -22,7 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = build_parser().parse_args(words)
     except SystemExit as stop:  # argparse has already said why
         return stop.code if isinstance(stop.code, int) else FAILED
+    files: Sequence[str] = getattr(args, "plugin", ())
     try:
+        for file in files:
+            plugins.load(file)
         args.command(args)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader (head, less) has seen enough
@@ -35,6 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
     except MemoryError:
         print("dpmc: not enough memory; take smaller data or another method", file=sys.stderr)
+        return FAILED
+    except Exception as error:
+        if not files:
+            raise  # a fault of ours; of a plugin its author needs no more than the line
+        print(f"dpmc: with {', '.join(files)}: {plugins.words(error)}", file=sys.stderr)
         return FAILED
     return DONE
 

@@ -35,6 +35,17 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_plugin(parser: argparse.ArgumentParser) -> None:
+    """Mechanisms of one's own, which `main` loads before the command runs."""
+    parser.add_argument(
+        "--plugin",
+        metavar="FILE.py",
+        action="append",
+        default=[],
+        help="a Python file with mechanisms of your own (repeatable)",
+    )
+
+
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """The public rating range and how a file is read."""
     parser.add_argument(

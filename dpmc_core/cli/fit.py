@@ -43,6 +43,7 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_method(parser)
+    arguments.add_plugin(parser)
     split = parser.add_mutually_exclusive_group()
     split.add_argument("--test", metavar="FILE", type=Path, help="official test ratings")
     split.add_argument(

@@ -51,6 +51,7 @@ def add_to(commands: Any) -> None:
     add("--users", metavar="M", type=arguments.integer, help="number of users")
     add("--items", metavar="N", type=arguments.integer, help="number of items")
     add("--cap", metavar="K", type=arguments.integer, help="enforced cap on ratings per user")
+    arguments.add_plugin(parser)
     arguments.add_reading(parser)
     add("--json", action="store_true", help="one JSON document")
     parser.set_defaults(command=run)
@@ -58,16 +59,14 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     public = public_facts(args)
-    found = [
-        (cls, registry.create(id, epsilon=args.epsilon, delta=args.delta))
-        for id, cls in registry.MECHANISMS.items()
-        if registry.has_setting(cls, "epsilon")
-    ]
     guarantees: list[tuple[type[Mechanism], Guarantee]] = []
     refused: list[tuple[str, InvalidSetting]] = []  # these facts do not suit them, say why
-    for cls, instance in found:
+    for id, cls in registry.MECHANISMS.items():
+        if not registry.has_setting(cls, "epsilon"):
+            continue
         try:
-            guarantees.append((cls, instance.guarantee(prepared_facts(public, cls.task))))
+            mechanism = registry.create(id, epsilon=args.epsilon, delta=args.delta)
+            guarantees.append((cls, mechanism.guarantee(prepared_facts(public, cls.task))))
         except InvalidSetting as error:
             refused.append((cls.id, error))
     if not guarantees:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 from typing import Any
 
 from dpmc_core import registry
-from dpmc_core.cli import output
+from dpmc_core.cli import arguments, output
 from dpmc_core.model import Mechanism
 from dpmc_core.settings import Setting, settings_of, show_setting
 
@@ -19,6 +20,7 @@ def add_to(commands: Any) -> None:
         description="The methods with their ids, or the settings of one with their limits.",
     )
     parser.add_argument("mechanism", nargs="?", metavar="MECHANISM", help="show its settings")
+    arguments.add_plugin(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(command=run)
 
@@ -40,6 +42,8 @@ def run(args: argparse.Namespace) -> None:
         ]
         print(output.table(rows))
         print("\nSettings of one: dpmc list MECHANISM")
+    for sentence in registry.MECHANISMS.broken:
+        print(f"dpmc: {sentence}", file=sys.stderr)
 
 
 def describe(cls: type[Mechanism]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def listing(args: argparse.Namespace) -> None:
                 info.name,
                 ", ".join(info.prepare) or "-",
                 info.split,
-                info.mechanism + ("" if _current(info) else f" (revision {info.revision})"),
+                info.mechanism + _standing(info),
                 differing(info) or "-",
                 f"{info.rows:,}",
             )
@@ -91,7 +91,7 @@ def prune(args: argparse.Namespace) -> None:
         before = limit.isoformat(timespec="seconds")
     _opened(args).close()  # one that is not there is not made
     with _opened(args, read_only=args.dry_run) as store:
-        found = [i for i in _chosen(store, args) if not (args.outdated and _current(i))]
+        found = [i for i in _chosen(store, args) if not args.outdated or _outdated(i)]
         gone = store.prune([info.id for info in found], before, dry=args.dry_run)
         print(f"{gone:,} rows {'would be ' if args.dry_run else ''}deleted from {store.path}")
 
@@ -123,6 +123,17 @@ def differing(info: CurveInfo) -> str:
 def _current(info: CurveInfo) -> bool:
     cls = registry.MECHANISMS.get(info.mechanism)
     return cls is not None and cls.revision == info.revision
+
+
+def _outdated(info: CurveInfo) -> bool:
+    """Of a mechanism that is not loaded, a plugin's say, nobody knows."""
+    return info.mechanism in registry.MECHANISMS and not _current(info)
+
+
+def _standing(info: CurveInfo) -> str:
+    if _outdated(info):
+        return f" (revision {info.revision})"
+    return "" if _current(info) else " (not loaded)"
 
 
 def _chosen(store: Store, args: argparse.Namespace) -> list[CurveInfo]:

@@ -49,6 +49,7 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     add("--preset", metavar="NAME", help="a named grid; other options replace its parts")
     grids.add_to(parser)
+    arguments.add_plugin(parser)
     add("--jobs", metavar="N", type=arguments.integer, help="processes (default: one per core)")
     add("--cluster", metavar="ADDRESS", help="a Dask scheduler instead, tcp://HOST:PORT")
     add("--store", metavar="FILE", type=Path, help="result store (default: the shared one)")
@@ -68,6 +69,9 @@ def run(args: argparse.Namespace) -> None:
         core.warm_up()
     else:
         core.check_address(args.cluster)
+        if args.plugin:
+            limit = "left out with --cluster, whose workers know installed packages alone"
+            raise InvalidSetting("--plugin", limit, args.plugin[0])
         # Dask reports every lost connection at length; what matters is said in a sentence
         quiet = dict.fromkeys(("distributed", "distributed.client"), "critical")
         os.environ.setdefault("DASK_DISTRIBUTED__LOGGING", repr(quiet))

@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 
 Learned = Callable[[Ratings], Ratings]
 
@@ -225,26 +225,6 @@ class Rescale:
         return dataclasses.replace(public, low=self.low, high=self.high)
 
 
-def kept_at_random(ratings: Ratings, count: int, key: int) -> NDArray[np.bool_]:
-    """Which ratings stay where each user keeps at most `count`, chosen at random.
-
-    A cell's place is a hash of (key, user, item): other users' ratings never matter.
-    """
-    offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
-    cell = ratings.users.astype(np.uint64) * np.uint64(ratings.public.items)
-    priority = _mix(_mix(cell + ratings.items.astype(np.uint64)) + offset)
-    return place_in_row(ratings, priority) < count
-
-
-def place_in_row(ratings: Ratings, *keys: NDArray[Any]) -> NDArray[np.int64]:
-    """Each rating's place (0, 1, ...) within its user's row, ordered by the last of the keys, ties
-    by the one before it and at last by the item."""
-    order = np.lexsort((*keys, ratings.users))
-    place = np.empty(len(ratings), dtype=np.int64)
-    place[order] = np.arange(len(ratings)) - ratings.indptr[ratings.users[order]]
-    return place
-
-
 def parse_step(text: str) -> Transform:
     """A step from its command-line text: binarise=mean|VALUE, implicit=all|VALUE, top-items=N,
     cap=N[:SEED], rescale=LOW:HIGH. Raises InvalidSetting."""
@@ -288,13 +268,6 @@ def apply_steps(
 
 def _pick(names: Sequence[str] | None, kept: NDArray[np.int64]) -> tuple[str, ...] | None:
     return None if names is None else tuple(names[k] for k in kept)
-
-
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The splitmix64 finaliser: a bijection of 64-bit words that looks random."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def _text(value: float) -> str:

@@ -16,12 +16,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data.transforms import kept_at_random, place_in_row
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import UserLevel, private_item_means, scale_of, split
 from dpmc_core.model import Step
 from dpmc_core.privacy import Gaussian, Guarantee, by_unit
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import (
     bounded_scale,

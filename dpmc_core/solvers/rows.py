@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data.transforms import kept_at_random
 from dpmc_core.model import Factors
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 from dpmc_core.solvers.linalg import Pattern
 
 Floats = NDArray[np.float64]

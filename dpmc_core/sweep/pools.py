@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any, Protocol
 
+from dpmc_core import plugins
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.sweep import worker
 from dpmc_core.sweep.source import Source
@@ -70,8 +71,9 @@ class LocalPool:
         context = _context()
         reader, self._lifeline = context.Pipe(duplex=False)
         self._reader = reader
+        arguments = dict(sources), reader, dict(plugins.loaded())
         self._executor = ProcessPoolExecutor(
-            self.size, context, initializer=worker.start, initargs=(dict(sources), reader)
+            self.size, context, initializer=worker.start, initargs=arguments
         )
 
     def submit(self, unit: Unit) -> Future[Outcome]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-from dpmc_core import experiment
+from dpmc_core import experiment, plugins
 from dpmc_core.data import parse_step
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
@@ -61,11 +61,13 @@ _problems = Memory(4)
 _solves = Memory(2)
 
 
-def start(sources: Mapping[str, Source], lifeline: Connection) -> None:
+def start(sources: Mapping[str, Source], lifeline: Connection, files: Mapping[str, bytes]) -> None:
     """Make ready a process that lives only as long as the other end of its lifeline is open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the parent decides
     threading.Thread(target=_follow, args=(lifeline,), daemon=True).start()
     _sources.update(sources)
+    for path, source in files.items():  # the same text in every worker, whatever is on disk by now
+        plugins.run(path, source)
 
 
 def _follow(lifeline: Connection) -> None:

@@ -1,0 +1,88 @@
+"""Mechanisms in a Python file of one's own: `dpmc fit ... --plugin my_method.py`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import traceback
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from dpmc_core import registry
+from dpmc_core.errors import DpmcError
+from dpmc_core.model import Mechanism
+
+_loaded: dict[str, bytes] = {}
+
+
+def load(path: str | Path) -> tuple[type[Mechanism], ...]:
+    """Run a Python file and register the mechanisms it defines; they replace those it had before.
+
+    A mechanism is every class of the file with a method `fit`, unless its name begins with an
+    underscore. Raises DpmcError where the file cannot be run or holds none, or as `registry.add`.
+    """
+    place = Path(path)
+    try:
+        source = place.read_bytes()
+    except OSError as error:
+        raise DpmcError(f"the plugin '{path}' cannot be read: {error.strerror}") from None
+    return run(str(place.resolve()), source)
+
+
+def loaded() -> Mapping[str, bytes]:
+    """What was loaded, for another process to `run`: the text of each file, by its path."""
+    return MappingProxyType(_loaded)
+
+
+def run(path: str, source: bytes) -> tuple[type[Mechanism], ...]:
+    """As `load`, with the text of the file at hand: it may have changed on disk meanwhile."""
+    digest = hashlib.sha256(path.encode()).hexdigest()[:8]
+    name = f"dpmc_plugin_{re.sub(r'[^0-9a-zA-Z]', '_', Path(path).stem)}_{digest}"
+    before = sys.modules.get(name)
+    if before is not None and _loaded.get(path) == source:
+        return _mechanisms(before)
+    module = ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module  # where dataclasses and pickles look for it
+    try:
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+        found = _mechanisms(module)
+        if not found:
+            raise DpmcError("it defines no mechanism: a class with the methods guarantee and fit")
+        registry.MECHANISMS.replace(() if before is None else _mechanisms(before), found)
+    except (Exception, SystemExit) as error:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        raise DpmcError(f"the plugin '{path}' cannot be used: {words(error, [path])}") from None
+    _loaded[path] = source
+    return found
+
+
+def words(error: BaseException, paths: Collection[str] = _loaded) -> str:
+    """An error in a sentence, with the last line of a plugin on its way."""
+    if isinstance(error, DpmcError):
+        return str(error)
+    text = " ".join(str(error).split())
+    places = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        text = error.msg
+        places.append((error.filename or "", error.lineno))
+    own = [f" ({Path(path).name}, line {line})" for path, line in places if path in paths]
+    return f"{type(error).__name__}: {text}" + "".join(own[-1:])
+
+
+def _mechanisms(module: ModuleType) -> tuple[Any, ...]:
+    own = {
+        thing: None
+        for name, thing in vars(module).items()
+        if isinstance(thing, type)
+        and thing.__module__ == module.__name__
+        and not name.startswith("_")
+        and hasattr(thing, "fit")
+    }
+    return tuple(own)
