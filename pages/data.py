@@ -9,7 +9,7 @@ from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
 from dpmc_core.views import data as picture
-from pages.ui import blocks, prepare, runs, shell, sources, state
+from pages.ui import blocks, prepare, runs, shell, sources, state, widgets
 from pages.ui.charts import data as charts_data
 from pages.ui.jobs import Snapshot
 
@@ -31,16 +31,8 @@ def page() -> None:
         "The ratings",
         "Choose generated samples or bring your own ratings; every page then works on them.",
     )
-    state.from_link("way", "the way in", WAYS, "sample")
-    way = st.segmented_control(
-        "Where from",
-        list(WAYS),
-        default="sample",
-        required=True,
-        format_func=WAYS.__getitem__,
-        key="way",
-        bind="query-params",
-        label_visibility="collapsed",
+    way = widgets.switch(
+        "Where from", "the way in", WAYS, "way", "sample", label_visibility="collapsed"
     )
     if way == "upload":
         upload()
@@ -186,14 +178,7 @@ def public_set() -> None:
     """Choose a set, read its terms, fetch it once."""
     sets = download.ARCHIVES
     names = {id: f"{archive.title} ({archive.megabytes:g} MB)" for id, archive in sets.items()}
-    state.from_link("public_set", "the public set", names, next(iter(names)))
-    name = st.selectbox(
-        "Public set",
-        list(names),
-        format_func=names.__getitem__,
-        key="public_set",
-        bind="query-params",
-    )
+    name = widgets.choose("Public set", "the public set", names, "public_set", next(iter(names)))
     st.caption(blocks.escape(sets[name].terms))
     if download.folder_of(name).is_dir():
         st.button(
@@ -203,18 +188,9 @@ def public_set() -> None:
         )
         return
     job = state.jobs().get(name)
-    busy = job is not None and job.snapshot().active
-    with st.container(horizontal=True):
-        if st.button(
-            "Accept these terms and download",
-            type="primary",
-            icon=":material/download:",
-            disabled=busy,
-        ):
-            state.jobs().start(name, runs.download_of(name))
-            st.rerun()
-        if st.button("Stop", icon=":material/stop:", disabled=not busy):
-            job.cancel()
+    if blocks.start_and_stop(job, "Accept these terms and download", ":material/download:"):
+        state.jobs().start(name, runs.download_of(name))
+        st.rerun()
     blocks.ticking(name, progress)
 
 

@@ -26,15 +26,12 @@ def page() -> None:
         "Choose epsilon and the public facts; the table shows what each paper claims and what its"
         " releases prove.",
     )
-    state.from_link("facts", "the facts", WAYS, "data")
-    way = st.segmented_control(
+    way = widgets.switch(
         "Public facts",
-        list(WAYS),
-        default="data",
-        required=True,
-        format_func=WAYS.__getitem__,
-        key="facts",
-        bind="query-params",
+        "the facts",
+        WAYS,
+        "facts",
+        "data",
         help="Guarantees need no ratings, only what is public: how many users and items there are,"
         " the rating range, and an enforced cap on ratings per user.",
     )
@@ -57,7 +54,7 @@ def facts_of_data() -> tuple[PublicFacts, tuple[str, ...]]:
     with left:
         ratings = sources.get(sources.pick()).ratings
     public = ratings.public
-    cap = capped(right, public.items)
+    cap = capped(public.items, right)
     if cap is not None:
         public = dataclasses.replace(public, cap=min(cap, public.cap or cap))
     st.caption(
@@ -70,35 +67,36 @@ def facts_of_data() -> tuple[PublicFacts, tuple[str, ...]]:
 def typed_facts() -> PublicFacts:
     """Facts without data. Raises DpmcError where they make no sense."""
     columns = st.columns(5)
-    sizes = []
-    for column, label, key, default in (
-        (columns[0], "Users", "users", 943),
-        (columns[1], "Items", "items", 1682),
-    ):
-        state.number_from_link(key, f"the number of {key}", 1, MOST)
-        number = column.number_input(label, 1, MOST, default, key=key, bind="query-params")
-        sizes.append(int(number))
-    low = columns[2].number_input(
-        "Lowest rating", value=1.0, format="%g", key="low", bind="query-params"
+    users = widgets.number("Users", "the number of users", 1, MOST, 943, "users", place=columns[0])
+    items = widgets.number("Items", "the number of items", 1, MOST, 1682, "items", place=columns[1])
+    low = widgets.number(
+        "Lowest rating", "the lowest rating", None, None, 1.0, "low", place=columns[2], format="%g"
     )
-    high = columns[3].number_input(
-        "Highest rating", value=5.0, format="%g", key="high", bind="query-params"
+    high = widgets.number(
+        "Highest rating",
+        "the highest rating",
+        None,
+        None,
+        5.0,
+        "high",
+        place=columns[3],
+        format="%g",
     )
-    cap = capped(columns[4], MOST)
-    return PublicFacts(users=sizes[0], items=sizes[1], low=low, high=high, cap=cap)
+    cap = capped(MOST, columns[4])
+    return PublicFacts(users=users, items=items, low=low, high=high, cap=cap)
 
 
-def capped(place: Any, items: int) -> int | None:
+def capped(items: int, place: Any) -> int | None:
     """The most ratings a user may have; None for no cap."""
-    state.number_from_link("cap", "the cap", 1, items)
-    return place.number_input(
+    return widgets.number(
         "Cap on ratings per user",
+        "the cap",
         1,
         items,
         None,
+        "cap",
+        place=place,
         placeholder="no cap",
-        key="cap",
-        bind="query-params",
         help="Only where the input is already capped: what makes a row's guarantee finite.",
     )
 
@@ -186,16 +184,7 @@ def certainty(epsilon: float) -> None:
 def ledger(card: Guarantee) -> None:
     """Every release of one mechanism with what it costs."""
     st.subheader("The ledger: every noisy answer it gives")
-    state.from_link("unit", "the unit", UNITS, Unit.VALUE.value)
-    unit = st.segmented_control(
-        "Count the cost",
-        list(UNITS),
-        default=Unit.VALUE.value,
-        required=True,
-        format_func=UNITS.__getitem__,
-        key="unit",
-        bind="query-params",
-    )
+    unit = widgets.switch("Count the cost", "the unit", UNITS, "unit", Unit.VALUE.value)
     rows = cards.ledger(card, Unit(unit))
     st.dataframe(cards.ledger_table(rows), hide_index=True, alt="Releases and their cost")
     total = card.certified(Unit(unit))

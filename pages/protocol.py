@@ -39,13 +39,12 @@ def page() -> None:
         data = sources.pick()
         names = {id: f"{id}: {cls.title}" for id, cls in SCENARIOS.items()}
         names[FLOW] = f"{FLOW}: {TITLE}"
-        state.from_link("scenario", "the scenario", names, "2")
-        scenario = st.selectbox(
+        scenario = widgets.choose(
             "Scenario",
-            list(names),
-            format_func=names.__getitem__,
-            key="scenario",
-            bind="query-params",
+            "the scenario",
+            names,
+            "scenario",
+            "2",
             help="2: the same users answer in every round. 3: whoever is online answers, and"
             " somebody may leave in the middle of a round. Federated: shops that each hold their"
             " own users learn top lists together.",

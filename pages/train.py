@@ -49,37 +49,24 @@ def page() -> None:
         seed = randomness()
     mechanism = widgets.build(id, epsilon, chosen)
     job = state.jobs().get(JOB)
-    busy = job is not None and job.snapshot().active
-    with st.container(horizontal=True):
-        if st.button(
-            "Train",
-            type="primary",
-            icon=":material/play_arrow:",
-            disabled=busy or mechanism is None,
-        ):
-            fresh = seed is None
-            number = secrets.randbits(128) if fresh else seed
-            work = runs.train(
-                mechanism,
-                lambda: build_problem(
-                    dataset, cls.task, steps=prepared.steps, split=prepared.split, seed=number
-                ),
-                number,
-                data=dataset.opened,
-                reading=dataset.reading,
-                title=dataset.title,
-                split=prepared.split,
-                fresh=fresh,
-                spend=state.tally().spend if data == sources.UPLOAD else None,
-            )
-            state.jobs().start(JOB, work, about=data)
-            st.rerun()
-        st.button(
-            "Stop",
-            icon=":material/stop:",
-            on_click=job.cancel if busy else None,
-            disabled=not busy or job.snapshot().stopping,
+    if blocks.start_and_stop(job, "Train", ":material/play_arrow:", possible=mechanism is not None):
+        fresh = seed is None
+        number = secrets.randbits(128) if fresh else seed
+        work = runs.train(
+            mechanism,
+            lambda: build_problem(
+                dataset, cls.task, steps=prepared.steps, split=prepared.split, seed=number
+            ),
+            number,
+            data=dataset.opened,
+            reading=dataset.reading,
+            title=dataset.title,
+            split=prepared.split,
+            fresh=fresh,
+            spend=state.tally().spend if data == sources.UPLOAD else None,
         )
+        state.jobs().start(JOB, work, about=data)
+        st.rerun()
     if data == sources.UPLOAD:
         sweep_panel.tally()
     if job is None:
@@ -105,14 +92,14 @@ def randomness() -> int | None:
         bind="query-params",
         help="Take the seed from the operating system and forget it.",
     )
-    state.number_from_link("seed", "the seed", 0, 2**31)
-    seed = right.number_input(
+    seed = widgets.number(
         "Seed",
+        "the seed",
         0,
         2**31,
         1,
-        key="seed",
-        bind="query-params",
+        "seed",
+        place=right,
         disabled=fresh,
         help=run_card.SEED_NOTE,
     )

@@ -23,7 +23,7 @@ from dpmc_core.views import cards, noise, ranking
 from pages.ui import state
 from pages.ui.charts import noise as charts_noise
 from pages.ui.charts import ranking as charts_ranking
-from pages.ui.jobs import Snapshot
+from pages.ui.jobs import Job, Snapshot
 
 EVALUATION = "Evaluation only, not private: measured on raw held-out ratings."
 _TOOLS = {
@@ -145,6 +145,20 @@ def row(id: str, views: Sequence[noise.BeforeAfter]) -> None:
         " for looking at only.",
         table=noise.row_table(views[0], 0),
     )
+
+
+def start_and_stop(job: Job | None, label: str, icon: str, *, possible: bool = True) -> bool:
+    """The buttons of a job; whether it is to start."""
+    now = Snapshot("done") if job is None else job.snapshot()
+    with st.container(horizontal=True):
+        start = st.button(label, type="primary", icon=icon, disabled=now.active or not possible)
+        st.button(
+            "Stop",
+            icon=":material/stop:",
+            on_click=job.cancel if now.active else None,
+            disabled=not now.active or now.stopping,
+        )
+    return start
 
 
 def progress(now: Snapshot) -> None:

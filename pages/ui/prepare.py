@@ -10,7 +10,7 @@ from dpmc_core.data.transforms import Binarise, CapPerUser, TopItems, Transform
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, Split, default_split, split_words
 from dpmc_core.ratings import PublicFacts
-from pages.ui import state
+from pages.ui import widgets
 
 
 class Prepared(NamedTuple):
@@ -26,63 +26,55 @@ _SPLITS = {"share": split_words(str(RandomShare())), "last": "each user's latest
 def controls(public: PublicFacts, task: Task) -> Prepared:
     """The same choices on every page and in the address; each step says what it does to privacy."""
     columns = st.columns(4)
-    for key, what, low, high in (
-        ("cap", "the cap", 1, public.items),
-        ("top_items", "the number of items", 1, public.items),
-        ("binarise", "the threshold", public.low, public.high),
-    ):
-        state.number_from_link(key, what, low, high)
-        now = st.session_state.get(key)
-        if now is not None and not low <= now <= high:  # chosen for other data
-            st.session_state[key] = None
-    cap = columns[0].number_input(
+    cap = widgets.number(
         "Cap on ratings per user",
+        "the cap",
         1,
         public.items,
         None,
+        "cap",
+        place=columns[0],
         placeholder="no cap",
-        key="cap",
-        bind="query-params",
         help="Keep at most this many ratings of each person, chosen without looking at their"
         " values. It bounds what one person can reveal: a guarantee for k ratings is k times the"
         " one for a single rating. Test ratings are not capped.",
     )
-    top = columns[1].number_input(
+    top = widgets.number(
         "Most rated items only",
+        "the number of items",
         1,
         public.items,
         None,
+        "top_items",
+        place=columns[1],
         placeholder="all items",
-        key="top_items",
-        bind="query-params",
         help="Which items are rated most is read off the data without noise: the guarantee then"
         " holds only if that choice is public.",
     )
     threshold = None
     if task is Task.BINARY and (public.low, public.high) != (-1, 1):
-        threshold = columns[2].number_input(
+        threshold = widgets.number(
             "Like starts at",
+            "the threshold",
             public.low,
             public.high,
             None,
+            "binarise",
+            place=columns[2],
             placeholder="the mean",
-            key="binarise",
-            bind="query-params",
             help="Ratings from here on become +1, the others -1. A number chosen beforehand costs"
             " nothing; the mean is read off the data without noise, and the guarantee then holds"
             " only if it is public.",
         )
     # Clicks come in time, ratings at any time: each kind has its default, so each has its choice.
     default = "last" if default_split(task) == LeaveLast() else "share"
-    key = "holdout" if default == "share" else "ranking_holdout"
-    state.from_link(key, "the hold-out", _SPLITS, default)
-    held = columns[3].selectbox(
+    held = widgets.choose(
         "Held out for testing",
-        list(_SPLITS),
-        index=list(_SPLITS).index(default),
-        format_func=_SPLITS.__getitem__,
-        key=key,
-        bind="query-params",
+        "the hold-out",
+        _SPLITS,
+        "holdout" if default == "share" else "ranking_holdout",
+        default,
+        place=columns[3],
         help="These ratings are never trained on; the metrics are measured on them.",
     )
     steps: list[Transform] = []

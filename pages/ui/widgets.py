@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -16,23 +16,83 @@ from dpmc_core.model import Mechanism, Task
 from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
 from pages.ui import blocks, state
 
+T = TypeVar("T")
 _PREDICTS = {Task.BINARY: "likes", Task.RATINGS: "ratings", Task.RANKING: "top lists"}
 WIDE = (0.01, 0.02, 0.03, 0.05, 0.07, *EPSILONS, 15.0, 20.0, 30.0, 50.0, 100.0)
 
 
-def mechanism(ids: Sequence[str], **options: Any) -> str:
+def choose(
+    label: str,
+    what: str,
+    names: Mapping[T, str],
+    key: str,
+    default: T,
+    *,
+    place: Any = st,
+    **options: Any,
+) -> T:
+    """One of several in a list, kept in the address; junk in a link is noted with `what` it is."""
+    state.from_link(key, what, names, default)
+    chosen: T = place.selectbox(
+        label,
+        list(names),
+        index=list(names).index(default),
+        format_func=names.__getitem__,
+        key=key,
+        bind="query-params",
+        **options,
+    )
+    return chosen
+
+
+def switch(
+    label: str, what: str, names: Mapping[T, str], key: str, default: T, **options: Any
+) -> T:
+    """The same with all of them in sight."""
+    state.from_link(key, what, names, default)
+    chosen: T = st.segmented_control(
+        label,
+        list(names),
+        default=default,
+        required=True,
+        format_func=names.__getitem__,
+        key=key,
+        bind="query-params",
+        **options,
+    )
+    return chosen
+
+
+def number(
+    label: str,
+    what: str,
+    low: Any,
+    high: Any,
+    default: Any,
+    key: str,
+    *,
+    place: Any = st,
+    **options: Any,
+) -> Any:
+    """A number, kept in the address: one that cannot be is noted, or forgotten with its data."""
+    state.number_from_link(key, what, low, high)
+    now = st.session_state.get(key)
+    if now is not None and ((low is not None and now < low) or (high is not None and now > high)):
+        st.session_state[key] = default  # chosen for other data
+    return place.number_input(label, low, high, default, key=key, bind="query-params", **options)
+
+
+def mechanism(ids: Sequence[str]) -> str:
     """Which mechanism; the same choice on every page and in the address."""
     names = {id: f"{registry.get(id).name} · {_PREDICTS[registry.get(id).task]}" for id in ids}
-    state.from_link("mechanism", "the mechanism", names, ids[0])
-    chosen: str = st.selectbox(
+    chosen = choose(
         "Mechanism",
-        list(names),
-        format_func=names.__getitem__,
-        key="mechanism",
-        bind="query-params",
+        "the mechanism",
+        names,
+        "mechanism",
+        ids[0],
         help="After the dot: what it predicts, likes and dislikes, ratings or top lists. Methods"
         " differ in where their noise enters and in whom they trust: see Guarantees.",
-        **options,
     )
     return chosen if chosen in names else ids[0]
 
@@ -112,27 +172,36 @@ def settings(cls: type[Mechanism]) -> dict[str, Any] | None:
 
 def _setting(cls: type[Mechanism], s: Setting) -> Any:
     key, label = f"{cls.id}.{s.name}", s.name.replace("_", " ").capitalize()
-    common: dict[str, Any] = {"key": key, "help": s.info.help or None, "bind": "query-params"}
+    what, words, i = f"the setting {s.name}", s.info.help or None, s.info
     if s.type is bool:
-        return st.toggle(label, s.default, **common)
+        return st.toggle(label, s.default, key=key, bind="query-params", help=words)
     if issubclass(s.type, enum.Enum):
         names = {member: str(member.value) for member in s.type}
-        state.from_link(key, f"the setting {s.name}", names, s.default)
-        return st.selectbox(
-            label,
-            list(names),
-            index=list(names).index(s.default),
-            format_func=names.__getitem__,
-            **common,
-        )
+        return choose(label, what, names, key, s.default, help=words)
     if s.type in (int, float):
-        return _number(label, s, key, common)
+        # an open end is checked by the core, with a sentence
+        low = i.at_least if i.at_least is not None else i.above
+        high = i.at_most if i.at_most is not None else i.below
+        return number(
+            label,
+            what,
+            None if low is None else s.type(low),
+            None if high is None else s.type(high),
+            s.default,
+            key,
+            step=1 if s.type is int else None,
+            format=None if s.type is int else "%g",
+            placeholder="none" if s.optional else None,
+            help=words,
+        )
     text = st.selectbox(
         label,
-        [choice for choice in s.info.choices if _parses(cls, s.name, choice)],
+        [choice for choice in i.choices if _parses(cls, s.name, choice)],
         accept_new_options=True,
         placeholder=str(show_setting(s.default)),
-        **common | {"help": f"{s.info.help}. One of {', '.join(s.info.choices)}: type your own."},
+        key=key,
+        bind="query-params",
+        help=f"{i.help}. One of {', '.join(i.choices)}: type your own.",
     )
     return s.default if text is None else parse_setting(cls, s.name, text)
 
@@ -143,32 +212,6 @@ def _parses(cls: type[Mechanism], name: str, text: str) -> bool:
     except DpmcError:
         return False
     return True
-
-
-def _number(label: str, s: Setting, key: str, common: dict[str, Any]) -> Any:
-    low, high = _limits(s)
-    state.number_from_link(key, f"the setting {s.name}", low, high)
-    kind = s.type
-    low, high = (None if end is None else kind(end) for end in (low, high))
-    return st.number_input(
-        label,
-        low,
-        high,
-        s.default,
-        step=1 if s.type is int else None,
-        format=None if s.type is int else "%g",
-        placeholder="none" if s.optional else None,
-        **common,
-    )
-
-
-def _limits(s: Setting) -> tuple[float | None, float | None]:
-    """The widget's limits; an open end is checked by the core, with a sentence."""
-    i = s.info
-    return (
-        i.at_least if i.at_least is not None else i.above,
-        i.at_most if i.at_most is not None else i.below,
-    )
 
 
 def build(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanism | None:
