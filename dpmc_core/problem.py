@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data import Binarise, Dataset, Implicit, Transform, apply_steps
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_text
 from dpmc_core.model import Factors, Task
 from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 
@@ -85,7 +85,7 @@ class RandomShare:
     share: float = 0.2
 
     def __str__(self) -> str:
-        return f"a random {_text(self.share)} of the ratings"
+        return f"a random {number_text(self.share)} of the ratings"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         return random_share(ratings, self.share, rng)
@@ -98,7 +98,7 @@ class SharePerUser:
     share: float = 0.2
 
     def __str__(self) -> str:
-        return f"a random {_text(self.share)} of every user's ratings"
+        return f"a random {number_text(self.share)} of every user's ratings"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         return per_user_share(ratings, self.share, rng)
@@ -236,11 +236,6 @@ def generator(seed: int, key: str) -> np.random.Generator:
     return np.random.default_rng(
         np.random.SeedSequence([seed, int.from_bytes(digest[:16], "little")])
     )
-
-
-def _text(share: float) -> str:
-    short = f"{share:g}"  # two shares must not read alike: the split is drawn by these words
-    return short if float(short) == share else repr(share)
 
 
 def _needed(task: Task, train: Ratings) -> Transform | None:

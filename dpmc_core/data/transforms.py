@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_text
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 
 Learned = Callable[[Ratings], Ratings]
@@ -48,7 +48,7 @@ class Binarise:
             check_number("threshold", self.threshold)
 
     def __str__(self) -> str:
-        return f"binarise={'mean' if self.threshold is None else _text(self.threshold)}"
+        return f"binarise={'mean' if self.threshold is None else number_text(self.threshold)}"
 
     def learn(self, train: Ratings) -> Learned:
         """Raises BadRatings where all training ratings fall into one class."""
@@ -93,12 +93,14 @@ class Implicit:
             check_number("at_least", self.at_least)
 
     def __str__(self) -> str:
-        return f"implicit={'all' if self.at_least is None else _text(self.at_least)}"
+        return f"implicit={'all' if self.at_least is None else number_text(self.at_least)}"
 
     def learn(self, train: Ratings) -> Learned:  # noqa: ARG002 - nothing to learn
         step = ""
         if self.at_least is not None:
-            step = f"which ratings are {_text(self.at_least)} or more (matters per rating only)"
+            step = (
+                f"which ratings are {number_text(self.at_least)} or more (matters per rating only)"
+            )
 
         def apply(ratings: Ratings) -> Ratings:
             if self.at_least is not None:
@@ -210,7 +212,7 @@ class Rescale:
             raise InvalidSetting("rescale", "LOW:HIGH with LOW < HIGH", f"{self.low}:{self.high}")
 
     def __str__(self) -> str:
-        return f"rescale={_text(self.low)}:{_text(self.high)}"
+        return f"rescale={number_text(self.low)}:{number_text(self.high)}"
 
     def learn(self, train: Ratings) -> Learned:  # noqa: ARG002 - the public range decides alone
         def apply(ratings: Ratings) -> Ratings:
@@ -268,11 +270,6 @@ def apply_steps(
 
 def _pick(names: Sequence[str] | None, kept: NDArray[np.int64]) -> tuple[str, ...] | None:
     return None if names is None else tuple(names[k] for k in kept)
-
-
-def _text(value: float) -> str:
-    short = f"{value:g}"
-    return short if float(short) == value else repr(float(value))
 
 
 def _number(field: str, text: str) -> float:
