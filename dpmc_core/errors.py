@@ -96,11 +96,16 @@ def unknown_name(field: str, name: str, known: Iterable[str], listed: str = "") 
     return InvalidSetting(field, f"one of {', '.join(names)}", name, hint)
 
 
+def exact(value: float) -> str:
+    """The shortest text of exactly this number."""
+    short = f"{value:g}"
+    return short if float(short) == value or math.isnan(value) else repr(float(value))
+
+
 def _show(value: Any) -> str:
     """The value as a person typed it: numbers bare, text quoted, long text cut."""
     if isinstance(value, float):
-        short = f"{value:g}"  # 1.0000001 must not read as the limit it breaks
-        return short if float(short) == value or math.isnan(value) else repr(float(value))
+        return exact(value)  # 1.0000001 must not read as the limit it breaks
     plain = isinstance(value, numbers.Real) and not isinstance(value, bool)
     try:
         text = str(value) if plain else repr(value)

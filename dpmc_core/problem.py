@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.transforms import Binarise, Implicit, Transform, apply_steps, place_in_row
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, exact
 from dpmc_core.model import Factors, Task
 from dpmc_core.ratings import Ratings
 
@@ -69,7 +69,10 @@ def _split(ratings: Ratings, held: NDArray[np.bool_]) -> tuple[Ratings, Ratings]
 
 
 class Split(Protocol):
-    """How ratings are held out; `str(split)` completes 'tested on ...'."""
+    """How ratings are held out; `str(split)` completes 'tested on ...'.
+
+    The split is drawn by these words, so two shares must not read alike.
+    """
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         """(train, test) over the same index space."""
@@ -83,7 +86,7 @@ class RandomShare:
     share: float = 0.2
 
     def __str__(self) -> str:
-        return f"a random {_text(self.share)} of the ratings"
+        return f"a random {exact(self.share)} of the ratings"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         return random_share(ratings, self.share, rng)
@@ -96,7 +99,7 @@ class SharePerUser:
     share: float = 0.2
 
     def __str__(self) -> str:
-        return f"a random {_text(self.share)} of every user's ratings"
+        return f"a random {exact(self.share)} of every user's ratings"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         return per_user_share(ratings, self.share, rng)
@@ -223,11 +226,6 @@ def generator(seed: int, key: str) -> np.random.Generator:
     return np.random.default_rng(
         np.random.SeedSequence([seed, int.from_bytes(digest[:16], "little")])
     )
-
-
-def _text(share: float) -> str:
-    short = f"{share:g}"  # two shares must not read alike: the split is drawn by these words
-    return short if float(short) == share else repr(share)
 
 
 def _needed(task: Task, train: Ratings) -> Transform | None:

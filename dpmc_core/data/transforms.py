@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, exact
 from dpmc_core.ratings import Ratings
 
 Learned = Callable[[Ratings], Ratings]
@@ -44,7 +44,7 @@ class Binarise:
             check_number("threshold", self.threshold)
 
     def __str__(self) -> str:
-        return f"binarise={'mean' if self.threshold is None else _text(self.threshold)}"
+        return f"binarise={'mean' if self.threshold is None else exact(self.threshold)}"
 
     def learn(self, train: Ratings) -> Learned:
         """Raises BadRatings where all training ratings fall into one class."""
@@ -86,12 +86,12 @@ class Implicit:
             check_number("at_least", self.at_least)
 
     def __str__(self) -> str:
-        return f"implicit={'all' if self.at_least is None else _text(self.at_least)}"
+        return f"implicit={'all' if self.at_least is None else exact(self.at_least)}"
 
     def learn(self, train: Ratings) -> Learned:  # noqa: ARG002 - nothing to learn
         step = ""
         if self.at_least is not None:
-            step = f"which ratings are {_text(self.at_least)} or more (matters per rating only)"
+            step = f"which ratings are {exact(self.at_least)} or more (matters per rating only)"
 
         def apply(ratings: Ratings) -> Ratings:
             if self.at_least is not None:
@@ -197,7 +197,7 @@ class Rescale:
             raise InvalidSetting("rescale", "LOW:HIGH with LOW < HIGH", f"{self.low}:{self.high}")
 
     def __str__(self) -> str:
-        return f"rescale={_text(self.low)}:{_text(self.high)}"
+        return f"rescale={exact(self.low)}:{exact(self.high)}"
 
     def learn(self, train: Ratings) -> Learned:  # noqa: ARG002 - the public range decides alone
         def apply(ratings: Ratings) -> Ratings:
@@ -279,11 +279,6 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-def _text(value: float) -> str:
-    short = f"{value:g}"
-    return short if float(short) == value else repr(float(value))
 
 
 def _number(field: str, text: str) -> float:

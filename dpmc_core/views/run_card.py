@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmc_core.errors import exact
 from dpmc_core.experiment import EVALUATION_ONLY, Result
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Unit
@@ -102,12 +103,12 @@ def command(repeat: Repeat) -> str:
     for s in settings_of(type(result.mechanism)):
         value = getattr(result.mechanism, s.name)
         if s.name in ("epsilon", "delta"):
-            words += [f"--{s.name}", _number(value)]
+            words += [f"--{s.name}", exact(value)]
         elif value != s.default:
             words += ["--set", f"{s.name}={'none' if value is None else show_setting(value)}"]
     reading = _reading(repeat)
     if "low" in reading:  # with = because a range may begin with a minus
-        words.append(f"--range={_number(reading.pop('low'))}:{_number(reading.pop('high'))}")
+        words.append(f"--range={exact(reading.pop('low'))}:{exact(reading.pop('high'))}")
     for name, value in reading.items():
         words += ["--read", f"{name}={value}"]
     for step in result.problem.steps:
@@ -115,9 +116,9 @@ def command(repeat: Repeat) -> str:
     if isinstance(split, LeaveLast):
         words.append("--leave-last")
     elif isinstance(split, RandomShare):
-        words += ["--holdout", _number(split.share)]
+        words += ["--holdout", exact(split.share)]
     elif isinstance(split, SharePerUser):
-        words += ["--holdout-per-user", _number(split.share)]
+        words += ["--holdout-per-user", exact(split.share)]
     if not fresh:
         words += ["--seed", str(result.seed)]
     return shlex.join([*words, "--json"])
@@ -175,12 +176,6 @@ def _reading(repeat: Repeat) -> dict[str, Any]:
         for name, value in repeat.reading.items()
         if value is not None and not name.startswith("max_")
     }
-
-
-def _number(value: float) -> str:
-    """The shortest text of exactly this number."""
-    short = f"{value:g}"
-    return short if float(short) == value else repr(float(value))
 
 
 def _methods(result: Result) -> Mapping[str, Mapping[str, float]]:
