@@ -24,8 +24,6 @@ def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
     starts = np.searchsorted(users, np.arange(shape[0] + 1))
     pattern = Pattern(users.astype(np.int32), items.astype(np.int32), starts, shape)
     values = truth[users, items] + 0.1 * rng.normal(size=len(users))
-    if gain is None:
-        gain = rng.uniform(0.2, 1.0, len(users))
     return Regression(pattern, gain * values, gain, ridge)
 
 
@@ -37,7 +35,7 @@ def solve(problem, penalty, tolerance=1e-7, **options):
     return last
 
 
-@pytest.mark.parametrize("gain", [1.0, 0.3, None])
+@pytest.mark.parametrize("gain", [1.0, 0.6, 0.3])
 @pytest.mark.parametrize("ridge", [None, 5.0])
 def test_the_solution_meets_the_optimality_conditions(gain, ridge):
     problem = regression(np.random.default_rng(1), gain=gain, ridge=ridge)
@@ -58,7 +56,7 @@ def test_the_solution_meets_the_optimality_conditions(gain, ridge):
 
 def test_agrees_with_a_convex_solver():
     cvxpy = pytest.importorskip("cvxpy")
-    problem = regression(np.random.default_rng(2), (12, 9), gain=None)
+    problem = regression(np.random.default_rng(2), (12, 9), gain=0.6)
     x = cvxpy.Variable((12, 9))
     cells = problem.pattern
     picked = cvxpy.hstack(

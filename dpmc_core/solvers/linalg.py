@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
+_PASSES = 40  # of subspace iteration; it needs a few
 _BELIEVED = 4  # degree of filtering after which random columns show every larger value
 _GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
 
@@ -175,7 +176,6 @@ def leading_triplets(
     enough: Callable[[Floats], int],
     tolerance: float,
     rng: np.random.Generator,
-    max_passes: int = 40,
 ) -> Triplets | None:
     """Leading singular triplets by Chebyshev-filtered subspace iteration (Zhou, Saad et al. 2006).
 
@@ -189,13 +189,13 @@ def leading_triplets(
     """
     m, n = operator.shape
     if m < n:
-        flipped = leading_triplets(_Transposed(operator), start, enough, tolerance, rng, max_passes)
+        flipped = leading_triplets(_Transposed(operator), start, enough, tolerance, rng)
         return None if flipped is None else Triplets(flipped.right, flipped.values, flipped.left)
     limit = n // 2
     width = start.shape[1]
     basis = _widen(start, min(max(8, width + 4 + width // 4), n), n, rng)
     filtered = 0  # total degree since columns were last drawn
-    for _ in range(max_passes):
+    for _ in range(_PASSES):
         if basis.shape[1] > limit:
             return None
         basis = np.linalg.qr(basis)[0]

@@ -1,7 +1,7 @@
 """Soft-impute with continuation: nuclear-norm regression on reported cells. No privacy here.
 
 Mazumder, Hastie, Tibshirani, "Spectral regularization algorithms for learning large incomplete
-matrices" (2010), for the loss 1/2 sum (y_k - a_k (c + M_k))^2 + penalty ||M||_*, accelerated as in
+matrices" (2010), for the loss 1/2 sum (y_k - a (c + M_k))^2 + penalty ||M||_*, accelerated as in
 Beck and Teboulle (2009). a = 1 and no offset c is soft-impute itself.
 """
 
@@ -35,7 +35,7 @@ _INNER = 60  # proximal steps per penalty
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """Reports on a pattern: target y, gain a > 0 (numbers per cell, or one).
+    """Reports on a pattern: target y, gain a > 0.
 
     ridge: adds ridge c^2 / 2 to the loss, which holds back an offset that little is known of;
     None: no offset.
@@ -43,8 +43,8 @@ class Regression:
 
     pattern: Pattern
     target: Floats
-    gain: Floats | float = 1.0
-    ridge: float | None = None
+    gain: float
+    ridge: float | None
 
     def residual(self, fitted: Floats) -> Floats:
         """y - a fitted on the pattern."""
@@ -54,9 +54,8 @@ class Regression:
         """The c that minimises the loss for given M on the pattern."""
         if self.ridge is None:
             return 0.0
-        weights = np.broadcast_to(self.gain, self.target.shape)
-        pull = float((weights * self.residual(fitted)).sum())
-        return pull / (float(np.square(weights).sum()) + self.ridge)
+        pull = self.gain * float(self.residual(fitted).sum())
+        return pull / (self.gain**2 * len(fitted) + self.ridge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +126,7 @@ class _Solver:
 
     def __init__(self, problem: Regression, tolerance: float, rng: np.random.Generator) -> None:
         self.problem, self.tolerance, self.shrinker = problem, tolerance, Shrinker(rng)
-        self.smoothness = float(np.max(np.square(problem.gain)))
+        self.smoothness = problem.gain**2
         rows, columns = problem.pattern.shape
         self.now = Triplets(np.empty((rows, 0)), np.empty(0), np.empty((columns, 0)))
         self.offset = problem.best_offset(np.zeros(len(problem.target)))
