@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from dpmc_core import store
+from dpmc_core.metrics import METRICS
 from dpmc_core.store import Store, digest
 from dpmc_core.views import compare
 
@@ -112,10 +113,10 @@ def page(path, seeds):
         lap("which units are there")
         found = store.curves(opened, source=f"{0:016x}", count=False)
         lap("the curves of the data")
-        lines = compare.lines(opened, found, "accuracy")
-        compare.references(opened, found, "accuracy")
+        lines = compare.lines(opened, found, METRICS["accuracy"])
+        compare.references(opened, found, METRICS["accuracy"])
         lap("lines with up to 200 seeds")
-        compare.lines(opened, found, "accuracy", seeds=drawn)
+        compare.lines(opened, found, METRICS["accuracy"], seeds=drawn)
         lap("lines of five seeds")
         assert len(lines) == len(MECHANISMS)
         store.summaries(opened, [info.id for info in found], "accuracy")

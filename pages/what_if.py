@@ -103,10 +103,10 @@ def tiles(view: picture.Situation) -> None:
         st.markdown(f"epsilon {view.epsilon:g} has not been computed yet.")
         return
     metric, here = view.curve.metric, view.here
-    half = picture.amount(metric, here.half_width)
+    half = metric.text(here.half_width)
     st.metric(
-        f"{picture.title(metric)} at epsilon {view.epsilon:g}",
-        picture.amount(metric, here.mean),
+        f"{metric.title} at epsilon {view.epsilon:g}",
+        metric.text(here.mean),
         help="One seed: no interval."
         if here.seeds == 1
         else f"Mean over {here.seeds} seeds, plus or minus {half} (95 % t interval).",

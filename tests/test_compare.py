@@ -8,6 +8,7 @@ from scipy.stats import t as student
 from store_helpers import record
 
 from dpmc_core import store
+from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import Neighbours, Unit
 from dpmc_core.store import Store
 from dpmc_core.views import budget, compare, crossover, resample
@@ -27,7 +28,7 @@ def line(truth, seeds=6, spread=0.004, key="a", metric="accuracy", common=None, 
         key=key,
         mechanism="input-flip",
         label=key.upper(),
-        metric=metric,
+        metric=METRICS[metric],
         epsilon=GRID,
         seeds=np.arange(1, seeds + 1),
         values=values,
@@ -80,10 +81,10 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
         opened.add([record(epsilon=4.0, seed=2, accuracy=6.0)])
         opened.add([record("majority", None, seed=s, accuracy=0.5 + s) for s in (1, 2)])
         curves = store.curves(opened)
-        (found,) = compare.lines(opened, curves, "accuracy")
-        (floor,) = compare.references(opened, curves, "accuracy")
-        (some,) = compare.lines(opened, curves, "accuracy", epsilons=[2.0], seeds=[2])
-        assert compare.lines(opened, curves, "rmse") == ()
+        (found,) = compare.lines(opened, curves, METRICS["accuracy"])
+        (floor,) = compare.references(opened, curves, METRICS["accuracy"])
+        (some,) = compare.lines(opened, curves, METRICS["accuracy"], epsilons=[2.0], seeds=[2])
+        assert compare.lines(opened, curves, METRICS["rmse"]) == ()
     assert found.epsilon.tolist() == [1.0, 2.0, 4.0]
     assert np.array_equal(found.values, [[2, 3], [3, 4], [np.nan, 6]], equal_nan=True)
     assert found.label == "Input perturbation"
@@ -354,7 +355,9 @@ def test_the_crossover_covers_the_true_one_with_three_seeds(rng):
 def test_what_no_epsilon_reaches_is_said_plainly(rng):
     answer = budget.smallest_epsilon(placed(line(rising)), 0.9, rng)
     assert math.isinf(answer.epsilon.value)
-    twin = compare.Reference("c", "clear", "No privacy", "accuracy", np.array([0.76, 0.77]))
+    twin = compare.Reference(
+        "c", "clear", "No privacy", METRICS["accuracy"], np.array([0.76, 0.77])
+    )
     text = budget.sentence(answer, twin=twin)
     assert "not reachable up to epsilon 10 per rating; the best is 73." in text
     assert text.endswith("Even without privacy it is 76.5 %.")

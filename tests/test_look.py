@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.sweep.presets import noisy
 from dpmc_core.views import noise_words, twins
@@ -69,13 +70,13 @@ def test_cells_without_a_value_are_grey_and_apart_from_the_surface(theme):
 
 def level(mechanism: str, mean: float) -> Reference:
     name = registry.get(mechanism).name
-    return Reference(mechanism, mechanism, name, "rmse", np.array([mean]))
+    return Reference(mechanism, mechanism, name, METRICS["rmse"], np.array([mean]))
 
 
 def test_names_of_lines_stand_apart_and_in_the_order_of_their_lines():
     twins = [level(id, 0.9 + k / 1000) for k, id in enumerate(("pmf", "svd", "soft-impute"))]
     floors = [level("user-mean", 0.901), level("global-mean", 1.4)]
-    fig = charts_compare.compare([], floors, twins, "rmse", (0.1, 10), waiting=["dpmf"])
+    fig = charts_compare.compare([], floors, twins, METRICS["rmse"], (0.1, 10), waiting=["dpmf"])
     names = sorted(fig.layout.annotations, key=lambda note: note.y)
     low, high = fig.layout.yaxis.range
     gaps = np.diff([note.y for note in names])

@@ -11,6 +11,8 @@ from dpmc_core import curves, experiment, registry
 from dpmc_core.cli import main
 from dpmc_core.data import datasets, download
 from dpmc_core.data.transforms import CapPerUser
+from dpmc_core.metrics import METRICS
+from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem
 from dpmc_core.views import cards, run_card
@@ -94,7 +96,7 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
         app.select_slider(key="epsilon").set_value(epsilon).run()
         assert not app.exception
         view = picture.situation(stored, id, epsilon)
-        assert app.metric[0].value == picture.amount("accuracy", view.here.mean)
+        assert app.metric[0].value == METRICS["accuracy"].text(view.here.mean)
         traces = spec(app)["data"]
         assert traces[-1]["x"] == [epsilon]
         unmoved = (traces[:-1], spec(app)["layout"]["yaxis"]["range"])
@@ -361,9 +363,9 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
     alone = experiment.run(registry.create("input-flip", epsilon=4.0), problem, 1)
     shown = {tile.label: tile.value for tile in app.metric}
     assert shown == {
-        "Input perturbation": picture.amount("accuracy", alone.metrics["accuracy"]),
-        "Guessing": picture.amount("accuracy", alone.baselines["majority"]["accuracy"]),
-        "No privacy": picture.amount("accuracy", alone.baselines["clear"]["accuracy"]),
+        "Input perturbation": METRICS["accuracy"].text(alone.metrics["accuracy"]),
+        "Guessing": METRICS["accuracy"].text(alone.baselines["majority"]["accuracy"]),
+        "No privacy": METRICS["accuracy"].text(alone.baselines["clear"]["accuracy"]),
     }
     (warning,) = (c.value for c in app.caption if "Do not publish" in c.value)
     assert "dpmc release" in warning
@@ -386,7 +388,7 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
         datasets.load("restaurants"), Task.BINARY, steps=[CapPerUser(6)], split=LeaveLast(), seed=11
     )
     alone = experiment.run(registry.create("objective", epsilon=2.0, radius=0.4), problem, 11)
-    assert app.metric[0].value == picture.amount("accuracy", alone.metrics["accuracy"])
+    assert app.metric[0].value == METRICS["accuracy"].text(alone.metrics["accuracy"])
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     for part in ("radius=0.4", "cap=6", "--leave-last", "--seed 11"):
         assert part in command
@@ -469,7 +471,7 @@ def test_a_curve_not_yet_there_is_computed_on_request():
         if point[0] == 3
     ]
     expected = picture.situation(found[2], MECHANISMS[0], 1.0).here.mean
-    assert app.metric[0].value == picture.amount("accuracy", expected)
+    assert app.metric[0].value == METRICS["accuracy"].text(expected)
 
 
 def test_without_a_curve_the_slider_the_card_and_the_noise_are_there_already():
@@ -641,5 +643,5 @@ def test_clicks_are_ranked_on_every_page():
     problem = experiment.build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
     found = experiment.run(registry.create("dpimf-user", epsilon=2.0), problem, seed=1)
     bars = ranking.bars({"DPIMF-U": found.metrics} | dict(found.baselines))
-    assert list(bars["DPIMF-U"]) == [ranking.title(metric) for metric in ranking.METRICS]
+    assert list(bars["DPIMF-U"]) == list(RANKED)
     assert "99 sampled negatives" in ranking.bars_words({"DPIMF-U": found.metrics})

@@ -10,6 +10,7 @@ import pytest
 
 from dpmc_core import curves, paths, registry, sweep
 from dpmc_core.data import datasets
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.store import Store, default_path, queries
 from dpmc_core.views import budget, compare, crossover
@@ -154,7 +155,7 @@ def test_verdicts_and_budget_are_those_of_the_core():
     fill(seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     with Store(read_only=True) as store:
-        lines = compare.lines(store, queries.curves(store), "accuracy")
+        lines = compare.lines(store, queries.curves(store), METRICS["accuracy"])
     placed = [compare.place(line, compare.Count.PAPER) for line in lines]
     placed.sort(key=lambda one: IDS.index(one.line.mechanism))  # as the page names them
     (duel,) = crossover.duels(placed, np.random.default_rng(0))

@@ -17,9 +17,10 @@ from store_helpers import as_nobody, needs_modes, open_folder, record
 
 from dpmc_core import metrics, store
 from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Constant, Task
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.store import METRICS, Store, StoreError, StoreLocked, connection, schema
+from dpmc_core.store import Store, StoreError, StoreLocked, connection, schema
 
 ROOT = Path(__file__).resolve().parent.parent
 

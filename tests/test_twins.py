@@ -5,6 +5,7 @@ import pytest
 
 from dpmc_core import curves, experiment, registry
 from dpmc_core.data import datasets
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem, generator
 from dpmc_core.views import twins
@@ -54,6 +55,6 @@ def test_neither_noise_nor_clip_is_what_helps_on_the_bookshop():
 @pytest.mark.parametrize(("metric", "better"), [("hr@10", 0.6), ("rmse", 0.4)])
 def test_above_is_said_only_beyond_both_bands(metric, better):
     twin = Interval(0.5, 0.02, 3)
-    assert twins.is_above(metric, [better], [better], twin)
-    assert not twins.is_above(metric, [0.51], [0.51], twin)
-    assert not twins.is_above(metric, [0.49], [0.49], twin)
+    assert twins.is_above(METRICS[metric], [better], [better], twin)
+    assert not twins.is_above(METRICS[metric], [0.51], [0.51], twin)
+    assert not twins.is_above(METRICS[metric], [0.49], [0.49], twin)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import curves, registry, sweep
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.store import Store, queries
 from dpmc_core.views import compare, shipped
@@ -29,7 +30,7 @@ def test_a_line_equals_the_one_the_store_gives(found, tmp_path):
     with Store(tmp_path / "rows.sqlite") as store:
         sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
         infos = [i for i in queries.curves(store) if i.mechanism in grid.mechanisms]
-        stored = {line.mechanism: line for line in compare.lines(store, infos, "accuracy")}
+        stored = {line.mechanism: line for line in compare.lines(store, infos, METRICS["accuracy"])}
     for line in shipped.lines(found, grid.mechanisms):
         other = stored[line.mechanism]
         at = np.isin(line.epsilon, other.epsilon)

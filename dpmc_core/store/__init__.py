@@ -18,10 +18,9 @@ from dpmc_core.store.queries import (
     summaries,
 )
 from dpmc_core.store.rows import Record, curve_key, digest, flatten
-from dpmc_core.store.schema import METRICS, UNIT_COLUMNS
+from dpmc_core.store.schema import UNIT_COLUMNS
 
 __all__ = [
-    "METRICS",
     "UNIT_COLUMNS",
     "Certified",
     "CurveInfo",

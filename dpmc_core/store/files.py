@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.metrics import METRICS
 from dpmc_core.store.connection import Store
 from dpmc_core.store.queries import CurveInfo, records
 from dpmc_core.store.rows import flatten
-from dpmc_core.store.schema import METRICS, UNIT_COLUMNS
+from dpmc_core.store.schema import UNIT_COLUMNS
 
 _BLOCK = 20_000  # rows of a Parquet file held at once
 

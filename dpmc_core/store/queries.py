@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpmc_core.errors import unknown_name
+from dpmc_core.metrics import METRICS
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.store.connection import Store
 from dpmc_core.store.errors import sentences
 from dpmc_core.store.rows import from_tables
-from dpmc_core.store.schema import METRICS, UNIT_COLUMNS
+from dpmc_core.store.schema import UNIT_COLUMNS
 
 
 class CurveInfo(NamedTuple):

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.store.schema import METRICS, UNIT_COLUMNS
+from dpmc_core.metrics import METRICS
+from dpmc_core.store.schema import UNIT_COLUMNS
 
 Record = Mapping[str, Any]
 

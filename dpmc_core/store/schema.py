@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
+from dpmc_core.metrics import METRICS
+
 VERSION = 1  # raised with every change of the tables; older files are then migrated on opening
 APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 
-METRICS = ("accuracy", "are", "rmse", "mae", "hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full")
 UNIT_COLUMNS = ("value", "row_values", "entry", "user_empty", "user_replace")
 
 # A curve is what stays the same along epsilon and seed; a card is the wording of a guarantee. Both

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dpmc_core.views import resample
 from dpmc_core.views.compare import Placed, Reference
-from dpmc_core.views.curves import LOWER_IS_BETTER, amount, spoken
 from dpmc_core.views.resample import Estimate, short
 
 Floats = NDArray[np.float64]
@@ -37,7 +36,7 @@ def smallest_epsilon(placed: Placed, wanted: float, rng: np.random.Generator) ->
     between the epsilons computed; it is never extended beyond them.
     """
     line = placed.line
-    direction = -1.0 if line.metric in LOWER_IS_BETTER else 1.0
+    direction = line.metric.sign
     whole = resample.complete(line.values)
     x, goal = placed.x, direction * wanted
     if whole.sum() >= 2:
@@ -60,16 +59,16 @@ def sentence(answer: Answer, name: str = "", twin: Reference | None = None) -> s
     """The answer in words. name: of the mechanism, where not the line's label."""
     line, x = answer.placed.line, answer.placed.x
     name = name or line.label
-    wanted = f"{spoken(line.metric)} {amount(line.metric, answer.wanted)}"
+    wanted = f"{line.metric.spoken} {line.metric.text(answer.wanted)}"
     unit = answer.placed.counts
     epsilon = answer.epsilon
     if math.isinf(epsilon.value):
         text = (
             f"{name}: {wanted} is not reachable up to epsilon {short(x[-1])} {unit}; the best is"
-            f" {amount(line.metric, answer.best)} at epsilon {short(answer.at)}."
+            f" {line.metric.text(answer.best)} at epsilon {short(answer.at)}."
         )
-        if twin is not None and not _reaches(line.metric, float(twin.values.mean()), answer.wanted):
-            without = amount(line.metric, float(twin.values.mean()))
+        if twin is not None and not line.metric.reached(float(twin.values.mean()), answer.wanted):
+            without = line.metric.text(float(twin.values.mean()))
             text += f" Even without privacy it is {without}."
         elif epsilon.seeds > 1 and math.isfinite(epsilon.low):
             text += f" Some resampled seeds reach it, from epsilon {epsilon.low:.2g} on."
@@ -133,7 +132,3 @@ def _reach(x: Floats, fitted: Floats, goal: float) -> Floats:
 def _first(x: Floats, fitted: Floats) -> float:
     near = 1e-12 * abs(float(fitted[-1]))  # equal means differ by rounding
     return float(x[int(np.flatnonzero(fitted >= fitted[-1] - near)[0])])
-
-
-def _reaches(metric: str, value: float, wanted: float) -> bool:
-    return value <= wanted if metric in LOWER_IS_BETTER else value >= wanted

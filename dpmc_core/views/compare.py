@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from dpmc_core import registry
+from dpmc_core.metrics import Metric
 from dpmc_core.privacy import Neighbours, Unit
 from dpmc_core.store import CurveInfo, Store, certified, points
 from dpmc_core.views.resample import short
@@ -37,7 +38,7 @@ class Line(NamedTuple):
     key: str
     mechanism: str
     label: str
-    metric: str
+    metric: Metric
     epsilon: Floats
     seeds: Ints
     values: Floats
@@ -54,7 +55,7 @@ class Reference(NamedTuple):
     key: str
     mechanism: str
     label: str
-    metric: str
+    metric: Metric
     values: Floats
 
 
@@ -96,7 +97,7 @@ class Placed(NamedTuple):
 def lines(
     store: Store,
     curves: Sequence[CurveInfo],
-    metric: str,
+    metric: Metric,
     *,
     epsilons: Collection[float] | None = None,
     seeds: Collection[int] | None = None,
@@ -106,7 +107,7 @@ def lines(
     for info in curves:
         measured = {
             (row.epsilon, row.seed): row.value
-            for row in points(store, [info.id], metric, MOST_SEEDS if seeds is None else seeds)
+            for row in points(store, [info.id], metric.name, MOST_SEEDS if seeds is None else seeds)
             if row.epsilon is not None and (epsilons is None or row.epsilon in epsilons)
         }
         if not measured:
@@ -140,7 +141,7 @@ def lines(
 def references(
     store: Store,
     curves: Sequence[CurveInfo],
-    metric: str,
+    metric: Metric,
     *,
     seeds: Collection[int] | None = None,
 ) -> tuple[Reference, ...]:
@@ -149,7 +150,7 @@ def references(
     for info in curves:
         values = [
             row.value
-            for row in points(store, [info.id], metric, MOST_SEEDS if seeds is None else seeds)
+            for row in points(store, [info.id], metric.name, MOST_SEEDS if seeds is None else seeds)
             if row.epsilon is None
         ]
         if values:

@@ -13,7 +13,6 @@ from scipy.special import stdtrit
 
 from dpmc_core.views import resample
 from dpmc_core.views.compare import LEVEL, Line, Placed
-from dpmc_core.views.curves import LOWER_IS_BETTER
 from dpmc_core.views.resample import Estimate, short
 
 Floats = NDArray[np.float64]
@@ -166,8 +165,7 @@ def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:
     for side in (a, b):
         kept = side.line.values[:, np.isin(side.line.seeds, sorted(common))]
         sides.append(resample.at(side.x, kept, x) if common and len(x) else np.empty((len(x), 0)))
-    better = -1.0 if a.line.metric in LOWER_IS_BETTER else 1.0
-    return better * (sides[0] - sides[1]), len(common)
+    return a.line.metric.sign * (sides[0] - sides[1]), len(common)
 
 
 def _decided(difference: Floats) -> Ints:

@@ -13,12 +13,9 @@ from scipy.special import stdtrit
 from dpmc_core import registry
 from dpmc_core.curves import Curves
 from dpmc_core.errors import DpmcError
-from dpmc_core.model import Task
+from dpmc_core.metrics import Metric, headline
 
 Floats = NDArray[np.float64]
-
-HEADLINE = {Task.BINARY: "accuracy", Task.RATINGS: "rmse", Task.RANKING: "hr@10"}
-LOWER_IS_BETTER = {"rmse", "mae", "are"}
 
 
 class Interval(NamedTuple):
@@ -36,7 +33,7 @@ class Curve(NamedTuple):
     """
 
     mechanism: str
-    metric: str
+    metric: Metric
     epsilon: Floats
     mean: Floats
     low: Floats
@@ -58,7 +55,7 @@ class Situation(NamedTuple):
 def situation(curves: Curves, mechanism: str, epsilon: float) -> Situation:
     """Where an epsilon stands on a mechanism's curve. Raises DpmcError where it has no row."""
     cls = registry.get(mechanism)
-    metric = HEADLINE[cls.task]
+    metric = headline(cls.task)
     view = curve(curves, mechanism, metric)
     if view is None:
         raise DpmcError(f"the curve of {cls.name} has not been computed")
@@ -72,11 +69,11 @@ def situation(curves: Curves, mechanism: str, epsilon: float) -> Situation:
     )
 
 
-def curve(curves: Curves, mechanism: str, metric: str) -> Curve | None:
+def curve(curves: Curves, mechanism: str, metric: Metric) -> Curve | None:
     """The mechanism's curve, or None where no row has it."""
     found: dict[float, list[float]] = {}
     for row in curves.rows:
-        if row.mechanism == mechanism and row.metric == metric and not math.isnan(row.epsilon):
+        if row.mechanism == mechanism and row.metric == metric.name and not math.isnan(row.epsilon):
             found.setdefault(row.epsilon, []).append(row.value)
     if not found:
         return None
@@ -88,9 +85,9 @@ def curve(curves: Curves, mechanism: str, metric: str) -> Curve | None:
     return Curve(mechanism, metric, np.array(grid), mean, mean - half, mean + half, seeds)
 
 
-def reference(curves: Curves, mechanism: str, metric: str) -> Interval | None:
+def reference(curves: Curves, mechanism: str, metric: Metric) -> Interval | None:
     """The metric of a method without epsilon (the floor or the twin), or None."""
-    values = [r.value for r in curves.rows if r.mechanism == mechanism and r.metric == metric]
+    values = [r.value for r in curves.rows if r.mechanism == mechanism and r.metric == metric.name]
     return interval(values) if values else None
 
 
@@ -113,46 +110,16 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, half, n)
 
 
-def is_share(metric: str) -> bool:
-    """Whether the metric is a share of ratings, shown in percent."""
-    return metric.startswith(("accuracy", "hr@", "ndcg@"))
-
-
-def title(metric: str) -> str:
-    """A metric's name at the head of a sentence: Accuracy, RMSE, HR@10."""
-    return metric.capitalize() if metric.startswith("accuracy") else metric.upper()
-
-
-def spoken(metric: str) -> str:
-    """The same within a sentence: accuracy, RMSE, HR@10."""
-    return metric if metric.startswith("accuracy") else metric.upper()
-
-
-def axis(metric: str) -> str:
-    """The name of an axis of held-out quality, with the direction where smaller is better."""
-    lower = " (lower is better)" if metric in LOWER_IS_BETTER else ""
-    return f"{title(metric)} on held-out ratings{lower}"
-
-
-def amount(metric: str, value: float) -> str:
-    """A metric's value for people."""
-    return f"{100 * value:.1f} %" if is_share(metric) else f"{value:.3f}"
-
-
 def comparison(view: Situation) -> list[str]:
     """How far the chosen epsilon is from no privacy and from guessing, one sentence each."""
     lines = []
     for other, words in ((view.twin, "no privacy"), (view.floor, "guessing")):
         if view.here is None or other is None:
             continue
-        gap = view.here.mean - other.mean
-        if view.curve.metric in LOWER_IS_BETTER:
-            gap = -gap
-        share = is_share(view.curve.metric)
-        size = f"{100 * abs(gap):.1f} points" if share else f"{abs(gap):.3f}"
-        level = float(size.split()[0]) == 0
+        gap = view.curve.metric.sign * (view.here.mean - other.mean)
+        size = view.curve.metric.distance(gap)
         side = "better" if gap > 0 else "worse"
-        lines.append(f"**Level** with {words}" if level else f"**{size}** {side} than {words}")
+        lines.append(f"**{size}** {side} than {words}" if size else f"**Level** with {words}")
     return lines
 
 
@@ -160,14 +127,14 @@ def words(view: Situation) -> str:
     """The picture as text."""
     c = view.curve
     parts = [
-        f"{title(c.metric)} of {view.name} against epsilon: {amount(c.metric, c.mean[0])} at"
-        f" epsilon {c.epsilon[0]:g}, {amount(c.metric, c.mean[-1])} at epsilon {c.epsilon[-1]:g}"
+        f"{c.metric.title} of {view.name} against epsilon: {c.metric.text(c.mean[0])} at"
+        f" epsilon {c.epsilon[0]:g}, {c.metric.text(c.mean[-1])} at epsilon {c.epsilon[-1]:g}"
     ]
     if view.here is not None:
-        parts.append(f"at the chosen epsilon {view.epsilon:g}: {amount(c.metric, view.here.mean)}")
+        parts.append(f"at the chosen epsilon {view.epsilon:g}: {c.metric.text(view.here.mean)}")
     for other, name in ((view.twin, "no privacy"), (view.floor, "guessing")):
         if other is not None:
-            parts.append(f"{name}: {amount(c.metric, other.mean)}")
+            parts.append(f"{name}: {c.metric.text(other.mean)}")
     return "; ".join(parts) + "."
 
 
@@ -176,7 +143,7 @@ def table(view: Situation) -> dict[str, list[float]]:
     c = view.curve
     return {
         "epsilon": c.epsilon.tolist(),
-        f"mean {spoken(c.metric)}": c.mean.round(4).tolist(),
+        f"mean {c.metric.spoken}": c.mean.round(4).tolist(),
         "interval from": c.low.round(4).tolist(),
         "to": c.high.round(4).tolist(),
         "seeds": c.seeds.tolist(),

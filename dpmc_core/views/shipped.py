@@ -9,11 +9,11 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.curves import Curves
+from dpmc_core.metrics import headline
 from dpmc_core.privacy import UNITS, Guarantee
 from dpmc_core.problem import LeaveLast, RandomShare
 from dpmc_core.store import UNIT_COLUMNS
 from dpmc_core.views.compare import Line, Reference
-from dpmc_core.views.curves import HEADLINE
 
 
 def fits(found: Curves, *, steps: tuple[str, ...], leave_last: bool) -> bool:
@@ -32,11 +32,11 @@ def references(found: Curves, ids: Iterable[str]) -> tuple[Reference, ...]:
     """The methods without an epsilon among the curves."""
     made = []
     for id in ids:
-        metric = HEADLINE[registry.get(id).task]
+        metric = headline(registry.get(id).task)
         values = [
             row.value
             for row in found.rows
-            if row.mechanism == id and row.metric == metric and math.isnan(row.epsilon)
+            if row.mechanism == id and row.metric == metric.name and math.isnan(row.epsilon)
         ]
         if values and _is_current(found, id):
             made.append(Reference(_key(id), id, registry.get(id).name, metric, np.array(values)))
@@ -58,11 +58,11 @@ def words(found: Curves, lines: Iterable[Line]) -> str:
 
 def _line(found: Curves, id: str) -> Line | None:
     cls = registry.get(id)
-    metric = HEADLINE[cls.task]
+    metric = headline(cls.task)
     measured = {
         (row.epsilon, row.seed): row.value
         for row in found.rows
-        if row.mechanism == id and row.metric == metric and not math.isnan(row.epsilon)
+        if row.mechanism == id and row.metric == metric.name and not math.isnan(row.epsilon)
     }
     if not measured:
         return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpmc_core import registry
+from dpmc_core.metrics import Metric, headline
 from dpmc_core.settings import settings_of, show_setting
-from dpmc_core.views.curves import HEADLINE, LOWER_IS_BETTER, Interval
+from dpmc_core.views.curves import Interval
 
 # Measured, and held by a test: the same method without privacy at the private one's rank.
 _MEASURED = {
@@ -15,9 +16,9 @@ _MEASURED = {
 }
 
 
-def is_above(metric: str, low: Sequence[float], high: Sequence[float], twin: Interval) -> bool:
+def is_above(metric: Metric, low: Sequence[float], high: Sequence[float], twin: Interval) -> bool:
     """Whether a curve's band is somewhere clearly better than that of its twin."""
-    if metric in LOWER_IS_BETTER:
+    if metric.lower:
         return min(high) < twin.mean - twin.half_width
     return max(low) > twin.mean + twin.half_width
 
@@ -30,7 +31,7 @@ def why_above(mechanisms: Sequence[str], data: str) -> str:
     settings = f" ({', '.join(shared)})" if shared else ""
     *first, last = [registry.get(id).name for id in mechanisms]
     who = f"{'; '.join(first)} and {last} stand" if first else f"{last} stands"
-    side = "below" if HEADLINE[twin.task] in LOWER_IS_BETTER else "above"  # the better one
+    side = "below" if headline(twin.task).lower else "above"  # the better one
     line = f"the line is {twin.name.removesuffix(', no privacy')}"
     if (data, twin.id) not in _MEASURED:
         return (

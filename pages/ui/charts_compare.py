@@ -9,9 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpmc_core import registry
+from dpmc_core.metrics import Metric
 from dpmc_core.views.budget import isotonic
 from dpmc_core.views.compare import Band, Placed, Reference, band
-from dpmc_core.views.curves import amount, axis, is_share
 from pages.ui.charts import (
     EPSILON_AXIS,
     LIGHT,
@@ -34,7 +34,7 @@ def compare(
     placed: Sequence[Placed],
     floors: Sequence[Reference],
     twins: Sequence[Reference],
-    metric: str,
+    metric: Metric,
     ends: tuple[float, float],
     theme: Theme = LIGHT,
     waiting: Sequence[str] = (),
@@ -56,14 +56,14 @@ def compare(
     for one, over in zip(placed, bands, strict=True):
         _band(fig, one, over)
     for one, over in zip(placed, bands, strict=True):
-        _line(fig, one, over, ":.1%" if is_share(metric) else ":.3f", theme)
+        _line(fig, one, over, f":{metric.form}", theme)
     for id in waiting:
         _promise(fig, id)
     fig.update_xaxes(**EPSILON_AXIS | _round_ticks(high), range=[math.log10(low), math.log10(high)])
     fig.update_yaxes(
         range=ends,
-        tickformat=".0%" if is_share(metric) else None,
-        title_text=axis(metric),
+        tickformat=metric.ticks,
+        title_text=metric.axis,
     )
     return fig
 
@@ -99,7 +99,7 @@ def _levels(
     places = _apart([m + side * gap / 2 for m, side in zip(means, sides, strict=True)], gap)
     for k, level in enumerate(levels):
         guess = k < len(floors)
-        text = f"{names[k]}: {amount(level.metric, means[k])}"
+        text = f"{names[k]}: {level.metric.text(means[k])}"
         fig.add_scatter(
             x=across,
             y=[means[k]] * 2,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import plotly.graph_objects as go
 
-from dpmc_core.views.curves import Situation, amount, axis, is_share
+from dpmc_core.views.curves import Situation
 from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, marker, rule, style
 
 
@@ -17,14 +17,14 @@ def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
     Markers are solid where the claim is certified and hollow where it is only claimed.
     """
     c, look = view.curve, style(view.curve.mechanism)
-    form = ":.1%" if is_share(c.metric) else ":.3f"
+    form = f":{c.metric.form}"
     fig = figure(theme, height=400, showlegend=False)
     ends = [float(min(c.epsilon[0], view.epsilon)), float(max(c.epsilon[-1], view.epsilon))]
     if view.twin is not None:
-        text = f"no privacy: {amount(c.metric, view.twin.mean)}"
+        text = f"no privacy: {c.metric.text(view.twin.mean)}"
         _line(fig, text, view.twin.mean, ends, theme.ink, "dash", theme.paper, above=True)
     if view.floor is not None:
-        text = f"guessing: {amount(c.metric, view.floor.mean)}"
+        text = f"guessing: {c.metric.text(view.floor.mean)}"
         _line(fig, text, view.floor.mean, ends, theme.muted, "dot", theme.paper, above=False)
     for part in stretches(c.seeds > 1):  # one seed has no band
         fig.add_scatter(
@@ -49,15 +49,15 @@ def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
     )
     rule(fig, view.epsilon, theme)
     if view.here is not None:
-        text = amount(c.metric, view.here.mean)
+        text = c.metric.text(view.here.mean)
         _spot(fig, view.epsilon, view.here.mean, text, look.color, certified, theme)
     room = [math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06]
     fig.update_xaxes(**EPSILON_AXIS, range=room)
     lines = [line.mean for line in (view.floor, view.twin) if line is not None]
     fig.update_yaxes(
         range=_reach([*c.low, *c.high, *lines]),
-        tickformat=".0%" if is_share(c.metric) else None,
-        title_text=axis(c.metric),
+        tickformat=c.metric.ticks,
+        title_text=c.metric.axis,
     )
     return fig
 

@@ -18,13 +18,14 @@ def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]], theme: 
     patterns = ["", "/", "."]
     for k, (name, values) in enumerate(bars(methods).items()):
         fig.add_bar(
-            x=list(values),
+            x=[metric.panel for metric in values],
             y=list(values.values()),
+            customdata=[metric.text(value) for metric, value in values.items()],
             name=name,
             marker={"color": colors[k % 3], "pattern": {"shape": patterns[k % 3]}},
-            hovertemplate=f"{name}<br>%{{x}}: <b>%{{y:.1%}}</b><extra></extra>",
+            hovertemplate=f"{name}<br>%{{x}}: <b>%{{customdata}}</b><extra></extra>",
         )
-    fig.update_yaxes(tickformat=".0%", rangemode="tozero")
+    fig.update_yaxes(rangemode="tozero")
     return fig
 
 
@@ -32,7 +33,9 @@ def against_epsilon(
     panels: tuple[Panel, ...], epsilon: float, *, certified: bool, theme: Theme
 ) -> go.Figure:
     """One small chart per metric, with no privacy dashed and popularity dotted."""
-    grid = make_subplots(2, 2, subplot_titles=[p.title for p in panels], vertical_spacing=0.2)
+    grid = make_subplots(
+        2, 2, subplot_titles=[p.curve.metric.panel for p in panels], vertical_spacing=0.2
+    )
     fig = figure(theme, height=520, showlegend=False)
     fig = go.Figure(grid).update_layout(fig.layout)
     fig.update_layout(annotations=grid.layout.annotations)
@@ -53,6 +56,7 @@ def against_epsilon(
                     hoverinfo="skip",
                     **place,
                 )
+        fig.update_yaxes(tickformat=line.metric.ticks, **place)
         fig.add_scatter(
             x=[*line.epsilon, *line.epsilon[::-1]],
             y=[*line.high, *line.low[::-1]],
@@ -69,10 +73,9 @@ def against_epsilon(
             mode="lines+markers",
             line={"color": look.color, "dash": look.dash},
             marker=marker(look, theme, solid=certified, size=7),
-            hovertemplate="epsilon %{x:g}: <b>%{y:.1%}</b><extra></extra>",
+            hovertemplate=f"epsilon %{{x:g}}: <b>%{{y:{line.metric.form}}}</b><extra></extra>",
             **place,
         )
     fig.update_xaxes(**EPSILON_AXIS | {"title": None})
-    fig.update_yaxes(tickformat=".0%")
     rule(fig, epsilon, theme)
     return fig

@@ -9,9 +9,10 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpmc_core import registry
+from dpmc_core.metrics import Metric, headline
 from dpmc_core.views import budget, cards, compare, crossover, twins
 from dpmc_core.views.compare import Count, Placed
-from dpmc_core.views.curves import HEADLINE, amount, interval, is_share, spoken, title
+from dpmc_core.views.curves import interval
 from pages.ui import blocks, charts_compare, grid, report_compare, rows, sources, state
 from pages.ui.charts import LIGHT, Theme
 from pages.ui.grid import Choice, Place
@@ -133,7 +134,7 @@ def _figure(choice: Choice, there: Rows, placed: list[Placed], count: Count) -> 
 
 def _draw(choice: Choice, there: Rows, placed: list[Placed], theme: Theme) -> go.Figure:
     ends = (min(choice.epsilons), max(choice.epsilons))
-    metric = HEADLINE[choice.task]
+    metric = headline(choice.task)
     drawn = {one.line.mechanism for one in placed}
     waiting = [id for id in choice.mechanisms if id not in drawn]
     return charts_compare.compare(placed, there.floors, there.twins, metric, ends, theme, waiting)
@@ -153,17 +154,17 @@ def caption(placed: list[Placed]) -> str:
 
 def words(choice: Choice, there: Rows, placed: list[Placed]) -> str:
     """The chart as text."""
-    metric = HEADLINE[choice.task]
-    parts = [f"{title(metric)} against epsilon"]
+    metric = headline(choice.task)
+    parts = [f"{metric.title} against epsilon"]
     for one in placed:
         mean = compare.band(one.line.values, one.x).mean
         parts.append(
             f"{one.line.label} ({one.counts}{'' if one.solid else ', not certified'}) from"
-            f" {amount(metric, mean[0])} at epsilon {one.x[0]:.3g} to {amount(metric, mean[-1])} at"
+            f" {metric.text(mean[0])} at epsilon {one.x[0]:.3g} to {metric.text(mean[-1])} at"
             f" {one.x[-1]:.3g}"
         )
     for name, levels in (("guessing", there.floors), ("no privacy", there.twins)):
-        parts += [f"{name}: {amount(metric, level.values.mean())}" for level in levels]
+        parts += [f"{name}: {metric.text(level.values.mean())}" for level in levels]
     return "; ".join(parts) + "."
 
 
@@ -199,7 +200,7 @@ def _short(one: Placed) -> str:
 def _mean_at(one: Placed, epsilon: float) -> str:
     view = compare.band(one.line.values, one.line.epsilon)
     at = dict(zip(view.x.tolist(), view.mean, strict=True))
-    return amount(one.line.metric, at[epsilon]) if epsilon in at else ""
+    return one.line.metric.text(at[epsilon]) if epsilon in at else ""
 
 
 def verdicts(placed: list[Placed]) -> tuple[list[str], list[str]]:
@@ -219,7 +220,7 @@ def verdicts(placed: list[Placed]) -> tuple[list[str], list[str]]:
 
 def planner(choice: Choice, there: Rows, placed: list[Placed]) -> None:
     """The smallest epsilon for a wanted quality, mechanism by mechanism."""
-    metric = HEADLINE[choice.task]
+    metric = headline(choice.task)
     wanted = _wanted(metric, there, placed)
     for one in placed:
         twin = registry.get(one.line.mechanism).twin
@@ -232,16 +233,16 @@ def planner(choice: Choice, there: Rows, placed: list[Placed]) -> None:
     )
 
 
-def _wanted(metric: str, there: Rows, placed: list[Placed]) -> float:
+def _wanted(metric: Metric, there: Rows, placed: list[Placed]) -> float:
     levels = [float(level.values.mean()) for level in (*there.floors, *there.twins)]
     middle = sum(levels) / len(levels) if levels else 0.5
-    key = f"wanted {metric}"
-    if is_share(metric):
-        low = 50.0 if metric == "accuracy" else 0.0
-        state.number_from_link(key, f"the wanted {spoken(metric)}", low, 100.0)
+    key = f"wanted {metric.name}"
+    if metric.share:
+        low = 50.0 if metric.name == "accuracy" else 0.0
+        state.number_from_link(key, f"the wanted {metric.spoken}", low, 100.0)
         start = min(100.0, max(low, float(round(100 * middle))))
         percent = st.slider(
-            f"Wanted {spoken(metric)}",
+            f"Wanted {metric.spoken}",
             low,
             100.0,
             start,
@@ -253,12 +254,12 @@ def _wanted(metric: str, there: Rows, placed: list[Placed]) -> float:
         return float(percent) / 100
     means = [float(v) for one in placed for v in compare.band(one.line.values, one.x).mean]
     low, high, step = budget.limits([*levels, *means])
-    state.number_from_link(key, f"the wanted {spoken(metric)}", low, high)
+    state.number_from_link(key, f"the wanted {metric.spoken}", low, high)
     if not low <= st.session_state.get(key, low) <= high:  # chosen for other rows
         del st.session_state[key]
     start = step * round((middle if levels else (low + high) / 2) / step)
     chosen = st.slider(
-        f"Wanted {spoken(metric)} at most",
+        f"Wanted {metric.spoken} at most",
         low,
         high,
         min(high, max(low, start)),

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.views.curves import HEADLINE, LOWER_IS_BETTER, amount, spoken, title
+from dpmc_core.metrics import headline
 from pages.ui import blocks, charts_train, state
 from pages.ui.jobs import Snapshot
 
@@ -32,9 +32,9 @@ def _drawable(now: Snapshot) -> bool:
 def _chart(now: Snapshot, key: str) -> None:
     last = now.points[-1]
     cls = registry.get(last.mechanism)
-    metric = HEADLINE[cls.task]
-    lower = ", lower is better" if metric in LOWER_IS_BETTER else ""
-    quality = f"{title(metric)}<br>(held out{lower})"
+    metric = headline(cls.task)
+    lower = ", lower is better" if metric.lower else ""
+    quality = f"{metric.title}<br>(held out{lower})"
     known = [p for p in now.points if p.objective is not None]
     seen = [p for p in now.points if p.metric is not None]
     lines = {
@@ -45,8 +45,8 @@ def _chart(now: Snapshot, key: str) -> None:
     names = [name.split("<br>")[0] for name in shown]
     alt = f"{cls.name}: {' and '.join(names)} over {last.round} rounds."
     if seen:
-        latest = amount(metric, seen[-1].metric)
-        alt += f" Latest {spoken(metric)}: {latest} in round {seen[-1].round}."
+        latest = metric.text(seen[-1].metric)
+        alt += f" Latest {metric.spoken}: {latest} in round {seen[-1].round}."
     blocks.chart(
         _figure(now, shown),
         alt=alt,
@@ -58,7 +58,7 @@ def _chart(now: Snapshot, key: str) -> None:
         else {
             "round": [p.round for p in now.points],
             "objective": [p.objective for p in now.points],
-            spoken(metric): [p.metric for p in now.points],
+            metric.spoken: [p.metric for p in now.points],
         },
         key=key,
     )

@@ -9,10 +9,10 @@ import plotly.graph_objects as go
 import plotly.io as pio
 
 from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 from dpmc_core.views import cards, run_card, training
-from dpmc_core.views.curves import amount
 from pages.ui import blocks, charts_ranking, charts_train
 from pages.ui.charts import LIGHT
 
@@ -48,7 +48,7 @@ def html(run: Any) -> str:
         "</tr>",
         *(
             f"<tr><td>{text(k)}</td>"
-            + "".join(f"<td>{amount(m, v[m])}</td>" for m in found.metrics)
+            + "".join(f"<td>{METRICS[m].text(v[m])}</td>" for m in found.metrics)
             + "</tr>"
             for k, v in rows.items()
         ),

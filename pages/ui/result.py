@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import streamlit as st
 
+from dpmc_core.metrics import METRICS, headline
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 from dpmc_core.views import cards, ranking, run_card, training
-from dpmc_core.views.curves import HEADLINE, amount, title
 from pages.ui import blocks, charts_ranking, charts_train, report, state
 from pages.ui.runs import Run
 
@@ -40,15 +38,15 @@ def show(run: Run) -> None:
 
 
 def _answer(run: Run) -> None:
-    found, metric = run.result, HEADLINE[run.result.mechanism.task]
+    found, metric = run.result, headline(run.result.mechanism.task)
     roles = {found.mechanism.twin: "No privacy", found.mechanism.floor: "Guessing"}
     tiles = [(found.mechanism.name, found.metrics)]
     tiles += [(roles.get(id, id), values) for id, values in found.baselines.items()]
-    st.caption(f"{title(metric)} on {split_words(found.problem.split)}")
+    st.caption(f"{metric.title} on {split_words(found.problem.split)}")
     for column, (name, values) in zip(st.columns(len(tiles)), tiles, strict=True):
-        column.metric(name, amount(metric, values[metric]))
+        column.metric(name, metric.text(values[metric.name]))
     table = {"method": [name for name, _ in tiles]} | {
-        m: [amount(m, values[m]) for _, values in tiles] for m in found.metrics
+        m: [METRICS[m].text(values[m]) for _, values in tiles] for m in found.metrics
     }
     if len(found.metrics) > 1:
         st.dataframe(table, hide_index=True, alt="All metrics of the run and its baselines")
@@ -122,6 +120,7 @@ def _ranking(run: Run) -> None:
     roles = {found.mechanism.twin: "No privacy", found.mechanism.floor: "Guessing"}
     methods = {found.mechanism.name: found.metrics}
     methods |= {roles.get(id, id): values for id, values in found.baselines.items()}
+    bars = next(iter(ranking.bars(methods).values()))
     st.markdown("**How often is the next item among the first ten?**")
     blocks.chart(
         charts_ranking.run_bars(found.mechanism.id, methods, theme),
@@ -130,12 +129,8 @@ def _ranking(run: Run) -> None:
         caption="HR@10: the held-out item is among the first ten; NDCG@10 counts how far up. Among"
         " 99 items drawn at random it is a far easier race than among all unseen items.",
         table={"method": list(methods)}
-        | {label: [b[label] for b in ranking.bars(methods).values()] for label in _labels(methods)},
+        | {m.panel: [values[m.name] for values in methods.values()] for m in bars},
     )
-
-
-def _labels(methods: Mapping[str, Mapping[str, float]]) -> list[str]:
-    return list(next(iter(ranking.bars(methods).values())))
 
 
 @st.fragment

@@ -10,12 +10,12 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core import store as core
+from dpmc_core.metrics import headline
 from dpmc_core.model import Task
 from dpmc_core.store import CurveInfo, Store
 from dpmc_core.sweep.presets import noisy
 from dpmc_core.views import compare, shipped
 from dpmc_core.views.compare import Line, Reference
-from dpmc_core.views.curves import HEADLINE
 from pages.ui import sources
 from pages.ui.grid import Choice, Place, Target
 
@@ -82,7 +82,7 @@ def _shipped_lines(data: str, task: Task) -> dict[str, Line]:
 
 def _read(store: Store, choice: Choice, target: Target, last: int) -> Rows:
     curves = tuple(core.curves(store, keys=target.curves, count=False))
-    metric, place = HEADLINE[choice.task], list(target.curves).index
+    metric, place = headline(choice.task), list(target.curves).index
     # A million rows must not be read twice: methods with and without an epsilon apart.
     noisy = [info for info in curves if info.mechanism in choice.mechanisms]
     plain = [info for info in curves if info.mechanism not in choice.mechanisms]
@@ -117,7 +117,7 @@ def spent(file: Path | None) -> tuple[int, float]:
             summary
             for info in core.curves(store, count=False)
             for summary in core.summaries(
-                store, [info.id], HEADLINE[registry.get(info.mechanism).task]
+                store, [info.id], headline(registry.get(info.mechanism).task).name
             )
             if summary.epsilon is not None
         ]

@@ -9,9 +9,9 @@ from typing import Any
 
 from dpmc_core import curves, experiment, registry
 from dpmc_core.data.datasets import Dataset
+from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.problem import Problem, Split
-from dpmc_core.views.curves import HEADLINE
 from pages.ui.jobs import Report, Work
 
 # Seconds between two looks at the held-out ratings while training, and the part of the time that
@@ -80,7 +80,7 @@ def train(
             due = start >= look_at or step.final
             if mine and step.model is not None and due and not stopped():
                 found = experiment.measure(method, step.model, problem, seed)
-                metric = found.get(HEADLINE[method.task])
+                metric = found.get(headline(method.task).name)
                 end = time.monotonic()
                 look_at = end + max(_LOOK_EVERY, (end - start) / _LOOK_SHARE)
             name = method.name if mine else f"{method.name}, for comparison"

@@ -8,9 +8,9 @@ from dpmc_core import curves as core
 from dpmc_core import registry, store, sweep
 from dpmc_core.curves import EPSILONS, Curves
 from dpmc_core.errors import DpmcError
+from dpmc_core.metrics import headline
 from dpmc_core.problem import LeaveLast, default_split
 from dpmc_core.store import Store, default_path
-from dpmc_core.views.curves import HEADLINE
 from pages.ui import grid, sources
 
 
@@ -20,7 +20,7 @@ def curves(data: str, mechanism: str) -> Curves | None:
     """
     if data == sources.UPLOAD or not default_path().is_file():
         return None
-    metric = HEADLINE[registry.get(mechanism).task]
+    metric = headline(registry.get(mechanism).task).name
     try:
         keys = _keys(data, mechanism)
         with Store(read_only=True) as file:
