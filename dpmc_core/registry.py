@@ -40,7 +40,7 @@ from dpmc_core.mechanisms.plain import (
     UserMean,
 )
 from dpmc_core.mechanisms.user_ranking import DpimfUser, PrivatePopularity
-from dpmc_core.model import Mechanism
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.settings import settings_of, show_setting
 
 # To add a method, import its class and name it here: the command line, the app, the contract
@@ -103,6 +103,22 @@ def get(id: str) -> type[Mechanism]:
 def has_setting(mechanism: type[Mechanism], name: str) -> bool:
     """Whether the class declares a setting of that name; without `epsilon` it adds no noise."""
     return any(s.name == name for s in settings_of(mechanism))
+
+
+def noisy(task: Task) -> tuple[str, ...]:
+    """Ids of the mechanisms with an epsilon for a task, in the order above."""
+    return tuple(
+        id for id, cls in MECHANISMS.items() if cls.task is task and has_setting(cls, "epsilon")
+    )
+
+
+def offered(*, clicks: bool = False) -> tuple[str, ...]:
+    """Ids of the mechanisms that make sense for ratings, or for clicks.
+
+    Clicks (all of value 1) can only be ranked; ratings can be ranked too, as interactions.
+    """
+    ranking = noisy(Task.RANKING)
+    return ranking if clicks else noisy(Task.BINARY) + noisy(Task.RATINGS) + ranking
 
 
 def create(

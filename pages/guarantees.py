@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dpmc_core import curves, registry
+from dpmc_core import registry
 from dpmc_core.privacy import Guarantee, Unit, relation
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.views import cards
@@ -27,7 +27,7 @@ def page() -> None:
 def body(facts: public_facts.Facts, wide: bool) -> None:
     """All that moves with epsilon."""
     epsilon = widgets.epsilon(wide, link={})
-    found, problems = facts.cards(curves.offered(), epsilon)
+    found, problems = facts.cards(registry.offered(), epsilon)
     for error in problems:
         blocks.problem(error)
     if not found:

@@ -13,11 +13,11 @@ from pages.ui import (
     live,
     prepare,
     result,
+    rows,
     runs,
     shell,
     sources,
     state,
-    sweep_panel,
     widgets,
 )
 
@@ -78,7 +78,7 @@ def page() -> None:
             disabled=not busy or job.snapshot().stopping,
         )
     if data == sources.UPLOAD:
-        sweep_panel.tally()
+        rows.tally()
     if job is None:
         st.caption("Nothing has been trained yet in this session.")
         return

@@ -7,12 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dpmc_core import curves, experiment, registry
+from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
-from dpmc_core.views import curves as picture
+from dpmc_core.store import shipped
+from dpmc_core.views import lines
 from tests.browser_helpers import settle, visit
 
 pytestmark = pytest.mark.browser
@@ -61,9 +62,10 @@ def test_the_slider_moves_the_marker_and_the_address(page, server):
     slider.press("ArrowRight")
     page.wait_for_url(re.compile("epsilon=1.5"))
     settle(page)
-    stored = curves.shipped("one-bit-lab")
-    mechanism = curves.mechanisms()[0]
-    expected = picture.situation(stored, mechanism, 1.5).here.mean
+    mechanism = registry.noisy(Task.BINARY)[0]
+    with shipped.load("one-bit-lab", Task.BINARY, [mechanism]) as store:
+        (line,) = lines.read(store, [mechanism], METRICS["accuracy"]).lines
+    expected = line.at(1.5).mean
     assert tile.inner_text() == METRICS["accuracy"].text(expected)
     visit(page, page.url)  # the link opens the same view
     assert tile.inner_text() == METRICS["accuracy"].text(expected)

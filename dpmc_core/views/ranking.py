@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
-from dpmc_core.curves import Curves
 from dpmc_core.metrics import RANKING, Metric
-from dpmc_core.views.curves import Curve, Interval, curve, reference
-
-
-class Panel(NamedTuple):
-    """One metric under one candidate set, against epsilon, with its reference lines."""
-
-    curve: Curve
-    floor: Interval | None
-    twin: Interval | None
-
-
-def panels(curves: Curves, mechanism: str, floor: str, twin: str) -> tuple[Panel, ...]:
-    """The four ranking metrics of a mechanism; empty where its curve has not been computed."""
-    found = []
-    for metric in RANKING:
-        line = curve(curves, mechanism, metric)
-        if line is not None:
-            lines = (reference(curves, other, metric) for other in (floor, twin))
-            found.append(Panel(line, *lines))
-    return tuple(found)
+from dpmc_core.views.lines import Picture
 
 
 def bars(methods: Mapping[str, Mapping[str, float]]) -> dict[str, dict[Metric, float]]:
@@ -46,22 +25,22 @@ def bars_words(methods: Mapping[str, Mapping[str, float]]) -> str:
     return "; ".join(parts) + "."
 
 
-def panels_words(panels: tuple[Panel, ...]) -> str:
-    """The panels as text: each metric's ends."""
-    return (
-        "; ".join(
-            f"{c.metric.panel}: {c.metric.text(c.mean[0])} at epsilon {c.epsilon[0]:g},"
-            f" {c.metric.text(c.mean[-1])} at epsilon {c.epsilon[-1]:g}"
-            for c in (panel.curve for panel in panels)
+def panels_words(panels: Sequence[Picture]) -> str:
+    """Pictures of one mechanism as text: each metric's ends."""
+    parts = []
+    for panel in panels:
+        (line, *_), text = panel.lines, panel.metric.text
+        mean, epsilon = line.band.mean, line.epsilon
+        parts.append(
+            f"{panel.metric.panel}: {text(mean[0])} at epsilon {epsilon[0]:g}, {text(mean[-1])} at"
+            f" epsilon {epsilon[-1]:g}"
         )
-        + "."
-    )
+    return "; ".join(parts) + "."
 
 
-def panels_table(panels: tuple[Panel, ...]) -> dict[str, list[float]]:
-    """The panels as columns."""
-    table: dict[str, list[float]] = {}
-    for p in panels:
-        table.setdefault("epsilon", p.curve.epsilon.tolist())
-        table[p.curve.metric.panel] = p.curve.mean.round(4).tolist()
+def panels_table(panels: Sequence[Picture]) -> dict[str, list[float]]:
+    """The same as columns."""
+    table = {"epsilon": panels[0].lines[0].epsilon.tolist()}
+    for panel in panels:
+        table[panel.metric.panel] = panel.lines[0].band.mean.round(4).tolist()
     return table

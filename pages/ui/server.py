@@ -14,7 +14,7 @@ import streamlit as st
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-FIRST_PAGE = ("charts_curve", "curve_job", "sources", "stored", "widgets")
+FIRST_PAGE = ("charts_curve", "charts_ranking", "rows", "sources", "sweeps", "widgets")
 START = "what_if"  # the file of the first page, which is served at the bare address
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
