@@ -18,8 +18,9 @@ import time
 from pathlib import Path
 
 from dpmc_core import store
+from dpmc_core.metrics import METRICS
 from dpmc_core.store import Store, digest
-from dpmc_core.views import compare
+from dpmc_core.views import lines
 
 EPSILONS = (0.1, 0.2, 0.5, 0.7, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0)
 MECHANISMS = ("input-flip", "objective", "objective-statistic", "gradient", "output")
@@ -112,12 +113,13 @@ def page(path, seeds):
         lap("which units are there")
         found = store.curves(opened, source=f"{0:016x}", count=False)
         lap("the curves of the data")
-        lines = compare.lines(opened, found, "accuracy")
-        compare.references(opened, found, "accuracy")
+        drawable = {"mechanisms": MECHANISMS, "metric": METRICS["accuracy"]}
+        drawable["keys"] = [info.key for info in found]
+        picture = lines.read(opened, **drawable)
         lap("lines with up to 200 seeds")
-        compare.lines(opened, found, "accuracy", seeds=drawn)
+        lines.read(opened, **drawable, seeds=drawn)
         lap("lines of five seeds")
-        assert len(lines) == len(MECHANISMS)
+        assert len(picture.lines) == len(MECHANISMS)
         store.summaries(opened, [info.id for info in found], "accuracy")
         lap("means over all seeds")
     return taken

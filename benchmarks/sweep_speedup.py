@@ -18,9 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from dpmc_core import sweep
+from dpmc_core import registry, sweep
 from dpmc_core.model import Task
-from dpmc_core.sweep import presets
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLD = ROOT.parent / "shared" / "data" / "ml-100k" / "u1"
@@ -31,15 +30,13 @@ def timed(jobs, seeds):
     """(rows, seconds until the first row is stored, seconds in all) of a sweep."""
     data = str(FOLD) if FOLD.with_name("u1.base").is_file() else "movie-night"
     with tempfile.TemporaryDirectory() as folder:
-        words = sweep.command(
-            [data],
-            presets.noisy(Task.BINARY),
-            EPSILONS,
-            range(1, seeds + 1),
-            options=["--json"],
-            store=Path(folder) / "results.sqlite",
-            jobs=jobs,
+        grid = sweep.Grid(
+            data=[data],
+            mechanisms=registry.noisy(Task.BINARY),
+            epsilons=EPSILONS,
+            seeds=range(1, seeds + 1),
         )
+        words = sweep.command(grid, store=Path(folder) / "results.sqlite", jobs=jobs)
         begin = time.perf_counter()
         child = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         first, state = None, {}

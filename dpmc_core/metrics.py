@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +19,93 @@ Ints = NDArray[np.int64]
 
 BLOCK = 4_000_000  # cells scored at once: 32 MB
 K = 10  # length of the list whose hits count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A measure of held-out quality, and the words and numbers people read it in.
+
+    name: of its column and in JSON. spoken: within a sentence. lower: whether less is better.
+    share: whether it is a share, shown in percent. candidates: what a held-out item is ranked
+    among.
+    """
+
+    name: str
+    spoken: str
+    lower: bool = False
+    share: bool = False
+    candidates: str = ""
+
+    @property
+    def sign(self) -> float:
+        """What a difference is multiplied with to be positive where it is for the better."""
+        return -1.0 if self.lower else 1.0
+
+    @property
+    def title(self) -> str:
+        """The name at the head of a sentence."""
+        return self.spoken[:1].upper() + self.spoken[1:]
+
+    @property
+    def axis(self) -> str:
+        """The name of an axis, with the direction where smaller is better."""
+        return f"{self.title} on held-out ratings{' (lower is better)' if self.lower else ''}"
+
+    @property
+    def panel(self) -> str:
+        """The title of a chart that stands beside those of the other candidates."""
+        return f"{self.title}, {self.candidates}" if self.candidates else self.title
+
+    @property
+    def form(self) -> str:
+        """The format of a value, as Python and charts spell it."""
+        return ".1%" if self.share else ".3f"
+
+    @property
+    def ticks(self) -> str | None:
+        """The format of an axis; None for the chart's own."""
+        return ".0%" if self.share else None
+
+    def text(self, value: float) -> str:
+        """A value for people."""
+        return f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
+
+    def distance(self, value: float) -> str:
+        """The size of a difference for people; nothing where it rounds to zero."""
+        size = f"{100 * abs(value):.1f}" if self.share else f"{abs(value):.3f}"
+        if float(size) == 0:
+            return ""
+        return f"{size} points" if self.share else size
+
+    def reached(self, value: float, wanted: float) -> bool:
+        """Whether a value is as good as the wanted one, or better."""
+        return self.sign * value >= self.sign * wanted
+
+
+_SAMPLED, _FULL = "99 sampled negatives", "all unseen items"
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            Metric(name="accuracy", spoken="accuracy", share=True),
+            Metric(name="are", spoken="ARE", lower=True),
+            Metric(name="rmse", spoken="RMSE", lower=True),
+            Metric(name="mae", spoken="MAE", lower=True),
+            Metric(name="hr@10", spoken="HR@10", share=True, candidates=_SAMPLED),
+            Metric(name="ndcg@10", spoken="NDCG@10", candidates=_SAMPLED),
+            Metric(name="hr@10_full", spoken="HR@10", share=True, candidates=_FULL),
+            Metric(name="ndcg@10_full", spoken="NDCG@10", candidates=_FULL),
+        )
+    }
+)
+RANKING = tuple(metric for metric in METRICS.values() if metric.candidates)
+_HEADLINE = {Task.BINARY: "accuracy", Task.RATINGS: "rmse", Task.RANKING: "hr@10"}
+
+
+def headline(task: Task) -> Metric:
+    """The metric that stands for a task where there is room for one only."""
+    return METRICS[_HEADLINE[task]]
 
 
 class RankingScore(NamedTuple):

@@ -185,6 +185,22 @@ def has_setting(mechanism: type[Mechanism], name: str) -> bool:
     return any(s.name == name for s in settings_of(mechanism))
 
 
+def noisy(task: Task) -> tuple[str, ...]:
+    """Ids of the mechanisms with an epsilon for a task, in the order above."""
+    return tuple(
+        id for id, cls in MECHANISMS.items() if cls.task is task and has_setting(cls, "epsilon")
+    )
+
+
+def offered(*, clicks: bool = False) -> tuple[str, ...]:
+    """Ids of the mechanisms that make sense for ratings, or for clicks.
+
+    Clicks (all of value 1) can only be ranked; ratings can be ranked too, as interactions.
+    """
+    ranking = noisy(Task.RANKING)
+    return ranking if clicks else noisy(Task.BINARY) + noisy(Task.RATINGS) + ranking
+
+
 def create(
     id: str, *, epsilon: float | None = None, delta: float | None = None, **settings: Any
 ) -> Mechanism:

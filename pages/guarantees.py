@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core import curves, registry
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.privacy import Guarantee, Unit, relation
 from dpmc_core.privacy.accounting import attacker_certainty
@@ -107,7 +107,7 @@ def body(public: PublicFacts, prepared: tuple[str, ...], wide: bool) -> None:
     epsilon = widgets.epsilon(wide, link={})
     found: dict[str, Guarantee] = {}
     problems: dict[str, DpmcError] = {}  # each is told once
-    for id in curves.offered():
+    for id in registry.offered():
         try:
             facts = prepared_facts(public, registry.get(id).task)
             card = registry.create(id, epsilon=epsilon).guarantee(facts)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from dpmc_core import curves, registry
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.mechanisms.dpimf import Dpimf
@@ -78,7 +78,7 @@ def sizes(id: str, epsilon: float, wide: bool, chosen: dict, public: PublicFacts
     """Noise against epsilon: the mechanisms that share the chosen one's kind of noise."""
     grid = widgets.grid(wide)
     views = []
-    for other in curves.mechanisms(registry.get(id).task.value):
+    for other in registry.noisy(registry.get(id).task):
         settings = chosen if other == id else {}
         name = registry.get(other).name
         found = noise.scales(other, grid, public, settings, main=other != id)

@@ -6,18 +6,18 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
+from dpmc_core.metrics import METRICS, headline
 from dpmc_core.problem import build_problem, split_words
 from dpmc_core.views import cards, run_card, training
-from dpmc_core.views.curves import HEADLINE, LOWER_IS_BETTER, amount, spoken, title
 from pages.ui import (
     blocks,
     prepare,
     report,
+    rows,
     runs,
     shell,
     sources,
     state,
-    sweep_panel,
     widgets,
 )
 from pages.ui.charts import train as charts_train
@@ -68,7 +68,7 @@ def page() -> None:
         state.jobs().start(JOB, work, about=data)
         st.rerun()
     if data == sources.UPLOAD:
-        sweep_panel.tally()
+        rows.tally()
     if job is None:
         st.caption("Nothing has been trained yet in this session.")
         return
@@ -121,9 +121,9 @@ def rounds(now: Snapshot, key: str) -> None:
     """Objective and metric round by round."""
     last = now.points[-1]
     cls = registry.get(last.mechanism)
-    metric = HEADLINE[cls.task]
-    lower = ", lower is better" if metric in LOWER_IS_BETTER else ""
-    quality = f"{title(metric)}<br>(held out{lower})"
+    metric = headline(cls.task)
+    lower = ", lower is better" if metric.lower else ""
+    quality = f"{metric.title}<br>(held out{lower})"
     known = [p for p in now.points if p.objective is not None]
     seen = [p for p in now.points if p.metric is not None]
     lines = {
@@ -134,8 +134,8 @@ def rounds(now: Snapshot, key: str) -> None:
     names = [name.split("<br>")[0] for name in shown]
     alt = f"{cls.name}: {' and '.join(names)} over {last.round} rounds."
     if seen:
-        latest = amount(metric, seen[-1].metric)
-        alt += f" Latest {spoken(metric)}: {latest} in round {seen[-1].round}."
+        latest = metric.text(seen[-1].metric)
+        alt += f" Latest {metric.spoken}: {latest} in round {seen[-1].round}."
     # The figure is kept until there are new points: a tick may come without any.
     theme = state.theme()
     kept = st.session_state.get("live figure")
@@ -153,7 +153,7 @@ def rounds(now: Snapshot, key: str) -> None:
         else {
             "round": [p.round for p in now.points],
             "objective": [p.objective for p in now.points],
-            spoken(metric): [p.metric for p in now.points],
+            metric.spoken: [p.metric for p in now.points],
         },
         key=key,
     )
@@ -192,15 +192,16 @@ def result(run: Run) -> None:
 
 def answer(run: Run) -> None:
     """The metrics, with and without privacy, and of guessing."""
-    found, metric = run.result, HEADLINE[run.result.mechanism.task]
-    st.caption(f"{title(metric)} on {split_words(found.problem.split)}")
+    found, metric = run.result, headline(run.result.mechanism.task)
+    st.caption(f"{metric.title} on {split_words(found.problem.split)}")
     for column, (name, values) in zip(
         st.columns(len(run.methods)), run.methods.items(), strict=True
     ):
-        column.metric(name, amount(metric, values[metric]))
+        column.metric(name, metric.text(values[metric.name]))
     if len(found.metrics) > 1:
         table = {"method": list(run.methods)} | {
-            m: [amount(m, values[m]) for values in run.methods.values()] for m in found.metrics
+            m: [METRICS[m].text(values[m]) for values in run.methods.values()]
+            for m in found.metrics
         }
         st.dataframe(table, hide_index=True, alt="All metrics of the run and its baselines")
     rounds = "round" if found.rounds == 1 else "rounds"

@@ -43,15 +43,17 @@ def make_pair():
     return sweep.lean(sweep.Pair(train, tested_on, "tiny/u1", "Tiny, split 1"))
 
 
-def make_grid(**changes):
+def make_plan(sources=None, **changes):
+    """The plan of a grid on data that are made here."""
     grid = {
-        "sources": [make_source()],
+        "data": ["tiny"],
         "mechanisms": ["input-flip", "gradient", "output"],
         "epsilons": [0.5, 1.0, 4.0],
         "seeds": [1, 2],
         "settings": {"iterations": ["6"]},
     }
-    return sweep.Grid(**(grid | changes))
+    sources = [make_source()] if sources is None else sources
+    return sweep.plan(sweep.Grid(**(grid | changes)), sources)
 
 
 class InThisProcess:

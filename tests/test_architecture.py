@@ -37,7 +37,6 @@ ORDER = [
     "sweep",
     "protocol",
     "published",
-    "curves",
     "views",
     "cli",
     "__main__",
@@ -132,6 +131,12 @@ def _calls_a_name(node):
 @pytest.mark.parametrize("path", sorted(PAGES.glob("*.py")), ids=name_of)
 def test_a_page_holds_no_maths(path):
     assert not {name.split(".")[0] for name in imports_of(path)} & {"numpy", "scipy"}
+
+
+@pytest.mark.parametrize("path", PAGE_FILES, ids=name_of)
+def test_pages_and_the_command_line_stand_side_by_side(path):
+    """What both need is in the core: a page starts `dpmc` as a process, it does not import it."""
+    assert not [name for name in imports_of(path) if f"{name}.".startswith("dpmc_core.cli.")]
 
 
 @pytest.mark.parametrize("path", TEST_FILES, ids=name_of)

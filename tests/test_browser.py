@@ -7,11 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dpmc_core import curves, experiment, registry
+from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
-from dpmc_core.views import curves as picture
+from dpmc_core.store import shipped
+from dpmc_core.views import lines
 from tests.browser_helpers import settle, visit
 
 pytestmark = pytest.mark.browser
@@ -60,12 +62,13 @@ def test_the_slider_moves_the_marker_and_the_address(page, server):
     slider.press("ArrowRight")
     page.wait_for_url(re.compile("epsilon=1.5"))
     settle(page)
-    stored = curves.shipped("one-bit-lab")
-    mechanism = curves.mechanisms()[0]
-    expected = picture.situation(stored, mechanism, 1.5).here.mean
-    assert tile.inner_text() == picture.amount("accuracy", expected)
+    mechanism = registry.noisy(Task.BINARY)[0]
+    with shipped.load("one-bit-lab", Task.BINARY, [mechanism]) as store:
+        (line,) = lines.read(store, [mechanism], METRICS["accuracy"]).lines
+    expected = line.at(1.5).mean
+    assert tile.inner_text() == METRICS["accuracy"].text(expected)
     visit(page, page.url)  # the link opens the same view
-    assert tile.inner_text() == picture.amount("accuracy", expected)
+    assert tile.inner_text() == METRICS["accuracy"].text(expected)
     assert parse_qs(urlsplit(page.url).query)["epsilon"] == ["1.5"]
 
 
@@ -84,7 +87,7 @@ def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, serve
     assert card["metrics"] == pytest.approx(dict(alone.metrics))
     assert card["guarantee"]["claimed"]["epsilon"] == 4
     shown = page.locator('[data-testid="stMetricValue"]').first.inner_text()
-    assert shown == picture.amount("accuracy", alone.metrics["accuracy"])
+    assert shown == METRICS["accuracy"].text(alone.metrics["accuracy"])
     # Results wait while one looks elsewhere.
     page.get_by_role("link", name="Noise").click()
     settle(page)

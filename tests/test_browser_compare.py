@@ -158,3 +158,45 @@ def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
         command = page.get_by_test_id("stCode").last.text_content().split()
         assert len(command[command.index("--mechanisms") + 1].split(",")) == pressed > 1
     assert "cap=" not in page.url  # more than the new data has items
+
+
+def tally(page):
+    """(private runs, their epsilons together) that the page says an upload has spent."""
+    said = page.get_by_text("Spent on your ratings").inner_text()
+    found = re.search(r"in ([\d,]+) private runs?: epsilon ([\d,.]+) in all", said)
+    return int(found[1].replace(",", "")), found[2]
+
+
+def test_a_curve_of_an_upload_is_spent_once_for_what_if_and_compare(page, server, tmp_path):
+    file = tmp_path / "mine.csv"
+    rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(30) for i in range(20) if (u + i) % 3]
+    file.write_text("\n".join(["who,what,stars", *rows]) + "\n")
+    visit(page, server + "data?way=upload")
+    page.locator('input[type="file"]').set_input_files(file)
+    settle(page)
+    for label, value in (("Lowest possible rating", "1"), ("Highest possible rating", "5")):
+        page.get_by_role("spinbutton", name=label).fill(value)
+    page.get_by_role("button", name="Read the ratings").click()
+    page.get_by_text("Forget this upload").wait_for()
+    page.get_by_role("link", name="What if").click()
+    button(page, "Compute the curve").wait_for()
+    assert tally(page) == (0, "0")
+    button(page, "Compute the curve").click()
+    stop = page.get_by_test_id("stMainBlockContainer").get_by_role("button", name="Stop")
+    stop.wait_for()
+    wait_for(lambda: stop.count() == 0)
+    settle(page)
+    spent = tally(page)
+    assert spent[0] == 42
+    page.get_by_role("link", name="Compare").click()
+    page.get_by_text("What an epsilon counts").wait_for()
+    settle(page)
+    choose(page, "epsilons", "14 from 0.1 to 10")
+    pills = page.get_by_test_id("stButtonGroup").first
+    for other in pills.get_by_role("button", pressed=True).all_inner_texts()[1:]:
+        pills.get_by_role("button", name=other, exact=True).click()
+        settle(page)
+    page.get_by_text("All 48 runs of this grid are there.").wait_for()
+    assert button(page, "Start").is_disabled()
+    assert page.locator(POINTS).count() == 14
+    assert tally(page) == spent

@@ -8,12 +8,22 @@ from scipy.stats import t as student
 from store_helpers import record
 
 from dpmc_core import store
+from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import Neighbours, Unit
-from dpmc_core.store import Store
-from dpmc_core.views import budget, compare, crossover, resample
-from dpmc_core.views.compare import Count, Line
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.store import CurveInfo, Store
+from dpmc_core.views import comparison, lines
+from dpmc_core.views.lines import Count, Line
 
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
+
+
+def info(key):
+    """A curve of input perturbation."""
+    facts = PublicFacts(users=40, items=30, low=-1, high=1)
+    return CurveInfo(
+        1, key, "5" * 16, "stars", "Stars", facts, (), "a fifth", "input-flip", 1, {}, "binary"
+    )
 
 
 def line(truth, seeds=6, spread=0.004, key="a", metric="accuracy", common=None, **changes):
@@ -24,10 +34,9 @@ def line(truth, seeds=6, spread=0.004, key="a", metric="accuracy", common=None, 
     infinite = np.full(len(GRID), math.inf)
     units = dict.fromkeys(("value", "row_values", "entry", "user_empty", "user_replace"), infinite)
     made = Line(
-        key=key,
-        mechanism="input-flip",
+        info=info(key),
         label=key.upper(),
-        metric=metric,
+        metric=METRICS[metric],
         epsilon=GRID,
         seeds=np.arange(1, seeds + 1),
         values=values,
@@ -50,7 +59,7 @@ def steep(x):
 
 
 def placed(one):
-    return compare.place(one, Count.PAPER)
+    return lines.place(one, Count.PAPER)
 
 
 # --- bands -----------------------------------------------------------------------------------
@@ -61,7 +70,7 @@ def test_the_band_is_the_t_interval_of_each_row():
     values = one.values.copy()
     values[2, 3:] = np.nan
     values[3, 1:] = np.nan
-    view = compare.band(values, GRID)
+    view = lines.band(values, GRID)
     assert view.seeds.tolist() == [5, 5, 3, 1, 5, 5, 5]
     for k, n in enumerate(view.seeds):
         there = values[k, :n]
@@ -70,8 +79,8 @@ def test_the_band_is_the_t_interval_of_each_row():
             low, high = student.interval(0.95, n - 1, there.mean(), there.std(ddof=1) / n**0.5)
             assert (view.low[k], view.high[k]) == (pytest.approx(low), pytest.approx(high))
     assert view.low[3] == view.mean[3] == view.high[3]
-    assert "1 to 5 seeds" in compare.band_words(view)
-    assert "one seed" in compare.band_words(compare.band(values[:, :1], GRID))
+    assert "1 to 5 seeds" in lines.band_words(view)
+    assert "one seed" in lines.band_words(lines.band(values[:, :1], GRID))
 
 
 def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
@@ -79,11 +88,13 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
         opened.add([record(epsilon=e, seed=s, accuracy=e + s) for e in (2.0, 1.0) for s in (1, 2)])
         opened.add([record(epsilon=4.0, seed=2, accuracy=6.0)])
         opened.add([record("majority", None, seed=s, accuracy=0.5 + s) for s in (1, 2)])
-        curves = store.curves(opened)
-        (found,) = compare.lines(opened, curves, "accuracy")
-        (floor,) = compare.references(opened, curves, "accuracy")
-        (some,) = compare.lines(opened, curves, "accuracy", epsilons=[2.0], seeds=[2])
-        assert compare.lines(opened, curves, "rmse") == ()
+        picture = lines.read(opened, ["input-flip"], METRICS["accuracy"])
+        less = lines.read(opened, ["input-flip"], METRICS["accuracy"], epsilons=[2.0], seeds=[2])
+        assert not any(lines.read(opened, ["input-flip"], METRICS["rmse"])[1:])
+        assert not any(lines.read(opened, ["output"], METRICS["accuracy"]).lines)
+        assert not any(lines.read(opened, ["input-flip"], METRICS["accuracy"], keys=["x"])[1:])
+    (found,), (floor,), (some,) = picture.lines, picture.floors, less.lines
+    assert picture.twins == ()
     assert found.epsilon.tolist() == [1.0, 2.0, 4.0]
     assert np.array_equal(found.values, [[2, 3], [3, 4], [np.nan, 6]], equal_nan=True)
     assert found.label == "Input perturbation"
@@ -99,8 +110,8 @@ def test_a_label_tells_settings_that_are_not_the_defaults(tmp_path):
         row = record()
         row["settings"] = row["settings"] | {"radius": 0.5}
         opened.add([row])
-        (info,) = store.curves(opened)
-    assert compare.label(info) == "Input perturbation (radius 0.5)"
+        (found,) = store.curves(opened)
+    assert lines.label(found) == "Input perturbation (radius 0.5)"
 
 
 # --- units -----------------------------------------------------------------------------------
@@ -135,7 +146,7 @@ def test_a_claim_per_user_is_held_against_its_own_relation(relation):
 
 def test_the_same_unit_moves_each_line_to_its_certified_value():
     loose = line(rising, certified={"value": 3 * GRID, "user_empty": 30 * GRID})
-    rating, user = (compare.place(loose, count) for count in (Count.RATING, Count.USER))
+    rating, user = (lines.place(loose, count) for count in (Count.RATING, Count.USER))
     assert (rating.solid, rating.counts, rating.x.tolist()) == (
         True,
         "per rating",
@@ -145,7 +156,7 @@ def test_the_same_unit_moves_each_line_to_its_certified_value():
 
 
 def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
-    view = compare.place(line(rising), Count.USER)
+    view = lines.place(line(rising), Count.USER)
     assert not view.solid
     assert view.x.tolist() == GRID.tolist()
     assert view.counts == "per rating, as claimed"
@@ -156,20 +167,20 @@ def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
 
 
 def test_a_crossover_is_found_with_an_interval_around_it(rng):
-    found = crossover.duel(placed(line(steep)), placed(line(rising, key="b")), rng)
+    found = comparison.duel(placed(line(steep)), placed(line(rising, key="b")), rng)
     first, second = found.leads
     assert (first.better.key, second.better.key) == ("b", "a")
     where = second.crossing
     assert where.low <= 1.0 <= where.high
     assert where.value == pytest.approx(1.0, rel=0.15)
-    text = crossover.sentence(found)
+    text = comparison.duel_words(found)
     assert text.startswith("A beats B above epsilon ")
     assert "95 % bootstrap interval over 6 seeds, widened as a t interval" in text
     assert text.endswith("before, B beats A.")
 
 
 def test_where_lower_is_better_the_lower_line_wins(rng):
-    found = crossover.duel(
+    found = comparison.duel(
         placed(line(steep, metric="rmse")), placed(line(rising, key="b", metric="rmse")), rng
     )
     assert [lead.better.key for lead in found.leads] == ["a", "b"]
@@ -177,7 +188,7 @@ def test_where_lower_is_better_the_lower_line_wins(rng):
 
 def test_a_line_above_the_other_wins_everywhere(rng):
     above = line(lambda x: rising(x) + 0.05)
-    text = crossover.sentence(crossover.duel(placed(above), placed(line(rising, key="b")), rng))
+    text = comparison.duel_words(comparison.duel(placed(above), placed(line(rising, key="b")), rng))
     assert text == "A beats B at every epsilon from 0.1 to 10."
 
 
@@ -201,7 +212,7 @@ def test_where_the_seeds_leave_it_open_the_sentence_does_too(signs, says, rng):
     wobble = np.tile([-0.001, 0.001], 3)
     one = line(rising, values=rising(GRID)[:, None] + 0.01 * np.array(signs)[:, None] + wobble)
     other = line(rising, key="b", values=np.repeat(rising(GRID)[:, None], 6, axis=1))
-    text = crossover.sentence(crossover.duel(placed(one), placed(other), rng))
+    text = comparison.duel_words(comparison.duel(placed(one), placed(other), rng))
     assert says in text
 
 
@@ -209,7 +220,7 @@ def test_equal_lines_cannot_be_told_apart(rng):
     """The chance of a false lead is at most 5 % per pair, whatever the number of epsilons."""
     false = sum(
         bool(
-            crossover.duel(
+            comparison.duel(
                 placed(line(rising, key=f"a{k}")), placed(line(rising, key=f"b{k}")), rng
             ).leads
         )
@@ -222,37 +233,37 @@ def test_noise_that_both_share_is_taken_out(rng):
     """Seeds share their splits: what a split does to all mechanisms decides nothing."""
     common = 0.1 * np.random.default_rng(0).normal(size=6)
     one = line(lambda x: rising(x) + 0.02, common=common)
-    found = crossover.duel(placed(one), placed(line(rising, key="b", common=common)), rng)
+    found = comparison.duel(placed(one), placed(line(rising, key="b", common=common)), rng)
     assert [lead.better.key for lead in found.leads] == ["a"]
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_fewer_than_three_seeds_decide_nothing(seeds, rng):
     far = line(lambda x: rising(x) + 10, seeds=seeds)
-    found = crossover.duel(placed(far), placed(line(rising, seeds=seeds, key="b")), rng)
+    found = comparison.duel(placed(far), placed(line(rising, seeds=seeds, key="b")), rng)
     assert not found.leads
-    assert "three seeds or more" in crossover.sentence(found)
+    assert "three seeds or more" in comparison.duel_words(found)
 
 
 def test_only_seeds_that_both_have_everywhere_are_compared(rng):
     part = line(steep).values.copy()
     part[:, 4:] = np.nan
     part[3, 3] = np.nan
-    found = crossover.duel(placed(line(steep, values=part)), placed(line(rising, key="b")), rng)
+    found = comparison.duel(placed(line(steep, values=part)), placed(line(rising, key="b")), rng)
     assert found.seeds == 3
 
 
 def test_lines_in_different_units_are_never_compared(rng):
     per_user = line(rising, key="b", unit=Unit.USER, certified={"user_replace": GRID})
-    assert crossover.duels([placed(line(steep)), placed(per_user)], rng) == []
+    assert comparison.duels([placed(line(steep)), placed(per_user)], rng) == []
 
 
 def test_in_the_same_unit_the_crossover_moves_with_the_certified_values(rng):
     """B pays three times its setting: it needs a larger certified epsilon for the same value."""
     expensive = line(rising, key="b", certified={"value": 3 * GRID})
     cheap = line(rising)
-    views = [compare.place(one, Count.RATING) for one in (cheap, expensive)]
-    (found,) = crossover.duels(views, rng)
+    views = [lines.place(one, Count.RATING) for one in (cheap, expensive)]
+    (found,) = comparison.duels(views, rng)
     assert found.x.min() == pytest.approx(0.3)
     assert found.x.max() == pytest.approx(10.0)
     assert {lead.better.key for lead in found.leads} == {"a"}
@@ -260,17 +271,17 @@ def test_in_the_same_unit_the_crossover_moves_with_the_certified_values(rng):
 
 def test_lines_without_a_common_epsilon_say_so(rng):
     far = line(rising, key="b", certified={"value": 1e4 * GRID})
-    views = [compare.place(one, Count.RATING) for one in (line(rising), far)]
-    (found,) = crossover.duels(views, rng)
-    assert "no epsilon in common" in crossover.sentence(found)
+    views = [lines.place(one, Count.RATING) for one in (line(rising), far)]
+    (found,) = comparison.duels(views, rng)
+    assert "no epsilon in common" in comparison.duel_words(found)
 
 
 def test_a_win_of_a_claim_over_a_certificate_says_so(rng):
-    proved, only_claimed = (compare.place(line(rising, key=key), Count.PAPER) for key in "ab")
+    proved, only_claimed = (lines.place(line(rising, key=key), Count.PAPER) for key in "ab")
     better = only_claimed.line._replace(values=only_claimed.line.values + 0.2)
     for solid, said in ((False, True), (True, False)):
-        duel = crossover.duel(proved, only_claimed._replace(line=better, solid=solid), rng)
-        assert crossover.sentence(duel).endswith("is claimed, not certified.") == said
+        duel = comparison.duel(proved, only_claimed._replace(line=better, solid=solid), rng)
+        assert comparison.duel_words(duel).endswith("is claimed, not certified.") == said
 
 
 # --- budget planner --------------------------------------------------------------------------
@@ -280,7 +291,7 @@ def test_a_win_of_a_claim_over_a_certificate_says_so(rng):
 def test_isotonic_is_the_nearest_increasing_sequence(seed):
     rng = np.random.default_rng(seed)
     values, weights = rng.normal(size=8), rng.uniform(0.5, 2.0, 8)
-    fitted = budget.isotonic(values, weights)
+    fitted = comparison.isotonic(values, weights)
     assert (np.diff(fitted) >= 0).all()
     # Optimality of a projection onto a cone: the residual is orthogonal to the fit, and no
     # increasing direction (a step at any place) improves it.
@@ -290,16 +301,16 @@ def test_isotonic_is_the_nearest_increasing_sequence(seed):
     assert steps[0] == pytest.approx(0, abs=1e-9)
     assert (steps[1:] <= 1e-9).all()
     many = rng.normal(size=(5, 8))
-    each = [budget.isotonic(row, weights) for row in many]
-    np.testing.assert_array_equal(budget.isotonic(many, weights), each)
+    each = [comparison.isotonic(row, weights) for row in many]
+    np.testing.assert_array_equal(comparison.isotonic(many, weights), each)
 
 
 def test_the_smallest_epsilon_is_near_the_true_one(rng):
     wanted = rising(np.array([1.5]))[0]
-    answer = budget.smallest_epsilon(placed(line(rising)), wanted, rng)
+    answer = comparison.smallest_epsilon(placed(line(rising)), wanted, rng)
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
     assert answer.epsilon.low < answer.epsilon.value < answer.epsilon.high
-    text = budget.sentence(answer, "Input perturbation")
+    text = comparison.answer_words(answer, "Input perturbation")
     assert text.startswith(f"Input perturbation: accuracy {100 * wanted:.1f} % needs epsilon 1.")
     assert "95 % bootstrap interval over 6 seeds, widened as a t interval" in text
     assert text.endswith("per rating.")
@@ -317,14 +328,14 @@ def test_stretched_means_of_five_seeds_cover_the_truth():
     covered = 0
     for _ in range(1000):
         values = rng.normal(size=(1, 5))
-        drawn = resample.means(values, resample.resamples(5, rng))[:, 0]
-        found = resample.estimate(float(values.mean()), drawn, 5)
+        drawn = comparison.means(values, comparison.resamples(5, rng))[:, 0]
+        found = comparison.estimate(float(values.mean()), drawn, 5)
         covered += found.low <= 0 <= found.high
     assert covered >= 890
 
 
 def test_a_percentile_interval_holds_95_percent_of_what_is_drawn():
-    found = resample.estimate(500.0, np.random.default_rng(0).permutation(np.arange(1001.0)), 5)
+    found = comparison.estimate(500.0, np.random.default_rng(0).permutation(np.arange(1001.0)), 5)
     assert (found.low, found.high) == (25.0, 975.0)
 
 
@@ -334,7 +345,7 @@ def test_the_planner_covers_the_true_epsilon_with_two_seeds(rng):
     covered = 0
     for k in range(40):
         one = line(logarithmic, 2, key=chr(1000 + k))
-        answer = budget.smallest_epsilon(placed(one), 0.62, rng)
+        answer = comparison.smallest_epsilon(placed(one), 0.62, rng)
         covered += answer.epsilon.low <= math.exp(0.4) <= answer.epsilon.high
     assert covered >= 31
 
@@ -346,48 +357,50 @@ def test_the_crossover_covers_the_true_one_with_three_seeds(rng):
     for k in range(100):
         one = line(logarithmic, 3, key=chr(1000 + k))
         other = line(lambda x: 0.6 + 0 * x, 3, key=chr(2000 + k))
-        (*_, last) = crossover.duel(placed(one), placed(other), rng).leads
+        (*_, last) = comparison.duel(placed(one), placed(other), rng).leads
         covered += last.crossing.low <= 1 <= last.crossing.high
     assert covered >= 83
 
 
 def test_what_no_epsilon_reaches_is_said_plainly(rng):
-    answer = budget.smallest_epsilon(placed(line(rising)), 0.9, rng)
+    answer = comparison.smallest_epsilon(placed(line(rising)), 0.9, rng)
     assert math.isinf(answer.epsilon.value)
-    twin = compare.Reference("c", "clear", "No privacy", "accuracy", np.array([0.76, 0.77]))
-    text = budget.sentence(answer, twin=twin)
+    twin = lines.Reference("c", "clear", "No privacy", METRICS["accuracy"], np.array([0.76, 0.77]))
+    text = comparison.answer_words(answer, twin=twin)
     assert "not reachable up to epsilon 10 per rating; the best is 73." in text
     assert text.endswith("Even without privacy it is 76.5 %.")
 
 
 def test_what_the_smallest_epsilon_reaches_is_said_plainly(rng):
-    answer = budget.smallest_epsilon(placed(line(rising)), 0.4, rng)
-    assert "already at the smallest epsilon computed, 0.1 per rating" in budget.sentence(answer)
+    answer = comparison.smallest_epsilon(placed(line(rising)), 0.4, rng)
+    assert "already at the smallest epsilon computed, 0.1 per rating" in comparison.answer_words(
+        answer
+    )
 
 
 def test_errors_shrink_as_epsilon_grows(rng):
     falling = line(lambda x: 2 - rising(x), metric="rmse")
-    answer = budget.smallest_epsilon(placed(falling), 2 - rising(np.array([1.5]))[0], rng)
+    answer = comparison.smallest_epsilon(placed(falling), 2 - rising(np.array([1.5]))[0], rng)
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
-    assert "RMSE 1.330 needs epsilon" in budget.sentence(answer)
+    assert "RMSE 1.330 needs epsilon" in comparison.answer_words(answer)
 
 
 def test_one_seed_gives_a_value_without_an_interval(rng):
-    answer = budget.smallest_epsilon(placed(line(rising, seeds=1, spread=0)), 0.65, rng)
+    answer = comparison.smallest_epsilon(placed(line(rising, seeds=1, spread=0)), 0.65, rng)
     assert answer.epsilon.value == pytest.approx(1.0)
-    assert "one seed: no interval" in budget.sentence(answer)
+    assert "one seed: no interval" in comparison.answer_words(answer)
 
 
 def test_a_budget_that_is_only_claimed_says_so(rng):
     loose = line(rising, certified={"value": 3 * GRID})
-    assert budget.sentence(budget.smallest_epsilon(placed(loose), 0.65, rng)).endswith(
+    assert comparison.answer_words(comparison.smallest_epsilon(placed(loose), 0.65, rng)).endswith(
         "This epsilon is claimed, not certified."
     )
 
 
 def test_an_interval_that_leaves_the_grid_is_open():
-    estimate = resample.estimate(3.0, np.array([0.0] * 30 + [3.0] * 40 + [math.inf] * 30), 5)
-    assert resample.words(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
+    estimate = comparison.estimate(3.0, np.array([0.0] * 30 + [3.0] * 40 + [math.inf] * 30), 5)
+    assert comparison.estimate_words(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
 
 
 @pytest.fixture

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
-from dpmc_core.sweep.presets import noisy
-from dpmc_core.views import noise, twins
-from dpmc_core.views.budget import limits
-from dpmc_core.views.compare import Reference
+from dpmc_core.registry import noisy
+from dpmc_core.sweep import Grid
+from dpmc_core.views import lines, noise
+from dpmc_core.views.comparison import limits
+from dpmc_core.views.lines import Picture, Reference
 from dpmc_core.views.noise import BeforeAfter
-from pages.ui import charts, charts_compare, grid, report_compare
+from pages.ui import charts, charts_compare, report_compare
 from pages.ui.charts import noise as charts_noise
 
 THEMES = (charts.LIGHT, charts.DARK)
@@ -70,13 +72,14 @@ def test_cells_without_a_value_are_grey_and_apart_from_the_surface(theme):
 
 def level(mechanism: str, mean: float) -> Reference:
     name = registry.get(mechanism).name
-    return Reference(mechanism, mechanism, name, "rmse", np.array([mean]))
+    return Reference(mechanism, mechanism, name, METRICS["rmse"], np.array([mean]))
 
 
 def test_names_of_lines_stand_apart_and_in_the_order_of_their_lines():
     twins = [level(id, 0.9 + k / 1000) for k, id in enumerate(("pmf", "svd", "soft-impute"))]
     floors = [level("user-mean", 0.901), level("global-mean", 1.4)]
-    fig = charts_compare.compare([], floors, twins, "rmse", (0.1, 10), waiting=["dpmf"])
+    picture = Picture(METRICS["rmse"], (), tuple(floors), tuple(twins))
+    fig = charts_compare.compare(picture, [], (0.1, 10), waiting=["dpmf"])
     names = sorted(fig.layout.annotations, key=lambda note: note.y)
     low, high = fig.layout.yaxis.range
     gaps = np.diff([note.y for note in names])
@@ -137,10 +140,8 @@ def test_a_single_line_is_not_told_apart_from_others():
 
 
 def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():
-    choice = grid.Choice("restaurants", Task.BINARY, ("output",), (0.5, 2.0), (1, 2), (), False)
-    typed = grid.typed(choice, grid.Place("restaurants", None, None, None, False))
-    assert typed.startswith("dpmc sweep --data restaurants")
-    assert "python" not in typed
+    grid = Grid(data=["restaurants"], mechanisms=["output"], epsilons=[0.5, 2.0], seeds=[1, 2])
+    typed = " ".join(["dpmc", "sweep", *grid.argv()])
     table = {"mechanism": ["Output"], "certified": [True], "seeds": [1]}
     page = report_compare.html("T", charts.figure(charts.LIGHT), [], table, typed)
     assert "<td>yes</td><td>1</td>" in page
@@ -149,5 +150,5 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
 
 
 def test_a_curve_better_than_no_privacy_stands_on_the_side_that_is_better():
-    assert "below the line" in twins.why_above(["private-svd"], "movie-night")
-    assert "above the line" in twins.why_above(["dpimf-optimal"], "bookshop-clicks")
+    assert "below the line" in lines.why_above(["private-svd"], "movie-night")
+    assert "above the line" in lines.why_above(["dpimf-optimal"], "bookshop-clicks")

@@ -251,3 +251,36 @@ def test_evaluate_refuses_two_index_spaces() -> None:
             interactions(0, items=41),
             np.random.default_rng(0),
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text", "title", "axis"),
+    [
+        ("accuracy", 0.3721, "37.2 %", "Accuracy", "Accuracy on held-out ratings"),
+        ("hr@10_full", 0.5, "50.0 %", "HR@10", "HR@10 on held-out ratings"),
+        ("ndcg@10", 0.1932, "0.193", "NDCG@10", "NDCG@10 on held-out ratings"),
+        ("rmse", 1.25, "1.250", "RMSE", "RMSE on held-out ratings (lower is better)"),
+    ],
+)
+def test_a_metric_has_one_form_for_people(name, value, text, title, axis) -> None:
+    metric = metrics.METRICS[name]
+    assert (metric.text(value), metric.title, metric.axis) == (text, title, axis)
+    assert format(value, metric.form).rstrip("%") == text.removesuffix(" %")
+
+
+def test_a_metric_knows_which_way_is_better() -> None:
+    """By what is measured: errors are, whatever they are called, better where they are smaller."""
+    lower = {name for name, metric in metrics.METRICS.items() if metric.lower}
+    assert lower == {"are", "rmse", "mae"}
+    rmse, accuracy = metrics.METRICS["rmse"], metrics.METRICS["accuracy"]
+    assert rmse.reached(0.9, 1.0)
+    assert not rmse.reached(1.1, 1.0)
+    assert accuracy.reached(0.8, 0.7)
+    assert (accuracy.distance(-0.0312), rmse.distance(0.0312)) == ("3.1 points", "0.031")
+    assert accuracy.distance(0.0001) == rmse.distance(0.0001) == ""
+
+
+def test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline() -> None:
+    assert {metrics.headline(task).name for task in Task} == {"accuracy", "rmse", "hr@10"}
+    panels = [metric.panel for metric in metrics.RANKING]
+    assert len(set(panels)) == len(panels) == 4

@@ -2,27 +2,37 @@
 
 import io
 import json
+import os
 import shlex
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
-from dpmc_core import curves, experiment, registry
+from dpmc_core import experiment, registry, sweep
 from dpmc_core.cli import main
 from dpmc_core.data import datasets, download
 from dpmc_core.data.transforms import CapPerUser
+from dpmc_core.metrics import METRICS
+from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem
-from dpmc_core.views import cards, run_card
-from dpmc_core.views import curves as picture
+from dpmc_core.store import Store, shipped
+from dpmc_core.sweep import Grid
+from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views import cards, lines, run_card
 from pages.ui import charts
-from tests.page_helpers import all_text, charts_of, open_page, plain, spec
+from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
+from tests.sweep_helpers import InThisProcess
 
 PAGES = ("what_if", "data", "train", "noise", "guarantees")
-MECHANISMS = curves.mechanisms()
-RANKING = curves.mechanisms("ranking")
+MECHANISMS = registry.noisy(Task.BINARY)
+RANKING = registry.noisy(Task.RANKING)
 
 pytestmark = pytest.mark.usefixtures("own_session")
+no_windows = pytest.mark.skipif(sys.platform == "win32", reason="pages start no sweeps there")
 
 
 def go(app, path):
@@ -88,13 +98,13 @@ def test_charts_follow_the_theme(name, theme):
 @pytest.mark.parametrize("id", MECHANISMS)
 def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
     app = open_page(data="one-bit-lab", mechanism=id)
-    stored = curves.shipped("one-bit-lab")
+    with shipped.load("one-bit-lab", Task.BINARY, [id]) as store:
+        (line,) = lines.read(store, [id], METRICS["accuracy"]).lines
     before = None
     for epsilon in (0.1, 1.0, 10.0):
         app.select_slider(key="epsilon").set_value(epsilon).run()
         assert not app.exception
-        view = picture.situation(stored, id, epsilon)
-        assert app.metric[0].value == picture.amount("accuracy", view.here.mean)
+        assert app.metric[0].value == METRICS["accuracy"].text(line.at(epsilon).mean)
         traces = spec(app)["data"]
         assert traces[-1]["x"] == [epsilon]
         unmoved = (traces[:-1], spec(app)["layout"]["yaxis"]["range"])
@@ -115,7 +125,7 @@ def test_what_if_plays_through_all_epsilons_and_stops():
     app = open_page(data="one-bit-lab", epsilon="4")
     app.button[0].click().run()
     seen = [app.select_slider(key="epsilon").value]
-    for _ in range(len(curves.EPSILONS)):
+    for _ in range(len(EPSILONS)):
         app.run()
         seen.append(app.select_slider(key="epsilon").value)
     assert sorted(set(seen)) == [5.0, 7.0, 10.0]
@@ -218,7 +228,7 @@ def test_training_on_an_upload_is_counted_where_sweeps_are():
         press(app, "Train")
         run_until_done(app)
         app.run()
-        assert f"Train and What if: {runs}" in plain(all_text(app))
+        assert f"Train: {runs}" in plain(all_text(app))
     go(app, "pages/compare.py")
     assert "in 2 private runs: epsilon 2 in all" in plain(all_text(app))
     go(app, "pages/data.py")
@@ -364,9 +374,9 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
     alone = experiment.run(registry.create("input-flip", epsilon=4.0), problem, 1)
     shown = {tile.label: tile.value for tile in app.metric}
     assert shown == {
-        "Input perturbation": picture.amount("accuracy", alone.metrics["accuracy"]),
-        "Guessing": picture.amount("accuracy", alone.baselines["majority"]["accuracy"]),
-        "No privacy": picture.amount("accuracy", alone.baselines["clear"]["accuracy"]),
+        "Input perturbation": METRICS["accuracy"].text(alone.metrics["accuracy"]),
+        "Guessing": METRICS["accuracy"].text(alone.baselines["majority"]["accuracy"]),
+        "No privacy": METRICS["accuracy"].text(alone.baselines["clear"]["accuracy"]),
     }
     (warning,) = (c.value for c in app.caption if "Do not publish" in c.value)
     assert "dpmc release" in warning
@@ -389,7 +399,7 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
         datasets.load("restaurants"), Task.BINARY, steps=[CapPerUser(6)], split=LeaveLast(), seed=11
     )
     alone = experiment.run(registry.create("objective", epsilon=2.0, radius=0.4), problem, 11)
-    assert app.metric[0].value == picture.amount("accuracy", alone.metrics["accuracy"])
+    assert app.metric[0].value == METRICS["accuracy"].text(alone.metrics["accuracy"])
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     for part in ("radius=0.4", "cap=6", "--leave-last", "--seed 11"):
         assert part in command
@@ -456,23 +466,46 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
     assert not open_page("noise", **link).exception
 
 
+def fill_own(epsilons, seeds):
+    """Compute some rows of the curve into the private store of the upload, here and now."""
+    folders = Path(tempfile.gettempdir()).glob(f"dpmc-private-{os.getpid()}-*")
+    folder = max(folders, key=lambda path: path.stat().st_mtime)
+    (data,) = folder.glob("ratings*")
+    grid = Grid(data=[str(data)], mechanisms=MECHANISMS[:1], epsilons=epsilons, seeds=seeds)
+    plan = sweep.plan(grid)
+    with Store(folder / "results.sqlite") as store:
+        sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
+
+
+def run_until_whole(app, seconds=120):
+    """Rerun as the ticks do, until the runs behind the curve are over."""
+    end = time.monotonic() + seconds
+    while button(app, "Stop") is not None:
+        assert time.monotonic() < end, "the runs did not end"
+        time.sleep(0.1)
+        app.run()
+        assert not app.exception
+
+
+@no_windows
 def test_a_curve_not_yet_there_is_computed_on_request():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
     assert len(app.metric) == 0
-    assert "not been computed" in app.info[0].value
+    assert "not been computed: it takes 48 short training runs" in app.info[0].value
     press(app, "Compute the curve")
-    run_until_done(app)
+    assert "of 48 runs" in app.progress[0].text
+    run_until_whole(app)
     assert not app.info
     assert len(app.metric) == 1
-    stored = app.session_state["upload"]
-    [found] = [
-        point
-        for point in curves.compute(stored, [MECHANISMS[0]], (1.0,), (1, 2, 3))
-        if point[0] == 3
-    ]
-    expected = picture.situation(found[2], MECHANISMS[0], 1.0).here.mean
-    assert app.metric[0].value == picture.amount("accuracy", expected)
+    found = []
+    for seed in (1, 2, 3):
+        problem = build_problem(app.session_state["upload"], Task.BINARY, seed=seed)
+        mechanism = registry.create(MECHANISMS[0], epsilon=1.0)
+        found.append(experiment.run(mechanism, problem, seed, with_baselines=False).metrics)
+    expected = sum(metrics["accuracy"] for metrics in found) / 3
+    assert app.metric[0].value == METRICS["accuracy"].text(expected)
+    assert "in 42 private runs" in all_text(app)
 
 
 def test_without_a_curve_the_slider_the_card_and_the_noise_are_there_already():
@@ -486,40 +519,23 @@ def test_without_a_curve_the_slider_the_card_and_the_noise_are_there_already():
     assert [e.value for e in app.subheader if "noise" in e.value]
 
 
-def test_a_stopped_curve_says_so_shows_no_band_of_one_seed_and_goes_on(monkeypatch):
-    from pages.ui import curve_job
-
-    gate, real = [5], curves.compute
-
-    def slow(*arguments):
-        for done, total, found in real(*arguments):
-            while done >= gate[0] and not arguments[5]():
-                time.sleep(0.01)
-            if done >= gate[0] and arguments[5]():
-                return
-            yield done, total, found
-
-    monkeypatch.setattr(curve_job.curves, "compute", slow)
-    monkeypatch.setattr(curve_job, "SEEDS", (1, 2))
+@no_windows
+def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
-    press(app, "Compute the curve")
-    while "run 4" not in app.progress[0].text:
-        time.sleep(0.02)
-        app.run()
-    press(app, "Stop")
-    run_until_done(app)
-    assert "4 of 28 runs, stopped" in app.info[0].value
+    fill_own(EPSILONS[3:], (1,))
+    app.run()
+    assert f"{11 + 2} of 48 runs are there" in app.info[0].value
     assert "One seed: no band" in all_text(app)
-    spent = app.session_state["tally"].spent[0]
-    assert spent == 4
+    assert "in 11 private runs" in all_text(app)
     assert not [t for t in spec(app)["data"] if t.get("fill") == "toself"]
-    gate[0] = 1000
+    app.select_slider(key="epsilon").set_value(0.1).run()
+    assert "epsilon 0.1 has not been computed yet" in all_text(app)
     press(app, "Continue")
-    run_until_done(app)
+    run_until_whole(app)
     assert not app.info
-    assert app.session_state["tally"].spent[0] == 28
-    assert "over 2 seeds" in all_text(app)
+    assert "in 42 private runs" in all_text(app)  # none of them twice
+    assert "over 3 seeds" in all_text(app)
     assert [t for t in spec(app)["data"] if t.get("fill") == "toself"]
 
 
@@ -586,7 +602,7 @@ def test_the_wide_range_reaches_further_and_comes_back():
 def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
     app = open_page("guarantees", data="movie-night", epsilon="2")
     table = next(t.value for t in app.dataframe if "certified" in t.value.columns)
-    names = [cards.SHORT.get(id, registry.get(id).name) for id in curves.offered()]
+    names = [cards.SHORT.get(id, registry.get(id).name) for id in registry.offered()]
     assert list(table["mechanism"]) == names
     assert max(map(len, names)) < 20  # none is cut off on a phone
     assert list(table)[1:4] == ["claimed", "certified", cards.PER_USER]
@@ -644,5 +660,5 @@ def test_clicks_are_ranked_on_every_page():
     problem = build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
     found = experiment.run(registry.create("dpimf-user", epsilon=2.0), problem, seed=1)
     bars = ranking.bars({"DPIMF-U": found.metrics} | dict(found.baselines))
-    assert list(bars["DPIMF-U"]) == [ranking.title(metric) for metric in ranking.METRICS]
+    assert list(bars["DPIMF-U"]) == list(RANKED)
     assert "99 sampled negatives" in ranking.bars_words({"DPIMF-U": found.metrics})

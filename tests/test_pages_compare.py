@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from dpmc_core import curves, paths, registry, sweep
+from dpmc_core import paths, registry, sweep
 from dpmc_core.data import datasets
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
-from dpmc_core.store import Store, default_path, queries
-from dpmc_core.views import budget, compare, crossover
-from dpmc_core.views import curves as picture
-from pages.ui import grid, sweeps
+from dpmc_core.store import Store, default_path, queries, shipped
+from dpmc_core.sweep import Grid
+from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views import comparison, lines
+from pages.ui import rows, sources, sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
 from tests.sweep_helpers import InThisProcess
 
@@ -31,18 +33,14 @@ LINK = {"data": DATA, "mechanisms": list(IDS), "seeds": "2"}
 def home(tmp_path, monkeypatch):
     """A home of its own, where no sweep outlives its test."""
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
-    grid._shared_target.clear()
+    rows._shared_keys.clear()
     yield tmp_path / "home"
     sweeps.cancel_all(paths.home() / "sweeps")
 
 
 def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA):
     """Compute a grid here and now, into the shared store."""
-    plan = sweep.plan(
-        sweep.Grid(
-            sources=[sweep.open_source(data)], mechanisms=ids, epsilons=epsilons, seeds=seeds
-        )
-    )
+    plan = sweep.plan(Grid(data=[data], mechanisms=ids, epsilons=epsilons, seeds=seeds))
     with Store() as store:
         sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
     return plan
@@ -113,13 +111,13 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
 
 def test_shipped_curves_are_there_at_once_and_give_way_to_rows_of_ones_own():
     app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2")
-    shipped = curves.shipped(DATA)
-    for id, trace in zip(IDS, traces(app), strict=True):
-        view = picture.situation(shipped, id, 1.0).curve
-        assert trace["x"] == pytest.approx(view.epsilon)
-        assert trace["y"] == pytest.approx(view.mean)
+    with shipped.load(DATA, Task.BINARY) as store:
+        came = lines.read(store, IDS, METRICS["accuracy"])
+    for line, trace in zip(came.lines, traces(app), strict=True):
+        assert trace["x"] == pytest.approx(line.epsilon)
+        assert trace["y"] == pytest.approx(line.band.mean)
     text = plain(all_text(app))
-    assert f"Computed beforehand with version {shipped.stamp.version}, 5 seeds" in text
+    assert f"Computed beforehand with version {came.lines[0].version}, 5 seeds" in text
     assert "Input perturbation; Output perturbation. Runs of your own" in text
     assert "No run of this grid has been computed here yet" in text
     assert "guessing (majority sign)" in charts_of(app)[0].proto.spec.lower()
@@ -139,7 +137,7 @@ def test_the_same_unit_uses_certified_values_and_drops_nothing():
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
     assert min(output["x"]) > 1000  # what is proved of the whole matrix
     assert output["marker"]["color"] == output["marker"]["line"]["color"]
-    app.segmented_control(key="count").set_value(compare.Count.USER).run()
+    app.segmented_control(key="count").set_value(lines.Count.USER).run()
     flip, output = traces(app)
     assert flip["marker"]["color"] != flip["marker"]["line"]["color"]
     assert "not certified" in flip["name"]
@@ -154,16 +152,15 @@ def test_verdicts_and_budget_are_those_of_the_core():
     fill(seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     with Store(read_only=True) as store:
-        lines = compare.lines(store, queries.curves(store), "accuracy")
-    placed = [compare.place(line, compare.Count.PAPER) for line in lines]
-    placed.sort(key=lambda one: IDS.index(one.line.mechanism))  # as the page names them
-    (duel,) = crossover.duels(placed, np.random.default_rng(0))
-    assert crossover.sentence(duel) in plain(all_text(app))
+        picture = lines.read(store, IDS, METRICS["accuracy"])
+    placed = [lines.place(line, lines.Count.PAPER) for line in picture.lines]
+    (duel,) = comparison.duels(placed, np.random.default_rng(0))
+    assert comparison.duel_words(duel) in plain(all_text(app))
     for wanted in (55.0, 99.5):
         app.slider[0].set_value(wanted).run()
         for one in placed:
-            answer = budget.smallest_epsilon(one, wanted / 100, np.random.default_rng(0))
-            assert budget.sentence(answer).split(" Even")[0] in plain(all_text(app))
+            answer = comparison.smallest_epsilon(one, wanted / 100, np.random.default_rng(0))
+            assert comparison.answer_words(answer).split(" Even")[0] in plain(all_text(app))
     assert "not reachable" in all_text(app)
 
 
@@ -235,13 +232,13 @@ def test_another_task_or_other_data_brings_its_own_mechanisms():
         app.selectbox(key="task").set_value(task).run()
         assert not app.error
         assert charts_of(app)
-        assert chosen(app) == list(sweep.presets.noisy(task)[:6])
+        assert chosen(app) == list(registry.noisy(task)[:6])
     app.selectbox(key="task").set_value(Task.BINARY).run()
-    assert chosen(app) == list(sweep.presets.noisy(Task.BINARY)[:6])
+    assert chosen(app) == list(registry.noisy(Task.BINARY)[:6])
     app.selectbox(key="data").set_value("bookshop-clicks").run()
     assert not app.error
     assert charts_of(app)
-    assert chosen(app) == list(sweep.presets.noisy(Task.RANKING)[:6])
+    assert chosen(app) == list(registry.noisy(Task.RANKING)[:6])
     app.session_state["mechanisms"] = ["output", "dpimf-user"]  # one of each task
     app.run()
     assert chosen(app) == ["dpimf-user"]
@@ -270,24 +267,53 @@ def test_a_home_that_cannot_be_written_is_a_sentence(home):
     assert "cannot be written" in plain(app.error[0].value)
 
 
-def test_what_if_draws_a_complete_curve_of_the_store(monkeypatch):
-    monkeypatch.setattr("pages.ui.sources.shipped", lambda *_: None)
-    from pages.ui import sources
+@pytest.fixture
+def nothing_shipped(tmp_path, monkeypatch):
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "no curves")
+    rows.shipped.clear()
+    yield
+    rows.shipped.clear()
 
-    sources._shipped.clear()
-    try:
-        fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",))
-        app = open_page(data=DATA, mechanism="input-flip")
-        assert "has not been computed" in all_text(app)  # not every stop of the slider is there
-        fill(epsilons=curves.EPSILONS, ids=("input-flip",))
-        app = open_page(data=DATA, mechanism="input-flip")
-        assert charts_of(app)
-        with Store(read_only=True) as store:
-            (info,) = queries.curves(store, mechanism="input-flip")
-            at = {s.epsilon: s.mean for s in queries.summaries(store, [info.id], "accuracy")}
-        assert app.metric[0].value == f"{100 * at[1.0]:.1f} %"
-    finally:
-        sources._shipped.clear()
+
+@pytest.mark.usefixtures("nothing_shipped")
+def test_what_if_draws_what_the_store_has_of_a_curve():
+    app = open_page(data=DATA, mechanism="input-flip")
+    assert "has not been computed" in all_text(app)
+    assert not charts_of(app)[0].proto.alt.startswith("Accuracy")
+    fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",))
+    app = open_page(data=DATA, mechanism="input-flip")
+    assert "10 of 48 runs are there" in all_text(app)  # not every stop of the slider is
+    assert len(spec(app)["data"][-2]["customdata"]) == 3  # points
+    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3))
+    app = open_page(data=DATA, mechanism="input-flip")
+    assert not app.info
+    with Store(read_only=True) as store:
+        (info,) = queries.curves(store, mechanism="input-flip")
+        at = {s.epsilon: s.mean for s in queries.summaries(store, [info.id], "accuracy")}
+    assert app.metric[0].value == f"{100 * at[1.0]:.1f} %"
+
+
+def test_what_if_prefers_ones_own_rows_once_they_are_a_whole_curve():
+    fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",), seeds=(1, 2, 3))
+    assert "over 5 seeds" in all_text(open_page(data=DATA, mechanism="input-flip"))
+    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3))
+    assert "over 3 seeds" in all_text(open_page(data=DATA, mechanism="input-flip"))
+
+
+@pytest.mark.usefixtures("nothing_shipped")
+def test_a_curve_begun_on_what_if_can_be_stopped_and_is_known_to_compare():
+    app = open_page(data="movie-night", mechanism="objective")
+    button(app, "Compute the curve").click().run()
+    assert not app.exception
+    assert "of 48 runs" in app.get("progress")[0].proto.text
+    link = {"data": "movie-night", "mechanisms": ["objective"]}
+    there = open_page("compare", **link, grid="fine", seeds="3")
+    assert button(there, "Start").disabled  # it is this very grid
+    assert "Another grid is being computed on Movie night" in all_text(open_page("compare", **link))
+    button(app, "Stop").click().run()
+    assert not app.exception
+    assert button(app, "Compute the curve") or button(app, "Continue")
+    assert not any(s.running for s in sweeps.found(paths.home() / "sweeps"))
 
 
 def test_an_upload_is_swept_in_a_folder_of_its_own_and_its_spending_is_told():
@@ -329,11 +355,11 @@ def _private_folders():
 
 
 def test_tasks_share_a_chart_only_with_their_own():
-    assert grid.tasks("bookshop-clicks") == [Task.RANKING]  # all clicks are alike
-    tasks = grid.tasks("movie-night")
+    assert sources.tasks("bookshop-clicks") == [Task.RANKING]  # all clicks are alike
+    tasks = sources.tasks("movie-night")
     assert tasks[0] == Task.BINARY
     for task in tasks:
-        assert {registry.get(id).task for id in sweep.presets.noisy(task)} == {task}
+        assert {registry.get(id).task for id in registry.noisy(task)} == {task}
 
 
 @pytest.mark.parametrize(
@@ -347,6 +373,8 @@ def test_tasks_share_a_chart_only_with_their_own():
 )
 def test_the_hold_out_is_the_one_chosen_for_every_task(task, last, words):
     id = {Task.RANKING: "private-popularity", Task.RATINGS: "dpals"}[task]
-    choice = grid.Choice("restaurants", task, (id,), (1.0,), (1,), (), last)
-    typed = grid.command(choice, grid.Place("restaurants", None, None, None, False))
+    app = open_page("compare", data="restaurants", task=task.value, mechanisms=[id])
+    key = "ranking_holdout" if task is Task.RANKING else "holdout"
+    app.selectbox(key=key).set_value("last" if last else "share").run()
+    typed = app.code[-1].value.split()
     assert [w for w in typed if w in ("--leave-last", "--holdout", "0.2")] == words

@@ -17,9 +17,12 @@ from store_helpers import as_nobody, needs_modes, open_folder, record
 
 from dpmc_core import metrics, store
 from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Constant, Task
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.store import METRICS, Store, StoreError, StoreLocked, connection, schema
+from dpmc_core.store import Store, StoreError, StoreLocked, connection
+from dpmc_core.store import rows as tables
+from dpmc_core.sweep import Grid, plan
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -183,6 +186,40 @@ def test_prune_takes_rows_and_what_only_they_used(opened):
     assert cards == 1
 
 
+# --- stores of earlier versions ----------------------------------------------------------------
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A store as version 1 of the tables was written."""
+    path = tmp_path / "store-v1.sqlite"
+    path.write_bytes((ROOT / "tests" / "data" / path.name).read_bytes())
+    return path
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_an_old_store_opens_and_its_curves_are_listed(old, read_only):
+    with Store(old, read_only=read_only) as opened:
+        found = {info.mechanism: info for info in store.curves(opened)}
+        assert {"input-flip", "output", "clear", "majority"} <= set(found)
+        assert (found["output"].rows, found["majority"].rows) == (4, 2)
+        assert found["output"].name == "movie-night"
+        assert len(list(store.records(opened))) == sum(info.rows for info in found.values())
+        (first, *_) = store.certified(opened, [found["input-flip"].id])
+        assert first.units["value"] == pytest.approx(1.0)
+
+
+def test_nothing_of_an_old_store_is_computed_again(old):
+    """Planted bug: a key that depends on how a grid is written down."""
+    grid = Grid(
+        data=["movie-night"], mechanisms=["input-flip", "output"], epsilons=[1, 4], seeds=[1, 2]
+    )
+    keys = plan(grid).keys
+    with Store(old) as opened:
+        assert opened.present(keys.units) == set(keys.units)
+        assert {info.key for info in store.curves(opened)} >= set(keys.curves)
+
+
 # --- files -----------------------------------------------------------------------------------
 
 
@@ -193,7 +230,7 @@ def test_csv_and_parquet_hold_the_same_rows(opened, tmp_path):
     opened.add([record("majority", None)])
     found = store.curves(opened)
     for name in ("rows.csv", "rows.parquet"):
-        assert store.export(opened, found, tmp_path / name) == 5
+        assert store.write_file(opened, found, tmp_path / name) == 5
     with (tmp_path / "rows.csv").open(newline="") as file:
         text = list(csv.DictReader(file))
     table = pandas.read_parquet(tmp_path / "rows.parquet")
@@ -210,18 +247,18 @@ def test_an_export_is_complete_or_not_there(opened, tmp_path, monkeypatch):
     opened.add([record()])
     old = tmp_path / "rows.csv"
     old.write_text("what was here")
-    monkeypatch.setattr("dpmc_core.store.files.records", lambda *_: 1 / 0)
+    monkeypatch.setattr("dpmc_core.store.export.records", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        store.export(opened, store.curves(opened), old)
+        store.write_file(opened, store.curves(opened), old)
     assert old.read_text() == "what was here"
     assert {path.name for path in tmp_path.iterdir()} == {"new", "rows.csv"}
 
 
 def test_an_export_needs_a_known_kind_and_a_folder(opened, tmp_path):
     with pytest.raises(InvalidSetting, match=r"\.csv or \.parquet"):
-        store.export(opened, [], tmp_path / "rows.xls")
+        store.write_file(opened, [], tmp_path / "rows.xls")
     with pytest.raises(DpmcError, match="there is no folder"):
-        store.export(opened, [], tmp_path / "none" / "rows.csv")
+        store.write_file(opened, [], tmp_path / "none" / "rows.csv")
 
 
 # --- trouble ---------------------------------------------------------------------------------
@@ -230,7 +267,7 @@ def test_an_export_needs_a_known_kind_and_a_folder(opened, tmp_path):
 def test_a_newer_store_is_left_alone(path):
     with Store(path) as opened:
         opened.add([record()])
-        opened.connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        opened.connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
     for read_only in (False, True):
         with pytest.raises(StoreError, match="from a newer version of this program"):
             Store(path, read_only=read_only)

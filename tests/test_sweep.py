@@ -8,7 +8,7 @@ from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
-from sweep_helpers import make_dataset, make_grid, make_pair, make_source, rows_of
+from sweep_helpers import make_dataset, make_pair, make_plan, make_source, rows_of
 
 from dpmc_core import experiment, registry, sweep
 from dpmc_core.errors import DpmcError, InvalidSetting
@@ -36,7 +36,7 @@ def run(plan, opened, units=None, threads=2, **options):
 
 @pytest.fixture(scope="module")
 def plan():
-    return sweep.plan(make_grid())
+    return make_plan()
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +60,17 @@ def test_every_combination_is_a_unit_once_with_its_floor_and_twin(plan):
         2 * [("clear", 1), ("clear", 2)] + [("majority", 1), ("majority", 2)]
     )
     assert len({u.key for u in plan.units}) == len(plan.units)
-    assert len(plan.curves) == 3 + 3
+    assert len(plan.keys.curves) == 3 + 3
 
 
 def test_a_baseline_that_is_asked_for_is_not_run_twice():
-    plan = sweep.plan(make_grid(mechanisms=["clear", "input-flip"]))
+    plan = make_plan(mechanisms=["clear", "input-flip"])
     assert [u.mechanism.id for u in plan.units].count("majority") == 2
     assert [u.mechanism.id for u in plan.units].count("clear") == 2
 
 
 def test_methods_without_epsilon_need_none():
-    plan = sweep.plan(make_grid(mechanisms=["clear"], epsilons=[]))
+    plan = make_plan(mechanisms=["clear"], epsilons=[])
     assert {u.mechanism.id for u in plan.units} == {"clear", "majority"}
 
 
@@ -80,7 +80,7 @@ def test_the_curve_is_seen_early_and_then_filled():
     assert list(grids.coarse_to_fine([])) == []
     for count in range(1, 30):
         assert sorted(grids.coarse_to_fine(range(count))) == list(range(count))
-    plan = sweep.plan(make_grid(epsilons=[1.0, 2.0, 3.0, 4.0]))
+    plan = make_plan(epsilons=[1.0, 2.0, 3.0, 4.0])
     epsilons = [u.epsilon for u in plan.units if u.mechanism.id == "input-flip"]
     assert epsilons == [1.0, 4.0, 2.0, 3.0] * 2
     assert plan.units[0].mechanism.id == "majority"
@@ -92,7 +92,7 @@ def test_settings_reach_the_mechanisms_that_have_them():
         "output.bound": ["0.2"],
         "bound": ["none", "1"],
     }  # none would not do for output
-    plan = sweep.plan(make_grid(settings=settings, epsilons=[1.0], seeds=[1]))
+    plan = make_plan(settings=settings, epsilons=[1.0], seeds=[1])
     found = {
         (u.mechanism.id, u.mechanism.radius, u.mechanism.bound)
         for u in plan.units
@@ -105,7 +105,7 @@ def test_settings_reach_the_mechanisms_that_have_them():
 def test_everything_that_decides_a_result_is_in_its_key():
     def key(**changes):
         options = {"mechanisms": ["input-flip"], "epsilons": [1.0], "seeds": [1], "settings": {}}
-        (found,) = [u.key for u in sweep.plan(make_grid(**(options | changes))).units if u.epsilon]
+        (found,) = [u.key for u in make_plan(**(options | changes)).units if u.epsilon]
         return found
 
     variants = [
@@ -126,9 +126,9 @@ def test_everything_that_decides_a_result_is_in_its_key():
 
 
 def test_a_raised_revision_is_another_unit(monkeypatch):
-    before = {u.key for u in sweep.plan(make_grid(mechanisms=["input-flip"])).units if u.epsilon}
+    before = {u.key for u in make_plan(mechanisms=["input-flip"]).units if u.epsilon}
     monkeypatch.setattr(registry.get("input-flip"), "revision", 99)
-    after = {u.key for u in sweep.plan(make_grid(mechanisms=["input-flip"])).units if u.epsilon}
+    after = {u.key for u in make_plan(mechanisms=["input-flip"]).units if u.epsilon}
     assert not before & after
 
 
@@ -138,7 +138,7 @@ def test_a_raised_revision_is_another_unit(monkeypatch):
         ({"mechanisms": []}, "mechanisms must be at least one: the grid is empty"),
         ({"epsilons": []}, "epsilons must be at least one: the grid is empty"),
         ({"seeds": []}, "seeds must be at least one"),
-        ({"sources": []}, "sources must be at least one"),
+        ({"data": []}, "data must be at least one"),
         ({"mechanisms": ["input-flp"]}, "did you mean input-flip"),
         ({"epsilons": [0.0]}, "epsilon must be > 0, got 0"),
         ({"epsilons": [float("nan")]}, "epsilon must be > 0"),
@@ -157,7 +157,7 @@ def test_a_raised_revision_is_another_unit(monkeypatch):
 )
 def test_a_wrong_grid_is_a_sentence(changes, words):
     with pytest.raises(DpmcError, match=words):
-        sweep.plan(make_grid(**changes))
+        make_plan(**changes)
 
 
 # --- rows ------------------------------------------------------------------------------------
@@ -198,12 +198,10 @@ def test_all_mechanisms_of_a_seed_share_its_split(undisturbed):
 
 
 def test_rows_do_not_depend_on_order_threads_or_what_else_runs(undisturbed, opened):
-    grown = sweep.plan(
-        make_grid(
-            mechanisms=["objective", "output", "gradient", "input-flip"],
-            epsilons=[0.5, 0.7, 1.0, 4.0],
-            seeds=[3, 2, 1],
-        )
+    grown = make_plan(
+        mechanisms=["objective", "output", "gradient", "input-flip"],
+        epsilons=[0.5, 0.7, 1.0, 4.0],
+        seeds=[3, 2, 1],
     )
     assert not run(grown, opened, units=grown.units[::-1], threads=3).failed
     rows = rows_of(opened)
@@ -226,7 +224,7 @@ def test_rows_do_not_depend_on_the_executor(plan, undisturbed, opened):
 
 
 def test_official_pairs_are_not_split_again(opened):
-    plan = sweep.plan(make_grid(sources=[make_pair()], mechanisms=["input-flip"]))
+    plan = make_plan(sources=[make_pair()], mechanisms=["input-flip"])
     assert not run(plan, opened).failed
     rows = rows_of(opened).values()
     assert {row["data"]["split"] for row in rows} == {"the given test ratings"}
@@ -236,8 +234,7 @@ def test_official_pairs_are_not_split_again(opened):
 
 
 def test_every_task_is_split_as_a_single_run_of_it(opened):
-    grid = make_grid(mechanisms=["popularity", "majority"], epsilons=[], seeds=[1], settings={})
-    plan = sweep.plan(grid)
+    plan = make_plan(mechanisms=["popularity", "majority"], epsilons=[], seeds=[1], settings={})
     assert not run(plan, opened).failed
     for row in rows_of(opened).values():
         task = Task(row["task"])
@@ -251,7 +248,7 @@ def test_the_curve_of_a_unit_is_the_curve_its_row_is_in(plan, opened):
     from dpmc_core import store
 
     run(plan, opened)
-    assert {info.key for info in store.curves(opened)} == set(plan.curves)
+    assert {info.key for info in store.curves(opened)} == set(plan.keys.curves)
 
 
 # --- what may be shared between units ----------------------------------------------------------
@@ -288,10 +285,10 @@ def test_one_solve_serves_every_epsilon_and_seed_of_a_split(opened, monkeypatch)
         yield from solve(self, ratings)
 
     monkeypatch.setattr(cls, "before_noise", counted)
-    pair = sweep.plan(make_grid(sources=[make_pair()], mechanisms=["output"], settings={}))
+    pair = make_plan(sources=[make_pair()], mechanisms=["output"], settings={})
     run(pair, opened)
     assert len(solves) == 1
-    split = sweep.plan(make_grid(mechanisms=["output"], settings={}, seeds=[11, 12]))
+    split = make_plan(mechanisms=["output"], settings={}, seeds=[11, 12])
     run(split, opened)
     assert len(solves) == 1 + 2  # one for each split
 
@@ -311,10 +308,10 @@ def test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own():
 
 def test_two_radii_of_a_sweep_have_a_solve_each(opened):
     """Planted bug: the solve kept without its settings, so the second radius gets the first's."""
-    grid = make_grid(
+    plan = make_plan(
         mechanisms=["output"], epsilons=[50.0], settings={"output.radius": ["0.1", "2"]}, seeds=[1]
     )
-    run(sweep.plan(grid), opened)
+    run(plan, opened)
     rows = [row for row in rows_of(opened).values() if row["mechanism"] == "output"]
     assert len(rows) == 2
     rounds = {}

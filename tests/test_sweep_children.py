@@ -26,15 +26,8 @@ def folder(tmp_path):
 
 
 def command(tmp_path, epsilons=(0.5, 1.0, 2.0, 4.0), seeds=range(1, 40), ids=("output",)):
-    return core.command(
-        ["movie-night"],
-        ids,
-        epsilons,
-        list(seeds),
-        options=["--json"],
-        store=tmp_path / "results.sqlite",
-        jobs=1,
-    )
+    grid = core.Grid(data=["movie-night"], mechanisms=ids, epsilons=epsilons, seeds=seeds)
+    return core.command(grid, store=tmp_path / "results.sqlite", jobs=1)
 
 
 def wait_for(condition, seconds=60):
@@ -109,7 +102,8 @@ def test_a_finished_sweep_says_nothing_and_a_failed_one_says_why(tmp_path, folde
     now = sweeps.look(folder, "k")
     assert now.message == ""
     assert now.counts["done"] == now.counts["total"] == 3
-    sweeps.start(folder, "j", command(tmp_path, ids=["magic"]), about={})
+    wrong = ["magic" if word == "output" else word for word in command(tmp_path)]
+    sweeps.start(folder, "j", wrong, about={})
     wait_for(lambda: not sweeps.look(folder, "j").running)
     assert "magic" in sweeps.look(folder, "j").message
     assert not sweeps.look(folder, "j").message.startswith("dpmc")  # as its own lines begin

@@ -18,11 +18,12 @@ import pytest
 from store_helpers import as_nobody, needs_modes, open_folder, record
 from sweep_helpers import rows_of
 
-from dpmc_core.cli import grids, main
+from dpmc_core.cli import main
 from dpmc_core.cli import sweep as command
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.store import Store, schema
-from dpmc_core.sweep import pools
+from dpmc_core.store import Store
+from dpmc_core.store import rows as tables
+from dpmc_core.sweep import parse_epsilons, parse_seeds, pools
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [
@@ -86,7 +87,7 @@ def sentence(capsys, *words):
     ],
 )
 def test_epsilons_are_lists_or_ranges(words, found):
-    assert grids.epsilons(words) == pytest.approx(found)
+    assert parse_epsilons(words) == pytest.approx(found)
 
 
 @pytest.mark.parametrize(
@@ -108,14 +109,14 @@ def test_epsilons_are_lists_or_ranges(words, found):
 )
 def test_junk_in_epsilons_is_a_sentence(words, says):
     with pytest.raises(InvalidSetting, match=says):
-        grids.epsilons(words)
+        parse_epsilons(words)
 
 
 def test_seeds_are_lists_or_ranges():
-    assert grids.seeds(["1:3", "7,2"]) == (1, 2, 3, 7)
+    assert parse_seeds(["1:3", "7,2"]) == (1, 2, 3, 7)
     for junk in ("3:1", "x", "1:", "1.5", "0:99999999999", ","):
         with pytest.raises(InvalidSetting, match="--seeds"):
-            grids.seeds([junk])
+            parse_seeds([junk])
 
 
 # --- running ---------------------------------------------------------------------------------
@@ -322,7 +323,7 @@ def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):
 
 def test_a_newer_store_is_a_sentence(capsys, file):
     with Store(file) as opened:
-        opened.connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        opened.connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
     for words in (SMALL, ["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
         assert "newer version" in sentence(capsys, *words, "--store", file)
 

@@ -15,12 +15,15 @@ from store_helpers import needs_modes
 from sweep_helpers import make_dataset, make_pair, make_source
 
 from dpmc_core import store, sweep
-from dpmc_core.cli import build_parser, grids
+from dpmc_core.cli import build_parser
+from dpmc_core.cli.sweep import grid_of
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.model import Factors
+from dpmc_core.problem import LeaveLast, RandomShare
 from dpmc_core.store import Store
-from dpmc_core.sweep import presets, private, snapshot
+from dpmc_core.sweep import Grid, presets, private
+from dpmc_core.sweep.sources import SNAPSHOT, read_snapshot, write_snapshot
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -136,9 +139,9 @@ def test_no_names_travel_to_a_worker(source):
 @pytest.mark.parametrize("times", [True, False])
 def test_a_snapshot_gives_the_same_ratings_back(tmp_path, times):
     dataset = make_dataset(times=times)
-    path = tmp_path / f"mine{snapshot.SUFFIX}"
-    snapshot.write(dataset, path)
-    back = snapshot.read(path)
+    path = tmp_path / f"mine{SNAPSHOT}"
+    write_snapshot(dataset, path)
+    back = read_snapshot(path)
     assert sweep.Whole(back).fingerprint == sweep.Whole(dataset).fingerprint
     assert (back.name, back.title) == ("tiny", "Tiny")
     assert sweep.open_source(str(path)).fingerprint == sweep.Whole(dataset).fingerprint
@@ -147,16 +150,16 @@ def test_a_snapshot_gives_the_same_ratings_back(tmp_path, times):
 
 @needs_modes
 def test_a_snapshot_is_for_its_user_alone_and_never_replaces(tmp_path):
-    path = tmp_path / f"mine{snapshot.SUFFIX}"
-    snapshot.write(make_dataset(), path)
+    path = tmp_path / f"mine{SNAPSHOT}"
+    write_snapshot(make_dataset(), path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):
-        snapshot.write(make_dataset(), path)
+        write_snapshot(make_dataset(), path)
 
 
 @pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04junk"])
 def test_a_damaged_snapshot_is_a_sentence(tmp_path, content):
-    path = tmp_path / f"mine{snapshot.SUFFIX}"
+    path = tmp_path / f"mine{SNAPSHOT}"
     path.write_bytes(content)
     with pytest.raises(BadRatings, match="is not a snapshot of ratings"):
         sweep.open_source(str(path))
@@ -184,16 +187,15 @@ def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatc
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     folder = sweep.PrivateFolder(make_dataset())
     try:
-        words = sweep.command(
-            [str(folder.data)],
-            ["input-flip"],
-            [1.0, 2.0],
-            [1, 2],
+        grid = Grid(
+            data=[str(folder.data)],
+            mechanisms=["input-flip"],
+            epsilons=[1.0, 2.0],
+            seeds=[1, 2],
             settings={"iterations": ["5"]},
-            options=["--holdout", "0.3", "--json"],
-            store=folder.store,
-            jobs=1,
+            split=RandomShare(0.3),
         )
+        words = sweep.command(grid, store=folder.store, jobs=1)
         done = subprocess.run(
             words, cwd=ROOT, env=folder.environment, capture_output=True, text=True, check=True
         )
@@ -223,25 +225,67 @@ def test_folders_of_killed_programs_are_removed(tmp_path, monkeypatch):
     folder.close()
 
 
+# --- grids as they are typed ------------------------------------------------------------------
+
+TYPED = [
+    Grid(data=["movie-night"], mechanisms=["clear"]),
+    Grid(
+        data=["restaurants", "one-bit-lab:seed=each,observed=0.3"],
+        mechanisms=["input-flip", "output"],
+        epsilons=[0.1, 1 / 3, 4.0],
+        seeds=[1, 2, 3],
+        settings={"radius": ["0.5", "1"], "output.bound": ["0.2"]},
+        steps=["cap=5", "binarise=2"],
+        split=RandomShare(0.1),
+    ),
+    Grid(
+        data=["mine.csv"],
+        mechanisms=["popularity"],
+        seeds=[7, 2],
+        split=LeaveLast(),
+        reading={"low": -10.0, "high": 10.0, "user": "who", "rating": 3},
+    ),
+    Grid(data=["u1.base"], mechanisms=["clear"], tests=["u1.test"], seeds=[5]),
+]
+
+
+@pytest.mark.parametrize("grid", TYPED)
+def test_a_grid_is_what_its_command_line_says(grid):
+    assert grid_of(build_parser().parse_args(["sweep", *grid.argv()])) == grid
+
+
+def test_a_grid_is_typed_as_a_person_would():
+    words = " ".join(TYPED[1].argv())
+    assert words.startswith("--data restaurants one-bit-lab:seed=each,observed=0.3 --mechanisms")
+    assert "--mechanisms input-flip,output --epsilons 0.1,0.3333333333333333,4 --seeds 1:3" in words
+    assert "--range" not in words
+    assert "--low=-10" in TYPED[2].argv()
+
+
+@pytest.mark.parametrize("name", presets.PRESETS)
+def test_a_preset_can_be_typed_out(name):
+    grid = presets.get(name).grid
+    assert grid_of(build_parser().parse_args(["sweep", *grid.argv()])) == grid
+
+
 # --- presets ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", presets.PRESETS)
 def test_a_preset_is_a_grid_that_works(name):
     args = build_parser().parse_args(["sweep", "--preset", name, "--seeds", "1"])
-    grids.check(args)
-    if presets.PRESETS[name].data == ("ml-100k/u1",):
+    preset = presets.PRESETS[name].grid
+    if preset.data == ("ml-100k/u1",):
         args.data = ["movie-night"]
     if name == "samples":
         args.data = ["restaurants", "one-bit-lab"]
-    plan = sweep.plan(grids.grid_of(args))
-    preset = presets.PRESETS[name]
+    plan = sweep.plan(grid_of(args))
     noisy = [u for u in plan.units if u.epsilon is not None]
     assert len(noisy) == len(plan.sources) * len(preset.mechanisms) * len(preset.epsilons)
 
 
 def test_the_samples_preset_is_what_ships():
-    preset, clicks = presets.get("samples"), presets.get("clicks")
+    preset, clicks = presets.get("samples").grid, presets.get("clicks").grid
     assert {*preset.data, *clicks.data} == set(datasets.samples.SAMPLES)
     assert len(preset.seeds) >= 5
     assert len(preset.epsilons) >= 10
@@ -249,11 +293,11 @@ def test_the_samples_preset_is_what_ships():
 
 
 def test_the_synthetic_presets_train_on_the_papers_share_of_cells():
-    (source,) = (sweep.open_source(text) for text in presets.get("lwhm22-1b").data)
-    (unit, *_) = sweep.plan(sweep.Grid(sources=[source], mechanisms=["clear"], seeds=[3])).units
+    (source,) = (sweep.open_source(text) for text in presets.get("lwhm22-1b").grid.data)
+    (unit, *_) = sweep.plan(Grid(data=[source.name], mechanisms=["clear"], seeds=[3])).units
     train, test = unit.split(source.at(3).ratings, np.random.default_rng(0))
     assert (len(train), len(test)) == (1500, 375)
-    assert [text.split(",")[1] for text in presets.get("lwhm22-5").data][-1] == "observed=1"
+    assert [text.split(",")[1] for text in presets.get("lwhm22-5").grid.data][-1] == "observed=1"
 
 
 def test_an_unknown_preset_names_the_nearest():

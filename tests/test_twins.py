@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from dpmc_core import curves, experiment, registry
+from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
+from dpmc_core.metrics import METRICS, headline
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem, generator
-from dpmc_core.views import twins
-from dpmc_core.views.curves import Interval, interval, situation
+from dpmc_core.store import shipped
+from dpmc_core.views import lines
+from dpmc_core.views.lines import Interval, interval
 
 DATA = "bookshop-clicks"
 VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")
@@ -24,29 +26,33 @@ def hit_ratios(id, **settings):
     return found
 
 
+def shipped_line(id):
+    with shipped.load(DATA, Task.RANKING, [id]) as store:
+        (line,) = lines.read(store, [id], headline(Task.RANKING)).lines
+    return line
+
+
 def test_at_the_same_rank_no_privacy_is_above_every_variant_on_the_bookshop():
-    shipped = curves.shipped(DATA, Task.RANKING)
     rank = registry.create("dpimf-optimal", epsilon=1.0).rank
     same, own = interval(hit_ratios("ials", rank=rank)), interval(hit_ratios("ials"))
     for id in VARIANTS:
-        curve = situation(shipped, id, 1.0).curve
-        assert twins.is_above(curve.metric, curve.low, curve.high, own)
-        assert max(curve.mean) < same.mean - same.half_width
-        assert f"rank 20 instead of {rank}" in twins.why_above([id], DATA)
+        line = shipped_line(id)
+        assert lines.is_above(line, own)
+        assert max(line.band.mean) < same.mean - same.half_width
+        assert f"rank 20 instead of {rank}" in lines.why_above([id], DATA)
 
 
 def test_several_are_told_in_one_sentence_with_what_they_share():
-    said = twins.why_above(VARIANTS, DATA)
+    said = lines.why_above(VARIANTS, DATA)
     assert "DPIMF, symmetric noise and DPIMF, optimal stand above" in said
     assert "rank 20 instead of 8" in said
     assert "alpha" not in said  # the optimal variant has none
-    assert "at its own settings, which may fit" in twins.why_above(["gradient"], "jokes")
+    assert "at its own settings, which may fit" in lines.why_above(["gradient"], "jokes")
 
 
 def test_neither_noise_nor_clip_is_what_helps_on_the_bookshop():
     """Without either the optimal variant is at least as good, within the spread of seeds."""
-    shipped = curves.shipped(DATA, Task.RANKING)
-    best = max(situation(shipped, "dpimf-optimal", 1.0).curve.mean)
+    best = max(shipped_line("dpimf-optimal").band.mean)
     free = np.mean(hit_ratios("dpimf-optimal", epsilon=1e6, clip=1e3, clip_l2=1e3))
     assert free > best - 0.005
 
@@ -54,6 +60,6 @@ def test_neither_noise_nor_clip_is_what_helps_on_the_bookshop():
 @pytest.mark.parametrize(("metric", "better"), [("hr@10", 0.6), ("rmse", 0.4)])
 def test_above_is_said_only_beyond_both_bands(metric, better):
     twin = Interval(0.5, 0.02, 3)
-    assert twins.is_above(metric, [better], [better], twin)
-    assert not twins.is_above(metric, [0.51], [0.51], twin)
-    assert not twins.is_above(metric, [0.49], [0.49], twin)
+    line = shipped_line("dpimf-optimal")._replace(metric=METRICS[metric], epsilon=np.ones(1))
+    for value, above in ((better, True), (0.51, False), (0.49, False)):
+        assert lines.is_above(line._replace(values=np.array([[value]])), twin) == above

@@ -2,11 +2,8 @@
 
 import pytest
 
-from dpmc_core import curves, experiment, registry
-from dpmc_core.data import datasets
+from dpmc_core import registry
 from dpmc_core.model import Task
-from dpmc_core.sweep import presets
-from dpmc_core.views import curves as views
 from tests.page_helpers import all_text, charts_of, open_page
 
 USER_LEVEL = [
@@ -41,18 +38,3 @@ def test_what_if_opens_with_the_shipped_curve():
     assert not app.error
     assert app.metric[0].label == "RMSE at epsilon 1"
     assert "Privacy is counted per user" in all_text(app)
-
-
-@pytest.mark.parametrize("name", presets.get("samples-ratings").data)
-def test_shipped_curves_belong_to_this_version(name):
-    shipped = curves.shipped(name, Task.RATINGS)
-    assert shipped is not None, "write them with 'dpmc sweep --preset samples-ratings --curves ...'"
-    assert shipped.stamp.fingerprint == datasets.load(name).ratings.fingerprint
-    grid = presets.get("samples-ratings")
-    for id in USER_LEVEL:
-        default = experiment.settings_dict(registry.create(id, epsilon=1.0))
-        assert shipped.stamp.revisions[id] == registry.get(id).revision
-        assert shipped.stamp.settings[id] == {k: v for k, v in default.items() if k != "epsilon"}
-        view = views.situation(shipped, id, 1.0)
-        assert tuple(view.curve.epsilon) == grid.epsilons
-        assert set(view.curve.seeds) == {len(grid.seeds)}

@@ -19,7 +19,7 @@ from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import Budget, Gaussian, Laplace, Neighbours, Unit, by_unit
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.views import cards, curves, data, noise, run_card, training
+from dpmc_core.views import cards, data, lines, noise, run_card, training
 
 MECHANISMS = [id for id, cls in registry.MECHANISMS.items() if registry.has_setting(cls, "epsilon")]
 BINARY = [id for id in MECHANISMS if registry.get(id).task is Task.BINARY]
@@ -132,10 +132,10 @@ def test_top_items_are_the_best_unrated(ratings, model):
 
 def test_interval_is_scipys():
     values = [0.61, 0.64, 0.6, 0.66]
-    view = curves.interval(values)
+    view = lines.interval(values)
     low, high = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
     assert (view.mean - view.half_width, view.mean + view.half_width) == pytest.approx((low, high))
-    assert curves.interval([0.5]).half_width == 0
+    assert lines.interval([0.5]).half_width == 0
 
 
 def test_block_keeps_the_busiest_cells_of_the_data(ratings):

@@ -12,6 +12,7 @@ from dpmc_core.cli.listing import settings_table
 from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets, parse_step
 from dpmc_core.experiment import EVALUATION_ONLY, Result, run
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism, Step
 from dpmc_core.privacy import Unit
 from dpmc_core.problem import (
@@ -136,7 +137,7 @@ def _metrics(result: Result) -> str:
     roles = {result.mechanism.twin: "no privacy", result.mechanism.floor: "guessing"}
     for id, found in lines.items():
         role = f" ({roles[id]})" if id in result.baselines else ""
-        cells = (output.measure(n, found[n]) if n in found else "" for n in names)
+        cells = (METRICS[n].text(found[n]) if n in found else "" for n in names)
         rows.append((id + role, *cells))
     return output.table(rows, indent="  ") + f"\n  {EVALUATION_ONLY}"
 

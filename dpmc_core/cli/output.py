@@ -16,7 +16,6 @@ LINE = 100  # characters
 BAR = 24  # cells of a bar of progress
 REDRAW = 0.1  # seconds between redraws on a terminal
 REPEAT = 10.0  # seconds between plain lines elsewhere
-PERCENT_METRICS = ("accuracy", "hr@")
 
 
 def write_json(value: Any) -> None:
@@ -37,11 +36,6 @@ def table(rows: Sequence[Sequence[str]], indent: str = "") -> str:
 def number(value: float) -> str:
     """Four significant digits, without an exponent for large values."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
-
-
-def measure(name: str, value: float) -> str:
-    """A metric as a person reads it: shares in percent, errors as numbers."""
-    return f"{100 * value:.1f} %" if name.startswith(PERCENT_METRICS) else number(value)
 
 
 def budget(epsilon: float, delta: float) -> str:

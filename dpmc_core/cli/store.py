@@ -74,7 +74,7 @@ def export(args: argparse.Namespace) -> None:
         if args.file == "-":
             core.write_csv(store, found, sys.stdout)
         else:
-            count = core.export(store, found, Path(args.file))
+            count = core.write_file(store, found, Path(args.file))
             print(f"{count:,} rows in {args.file}")
 
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from dpmc_core import curves
 from dpmc_core import sweep as core
-from dpmc_core.cli import arguments, grids
+from dpmc_core.cli import arguments
 from dpmc_core.cli.output import Progress
-from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.store import Store
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number
+from dpmc_core.model import Task
+from dpmc_core.problem import LeaveLast, RandomShare
+from dpmc_core.store import Store, curves, records, shipped
 from dpmc_core.sweep import presets
 
 EPILOG = """examples:
@@ -37,7 +39,9 @@ presets:
 
 def add_to(commands: Any) -> None:
     width = max(map(len, presets.PRESETS)) + 2
-    listing = "\n".join(f"  {name:<{width}}{p.summary}" for name, p in presets.PRESETS.items())
+    listing = "\n".join(
+        f"  {name:<{width}}{preset.summary}" for name, preset in presets.PRESETS.items()
+    )
     parser = commands.add_parser(
         "sweep",
         help="run a grid of mechanisms, epsilons and seeds",
@@ -48,7 +52,7 @@ def add_to(commands: Any) -> None:
     )
     add = parser.add_argument
     add("--preset", metavar="NAME", help="a named grid; other options replace its parts")
-    grids.add_to(parser)
+    _add_grid(parser)
     arguments.add_plugin(parser)
     add("--jobs", metavar="N", type=arguments.integer, help="processes (default: one per core)")
     add("--cluster", metavar="ADDRESS", help="a Dask scheduler instead, tcp://HOST:PORT")
@@ -63,8 +67,100 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(command=run)
 
 
+def _add_grid(parser: argparse.ArgumentParser) -> None:
+    """The options of a grid: `Grid.argv` writes them."""
+    add = parser.add_argument
+    add(
+        "--data",
+        metavar="DATA",
+        nargs="+",
+        help=f"{arguments.DATA_HELP}, an official fold such as ml-100k/u1, or"
+        " one-bit-lab:NAME=VALUE,... (seed=each: drawn anew for each seed)",
+    )
+    add("--mechanisms", metavar="ID", nargs="+", help="methods, separated by commas or spaces")
+    add(
+        "--epsilons",
+        metavar="E",
+        nargs="+",
+        help="budgets: 0.5,1,2 or LO:HI:COUNT, evenly spaced in the logarithm",
+    )
+    add("--seeds", metavar="N", nargs="+", help="seeds: 1,2,3 or FIRST:LAST (default 1:5)")
+    add(
+        "--set",
+        metavar="NAME=VALUE,...",
+        action="append",
+        default=[],
+        help="a setting's values, for all mechanisms that have it or as MECHANISM.NAME"
+        " (repeatable)",
+    )
+    add(
+        "--prepare",
+        metavar="STEP=VALUE",
+        action="append",
+        help="preparation, as for dpmc fit (repeatable, in order)",
+    )
+    split = parser.add_mutually_exclusive_group()
+    split.add_argument(
+        "--test", metavar="FILE", nargs="+", help="official test ratings, one file per DATA"
+    )
+    split.add_argument(
+        "--holdout",
+        metavar="SHARE",
+        type=arguments.number,
+        help="random share to test on (default 0.2)",
+    )
+    split.add_argument(
+        "--leave-last",
+        action="store_true",
+        help="test on the latest rating of every user (default for ranking)",
+    )
+    arguments.add_reading(parser)
+
+
+def grid_of(args: argparse.Namespace) -> core.Grid:
+    """The grid the options ask for. Raises InvalidSetting before any data is read."""
+    given: dict[str, Any] = {}
+    if args.preset is not None:
+        preset = presets.get(args.preset).grid
+        given = {f.name: getattr(preset, f.name) for f in dataclasses.fields(preset)}
+    if args.data:
+        given["data"] = args.data
+    if args.mechanisms:
+        given["mechanisms"] = dict.fromkeys(core.pieces(args.mechanisms))
+    for name in ("data", "mechanisms"):
+        if not given.get(name):
+            raise InvalidSetting(f"--{name}", "given: the grid is empty", "none")
+    if args.epsilons is not None:
+        given["epsilons"] = core.parse_epsilons(args.epsilons)
+    if args.seeds is not None:
+        given["seeds"] = core.parse_seeds(args.seeds)
+    if args.prepare is not None:
+        given["steps"] = args.prepare
+    if args.leave_last:
+        given["split"] = LeaveLast()
+    elif args.holdout is not None:
+        given["split"] = RandomShare(args.holdout)
+    given["settings"] = {**given.get("settings", {}), **_settings(args.set)}
+    given["tests"] = args.test or ()
+    for text in given["data"]:
+        given["reading"] = arguments.reading_of(args, text)
+    return core.Grid(**given)
+
+
+def _settings(words: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in words:
+        name, values = arguments.setting(text, "--epsilons")
+        found[name] = [value.strip() for value in values.split(",") if value.strip()]
+        if not found[name]:
+            raise InvalidSetting("--set", "NAME=VALUE", text)
+    return found
+
+
 def run(args: argparse.Namespace) -> None:
-    grids.check(args)  # a wrong word is told before anything is read or started
+    grid = grid_of(args)  # a wrong word is told before anything is read or started
+    if args.jobs is not None:
+        check_number("--jobs", args.jobs, at_least=1, at_most=1024, integer=True)
     if args.cluster is None:
         core.warm_up()
     else:
@@ -76,9 +172,9 @@ def run(args: argparse.Namespace) -> None:
         quiet = dict.fromkeys(("distributed", "distributed.client"), "critical")
         os.environ.setdefault("DASK_DISTRIBUTED__LOGGING", repr(quiet))
     with Store(args.store) as store:
-        plan = core.plan(grids.grid_of(args))
+        plan = core.plan(grid)
         if args.curves is not None:
-            curves.check(plan)
+            _check_curves(plan)
             _make_folder(args.curves)
         jobs = min(args.jobs or core.default_jobs(), len(plan.units))
 
@@ -96,15 +192,34 @@ def run(args: argparse.Namespace) -> None:
             show.close()
         _conclude(report, store.path, args.json)
         if args.curves is not None:
-            write_curves(curves.collect(store, plan), args.curves)
+            _write_curves(store, plan, args.curves)
 
 
-def write_curves(found: list[curves.Curves], folder: Path) -> None:
-    """One CSV file per data set, named after it and what is predicted."""
-    for one in found:
-        path = folder / curves.file_name(one.stamp.data, curves.task_of(one))
-        with path.open("w", encoding="utf-8", newline="") as stream:
-            curves.write(one, stream)
+def _check_curves(plan: core.Plan) -> None:
+    """Raise InvalidSetting where one file for each data set could not tell its curves apart."""
+    for mark, source in plan.sources.items():
+        if not isinstance(source, core.Whole):
+            raise InvalidSetting("data of curves", "one data set, split here", source.name)
+        found: dict[str, str] = {}
+        for unit in plan.units:
+            id = unit.mechanism.id
+            if unit.source == mark and found.setdefault(id, unit.curve) != unit.curve:
+                raise InvalidSetting("settings of curves", "one per mechanism", f"several of {id}")
+
+
+def _write_curves(store: Store, plan: core.Plan, folder: Path) -> None:
+    """One file for each data set and task, as they ship with the samples."""
+    units = set(plan.keys.units)
+    for mark, source in plan.sources.items():
+        assert isinstance(source, core.Whole)  # checked before
+        found = curves(store, keys=plan.keys.curves, source=mark, count=False)
+        for task in Task:
+            ids = [info.id for info in found if info.task == task.value]
+            mine = [record for record in records(store, ids) if record["key"] in units]
+            if mine:
+                path = folder / shipped.file_name(source.name, task)
+                with path.open("w", encoding="utf-8", newline="") as stream:
+                    shipped.write(mine, source.dataset, mark, stream)
 
 
 def _make_folder(folder: Path) -> None:

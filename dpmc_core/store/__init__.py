@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dpmc_core.store.connection import Store, default_path
-from dpmc_core.store.errors import StoreError, StoreLocked
-from dpmc_core.store.files import export, write_csv
+from dpmc_core.store.connection import Store, StoreError, StoreLocked, default_path
+from dpmc_core.store.export import write_csv, write_file
 from dpmc_core.store.queries import (
     Certified,
     CurveInfo,
@@ -17,11 +16,17 @@ from dpmc_core.store.queries import (
     records,
     summaries,
 )
-from dpmc_core.store.rows import Record, curve_key, digest, flatten
-from dpmc_core.store.schema import METRICS, UNIT_COLUMNS
+from dpmc_core.store.rows import (
+    UNIT_COLUMNS,
+    Record,
+    curve_key,
+    digest,
+    every_unit,
+    flatten,
+    unit_key,
+)
 
 __all__ = [
-    "METRICS",
     "UNIT_COLUMNS",
     "Certified",
     "CurveInfo",
@@ -36,11 +41,13 @@ __all__ = [
     "curves",
     "default_path",
     "digest",
-    "export",
+    "every_unit",
     "flatten",
     "last_row",
     "points",
     "records",
     "summaries",
+    "unit_key",
     "write_csv",
+    "write_file",
 ]

@@ -1,7 +1,8 @@
-"""Opening a result store, adding rows to it and taking rows out."""
+"""Opening a result store, adding rows to it and taking rows out; what can go wrong, in words."""
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,13 +12,63 @@ from pathlib import Path
 from types import TracebackType
 
 from dpmc_core import paths
-from dpmc_core.store import schema
-from dpmc_core.store.errors import StoreError, sentences
+from dpmc_core.errors import DpmcError
+from dpmc_core.store import rows
 from dpmc_core.store.rows import CURVE_COLUMNS, RESULT_COLUMNS, Record, to_tables
 
 WAIT = 10.0  # seconds to wait for another program's lock
 _MAGIC = b"SQLite format 3\0"  # how every such file begins
+MEMORY = Path(":memory:")  # for rows that are kept elsewhere
 _BATCH = 500  # keys asked for in one query
+
+
+class StoreError(DpmcError):
+    """The result store cannot be used; what was stored before is still there."""
+
+
+class StoreLocked(StoreError):
+    """Another program holds the store; trying again later may help."""
+
+
+_READ_ONLY = "cannot be written: the file or its folder is read-only; choose another with --store"
+_FULL = (
+    "is on a full disk: free some space and run the same command again; every row stored before is"
+    " kept"
+)
+
+
+@contextmanager
+def sentences(path: Path) -> Iterator[None]:
+    """Turn the errors of SQLite and of the file system inside the block into StoreError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _from_sqlite(path, error) from None
+    except OSError as error:
+        raise _from_system(path, error) from None
+
+
+def _from_sqlite(path: Path, error: sqlite3.Error) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte; the rest are details
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreLocked(f"the result store {path} is locked by another program")
+    words = {
+        sqlite3.SQLITE_READONLY: _READ_ONLY,
+        sqlite3.SQLITE_CANTOPEN: _READ_ONLY,
+        sqlite3.SQLITE_FULL: _FULL,
+        sqlite3.SQLITE_NOTADB: "is not a result store: choose another file with --store",
+        sqlite3.SQLITE_CORRUPT: "is damaged: move it away, or choose another file with --store",
+        sqlite3.SQLITE_IOERR: f"cannot be read or written ({error}): is its disk full or gone?",
+    }
+    return StoreError(f"the result store {path} {words.get(code, f'cannot be used: {error}')}")
+
+
+def _from_system(path: Path, error: OSError) -> StoreError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreError(f"the result store {path} {_FULL}")
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return StoreError(f"the result store {path} {_READ_ONLY}")
+    return StoreError(f"the result store {path} cannot be used: {error.strerror or error}")
 
 
 def default_path() -> Path:
@@ -33,7 +84,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
-        """Open the file, made where it is missing (not when read_only)."""
+        """Open the file, made where it is missing (not when read_only); ":memory:" is no file."""
         self.path = default_path() if path is None else Path(path).expanduser()
         with sentences(self.path):
             self.connection = _connect(self.path, read_only)
@@ -158,16 +209,16 @@ class Store:
             self.connection.execute("PRAGMA journal_mode = WAL")
             with self._transaction():
                 if not self._has_tables():  # nobody was quicker
-                    schema.create(self.connection)
+                    rows.create_tables(self.connection)
         elif not self._has_tables():  # about to be made by another program, or never begun
             raise _missing(self.path)
         version, application = self._pragma("user_version"), self._pragma("application_id")
-        if application != schema.APPLICATION:
+        if application != rows.APPLICATION:
             raise StoreError(f"{self.path} is not a result store: choose another file with --store")
-        if version > schema.VERSION:
+        if version > rows.VERSION:
             raise StoreError(
                 f"the result store {self.path} is from a newer version of this program (its format"
-                f" is {version}, this one knows {schema.VERSION}): update dpmc-lab, or choose"
+                f" is {version}, this one knows {rows.VERSION}): update dpmc-lab, or choose"
                 " another file with --store"
             )
 
@@ -192,11 +243,13 @@ _INSERT_RESULT = (
 
 
 def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    if path == MEMORY:
+        return _open(":memory:")
     _check_kind(path)
     if read_only:
         if not path.is_file():
             raise _missing(path)
-        connection = _open(path, "mode=ro")
+        connection = _open(_uri(path, "mode=ro"))
         try:
             connection.execute("SELECT COUNT(*) FROM sqlite_schema")
         except sqlite3.OperationalError as error:
@@ -206,10 +259,10 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
             if error.sqlite_errorcode & 0xFF not in unreadable or beside.exists():
                 raise
             # A folder nobody can write to cannot change under us, and needs no lock.
-            connection = _open(path, "immutable=1")
+            connection = _open(_uri(path, "immutable=1"))
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
-        connection = _open(path, "mode=rwc")
+        connection = _open(_uri(path, "mode=rwc"))
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")  # a row is on the disk before the next
     connection.execute("PRAGMA wal_autocheckpoint = 250")  # pages: the log stays under 1 MB or so
@@ -231,9 +284,11 @@ def _check_kind(path: Path) -> None:
             raise StoreError(f"{path} is not a result store: choose another file with --store")
 
 
-def _open(path: Path, how: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?{how}", uri=True, timeout=WAIT, isolation_level=None
-    )
+def _uri(path: Path, how: str) -> str:
+    return f"{path.absolute().as_uri()}?{how}"
+
+
+def _open(where: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(where, uri=True, timeout=WAIT, isolation_level=None)
     connection.row_factory = sqlite3.Row
     return connection

@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpmc_core.errors import unknown_name
+from dpmc_core.metrics import METRICS
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.store.connection import Store
-from dpmc_core.store.errors import sentences
-from dpmc_core.store.rows import from_tables
-from dpmc_core.store.schema import METRICS, UNIT_COLUMNS
+from dpmc_core.store.connection import Store, sentences
+from dpmc_core.store.rows import UNIT_COLUMNS, from_tables
 
 
 class CurveInfo(NamedTuple):
@@ -58,7 +57,8 @@ class Certified(NamedTuple):
     """What holds at one epsilon of a curve. units, reasons: by column name of the unit.
 
     A unit's value is None where it is infinite; reasons then says why. unit, neighbours: of the
-    claim.
+    claim. prepared: what was read off the data, in words; version: of the program; both of the
+    lowest seed.
     """
 
     curve: int
@@ -69,6 +69,8 @@ class Certified(NamedTuple):
     units: Mapping[str, float | None]
     reasons: Mapping[str, str]
     caveats: tuple[str, ...]
+    prepared: tuple[str, ...]
+    version: str
 
 
 def curves(
@@ -134,9 +136,9 @@ def certified(store: Store, ids: Collection[int]) -> list[Certified]:
     """
     units = ", ".join(f"certified_{unit}" for unit in UNIT_COLUMNS)
     query = f"""
-        SELECT result.curve, epsilon, claimed_epsilon, text, {units}
+        SELECT result.curve, epsilon, claimed_epsilon, text, version, {units}
         FROM result JOIN card ON card.id = result.card
-        WHERE curve = ? AND epsilon IS ? LIMIT 1"""
+        WHERE curve = ? AND epsilon IS ? ORDER BY seed LIMIT 1"""
     found = []
     with sentences(store.path):
         for pair in [(id, epsilon) for id in ids for epsilon in _epsilons(store, id)]:
@@ -152,6 +154,8 @@ def certified(store: Store, ids: Collection[int]) -> list[Certified]:
                     {unit: row[f"certified_{unit}"] for unit in UNIT_COLUMNS},
                     card["reasons"],
                     tuple(card["caveats"]),
+                    tuple(card["prepared"]),
+                    row["version"],
                 )
             )
     return found

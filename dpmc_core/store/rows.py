@@ -1,4 +1,4 @@
-"""A finished unit as one record, and how it lies in the tables.
+"""A finished unit as one record, and the tables it lies in: the only place that knows both.
 
 A record is the `dpmc fit --json` object without its baselines (they are records of their own), with
 `key`, `version`, more about the data, and in `guarantee` the certified epsilon of every unit.
@@ -8,11 +8,66 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.store.schema import METRICS, UNIT_COLUMNS
+from dpmc_core.metrics import METRICS
+from dpmc_core.privacy import UNITS, Guarantee
+
+VERSION = 1  # raised with every change of the tables; older files are then migrated on opening
+APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
+
+UNIT_COLUMNS = ("value", "row_values", "entry", "user_empty", "user_replace")
+
+# A curve is what stays the same along epsilon and seed; a card is the wording of a guarantee. Both
+# are kept once, so a million results stay small and a page reads only the curves it draws.
+_TABLES = (
+    """CREATE TABLE curve (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,          -- hash of the columns from `source` to `settings`
+    source TEXT NOT NULL,              -- fingerprint of the whole data set
+    prepare TEXT NOT NULL,             -- steps as command-line text, a JSON list
+    split TEXT NOT NULL,               -- in words
+    mechanism TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    settings TEXT NOT NULL,            -- without epsilon, a JSON object
+    task TEXT NOT NULL,
+    name TEXT NOT NULL,                -- of the data
+    title TEXT NOT NULL,
+    users INTEGER NOT NULL, items INTEGER NOT NULL,
+    low REAL NOT NULL, high REAL NOT NULL, cap INTEGER
+)""",
+    "CREATE INDEX curve_of_data ON curve (source, mechanism)",
+    "CREATE TABLE card (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",
+    f"""CREATE TABLE result (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,          -- content hash of the unit of work
+    curve INTEGER NOT NULL REFERENCES curve (id),
+    card INTEGER NOT NULL REFERENCES card (id),
+    epsilon REAL,                      -- the setting; null for methods without one
+    seed INTEGER NOT NULL,
+    fingerprint TEXT NOT NULL,         -- of the prepared training ratings
+    ratings INTEGER NOT NULL, test_ratings INTEGER NOT NULL,
+    claimed_epsilon REAL, claimed_delta REAL,
+    certified_epsilon REAL, certified_delta REAL,  -- null: infinite, the card says why
+    {", ".join(f"certified_{unit} REAL" for unit in UNIT_COLUMNS)},
+    {", ".join(f'"{metric}" REAL' for metric in METRICS)},
+    rounds INTEGER NOT NULL, stopped INTEGER NOT NULL, seconds REAL NOT NULL,
+    version TEXT NOT NULL,             -- of the package that computed it
+    finished TEXT NOT NULL             -- UTC
+)""",
+    "CREATE INDEX result_of_curve ON result (curve, epsilon, seed)",
+    # Each answers for one metric alone: no row of the table is touched.
+    *(
+        f'CREATE INDEX "result_{metric}" ON result (curve, epsilon, seed, "{metric}")'
+        f' WHERE "{metric}" IS NOT NULL'
+        for metric in METRICS
+    ),
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
 
 Record = Mapping[str, Any]
 
@@ -27,6 +82,12 @@ CURVE_COLUMNS = (
     *("name", "title", "users", "items", "low", "high", "cap"),
 )
 RESULT_COLUMNS = (*_RESULT, *(f"certified_{unit}" for unit in UNIT_COLUMNS), *METRICS)
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables of an empty file, inside a transaction of the caller."""
+    for statement in _TABLES:
+        connection.execute(statement)
 
 
 def digest(*parts: Any) -> str:
@@ -46,6 +107,34 @@ def curve_key(
     """Names a curve: everything that decides its results but epsilon and seed."""
     fixed = {name: value for name, value in settings.items() if name != "epsilon"}
     return digest(source, list(prepare), split, mechanism, revision, fixed)
+
+
+def unit_key(
+    source: str,
+    prepare: Sequence[str],
+    split: str,
+    mechanism: str,
+    revision: int,
+    settings: Mapping[str, Any],
+    seed: int,
+) -> str:
+    """Names a unit of work: everything that decides its result, times aside."""
+    return digest(source, list(prepare), split, mechanism, revision, settings, seed)
+
+
+def every_unit(card: Guarantee) -> dict[str, dict[str, Any]]:
+    """The certified epsilon of each unit by its column's name, and why it is infinite where so."""
+    units: dict[str, float | None] = {}
+    reasons: dict[str, str] = {}
+    for unit, neighbours in UNITS:
+        name = unit.value.replace("-", "_")
+        if name == "user":
+            name += f"_{neighbours.value}"
+        proved = card.certified(unit, neighbours)
+        units[name] = proved.epsilon if proved.finite else None
+        if not proved.finite:
+            reasons[name] = proved.reason
+    return {"units": units, "reasons": reasons}
 
 
 def to_tables(record: Record) -> tuple[dict[str, Any], str, dict[str, Any]]:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from dpmc_core.sweep.grid import Grid, Plan, plan
+from dpmc_core.sweep.grid import (
+    Grid,
+    Keys,
+    Plan,
+    Unit,
+    parse_epsilons,
+    parse_seeds,
+    pieces,
+    plan,
+)
 from dpmc_core.sweep.pools import (
     ClusterPool,
     ExecutorPool,
@@ -14,8 +23,7 @@ from dpmc_core.sweep.pools import (
 from dpmc_core.sweep.presets import PRESETS, Preset
 from dpmc_core.sweep.private import PrivateFolder, command
 from dpmc_core.sweep.run import Report, run
-from dpmc_core.sweep.source import Drawn, Pair, Source, Whole, lean, open_source
-from dpmc_core.sweep.unit import Unit
+from dpmc_core.sweep.sources import Drawn, Pair, Source, Whole, lean, open_source
 
 __all__ = [
     "PRESETS",
@@ -23,6 +31,7 @@ __all__ = [
     "Drawn",
     "ExecutorPool",
     "Grid",
+    "Keys",
     "LocalPool",
     "Pair",
     "Plan",
@@ -37,6 +46,9 @@ __all__ = [
     "default_jobs",
     "lean",
     "open_source",
+    "parse_epsilons",
+    "parse_seeds",
+    "pieces",
     "plan",
     "run",
     "warm_up",

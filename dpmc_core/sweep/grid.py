@@ -3,44 +3,56 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.data import parse_step
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
-from dpmc_core.experiment import baselines_of
+from dpmc_core.experiment import baselines_of, settings_dict
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import Split, build_problem, default_split
+from dpmc_core.problem import LeaveLast, RandomShare, Split, build_problem, default_split
 from dpmc_core.settings import parse_setting, settings_of
-from dpmc_core.sweep.source import Source
-from dpmc_core.sweep.unit import Unit
+from dpmc_core.store import curve_key, digest, unit_key
+from dpmc_core.sweep.sources import Source, open_source
 
 MOST_UNITS = 200_000
+MOST_VALUES = 10_000  # of a list that is typed in
 _TRIES = 5
 LARGEST_SEED = 2**63 - 1  # what a database column holds
+GIVEN = "the given test ratings"  # as a problem calls the split of an official pair
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Every combination is a unit of work; the floor and the twin of each mechanism come along.
+    """What `dpmc sweep` is asked for, as plain values: every combination is a unit of work.
 
-    epsilons: unused by methods without one. settings: texts to try, by setting, which reach every
-    mechanism that has it, or by 'MECHANISM.setting'. steps: preparation as command-line text.
-    split: None for the test ratings that a source brings, else for the default of each task.
+    The floor and the twin of each mechanism come along. data: as `open_source` takes it. tests:
+    official test ratings, a file for each of data, or none. epsilons: unused by methods without
+    one. settings: texts to try, by setting, which reach every mechanism that has it, or by
+    'MECHANISM.setting'. steps: preparation as command-line text. split: None for the test ratings
+    that data bring, else for the default of each task. reading: how files are read.
     """
 
-    sources: Sequence[Source]
+    data: Sequence[str]
     mechanisms: Sequence[str]
     epsilons: Sequence[float] = ()
-    seeds: Sequence[int] = (1,)
+    seeds: Sequence[int] = (1, 2, 3, 4, 5)
     settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     steps: Sequence[str] = ()
     split: Split | None = None
+    tests: Sequence[str] = ()
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("sources", "mechanisms", "seeds"):
+        for name in ("data", "mechanisms", "epsilons", "seeds", "steps", "tests"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        settings = {name: tuple(texts) for name, texts in self.settings.items()}
+        object.__setattr__(self, "settings", settings)
+        for name in ("data", "mechanisms", "seeds"):
             if not getattr(self, name):
                 raise InvalidSetting(name, "at least one: the grid is empty", "none")
         for id in self.mechanisms:
@@ -55,6 +67,39 @@ class Grid:
             parse_step(step)
         for name, texts in self.settings.items():
             self._check_setting(name, texts)
+        if self.tests and len(self.tests) != len(self.data):
+            raise InvalidSetting("--test", "one file for each DATA", f"{len(self.tests)}")
+
+    def argv(self) -> list[str]:
+        """The arguments of `dpmc sweep`, as a researcher would type them."""
+        words = ["--data", *self.data, "--mechanisms", ",".join(self.mechanisms)]
+        if self.epsilons:
+            words += ["--epsilons", ",".join(map(_exact, self.epsilons))]
+        words += ["--seeds", _seeds_text(self.seeds)]
+        for name, texts in self.settings.items():
+            words += ["--set", f"{name}={','.join(texts)}"]
+        for step in self.steps:
+            words += ["--prepare", step]
+        if self.tests:
+            words += ["--test", *self.tests]
+        if isinstance(self.split, LeaveLast):
+            words.append("--leave-last")
+        elif isinstance(self.split, RandomShare):
+            words += ["--holdout", _exact(self.split.share)]
+        for name, value in self.reading.items():
+            if name in ("low", "high"):  # with = because a range may begin with a minus
+                words.append(f"--{name}={_exact(value)}")
+            else:
+                words += ["--read", f"{name}={value}"]
+        return words
+
+    def opened(self) -> list[Source]:
+        """The data, read. Raises DpmcError or OSError."""
+        tests: Sequence[str | None] = self.tests or [None] * len(self.data)
+        return [
+            open_source(text, test, **self.reading)
+            for text, test in zip(self.data, tests, strict=True)
+        ]
 
     def _check_setting(self, name: str, texts: Sequence[str]) -> None:
         only, _, plain = name.rpartition(".")
@@ -72,6 +117,57 @@ class Grid:
                 parse_setting(registry.get(id), plain, text)
 
 
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """What a worker needs to know beside the data; `key` decides the result, times aside.
+
+    source: fingerprint of the data; name: what it is called. steps: the whole preparation as
+    command-line text. split: None where the test ratings are given.
+    """
+
+    source: str
+    name: str
+    steps: tuple[str, ...]
+    split: Split | None
+    mechanism: Mechanism
+    seed: int
+
+    @cached_property
+    def key(self) -> str:
+        """Content hash: data, preparation, split, mechanism, revision, settings and seed."""
+        return unit_key(*self._fixed, self.settings, self.seed)
+
+    @cached_property
+    def curve(self) -> str:
+        """Key of the curve it is a point of: the same without epsilon and seed."""
+        return curve_key(*self._fixed, self.settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return settings_dict(self.mechanism)
+
+    @property
+    def epsilon(self) -> float | None:
+        return getattr(self.mechanism, "epsilon", None)
+
+    @property
+    def _fixed(self) -> tuple[str, list[str], str, str, int]:
+        words = GIVEN if self.split is None else str(self.split)
+        return self.source, list(self.steps), words, self.mechanism.id, self.mechanism.revision
+
+    def __str__(self) -> str:
+        at = "" if self.epsilon is None else f" at epsilon {self.epsilon:g}"
+        return f"{self.mechanism.id} on {self.name}{at}, seed {self.seed}"
+
+
+class Keys(NamedTuple):
+    """What a plan asks of a result store. name: of all of it; curves: mechanism id by key."""
+
+    name: str
+    units: tuple[str, ...]
+    curves: Mapping[str, str]
+
+
 class Plan(NamedTuple):
     """The units of a grid, each once, with the sources they run on by fingerprint."""
 
@@ -79,34 +175,37 @@ class Plan(NamedTuple):
     sources: Mapping[str, Source]
 
     @property
-    def curves(self) -> tuple[str, ...]:
-        """Keys of the curves the units belong to, in order."""
-        return tuple(dict.fromkeys(unit.curve for unit in self.units))
+    def keys(self) -> Keys:
+        """The same without the data: small enough to be kept."""
+        units = tuple(unit.key for unit in self.units)
+        curves = {unit.curve: unit.mechanism.id for unit in self.units}
+        return Keys(digest(sorted(units))[:16], units, curves)
 
 
-def plan(grid: Grid) -> Plan:
+def plan(grid: Grid, sources: Sequence[Source] | None = None) -> Plan:
     """The units of work, in an order that shows the whole curve early and then fills it.
 
     Seed by seed: first what needs no epsilon, then the ends of the epsilons, their middle, the
-    quarters. Raises DpmcError where the preparation does not fit the data.
+    quarters. sources: the data of the grid where it is open already. Raises DpmcError where the
+    data cannot be read or the preparation does not fit them, OSError.
     """
-    sources = {source.fingerprint: source for source in grid.sources}
+    opened = {s.fingerprint: s for s in (grid.opened() if sources is None else sources)}
     methods = [list(_variants(grid, id)) for id in grid.mechanisms]
-    count = sum(map(len, methods)) * len(grid.seeds) * len(sources)
+    count = sum(map(len, methods)) * len(grid.seeds) * len(opened)
     if count > MOST_UNITS:
         raise InvalidSetting("size of the grid", f"<= {MOST_UNITS:,} units", f"{count:,}")
     settled = {
         (mark, task): _settle(grid, source, task)
-        for mark, source in sources.items()
+        for mark, source in opened.items()
         for task in dict.fromkeys(m.task for variants in methods for m in variants)
     }
     order = list(_spread([m for variants in methods for m in variants], grid.epsilons))
     units: dict[str, Unit] = {}
-    for seed, (mark, source), mechanism in itertools.product(grid.seeds, sources.items(), order):
+    for seed, (mark, source), mechanism in itertools.product(grid.seeds, opened.items(), order):
         steps, split = settled[mark, mechanism.task]
         unit = Unit(mark, source.name, steps, split, mechanism, seed)
         units.setdefault(unit.key, unit)
-    return Plan(tuple(units.values()), sources)
+    return Plan(tuple(units.values()), opened)
 
 
 def _settle(grid: Grid, source: Source, task: Task) -> tuple[tuple[str, ...], Split | None]:
@@ -179,3 +278,83 @@ def coarse_to_fine(values: Sequence[float]) -> Iterator[float]:
             middle = (low + high) // 2
             yield ordered[middle]
             gaps += [(low, middle), (middle, high)]
+
+
+def parse_epsilons(words: Sequence[str], name: str = "--epsilons") -> tuple[float, ...]:
+    """0.5,1,2 or LO:HI:COUNT, spaced evenly in the logarithm and rounded to 3 digits.
+
+    name: what people know the list by. Raises InvalidSetting.
+    """
+    found: list[float] = []
+    for word in pieces(words):
+        if ":" in word:
+            found += _log_spaced(word, name)
+        else:
+            found.append(_number(word, name))
+            check_number("epsilon", found[-1], above=0)
+    if not found:
+        raise InvalidSetting(name, "at least one number", " ".join(words))
+    return tuple(sorted(dict.fromkeys(found)))
+
+
+def parse_seeds(words: Sequence[str], name: str = "--seeds") -> tuple[int, ...]:
+    """1,2,3 or FIRST:LAST, both included. Raises InvalidSetting."""
+    found: list[int] = []
+    for word in pieces(words):
+        first, colon, last = word.partition(":")
+        low = _integer(first, name, "FIRST:LAST")
+        high = _integer(last, name, "FIRST:LAST") if colon else low
+        if not low <= high < low + MOST_VALUES:
+            limit = f"FIRST:LAST with FIRST <= LAST, {MOST_VALUES:,} at most"
+            raise InvalidSetting(name, limit, word)
+        found += range(low, high + 1)
+    if not found:
+        raise InvalidSetting(name, "at least one integer", " ".join(words))
+    return tuple(dict.fromkeys(found))
+
+
+def pieces(words: Sequence[str]) -> list[str]:
+    """What is separated by commas or spaces."""
+    return [piece for word in words for piece in word.replace(",", " ").split()]
+
+
+def _log_spaced(word: str, name: str) -> list[float]:
+    parts = word.split(":")
+    if len(parts) != 3:
+        raise InvalidSetting(name, "numbers or LO:HI:COUNT, for example 0.1:10:11", word)
+    low, high = _number(parts[0], name), _number(parts[1], name)
+    count = _integer(parts[2], name, "LO:HI:COUNT")
+    check_number("epsilon", low, above=0)
+    check_number("epsilon", high, above=0)
+    check_number(f"COUNT of {name}", count, at_least=2, at_most=MOST_VALUES, integer=True)
+    if low >= high:
+        raise InvalidSetting(name, "LO:HI:COUNT with LO < HI", word)
+    step = math.log(high / low) / (count - 1)
+    middle = [float(f"{low * math.exp(step * k):.3g}") for k in range(1, count - 1)]
+    return [low, *middle, high]
+
+
+def _number(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        limit = "numbers > 0 separated by commas, or LO:HI:COUNT"
+        raise InvalidSetting(name, limit, text) from None
+
+
+def _integer(text: str, name: str, form: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidSetting(name, f"integers separated by commas, or {form}", text) from None
+
+
+def _exact(value: float) -> str:
+    """The shortest text of exactly this number."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
+
+
+def _seeds_text(seeds: Sequence[int]) -> str:
+    whole = len(seeds) > 1 and tuple(seeds) == tuple(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]}:{seeds[-1]}" if whole else ",".join(map(str, seeds))

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from dpmc_core import plugins
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.sweep import worker
-from dpmc_core.sweep.source import Source
-from dpmc_core.sweep.unit import Unit
+from dpmc_core.sweep.grid import Unit
+from dpmc_core.sweep.sources import Source
 from dpmc_core.sweep.worker import THREADS, Outcome, run_unit
 from dpmc_core.version import version
 

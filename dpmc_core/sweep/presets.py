@@ -6,29 +6,24 @@ LWHM22: Li, Wei, Huang, Mao, Wang, "One-Bit Matrix Completion with Differential 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES
 from dpmc_core.errors import unknown_name
 from dpmc_core.model import Task
+from dpmc_core.sweep.grid import Grid
 
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
-SEEDS = (1, 2, 3, 4, 5)
+_TEN = tuple(float(e) for e in range(1, 11))
 FOUR = ("input-flip", "objective", "gradient", "output")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preset:
-    """A grid in the words of the command line; every part can be replaced there."""
+class Preset(NamedTuple):
+    """A grid with a name, every part of which can be replaced on the command line."""
 
     summary: str
-    data: tuple[str, ...]
-    mechanisms: tuple[str, ...]
-    epsilons: tuple[float, ...] = EPSILONS
-    seeds: tuple[int, ...] = SEEDS
-    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    prepare: tuple[str, ...] = ()
+    grid: Grid
 
 
 def get(name: str) -> Preset:
@@ -38,47 +33,40 @@ def get(name: str) -> Preset:
     return PRESETS[name]
 
 
-def noisy(task: Task) -> tuple[str, ...]:
-    """Ids of the mechanisms with an epsilon for a task, in the registry's order."""
-    return tuple(
-        id
-        for id, cls in registry.MECHANISMS.items()
-        if cls.task is task and registry.has_setting(cls, "epsilon")
-    )
-
-
 def _synthetic(figure: str, link: str, ratios: tuple[float, ...], draws: int, words: str) -> Preset:
     # A fifth is held out, so that the share used for training is the paper's.
-    data = (f"one-bit-lab:seed=each,observed={ratio / 0.8:g},link={link}" for ratio in ratios)
     return Preset(
-        summary=f"LWHM22, figure {figure}: 100 x 100 matrices of rank 1, alpha = 1, {words},"
-        f" {draws} draws",
-        data=tuple(data),
-        mechanisms=FOUR,
-        epsilons=tuple(float(e) for e in range(1, 11)),
-        seeds=tuple(range(1, draws + 1)),
-        settings={
-            "link": (link,),
-            "radius": ("1",),
-            "bound": ("1",),
-            "output.within": ("solver",),
-        },
+        f"LWHM22, figure {figure}: 100 x 100 matrices of rank 1, alpha = 1, {words}, {draws} draws",
+        Grid(
+            data=[f"one-bit-lab:seed=each,observed={r / 0.8:g},link={link}" for r in ratios],
+            mechanisms=FOUR,
+            epsilons=_TEN,
+            seeds=range(1, draws + 1),
+            settings={
+                "link": (link,),
+                "radius": ("1",),
+                "bound": ("1",),
+                "output.within": ("solver",),
+            },
+        ),
     )
 
 
-def _real(figure: str, link: str, data: str, words: str, prepare: tuple[str, ...] = ()) -> Preset:
+def _real(figure: str, link: str, data: str, words: str, steps: tuple[str, ...] = ()) -> Preset:
     # The paper's radius and bound for real data are not printed: those of this program are used.
     # Objective perturbation has no noise scale for the probit link without a bound, which makes
     # its solver's points dense: on MovieLens each of its runs takes minutes.
     probit = {"link": ("probit",), "objective.bound": ("1",)}
     return Preset(
-        summary=f"LWHM22, figure {figure}: {words}, 10 repetitions",
-        data=(data,),
-        mechanisms=FOUR,
-        epsilons=tuple(float(e) for e in range(1, 11)),
-        seeds=tuple(range(1, 11)),
-        settings=probit if link == "probit" else {},
-        prepare=prepare,
+        f"LWHM22, figure {figure}: {words}, 10 repetitions",
+        Grid(
+            data=[data],
+            mechanisms=FOUR,
+            epsilons=_TEN,
+            seeds=range(1, 11),
+            settings=probit if link == "probit" else {},
+            steps=steps,
+        ),
     )
 
 
@@ -88,27 +76,38 @@ _RC = "restaurants (the generated sample, or your copy with --data), 2 against 0
 
 PRESETS: Mapping[str, Preset] = {
     "samples": Preset(
-        summary="the curves that ship with the sample data",
-        data=tuple(id for id, sample in SAMPLES.items() if not sample.clicks),
-        mechanisms=noisy(Task.BINARY),
+        "the curves that ship with the sample data",
+        Grid(
+            data=[id for id, sample in SAMPLES.items() if not sample.clicks],
+            mechanisms=registry.noisy(Task.BINARY),
+            epsilons=EPSILONS,
+        ),
     ),
     "samples-ratings": Preset(
-        summary="the same for mechanisms that predict ratings",
-        data=("jokes", "restaurants"),
-        mechanisms=noisy(Task.RATINGS),
-        epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
-        seeds=(1, 2, 3),
+        "the same for mechanisms that predict ratings",
+        Grid(
+            data=["jokes", "restaurants"],
+            mechanisms=registry.noisy(Task.RATINGS),
+            epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
+            seeds=(1, 2, 3),
+        ),
     ),
     "movie-night-ratings": Preset(
-        summary="the same for movie-night, on all epsilons",
-        data=("movie-night",),
-        mechanisms=noisy(Task.RATINGS),
-        seeds=(1, 2, 3),
+        "the same for movie-night, on all epsilons",
+        Grid(
+            data=["movie-night"],
+            mechanisms=registry.noisy(Task.RATINGS),
+            epsilons=EPSILONS,
+            seeds=(1, 2, 3),
+        ),
     ),
     "clicks": Preset(
-        summary="the curves that ship with the sample data of clicks",
-        data=tuple(id for id, sample in SAMPLES.items() if sample.clicks),
-        mechanisms=noisy(Task.RANKING),
+        "the curves that ship with the sample data of clicks",
+        Grid(
+            data=[id for id, sample in SAMPLES.items() if sample.clicks],
+            mechanisms=registry.noisy(Task.RANKING),
+            epsilons=EPSILONS,
+        ),
     ),
     "lwhm22-1a": _synthetic("1a", "probit", (0.15,), 40, "probit link, 15 % observed"),
     "lwhm22-1b": _synthetic("1b", "logistic", (0.15,), 40, "logistic link, 15 % observed"),

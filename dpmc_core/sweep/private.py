@@ -7,41 +7,22 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from dpmc_core.data import Dataset
-from dpmc_core.sweep import snapshot
+from dpmc_core.sweep.grid import Grid
+from dpmc_core.sweep.sources import SNAPSHOT, write_snapshot
 
 _PREFIX = "dpmc-private-"
 
 
-def command(
-    data: Sequence[str],
-    mechanisms: Sequence[str],
-    epsilons: Sequence[float],
-    seeds: Sequence[int],
-    *,
-    settings: Mapping[str, Sequence[str]] | None = None,
-    options: Sequence[str] = (),
-    store: Path | None = None,
-    jobs: int | None = None,
-) -> list[str]:
-    """The command line of a sweep, as a researcher would type it.
-
-    settings: as for a grid, by setting or 'MECHANISM.setting'. options: further words, such as
-    `--holdout 0.1` or `--json`.
-    """
-    words = [sys.executable, "-m", "dpmc_core", "sweep"]
-    words += ["--data", *data, "--mechanisms", ",".join(mechanisms)]
-    words += ["--epsilons", ",".join(map(repr, map(float, epsilons)))] if epsilons else []
-    words += ["--seeds", ",".join(map(str, seeds))]
-    for name, texts in (settings or {}).items():
-        words += ["--set", f"{name}={','.join(texts)}"]
+def command(grid: Grid, *, store: Path | None = None, jobs: int | None = None) -> list[str]:
+    """The command line of a child process that sweeps a grid and reports on standard output."""
+    words = [sys.executable, "-m", "dpmc_core", "sweep", *grid.argv()]
     words += [] if store is None else ["--store", str(store)]
     words += [] if jobs is None else ["--jobs", str(jobs)]
-    return [*words, *options]
+    return [*words, "--json"]
 
 
 class PrivateFolder:
@@ -57,8 +38,8 @@ class PrivateFolder:
         self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))  # mode 0700
         self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
         try:
-            self.data = self.path / f"ratings{snapshot.SUFFIX}"
-            snapshot.write(dataset, self.data)
+            self.data = self.path / f"ratings{SNAPSHOT}"
+            write_snapshot(dataset, self.data)
             self.store = self.path / "results.sqlite"
             self.store.touch(mode=0o600, exist_ok=False)  # SQLite's other files take its mode
         except BaseException:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from dpmc_core.errors import DpmcError
 from dpmc_core.store import Record, Store, StoreError, StoreLocked
+from dpmc_core.sweep.grid import Unit
 from dpmc_core.sweep.pools import Pool
-from dpmc_core.sweep.unit import Unit
 from dpmc_core.sweep.worker import Outcome
 
 TICK = 0.2  # seconds between two looks at the stop button

@@ -17,12 +17,11 @@ from dpmc_core.data import parse_step
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import AddsNoiseLast, Rounds
-from dpmc_core.privacy import UNITS, Guarantee
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
-from dpmc_core.store import Record, digest
-from dpmc_core.sweep.source import Source
-from dpmc_core.sweep.unit import Unit
+from dpmc_core.store import Record, digest, every_unit
+from dpmc_core.sweep.grid import Unit
+from dpmc_core.sweep.sources import Source
 from dpmc_core.version import version
 
 T = TypeVar("T")
@@ -106,7 +105,7 @@ def _record(unit: Unit, source: Source) -> Record:
     record["data"] |= {"source": unit.source, "title": source.title}
     record["data"] |= {"low": public.low, "high": public.high, "cap": public.cap}
     record["data"]["prepared"] = list(problem.train.prepared)
-    record["guarantee"] |= _every_unit(result.guarantee)
+    record["guarantee"] |= every_unit(result.guarantee)
     return {"key": unit.key, "version": version(), **record}
 
 
@@ -127,21 +126,6 @@ def shared_solve(mechanism: AddsNoiseLast, ratings: Ratings) -> Rounds:
     settings = {name: v for name, v in settings_dict(mechanism).items() if name != "epsilon"}
     key = digest(mechanism.id, mechanism.revision, settings, ratings.fingerprint)
     return _solves.get(key, lambda: tuple(mechanism.before_noise(ratings)))
-
-
-def _every_unit(guarantee: Guarantee) -> dict[str, dict[str, Any]]:
-    """The certified epsilon of each unit by its column's name, and why it is infinite where so."""
-    units: dict[str, float | None] = {}
-    reasons: dict[str, str] = {}
-    for unit, neighbours in UNITS:
-        name = unit.value.replace("-", "_")
-        if name == "user":
-            name += f"_{neighbours.value}"
-        proved = guarantee.certified(unit, neighbours)
-        units[name] = proved.epsilon if proved.finite else None
-        if not proved.finite:
-            reasons[name] = proved.reason
-    return {"units": units, "reasons": reasons}
 
 
 def _pin() -> None:

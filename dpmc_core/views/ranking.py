@@ -2,76 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
-from dpmc_core.curves import Curves
-from dpmc_core.views.curves import Curve, Interval, curve, reference
-
-CANDIDATES = {"": "99 sampled negatives", "_full": "all unseen items"}
-METRICS = tuple(f"{metric}{ending}" for ending in CANDIDATES for metric in ("hr@10", "ndcg@10"))
+from dpmc_core.metrics import RANKING, Metric
+from dpmc_core.views.lines import Picture
 
 
-class Panel(NamedTuple):
-    """One metric under one candidate set, against epsilon, with its reference lines."""
-
-    title: str
-    curve: Curve
-    floor: Interval | None
-    twin: Interval | None
-
-
-def title(metric: str) -> str:
-    """A metric's name with its candidates in words."""
-    plain, _, full = metric.partition("_")
-    return f"{plain.upper()}, {CANDIDATES['_full' if full else '']}"
-
-
-def panels(curves: Curves, mechanism: str, floor: str, twin: str) -> tuple[Panel, ...]:
-    """The four ranking metrics of a mechanism; empty where its curve has not been computed."""
-    found = []
-    for metric in METRICS:
-        line = curve(curves, mechanism, metric)
-        if line is not None:
-            lines = (reference(curves, other, metric) for other in (floor, twin))
-            found.append(Panel(title(metric), line, *lines))
-    return tuple(found)
-
-
-def bars(methods: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Metrics of one run by method, in the order of METRICS, under their titles."""
+def bars(methods: Mapping[str, Mapping[str, float]]) -> dict[str, dict[Metric, float]]:
+    """Metrics of one run by method, in the order of the panels."""
     return {
-        name: {title(metric): values[metric] for metric in METRICS if metric in values}
+        name: {metric: values[metric.name] for metric in RANKING if metric.name in values}
         for name, values in methods.items()
     }
 
 
 def bars_words(methods: Mapping[str, Mapping[str, float]]) -> str:
     """The bars as text."""
+    parts = [
+        f"{name}: " + ", ".join(f"{metric.panel} {metric.text(v)}" for metric, v in values.items())
+        for name, values in bars(methods).items()
+    ]
+    return "; ".join(parts) + "."
+
+
+def panels_words(panels: Sequence[Picture]) -> str:
+    """Pictures of one mechanism as text: each metric's ends."""
     parts = []
-    for name, values in bars(methods).items():
+    for panel in panels:
+        (line, *_), text = panel.lines, panel.metric.text
+        mean, epsilon = line.band.mean, line.epsilon
         parts.append(
-            f"{name}: " + ", ".join(f"{label} {100 * v:.1f} %" for label, v in values.items())
+            f"{panel.metric.panel}: {text(mean[0])} at epsilon {epsilon[0]:g}, {text(mean[-1])} at"
+            f" epsilon {epsilon[-1]:g}"
         )
     return "; ".join(parts) + "."
 
 
-def panels_words(panels: tuple[Panel, ...]) -> str:
-    """The panels as text: each metric's ends."""
-    return (
-        "; ".join(
-            f"{p.title}: {100 * p.curve.mean[0]:.1f} % at epsilon {p.curve.epsilon[0]:g},"
-            f" {100 * p.curve.mean[-1]:.1f} % at epsilon {p.curve.epsilon[-1]:g}"
-            for p in panels
-        )
-        + "."
-    )
-
-
-def panels_table(panels: tuple[Panel, ...]) -> dict[str, list[float]]:
-    """The panels as columns."""
-    table: dict[str, list[float]] = {}
-    for p in panels:
-        table.setdefault("epsilon", p.curve.epsilon.tolist())
-        table[p.title] = p.curve.mean.round(4).tolist()
+def panels_table(panels: Sequence[Picture]) -> dict[str, list[float]]:
+    """The same as columns."""
+    table = {"epsilon": panels[0].lines[0].epsilon.tolist()}
+    for panel in panels:
+        table[panel.metric.panel] = panel.lines[0].band.mean.round(4).tolist()
     return table

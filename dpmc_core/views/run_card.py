@@ -13,6 +13,7 @@ import numpy as np
 
 from dpmc_core.errors import number_text
 from dpmc_core.experiment import EVALUATION_ONLY, Result
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Unit
 from dpmc_core.problem import (
@@ -25,7 +26,6 @@ from dpmc_core.problem import (
 )
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.views import cards
-from dpmc_core.views.curves import amount
 
 SEED_NOTE = (
     "A fixed seed is for demonstration: whoever knows it can compute the noise and subtract it."
@@ -73,7 +73,7 @@ def markdown(result: Result, title: str, fresh: bool) -> str:
         "| method | " + " | ".join(result.metrics) + " |",
         "|---" * (1 + len(result.metrics)) + "|",
         *(
-            f"| {name} | " + " | ".join(amount(m, found[m]) for m in result.metrics) + " |"
+            f"| {name} | " + " | ".join(METRICS[m].text(found[m]) for m in result.metrics) + " |"
             for name, found in _methods(result).items()
         ),
         "",

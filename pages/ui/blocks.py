@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.curves import Curves
 from dpmc_core.privacy import (
     Additive,
     Guarantee,
@@ -19,10 +18,9 @@ from dpmc_core.privacy import (
     SymbolChannel,
     Unit,
 )
-from dpmc_core.views import cards, noise, ranking
+from dpmc_core.views import cards, noise
 from pages.ui import state
 from pages.ui.charts import noise as charts_noise
-from pages.ui.charts import ranking as charts_ranking
 from pages.ui.jobs import Job, Snapshot
 
 EVALUATION = "Evaluation only, not private: measured on raw held-out ratings."
@@ -209,20 +207,3 @@ def ticking(name: str, body: Callable[[Snapshot], None]) -> None:
         body(now)
 
     panel()
-
-
-def rankings(found: Curves, id: str, epsilon: float, *, certified: bool) -> None:
-    """HR@10 and NDCG@10 against epsilon under both candidate sets, for methods that rank."""
-    cls = registry.get(id)
-    panels = ranking.panels(found, id, cls.floor, cls.twin)
-    if not panels:
-        return
-    st.subheader("Ten items, ranked among few or among all")
-    chart(
-        charts_ranking.against_epsilon(panels, epsilon, certified=certified, theme=state.theme()),
-        alt=ranking.panels_words(panels),
-        key="rankings",
-        caption="Dashed: no privacy. Dotted: popularity. Among 99 items drawn at random it is a"
-        " far easier race than among all unseen items: compare numbers of one kind only.",
-        table=ranking.panels_table(panels),
-    )

@@ -9,9 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpmc_core import registry
-from dpmc_core.views.budget import isotonic
-from dpmc_core.views.compare import Band, Placed, Reference, band
-from dpmc_core.views.curves import amount, axis, is_share
+from dpmc_core.views.comparison import isotonic
+from dpmc_core.views.lines import Band, Picture, Placed
 from pages.ui.charts import (
     EPSILON_AXIS,
     LIGHT,
@@ -31,47 +30,40 @@ _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves 
 
 
 def compare(
+    picture: Picture,
     placed: Sequence[Placed],
-    floors: Sequence[Reference],
-    twins: Sequence[Reference],
-    metric: str,
     ends: tuple[float, float],
     theme: Theme = LIGHT,
     waiting: Sequence[str] = (),
 ) -> go.Figure:
     """Markers are solid where an epsilon is certified in the unit of the axis, else hollow.
 
-    ends: epsilons that always have room, and waiting: mechanisms without a point yet, so that the
-    picture stands still while it fills.
+    placed: the lines of the picture. ends: epsilons that always have room, and waiting: mechanisms
+    without a point yet, so that the picture stands still while it fills.
     """
     # on a phone the legend is a column, and takes its room from the picture
     fig = figure(theme, height=HEIGHT + 16 * (len(placed) + len(waiting)), legend=LONG_LEGEND)
     low, high = _axis(ends, placed)
-    bands = [band(one.line.values, one.x) for one in placed]
+    bands = [one.band for one in placed]
     reach = [float(v) for over in bands for v in (*over.low, *over.high)]
-    reach += [float(level.values.mean()) for level in (*floors, *twins)]
-    ends = _round_range(reach)
+    reach += [level.level.mean for level in (*picture.floors, *picture.twins)]
+    up = _round_range(reach)
     drawn = {one.line.mechanism for one in placed}
-    _levels(fig, floors, twins, [*drawn, *waiting], (low, high), (ends[0], ends[1]), theme)
+    _levels(fig, picture, [*drawn, *waiting], (low, high), (up[0], up[1]), theme)
     for one, over in zip(placed, bands, strict=True):
         _band(fig, one, over)
     for one, over in zip(placed, bands, strict=True):
-        _line(fig, one, over, ":.1%" if is_share(metric) else ":.3f", theme)
+        _line(fig, one, over, picture.metric.form, theme)
     for id in waiting:
         _promise(fig, id)
     fig.update_xaxes(**EPSILON_AXIS | _round_ticks(high), range=[math.log10(low), math.log10(high)])
-    fig.update_yaxes(
-        range=ends,
-        tickformat=".0%" if is_share(metric) else None,
-        title_text=axis(metric),
-    )
+    fig.update_yaxes(range=up, tickformat=picture.metric.ticks, title_text=picture.metric.axis)
     return fig
 
 
 def _levels(
     fig: go.Figure,
-    floors: Sequence[Reference],
-    twins: Sequence[Reference],
+    picture: Picture,
     mechanisms: Sequence[str],
     across: tuple[float, float],
     up: tuple[float, float],
@@ -82,6 +74,7 @@ def _levels(
     Of several methods without privacy, one that belongs to a single mechanism has its colour.
     across, up: the ends of the axes.
     """
+    floors, twins = picture.floors, picture.twins
     names, colors = [], []
     for level in floors:
         names.append(f"guessing ({level.label.lower()})")
@@ -95,14 +88,14 @@ def _levels(
     levels = [*floors, *twins]
     gap = _LABEL * (up[1] - up[0])
     sides = [-1] * len(floors) + [1] * len(twins)  # below a floor, above a twin
-    means = [float(level.values.mean()) for level in levels]
+    means = [level.level.mean for level in levels]
     places = _apart([m + side * gap / 2 for m, side in zip(means, sides, strict=True)], gap)
-    for k, level in enumerate(levels):
+    for k, mean in enumerate(means):
         guess = k < len(floors)
-        text = f"{names[k]}: {amount(level.metric, means[k])}"
+        text = f"{names[k]}: {picture.metric.text(mean)}"
         fig.add_scatter(
             x=across,
-            y=[means[k]] * 2,
+            y=[mean] * 2,
             mode="lines",
             line={"color": colors[k], "dash": "dot" if guess else "dash", "width": 2},
             hovertemplate=text + "<extra></extra>",
@@ -164,8 +157,8 @@ def _line(fig: go.Figure, one: Placed, over: Band, form: str, theme: Theme) -> N
         line={"color": look.color, "width": 2.5, "dash": look.dash},
         marker=marker(look, theme, solid=one.solid),
         customdata=np.stack([over.low, over.high, over.seeds], axis=1).tolist(),
-        hovertemplate=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{y{form}}}</b>,"
-        f" band %{{customdata[0]{form}}} to %{{customdata[1]{form}}}, seeds: %{{customdata[2]}}"
+        hovertemplate=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{y:{form}}}</b>,"
+        f" band %{{customdata[0]:{form}}} to %{{customdata[1]:{form}}}, seeds: %{{customdata[2]}}"
         "<extra></extra>",
     )
 

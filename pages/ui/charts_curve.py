@@ -7,29 +7,29 @@ from collections.abc import Iterable
 
 import plotly.graph_objects as go
 
-from dpmc_core.views.curves import Situation, amount, axis, is_share
+from dpmc_core.views.lines import Picture
 from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, marker, rule, style
 
 
-def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
-    """Mean with its band over seeds, the two reference lines and a rule at the chosen epsilon.
+def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) -> go.Figure:
+    """The mean of its line with the band over seeds, the two reference lines and a rule at epsilon.
 
     Markers are solid where the claim is certified and hollow where it is only claimed.
     """
-    c, look = view.curve, style(view.curve.mechanism)
-    form = ":.1%" if is_share(c.metric) else ":.3f"
+    line, metric = picture.lines[0], picture.metric
+    over, here, look = line.band, line.at(epsilon), style(line.mechanism)
     fig = figure(theme, height=400, showlegend=False)
-    ends = [float(min(c.epsilon[0], view.epsilon)), float(max(c.epsilon[-1], view.epsilon))]
-    if view.twin is not None:
-        text = f"no privacy: {amount(c.metric, view.twin.mean)}"
-        _line(fig, text, view.twin.mean, ends, theme.ink, "dash", theme.paper, above=True)
-    if view.floor is not None:
-        text = f"guessing: {amount(c.metric, view.floor.mean)}"
-        _line(fig, text, view.floor.mean, ends, theme.muted, "dot", theme.paper, above=False)
-    for part in stretches(c.seeds > 1):  # one seed has no band
+    ends = [float(min(over.x[0], epsilon)), float(max(over.x[-1], epsilon))]
+    for level in (level.level.mean for level in picture.twins):
+        text = f"no privacy: {metric.text(level)}"
+        _line(fig, text, level, ends, theme.ink, "dash", theme.paper, above=True)
+    for level in (level.level.mean for level in picture.floors):
+        text = f"guessing: {metric.text(level)}"
+        _line(fig, text, level, ends, theme.muted, "dot", theme.paper, above=False)
+    for part in stretches(over.seeds > 1):  # one seed has no band
         fig.add_scatter(
-            x=[*c.epsilon[part], *c.epsilon[part][::-1]],
-            y=[*c.high[part], *c.low[part][::-1]],
+            x=[*over.x[part], *over.x[part][::-1]],
+            y=[*over.high[part], *over.low[part][::-1]],
             mode="lines",
             fill="toself",
             fillcolor=faded(look.color, 0.22),
@@ -37,27 +37,27 @@ def curve(view: Situation, *, certified: bool, theme: Theme) -> go.Figure:
             hoverinfo="skip",
         )
     fig.add_scatter(
-        x=c.epsilon,
-        y=c.mean,
-        name=view.name,
+        x=over.x,
+        y=over.mean,
+        name=line.label,
         mode="lines+markers",
         line={"color": look.color, "width": 2.5, "dash": look.dash},
         marker=marker(look, theme, solid=certified),
-        customdata=list(zip(c.low, c.high, strict=True)),
-        hovertemplate=f"epsilon %{{x:g}}<br><b>%{{y{form}}}</b>, interval"
-        f" %{{customdata[0]{form}}} to %{{customdata[1]{form}}}<extra></extra>",
+        customdata=list(zip(over.low, over.high, strict=True)),
+        hovertemplate=f"epsilon %{{x:g}}<br><b>%{{y:{metric.form}}}</b>, interval"
+        f" %{{customdata[0]:{metric.form}}} to %{{customdata[1]:{metric.form}}}<extra></extra>",
     )
-    rule(fig, view.epsilon, theme)
-    if view.here is not None:
-        text = amount(c.metric, view.here.mean)
-        _spot(fig, view.epsilon, view.here.mean, text, look.color, certified, theme)
+    rule(fig, epsilon, theme)
+    if here is not None:
+        text = metric.text(here.mean)
+        _spot(fig, epsilon, here.mean, text, look.color, certified, theme)
     room = [math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06]
     fig.update_xaxes(**EPSILON_AXIS, range=room)
-    lines = [line.mean for line in (view.floor, view.twin) if line is not None]
+    levels = [level.level.mean for level in (*picture.floors, *picture.twins)]
     fig.update_yaxes(
-        range=_reach([*c.low, *c.high, *lines]),
-        tickformat=".0%" if is_share(c.metric) else None,
-        title_text=axis(c.metric),
+        range=_reach([*over.low, *over.high, *levels]),
+        tickformat=metric.ticks,
+        title_text=metric.axis,
     )
     return fig
 

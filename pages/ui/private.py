@@ -38,7 +38,7 @@ class Private:
 
 
 class Tally:
-    """Private runs on an upload outside sweeps, and the epsilons they spent; jobs add to it."""
+    """Private training runs on an upload, and the epsilons they spent; jobs add to it."""
 
     def __init__(self) -> None:
         self._epsilons: list[float] = []

@@ -10,10 +10,10 @@ import plotly.graph_objects as go
 import plotly.io as pio
 
 from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 from dpmc_core.views import cards, ranking, run_card, training
-from dpmc_core.views.curves import amount
 from pages.ui import blocks
 from pages.ui.charts import LIGHT, Theme
 from pages.ui.charts import ranking as charts_ranking
@@ -30,7 +30,7 @@ table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: 
 """
 
 
-class Picture(NamedTuple):
+class Exhibit(NamedTuple):
     """A chart of a run with its words; fig is None where there is nothing to draw: see caption.
 
     title: above it in the report; question: above it on the page.
@@ -45,7 +45,7 @@ class Picture(NamedTuple):
     table: Mapping[str, Sequence[Any]] | None = None
 
 
-def pictures(run: Run, theme: Theme) -> list[Picture]:
+def pictures(run: Run, theme: Theme) -> list[Exhibit]:
     """What a model learned, on held-out ratings."""
     found, id, name = run.result, run.result.mechanism.id, run.result.mechanism.name
     task, test, link = found.mechanism.task, found.problem.test, training.link_of(found.mechanism)
@@ -53,7 +53,7 @@ def pictures(run: Run, theme: Theme) -> list[Picture]:
         bars = ranking.bars(run.methods)
         labels = next(iter(bars.values()))
         return [
-            Picture(
+            Exhibit(
                 "ranking",
                 "Held-out items among the first ten",
                 "How often is the next item among the first ten?",
@@ -61,7 +61,7 @@ def pictures(run: Run, theme: Theme) -> list[Picture]:
                 "HR@10: the held-out item is among the first ten; NDCG@10 counts how far up. Among"
                 " 99 items drawn at random it is a far easier race than among all unseen items.",
                 ranking.bars_words(run.methods),
-                {"method": list(bars)} | {x: [b[x] for b in bars.values()] for x in labels},
+                {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},
             )
         ]
     binary = task is Task.BINARY
@@ -73,7 +73,7 @@ def pictures(run: Run, theme: Theme) -> list[Picture]:
     values = training.spectrum(found.model)
     question = "How much structure is left?"
     if values is None:
-        spectrum = Picture(
+        spectrum = Exhibit(
             "spectrum",
             "",
             question,
@@ -83,7 +83,7 @@ def pictures(run: Run, theme: Theme) -> list[Picture]:
         )
     else:
         clear = training.spectrum(run.clear) if run.clear else None
-        spectrum = Picture(
+        spectrum = Exhibit(
             "spectrum",
             "Singular values",
             question,
@@ -93,7 +93,7 @@ def pictures(run: Run, theme: Theme) -> list[Picture]:
             {"number": range(1, len(values) + 1), "singular value": values.round(3)},
         )
     return [
-        Picture(
+        Exhibit(
             "errors",
             "Errors",
             "How large are its errors?",
@@ -102,7 +102,7 @@ def pictures(run: Run, theme: Theme) -> list[Picture]:
             training.cdf_words(mine, theirs),
             {"error up to": mine.error.round(3), "share": mine.share.round(4)},
         ),
-        Picture(
+        Exhibit(
             "calibration",
             "Calibration",
             "Does it mean what it says?",
@@ -138,7 +138,7 @@ def html(run: Run) -> str:
         "</tr>",
         *(
             f"<tr><td>{text(k)}</td>"
-            + "".join(f"<td>{amount(m, v[m])}</td>" for m in found.metrics)
+            + "".join(f"<td>{METRICS[m].text(v[m])}</td>" for m in found.metrics)
             + "</tr>"
             for k, v in run.methods.items()
         ),

@@ -1,127 +1,222 @@
-"""What a result store holds of a comparison, read again only when something has arrived."""
+"""Curves for pages: where runs are computed and kept, which rows are there, how a sweep goes."""
 
 from __future__ import annotations
 
-import io
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import streamlit as st
 
-from dpmc_core import registry
-from dpmc_core import store as core
+from dpmc_core import paths, registry, store, sweep
+from dpmc_core.errors import DpmcError
+from dpmc_core.metrics import RANKING, Metric, headline
 from dpmc_core.model import Task
-from dpmc_core.store import CurveInfo, Store
-from dpmc_core.sweep.presets import noisy
-from dpmc_core.views import compare, shipped
-from dpmc_core.views.compare import Line, Reference
-from dpmc_core.views.curves import HEADLINE
-from pages.ui import sources
-from pages.ui.grid import Choice, Place, Target
+from dpmc_core.store import Store, default_path
+from dpmc_core.store import shipped as files
+from dpmc_core.sweep import Grid, Keys, presets
+from dpmc_core.views import lines
+from dpmc_core.views.lines import Line, Picture
+from pages.ui import blocks, sources, state, sweeps
+from pages.ui.sweeps import Sweep
+
+GRIDS: Mapping[str, tuple[float, ...]] = {
+    "coarse": (0.1, 0.3, 1.0, 3.0, 10.0),
+    "medium": (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0),
+    "fine": presets.EPSILONS,
+    "wide": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+}
+OWN = "own"  # epsilons that are typed in
+
+
+class Place(NamedTuple):
+    """Where runs on a data set are computed and kept: shared, or private to an upload.
+
+    name: the data's id on the pages; data: as the command line takes them; folder: of the traces
+    of sweeps; environment: of the child.
+    """
+
+    name: str
+    data: str
+    store: Path
+    folder: Path
+    environment: Mapping[str, str] | None = None
+    private: bool = False
 
 
 class Rows(NamedTuple):
-    """present: finished units of the grid. floors, twins: trivial predictors and no privacy.
+    """What a store holds of a grid. last: changes with every row of the store; present: finished
+    units; pictures: one for each metric asked for."""
 
-    last: a number that changes with every row of the store. shipped: which lines came with the
-    app, in words.
+    last: int
+    present: int
+    pictures: tuple[Picture, ...]
+
+
+def place(name: str) -> Place:
+    """The shared store, or for an upload a folder that ends with the session. Raises OSError."""
+    if name != sources.UPLOAD:
+        return Place(name, name, default_path(), paths.home() / "sweeps")
+    own = state.private().folder(sources.get(name))
+    return Place(name, str(own.data), own.store, own.path / "sweeps", own.environment, True)
+
+
+def keys(grid: Grid, where: Place) -> Keys:
+    """The keys of a grid's units and curves; planned once. Raises DpmcError."""
+    name = " ".join(grid.argv())
+    if not where.private:
+        return _shared_keys(name, grid)
+    kept: dict[str, Keys] = st.session_state.setdefault("upload keys", {})
+    if name not in kept:
+        kept.clear()
+        kept[name] = sweep.plan(grid).keys
+    return kept[name]
+
+
+@st.cache_resource(max_entries=20, show_spinner="Planning the runs")
+def _shared_keys(name: str, _grid: Grid) -> Keys:  # noqa: ARG001
+    return sweep.plan(_grid).keys
+
+
+def link(grid: Grid, where: Place) -> dict[str, Any]:
+    """What an address of Compare must hold to open a grid of seeds 1, 2, ..."""
+    named = next((name for name, values in GRIDS.items() if values == grid.epsilons), OWN)
+    own = {"epsilons": ", ".join(f"{e:g}" for e in grid.epsilons)} if named == OWN else {}
+    task = registry.get(grid.mechanisms[0]).task
+    return {
+        "data": where.name,
+        **({"task": task.value} if len(sources.tasks(where.name)) > 1 else {}),
+        "mechanisms": list(grid.mechanisms),
+        "grid": named,
+        **own,
+        "seeds": len(grid.seeds),
+    }
+
+
+def start(grid: Grid, where: Place, wanted: Keys) -> None:
+    """Run in the background what a store lacks of a grid. Raises DpmcError."""
+    sweeps.start(
+        where.folder,
+        wanted.name,
+        sweep.command(grid, store=where.store if where.private else None),
+        about={"title": sources.names()[where.name], "link": link(grid, where)},
+        environment=where.environment,
+    )
+
+
+def metrics_of(task: Task) -> tuple[Metric, ...]:
+    """What is drawn of a task, the headline first."""
+    return RANKING if task is Task.RANKING else (headline(task),)
+
+
+def read(
+    where: Place,
+    wanted: Keys,
+    mechanisms: Sequence[str],
+    metrics: Sequence[Metric],
+    epsilons: Collection[float],
+    seeds: Collection[int] | None = None,
+    enough: Callable[[Line], bool] = lambda _: True,
+) -> Rows:
+    """The rows of a grid: each curve as it is in the store, else as it came with the app.
+
+    enough: of a curve in the store, to be preferred. Raises StoreError.
     """
+    found = Rows(0, 0, tuple(Picture(metric) for metric in metrics))
+    if _has_rows(where.store):
+        with Store(where.store, read_only=True) as file:
+            found = _stored(file, wanted, mechanisms, metrics, epsilons, seeds)
+    pictures = found.pictures
+    for id in mechanisms:
+        came = shipped(where.name, id)
+        if came is not None and came[0].lines[0].key in wanted.curves:
+            sides = zip(pictures, came, strict=False)
+            pictures = tuple(mine.filled(theirs, mechanisms, enough) for mine, theirs in sides)
+    return found._replace(pictures=pictures)
 
-    last: int = 0
-    present: int = 0
-    curves: tuple[CurveInfo, ...] = ()
-    lines: tuple[Line, ...] = ()
-    floors: tuple[Reference, ...] = ()
-    twins: tuple[Reference, ...] = ()
-    shipped: str = ""
 
-
-def read(choice: Choice, where: Place, target: Target) -> Rows:
-    """The rows of a grid. Raises StoreError."""
-    if not _has_rows(where.store):
-        return Rows()
-    with Store(where.store, read_only=True) as store:
-        last = core.last_row(store)
-        marks = (str(where.store), target.key, last)
-        kept: tuple[object, Rows] | None = st.session_state.get("rows")
-        if kept is None or kept[0] != marks:
-            kept = (marks, _read(store, choice, target, last))
-            st.session_state["rows"] = kept
+def _stored(
+    file: Store,
+    wanted: Keys,
+    mechanisms: Sequence[str],
+    metrics: Sequence[Metric],
+    epsilons: Collection[float],
+    seeds: Collection[int] | None,
+) -> Rows:
+    """The rows of a store, read again only when something has arrived."""
+    last = store.last_row(file)
+    names = [metric.name for metric in metrics]
+    marks = (str(file.path), wanted.name, names, tuple(epsilons), seeds and tuple(seeds), last)
+    kept: tuple[object, Rows] | None = st.session_state.get("rows")
+    if kept is None or kept[0] != marks:
+        options = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
+        pictures = tuple(lines.read(file, mechanisms, metric, **options) for metric in metrics)
+        kept = (marks, Rows(last, len(file.present(wanted.units)), pictures))
+        st.session_state["rows"] = kept
     return kept[1]
 
 
-def with_shipped(choice: Choice, rows: Rows) -> Rows:
-    """The same with the curves that came with the app, where a mechanism has no row of its own."""
-    found = sources.shipped_curves(choice.data, choice.task)
-    if found is None or not shipped.fits(found, steps=choice.steps, leave_last=choice.leave_last):
-        return rows
-    there = {line.mechanism for line in rows.lines}
-    mine = _shipped_lines(choice.data, choice.task)
-    added = [mine[id] for id in choice.mechanisms if id in mine and id not in there]
-    classes = [registry.get(id) for id in choice.mechanisms]
-    levels = []
-    for role, own in (("floor", rows.floors), ("twin", rows.twins)):
-        wanted = dict.fromkeys(getattr(c, role) for c in classes)
-        known = {level.mechanism for level in own}
-        levels.append((*own, *shipped.references(found, [id for id in wanted if id not in known])))
-    order = choice.mechanisms.index
-    return rows._replace(
-        lines=tuple(sorted((*rows.lines, *added), key=lambda line: order(line.mechanism))),
-        floors=levels[0],
-        twins=levels[1],
-        shipped=shipped.words(found, added),
-    )
+@st.cache_resource(max_entries=100, show_spinner=False)
+def shipped(name: str, mechanism: str) -> tuple[Picture, ...] | None:
+    """The curve that came with the app, in each metric; None where there is none."""
+    task = registry.get(mechanism).task
+    file = files.load(name, task, [mechanism])
+    if file is None:
+        return None
+    with file:
+        found = tuple(lines.read(file, [mechanism], metric) for metric in metrics_of(task))
+    return found if found[0].lines else None
 
 
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _shipped_lines(data: str, task: Task) -> dict[str, Line]:
-    found = sources.shipped_curves(data, task)
-    assert found is not None  # looked at before
-    return {line.mechanism: line for line in shipped.lines(found, noisy(task))}
-
-
-def _read(store: Store, choice: Choice, target: Target, last: int) -> Rows:
-    curves = tuple(core.curves(store, keys=target.curves, count=False))
-    metric, place = HEADLINE[choice.task], list(target.curves).index
-    # A million rows must not be read twice: methods with and without an epsilon apart.
-    noisy = [info for info in curves if info.mechanism in choice.mechanisms]
-    plain = [info for info in curves if info.mechanism not in choice.mechanisms]
-    lines = compare.lines(store, noisy, metric, epsilons=choice.epsilons, seeds=choice.seeds)
-    levels = compare.references(store, plain, metric, seeds=choice.seeds)
-    classes = [registry.get(id) for id in choice.mechanisms]
-    floors, twins = ({getattr(c, role) for c in classes} for role in ("floor", "twin"))
-    return Rows(
-        last,
-        len(store.present(target.units)),
-        curves,
-        tuple(sorted(lines, key=lambda line: place(line.key))),
-        tuple(level for level in levels if level.mechanism in floors),
-        tuple(level for level in levels if level.mechanism in twins),
-    )
-
-
-def csv(where: Place, rows: Rows) -> str:
-    """Every stored row of the curves, also of other epsilons and seeds. Raises StoreError."""
-    stream = io.StringIO()
-    with Store(where.store, read_only=True) as store:
-        core.write_csv(store, rows.curves, stream)
-    return stream.getvalue()
+def keys_of(picture: Picture) -> Keys:
+    """The keys of the curves of a picture, to look for them in another store."""
+    drawn = (*picture.lines, *picture.floors, *picture.twins)
+    curves = {one.key: one.mechanism for one in drawn}
+    return Keys(" ".join(curves), (), curves)
 
 
 def spent(file: Path | None) -> tuple[int, float]:
     """(private runs, sum of their epsilons) of everything in a store. Raises StoreError."""
     if file is None or not _has_rows(file):
         return 0, 0.0
-    with Store(file, read_only=True) as store:
+    with Store(file, read_only=True) as opened:
         found = [
             summary
-            for info in core.curves(store, count=False)
-            for summary in core.summaries(
-                store, [info.id], HEADLINE[registry.get(info.mechanism).task]
+            for info in store.curves(opened, count=False)
+            for summary in store.summaries(
+                opened, [info.id], headline(registry.get(info.mechanism).task).name
             )
             if summary.epsilon is not None
         ]
     return sum(s.seeds for s in found), sum(s.seeds * s.epsilon for s in found)
+
+
+def tally() -> None:
+    """What all runs on an upload have spent together: those behind curves, and Train."""
+    swept, trained = spent(state.private().store), state.tally().spent
+    runs, epsilon = swept[0] + trained[0], swept[1] + trained[1]
+    st.warning(
+        f"Spent on your ratings in {runs:,} private run{'' if runs == 1 else 's'}: epsilon"
+        f" {epsilon:,.4g} in all, as each paper counts. Behind curves: {swept[0]:,}; Train:"
+        f" {trained[0]:,}. Every run, seed and epsilon spends again, and the methods without"
+        " privacy protect nothing: what they find is for you alone.",
+        icon=":material/toll:",
+    )
+
+
+def progress(running: Sweep, done: int, total: int) -> None:
+    """How far a sweep is."""
+    left = running.counts.get("seconds_left")
+    far = "starting" if left is None else f"about {blocks.duration(left)} left"
+    st.progress(done / total, text=f"{done:,} of {total:,} runs · {far}")
+    if running.counts.get("note"):
+        st.warning(blocks.escape(blocks.sentence(running.counts["note"])))
+
+
+def ending(over: Sweep | None, done: int, total: int) -> None:
+    """Why a sweep has left runs undone, where it said so."""
+    if over is not None and over.message and done < total:
+        blocks.problem(DpmcError(over.message))
 
 
 def _has_rows(file: Path) -> bool:

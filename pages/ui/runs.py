@@ -1,19 +1,18 @@
-"""What background jobs do: a training run, the runs behind a curve, a download; no Streamlit."""
+"""What background jobs do: a training run or a download. No Streamlit inside."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpmc_core import curves, experiment, registry
+from dpmc_core import experiment, registry
 from dpmc_core.data import download
-from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import DpmcError
+from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.problem import Problem, Split
-from dpmc_core.views.curves import HEADLINE
 from pages.ui.jobs import Report, Work
 
 # Seconds between two looks at the held-out ratings while training, and the part of the time that
@@ -90,7 +89,7 @@ def train(
             due = start >= look_at or step.final
             if mine and step.model is not None and due and not stopped():
                 found = experiment.measure(method, step.model, problem, seed)
-                metric = found.get(HEADLINE[method.task])
+                metric = found.get(headline(method.task).name)
                 end = time.monotonic()
                 look_at = end + max(_LOOK_EVERY, (end - start) / _LOOK_SHARE)
             name = method.name if mine else f"{method.name}, for comparison"
@@ -111,34 +110,6 @@ def train(
 
         result = experiment.run(mechanism, problem, seed, on_step, stopped, so_far=show)
         return Run(result, models.get(mechanism.twin), **about)
-
-    return work
-
-
-def curve(
-    dataset: Callable[[], Dataset],
-    ids: Sequence[str],
-    epsilons: Sequence[float],
-    seeds: Sequence[int],
-    settings: Mapping[str, Mapping[str, Any]],
-    spend: Callable[[float], None] | None = None,
-    before: curves.Curves | None = None,
-) -> Work:
-    """The runs behind accuracy-epsilon curves; what is there when it is stopped is the result.
-
-    spend: told the epsilon of every run. before: what a stopped job left; it goes on from there.
-    """
-
-    def work(report: Report, stopped: Callable[[], bool]) -> curves.Curves | None:
-        report(0, len(ids) * len(epsilons) * len(seeds), "preparing the data", before)
-        latest = before
-        steps = curves.compute(dataset(), ids, epsilons, seeds, settings, stopped, before)
-        for done, total, found in steps:
-            latest = found
-            if spend is not None:
-                spend(epsilons[(done - 1) % len(epsilons)])
-            report(done, total, f"run {done} of {total}", found)
-        return latest
 
     return work
 

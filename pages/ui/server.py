@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.ui import jobs
 
-FIRST_PAGE = ("charts_curve", "curve_job", "sources", "stored", "widgets")
+FIRST_PAGE = ("charts_curve", "charts.ranking", "rows", "sources", "sweeps", "widgets")
 START = "what_if"  # the file of the first page, which is served at the bare address
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 

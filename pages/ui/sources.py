@@ -8,8 +8,6 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.curves import Curves, offered, shipped
-from dpmc_core.curves import mechanisms as noisy
 from dpmc_core.data import datasets, download
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.samples import SAMPLES
@@ -70,32 +68,6 @@ def _shared(id: str) -> Dataset:
     return datasets.load(id)
 
 
-def curves_of(id: str, mechanism: str) -> Curves | None:
-    """The curve of a mechanism: shipped with the app, or computed in this session."""
-    found = _shipped(id, registry.get(mechanism).task)
-    if found is None or not any(row.mechanism == mechanism for row in found.rows):
-        job = state.jobs().get(curve_job(id, mechanism))
-        now = None if job is None else job.snapshot()
-        found = now.points[-1] if now and not now.active and now.points else None
-    return found
-
-
-def shipped_curves(id: str, task: Task) -> Curves | None:
-    """The curves that came with the app; None where there are none."""
-    found: Curves | None = _shipped(id, task)
-    return found
-
-
-def curve_job(id: str, mechanism: str) -> str:
-    """The name of the job that computes a curve."""
-    return f"curve of {mechanism} on {id}"
-
-
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _shipped(id: str, task: Task) -> Curves | None:
-    return shipped(id, task)
-
-
 def keep_upload(dataset: Dataset) -> None:
     """Make an upload this session's own data; nothing else ever holds it."""
     forget_upload()
@@ -108,7 +80,7 @@ def forget_upload() -> None:
     state.jobs().forget_about(UPLOAD)
     state.private().close()
     state.tally(fresh=True)
-    for key in (UPLOAD, "upload looks", "upload targets"):
+    for key in (UPLOAD, "upload looks", "upload keys", "rows"):
         st.session_state.pop(key, None)
 
 
@@ -128,12 +100,23 @@ def _shared_look(id: str, name: str, _what: Callable[[Ratings], Any]) -> Any:  #
 
 
 def mechanisms(id: str) -> tuple[str, ...]:
-    """Ids of the mechanisms that make sense for a data set; those for ratings before it is read."""
+    """Ids of the mechanisms that make sense for a data set; samples need not be read for it."""
+    if id in SAMPLES:
+        return registry.offered(clicks=SAMPLES[id].clicks)
     try:
-        found: tuple[str, ...] = look(id, offered)
+        clicks: bool = look(id, _clicks)
     except (DpmcError, OSError):  # the page says so where it needs the data
-        return noisy()
-    return found
+        return registry.noisy(Task.BINARY)
+    return registry.offered(clicks=clicks)
+
+
+def _clicks(ratings: Ratings) -> bool:
+    return bool((ratings.values == 1.0).all())
+
+
+def tasks(id: str) -> list[Task]:
+    """The tasks that make sense for a data set, in the order of its mechanisms."""
+    return list(dict.fromkeys(registry.get(mechanism).task for mechanism in mechanisms(id)))
 
 
 def corner(id: str, task: Task) -> Ratings:

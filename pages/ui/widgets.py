@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.curves import EPSILONS
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
+from dpmc_core.sweep.presets import EPSILONS
 from pages.ui import blocks, state
 
 T = TypeVar("T")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dpmc_core.views.ranking import Panel, bars
+from dpmc_core.views.lines import Picture
+from dpmc_core.views.ranking import bars
 from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, marker, rule, style
 
 
@@ -18,44 +19,45 @@ def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]], theme: 
     patterns = ["", "/", "."]
     for k, (name, values) in enumerate(bars(methods).items()):
         fig.add_bar(
-            x=list(values),
+            x=[metric.panel for metric in values],
             y=list(values.values()),
+            customdata=[metric.text(value) for metric, value in values.items()],
             name=name,
             marker={"color": colors[k % 3], "pattern": {"shape": patterns[k % 3]}},
-            hovertemplate=f"{name}<br>%{{x}}: <b>%{{y:.1%}}</b><extra></extra>",
+            hovertemplate=f"{name}<br>%{{x}}: <b>%{{customdata}}</b><extra></extra>",
         )
-    fig.update_yaxes(tickformat=".0%", rangemode="tozero")
+    fig.update_yaxes(rangemode="tozero")
     return fig
 
 
 def against_epsilon(
-    panels: tuple[Panel, ...], epsilon: float, *, certified: bool, theme: Theme
+    panels: Sequence[Picture], epsilon: float, *, certified: bool, theme: Theme
 ) -> go.Figure:
     """One small chart per metric, with no privacy dashed and popularity dotted."""
-    grid = make_subplots(2, 2, subplot_titles=[p.title for p in panels], vertical_spacing=0.2)
+    titles = [panel.metric.panel for panel in panels]
+    grid = make_subplots(2, 2, subplot_titles=titles, vertical_spacing=0.2)
     fig = figure(theme, height=520, showlegend=False)
     fig = go.Figure(grid).update_layout(fig.layout)
     fig.update_layout(annotations=grid.layout.annotations)
     for k, panel in enumerate(panels):
         place = {"row": k // 2 + 1, "col": k % 2 + 1}
-        line, look = panel.curve, style(panel.curve.mechanism)
-        ends = [line.epsilon[0], line.epsilon[-1]]
-        for other, dash, color in (
-            (panel.twin, "dash", theme.ink),
-            (panel.floor, "dot", theme.muted),
+        over, look = panel.lines[0].band, style(panel.lines[0].mechanism)
+        for levels, dash, color in (
+            (panel.twins, "dash", theme.ink),
+            (panel.floors, "dot", theme.muted),
         ):
-            if other is not None:
+            for level in levels:
                 fig.add_scatter(
-                    x=ends,
-                    y=[other.mean] * 2,
+                    x=[over.x[0], over.x[-1]],
+                    y=[level.level.mean] * 2,
                     mode="lines",
                     line={"dash": dash, "color": color, "width": 1.5},
                     hoverinfo="skip",
                     **place,
                 )
         fig.add_scatter(
-            x=[*line.epsilon, *line.epsilon[::-1]],
-            y=[*line.high, *line.low[::-1]],
+            x=[*over.x, *over.x[::-1]],
+            y=[*over.high, *over.low[::-1]],
             mode="lines",
             fill="toself",
             fillcolor=faded(look.color, 0.22),
@@ -64,15 +66,15 @@ def against_epsilon(
             **place,
         )
         fig.add_scatter(
-            x=line.epsilon,
-            y=line.mean,
+            x=over.x,
+            y=over.mean,
             mode="lines+markers",
             line={"color": look.color, "dash": look.dash},
             marker=marker(look, theme, solid=certified, size=7),
-            hovertemplate="epsilon %{x:g}: <b>%{y:.1%}</b><extra></extra>",
+            hovertemplate=f"epsilon %{{x:g}}: <b>%{{y:{panel.metric.form}}}</b><extra></extra>",
             **place,
         )
+        fig.update_yaxes(tickformat=panel.metric.ticks, **place)
     fig.update_xaxes(**EPSILON_AXIS | {"title": None})
-    fig.update_yaxes(tickformat=".0%")
     rule(fig, epsilon, theme)
     return fig

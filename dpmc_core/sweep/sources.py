@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,15 +13,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmc_core.data import Dataset, datasets, download
-from dpmc_core.errors import InvalidSetting
-from dpmc_core.ratings import Ratings
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import digest
-from dpmc_core.sweep import snapshot
 
 DRAWN = "one-bit-lab"  # the generator whose data can be drawn anew
 EACH = "each"  # as its seed: that of the unit
+SNAPSHOT = ".dpmc.npz"  # how the name of a private file of ratings ends
 
 
 class Source(Protocol):
@@ -126,8 +129,8 @@ def open_source(data: str, test: str | None = None, **options: Any) -> Source:
         return lean(Pair(*pair, name, f"{name}, tested on {tested_on.name}"))
     if data.startswith(f"{DRAWN}:"):
         return _generated(data.removeprefix(f"{DRAWN}:"))
-    if snapshot.is_snapshot(data):
-        return lean(Whole(snapshot.read(Path(data))))
+    if data.endswith(SNAPSHOT) and Path(data).is_file():
+        return lean(Whole(read_snapshot(Path(data))))
     return lean(Whole(datasets.load(data, **options)))
 
 
@@ -138,6 +141,53 @@ def lean(source: Whole | Pair) -> Whole | Pair:
         return Pair(train, test, source.name, source.title)
     ratings = _nameless(source.dataset.ratings)
     return Whole(dataclasses.replace(source.dataset, ratings=ratings, genres=None))
+
+
+def write_snapshot(dataset: Dataset, path: Path) -> None:
+    """Write cells, values, times and public facts, readable by this user alone (mode 0600).
+
+    What an upload becomes while a sweep of its own runs on it. Names of users and items are left
+    out. The file must not exist yet.
+    """
+    ratings, public = dataset.ratings, dataset.ratings.public
+    arrays: dict[str, NDArray[Any]] = {
+        "users": ratings.users,
+        "items": ratings.items,
+        "values": ratings.values,
+        "shape": np.array([public.users, public.items, public.cap or 0]),
+        "range": np.array([public.low, public.high]),
+        "prepared": np.array(ratings.prepared, dtype=np.str_),
+        "name": np.array([dataset.name, dataset.title]),
+    }
+    if ratings.times is not None:
+        arrays["times"] = ratings.times
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def read_snapshot(path: Path) -> Dataset:
+    """The inverse of `write_snapshot`. Raises BadRatings where the file is not one of ours."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            parts = dict(stored)
+        users, items, cap = (int(n) for n in parts["shape"])
+        low, high = (float(end) for end in parts["range"])
+        public = PublicFacts(users=users, items=items, low=low, high=high, cap=cap or None)
+        ratings = Ratings.build(
+            parts["users"],
+            parts["items"],
+            parts["values"],
+            public,
+            times=parts.get("times"),
+            prepared=tuple(str(step) for step in parts["prepared"]),
+        )
+        name, title = (str(text) for text in parts["name"])
+    except BadRatings:
+        raise
+    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise BadRatings(f"{path.name} is not a snapshot of ratings: {error}") from None
+    return Dataset(ratings, name, title, "a snapshot", "as its source", ())
 
 
 def _generated(text: str) -> Source:

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.metrics import METRICS
 from dpmc_core.store.connection import Store
 from dpmc_core.store.queries import CurveInfo, records
-from dpmc_core.store.rows import flatten
-from dpmc_core.store.schema import METRICS, UNIT_COLUMNS
+from dpmc_core.store.rows import UNIT_COLUMNS, flatten
 
 _BLOCK = 20_000  # rows of a Parquet file held at once
 
 
-def export(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
+def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
     """Write a .csv or .parquet file, complete or not at all; returns how many rows."""
     writers = {".csv": _write_csv, ".parquet": _write_parquet}
     if path.suffix.lower() not in writers:

@@ -1,0 +1,163 @@
+"""Curves that ship with the sample data: small CSV files, read as the rows they were written from.
+
+The precomputed files of sample_data/curves are written again with
+
+    dpmc sweep --preset samples --curves sample_data/curves
+
+The first line of a file is a comment with its stamp: what its rows have in common. Metrics are
+evaluation only: they are measured on raw held-out ratings.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from dpmc_core import registry
+from dpmc_core.data.datasets import Dataset
+from dpmc_core.errors import BadRatings
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.store.connection import MEMORY, Store
+from dpmc_core.store.rows import Record, every_unit, unit_key
+
+FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "curves"  # also in a wheel
+_COLUMNS = ("data", "mechanism", "epsilon", "seed", "metric", "value")
+_FACTS = ("users", "items", "low", "high", "cap")
+
+
+def file_name(data: str, task: Task) -> str:
+    """Where the curves of a data set and a task are kept; they differ in preparation and split."""
+    name = data.replace("/", "-").replace(":", "-")
+    return f"{name}.csv" if task is Task.BINARY else f"{name}-{task.value}.csv"
+
+
+def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[str]) -> None:
+    """The rows of one data set and task: the stamp as a comment line, then CSV.
+
+    Each mechanism has one setting. source: fingerprint of the data set.
+    """
+    rows = list(records)
+    first = min(rows, key=lambda row: int(row["seed"]))["data"]
+    stamp = {
+        "version": ", ".join(sorted({row["version"] for row in rows})),
+        "data": dataset.name,
+        "title": dataset.title,
+        "public": {name: first[name] for name in _FACTS},
+        "ratings": len(dataset.ratings),
+        "fingerprint": dataset.ratings.fingerprint,
+        "prepared": first["prepared"],
+        "steps": first["prepare"],
+        "split": first["split"],
+        "settings": {row["mechanism"]: _without_epsilon(row["settings"]) for row in rows},
+        "revisions": {row["mechanism"]: row["revision"] for row in rows},
+        "source": source,
+    }
+    stream.write("# " + json.dumps(stamp) + "\n")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for row in rows:
+        epsilon = row["settings"].get("epsilon")
+        at = "" if epsilon is None else f"{epsilon:g}"
+        for metric, value in row["metrics"].items():
+            writer.writerow(
+                (dataset.name, row["mechanism"], at, row["seed"], metric, f"{value:.6g}")
+            )
+
+
+def read(stream: IO[str], mechanisms: Collection[str] | None = None) -> Store:
+    """The rows of a file in a store of their own, which lies in memory: close it after use.
+
+    mechanisms: only these, with their floors and twins. Left out is what this program would
+    compute in another way: another revision, or settings that are not the defaults. What a file
+    does not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is
+    not one of ours.
+    """
+    try:
+        stamp = json.loads(stream.readline().removeprefix("# "))
+        found = [id for id in stamp["settings"] if _is_current(stamp, id)]
+        if mechanisms is not None:
+            wanted = {other for id in mechanisms for other in _with_baselines(id)}
+            found = [id for id in found if id in wanted]
+        rows = list(_records(stamp, found, csv.DictReader(stream)))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadRatings(f"the file of curves cannot be read: {error}") from None
+    store = Store(MEMORY)
+    store.add(rows)
+    return store
+
+
+def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> Store | None:
+    """The precomputed curves of a sample data set for a task, or None where there are none."""
+    path = FOLDER / file_name(data, task)
+    if not path.is_file():
+        return None
+    with path.open("r", encoding="utf-8", newline="") as stream:
+        return read(stream, mechanisms)
+
+
+def _with_baselines(id: str) -> tuple[str, ...]:
+    cls = registry.get(id)
+    return id, cls.floor, cls.twin
+
+
+def _is_current(stamp: Mapping[str, Any], id: str) -> bool:
+    cls = registry.MECHANISMS.get(id)
+    if cls is None or cls.revision != stamp["revisions"][id]:
+        return False
+    return not registry.changed_settings(id, stamp["settings"][id])
+
+
+def _records(
+    stamp: Mapping[str, Any], mechanisms: Collection[str], lines: Iterable[Mapping[str, str]]
+) -> Iterator[Record]:
+    public = PublicFacts(**stamp["public"])
+    measured: dict[tuple[str, str, str], dict[str, float]] = {}
+    for line in lines:
+        if line["mechanism"] in mechanisms:
+            place = line["mechanism"], line["epsilon"], line["seed"]
+            measured.setdefault(place, {})[line["metric"]] = float(line["value"])
+    cards: dict[tuple[str, str], tuple[Mechanism, dict[str, Any]]] = {}
+    for (id, at, seed), metrics in measured.items():
+        settings = dict(stamp["settings"][id])
+        if at:
+            settings["epsilon"] = float(at)
+        if (id, at) not in cards:
+            mechanism = registry.create(id, epsilon=settings.get("epsilon"))
+            card = mechanism.guarantee(public).given(tuple(stamp["prepared"]))
+            cards[id, at] = mechanism, {**card.as_dict(), **every_unit(card)}
+        mechanism, guarantee = cards[id, at]
+        fixed = stamp["source"], stamp["steps"], stamp["split"], id, mechanism.revision
+        yield {
+            "key": unit_key(*fixed, settings, int(seed)),
+            "version": stamp["version"],
+            "mechanism": id,
+            "revision": mechanism.revision,
+            "task": mechanism.task.value,
+            "seed": int(seed),
+            "data": {
+                **stamp["public"],
+                "name": stamp["data"],
+                "title": stamp["title"],
+                "source": stamp["source"],
+                "fingerprint": "",
+                "ratings": 0,
+                "test_ratings": 0,
+                "split": stamp["split"],
+                "prepare": stamp["steps"],
+                "prepared": stamp["prepared"],
+            },
+            "settings": settings,
+            "guarantee": guarantee,
+            "metrics": metrics,
+            "rounds": 0,
+            "stopped": False,
+            "seconds": 0.0,
+        }
+
+
+def _without_epsilon(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != "epsilon"}

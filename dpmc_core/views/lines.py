@@ -1,0 +1,521 @@
+"""Curves of mechanisms out of a result store: their bands over seeds, and what an epsilon counts.
+
+Precomputed curves are rows of a store too, and are read by the same code.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from dpmc_core import registry
+from dpmc_core.metrics import Metric, headline
+from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.settings import settings_of, show_setting
+from dpmc_core.store import CurveInfo, Store, certified, curves, points
+from dpmc_core.views import cards
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEVEL = 0.95
+MOST_SEEDS = 200  # drawn of a curve, where the caller does not say which
+_SLACK = 1 + 1e-9  # claimed and certified may differ in the last digits
+_PER_USER = "user_empty"  # the default relation of whole users: their row becomes empty
+
+
+class Interval(NamedTuple):
+    """A mean over seeds with its 95 % t interval.
+
+    Where there is a single seed the interval is the mean itself: it says nothing.
+    """
+
+    mean: float
+    half_width: float
+    seeds: int
+
+
+class Band(NamedTuple):
+    """The interval at each x; seeds: how many each rests on."""
+
+    x: Floats
+    mean: Floats
+    low: Floats
+    high: Floats
+    seeds: Ints
+
+
+class Line(NamedTuple):
+    """A metric of one mechanism with its settings, by epsilon and seed.
+
+    info: the curve in its store. label: the name with what is not default. epsilon: the setting,
+    increasing (E). seeds: (S). values: E x S, NaN where there is none yet. claimed: (E), NaN where
+    nothing is claimed. unit, neighbours: of the claim. certified: (E) by the unit's column name,
+    inf where infinite; reasons: why, by the same names. prepared: what was read off the data, in
+    words; version: of the program that computed it; both of the smallest epsilon.
+    """
+
+    info: CurveInfo
+    label: str
+    metric: Metric
+    epsilon: Floats
+    seeds: Ints
+    values: Floats
+    claimed: Floats
+    unit: Unit
+    neighbours: Neighbours
+    certified: Mapping[str, Floats]
+    reasons: Mapping[str, str]
+    prepared: tuple[str, ...] = ()
+    version: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.info.key
+
+    @property
+    def mechanism(self) -> str:
+        return self.info.mechanism
+
+    @property
+    def band(self) -> Band:
+        """Its intervals at the setting."""
+        return band(self.values, self.epsilon)
+
+    def at(self, epsilon: float) -> Interval | None:
+        """The interval at a computed epsilon; None elsewhere: values are never interpolated."""
+        near = np.flatnonzero(np.isclose(self.epsilon, epsilon, rtol=1e-9))
+        return interval(self.values[near[0]]) if len(near) else None
+
+    def has(self, epsilons: Collection[float], seeds: Collection[int]) -> bool:
+        """Whether every seed has a value at every epsilon."""
+        rows = np.isin(self.epsilon, list(epsilons))
+        columns = np.isin(self.seeds, list(seeds))
+        found = self.values[rows][:, columns]
+        return found.shape == (len(epsilons), len(seeds)) and not bool(np.isnan(found).any())
+
+
+class Reference(NamedTuple):
+    """A method without epsilon: the same at every epsilon. values: one per seed."""
+
+    key: str
+    mechanism: str
+    label: str
+    metric: Metric
+    values: Floats
+
+    @property
+    def level(self) -> Interval:
+        return interval(self.values)
+
+
+class Picture(NamedTuple):
+    """What a chart shows: lines, and between which floors and twins without privacy they run.
+
+    came: of the lines, those that came with the program.
+    """
+
+    metric: Metric
+    lines: tuple[Line, ...] = ()
+    floors: tuple[Reference, ...] = ()
+    twins: tuple[Reference, ...] = ()
+    came: tuple[Line, ...] = ()
+
+    def filled(
+        self,
+        other: Picture,
+        mechanisms: Sequence[str],
+        enough: Callable[[Line], bool] = lambda _: True,
+    ) -> Picture:
+        """With lines that came with the program where this one has none, or none that is enough.
+
+        mechanisms: in the order of their lines.
+        """
+        found = {line.mechanism: line for line in self.lines if enough(line)}
+        came = [line for line in other.lines if line.mechanism not in found]
+        first, second = (self, other) if found else (other, self)
+        found |= {line.mechanism: line for line in came}
+        found = {line.mechanism: line for line in self.lines} | found
+        return Picture(
+            self.metric,
+            tuple(found[id] for id in mechanisms if id in found),
+            _together(first.floors, second.floors),
+            _together(first.twins, second.twins),
+            (*self.came, *came),
+        )
+
+
+def _together(some: Sequence[Reference], more: Sequence[Reference]) -> tuple[Reference, ...]:
+    known = {level.mechanism for level in some}
+    return (*some, *(level for level in more if level.mechanism not in known))
+
+
+def read(
+    store: Store,
+    mechanisms: Sequence[str],
+    metric: Metric,
+    *,
+    keys: Collection[str] | None = None,
+    epsilons: Collection[float] | None = None,
+    seeds: Collection[int] | None = None,
+) -> Picture:
+    """The curves of some mechanisms with their floors and twins, as far as a store has them.
+
+    keys: of the curves; else all that the store has. epsilons, seeds: only these.
+    """
+    found = curves(store, keys=keys, count=False)
+    classes = [registry.get(id) for id in mechanisms]
+    # A million rows must not be read twice: methods with and without an epsilon apart.
+    noisy = [info for info in found if info.mechanism in mechanisms]
+    noisy.sort(key=lambda info: mechanisms.index(info.mechanism))
+    lines = [_line(store, info, metric, epsilons, seeds) for info in noisy]
+    levels = [
+        [_reference(store, info, metric, seeds) for info in found if info.mechanism in ids]
+        for ids in ({cls.floor for cls in classes}, {cls.twin for cls in classes})
+    ]
+    floors, twins = (tuple(level for level in side if level is not None) for side in levels)
+    return Picture(metric, tuple(line for line in lines if line is not None), floors, twins)
+
+
+def _line(
+    store: Store,
+    info: CurveInfo,
+    metric: Metric,
+    epsilons: Collection[float] | None,
+    seeds: Collection[int] | None,
+) -> Line | None:
+    measured = {
+        (row.epsilon, row.seed): row.value
+        for row in points(store, [info.id], metric.name, MOST_SEEDS if seeds is None else seeds)
+        if row.epsilon is not None and (epsilons is None or row.epsilon in epsilons)
+    }
+    if not measured:
+        return None
+    grid, drawn = (sorted(set(side)) for side in zip(*measured, strict=True))
+    facts = {fact.epsilon: fact for fact in certified(store, [info.id])}
+    there = [facts[epsilon] for epsilon in grid]
+    return Line(
+        info=info,
+        label=label(info),
+        metric=metric,
+        epsilon=np.array(grid, dtype=float),
+        seeds=np.array(drawn),
+        values=np.array([[measured.get((e, s), math.nan) for s in drawn] for e in grid]),
+        claimed=_numbers([fact.claimed for fact in there], math.nan),
+        unit=Unit(there[0].unit),
+        neighbours=Neighbours(there[0].neighbours),
+        certified={
+            unit: _numbers([fact.units[unit] for fact in there], math.inf)
+            for unit in there[0].units
+        },
+        reasons=there[0].reasons,
+        prepared=there[0].prepared,
+        version=there[0].version,
+    )
+
+
+def _reference(
+    store: Store, info: CurveInfo, metric: Metric, seeds: Collection[int] | None
+) -> Reference | None:
+    values = [
+        row.value
+        for row in points(store, [info.id], metric.name, MOST_SEEDS if seeds is None else seeds)
+        if row.epsilon is None
+    ]
+    if not values:
+        return None
+    return Reference(info.key, info.mechanism, label(info), metric, np.array(values))
+
+
+def label(info: CurveInfo) -> str:
+    """The mechanism's name with the settings that are not its defaults."""
+    cls = registry.MECHANISMS.get(info.mechanism)
+    name = info.mechanism if cls is None else cls.name
+    changed = registry.changed_settings(info.mechanism, info.settings)
+    words = ", ".join(f"{key} {str(value).lower()}" for key, value in changed.items())
+    return f"{name} ({words})" if words else name
+
+
+def _numbers(values: Sequence[float | None], missing: float) -> Floats:
+    return np.array([missing if value is None else value for value in values], dtype=float)
+
+
+# --- over seeds ------------------------------------------------------------------------------
+
+
+def interval(values: Floats | Sequence[float]) -> Interval:
+    """Mean and half width of the t interval of the values that are there."""
+    there = np.asarray(values, dtype=float)
+    there = there[~np.isnan(there)]
+    mean, n = float(np.mean(there)), len(there)
+    if n < 2:
+        return Interval(mean, 0.0, n)
+    t = float(stdtrit(n - 1, 0.5 + LEVEL / 2))
+    return Interval(mean, t * float(np.std(there, ddof=1)) / math.sqrt(n), n)
+
+
+def band(values: Floats, x: Floats) -> Band:
+    """The intervals over the seeds of each row of values (E x S, NaN where missing)."""
+    found = [interval(row) for row in values]
+    mean = np.array([one.mean for one in found])
+    half = np.array([one.half_width for one in found])
+    return Band(x, mean, mean - half, mean + half, np.array([one.seeds for one in found]))
+
+
+def band_words(view: Band) -> str:
+    """What the band is, for the caption."""
+    few, many = int(view.seeds.min()), int(view.seeds.max())
+    if many == 1:
+        return "one seed: no band"
+    over = f"{few}" if few == many else f"{few} to {many}"
+    return f"band: 95 % t interval of the mean over {over} seeds"
+
+
+# --- on an axis ------------------------------------------------------------------------------
+
+
+class Count(enum.Enum):
+    """What an epsilon on the axis counts."""
+
+    PAPER = "as each paper counts"
+    RATING = "same unit: per rating"
+    USER = "same unit: per user"
+
+
+class Placed(NamedTuple):
+    """A line on an epsilon axis. x: (E). counts: the unit of x, in words.
+
+    solid: whether x is certified in that unit; where not, x is what is claimed, the line is drawn
+    hollow, and `reason` says why.
+    """
+
+    line: Line
+    x: Floats
+    counts: str
+    solid: bool
+    reason: str
+
+    @property
+    def band(self) -> Band:
+        return band(self.line.values, self.x)
+
+
+def place(line: Line, count: Count) -> Placed:
+    """The line on the axis of a unit. It is never dropped: where nothing finite is certified in
+    that unit it stands, hollow, at what is claimed."""
+    shown = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
+    if count is Count.PAPER:
+        own = line.certified[_column(line.unit, line.neighbours)]
+        solid = bool((own <= shown * _SLACK).all())
+        return Placed(line, shown, line.unit.label, solid, "" if solid else _short_of(line, own))
+    column, words = {
+        Count.RATING: ("value", Unit.VALUE.label),
+        Count.USER: (_PER_USER, Unit.USER.label),
+    }[count]
+    x = line.certified[column]
+    if np.isfinite(x).all():
+        return Placed(line, x, words, True, "")
+    why = line.reasons.get(column, "some epsilons have no finite certified value")
+    return Placed(
+        line,
+        shown,
+        f"{line.unit.label}, as claimed",
+        False,
+        f"nothing finite is certified {words}: {why}",
+    )
+
+
+def _short_of(line: Line, own: Floats) -> str:
+    if not np.isfinite(own).all():
+        why = line.reasons.get(_column(line.unit, line.neighbours), "")
+        return f"claimed, not certified: {why}"
+    factor = float(np.max(own / np.where(np.isnan(line.claimed), line.epsilon, line.claimed)))
+    return f"certified is up to {short(factor, 3)} times what is claimed {line.unit.label}"
+
+
+def _column(unit: Unit, neighbours: Neighbours) -> str:
+    name = unit.value.replace("-", "_")
+    return f"{name}_{neighbours.value}" if unit is Unit.USER else name
+
+
+def short(value: float, digits: int = 4) -> str:
+    """A number for people, without powers of ten: 2,170,000 rather than 2.17e+06."""
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+# --- above the line without privacy ----------------------------------------------------------
+
+# Measured, and held by a test: the same method without privacy at the private one's rank.
+_MEASURED = {
+    ("bookshop-clicks", "ials"): "On so few clicks a high rank fits chance: at rank 8 iALS, too,"
+    " stands above these curves everywhere.",
+}
+
+
+def above_words(picture: Picture, data: str) -> list[str]:
+    """Why some lines stand above that of the same method without privacy, a sentence for each twin.
+
+    data: what has been measured on, where it is a sample as it is.
+    """
+    found: dict[str, list[str]] = {}
+    for line in picture.lines:
+        for level in picture.twins:
+            if level.mechanism == registry.get(line.mechanism).twin and is_above(line, level.level):
+                found.setdefault(level.mechanism, []).append(line.mechanism)
+    return [why_above(ids, data) for ids in found.values()]
+
+
+def is_above(line: Line, twin: Interval) -> bool:
+    """Whether a line's band is somewhere clearly better than that of its twin."""
+    over = line.band
+    if line.metric.lower:
+        return float(over.high.min()) < twin.mean - twin.half_width
+    return float(over.low.max()) > twin.mean + twin.half_width
+
+
+def why_above(mechanisms: Sequence[str], data: str) -> str:
+    """What differs between methods of one twin and that twin, all at their defaults."""
+    twin = registry.get(registry.get(mechanisms[0]).twin)
+    found = [_differences(id) for id in mechanisms]
+    shared = [words for words in found[0] if all(words in other for other in found)]
+    settings = f" ({', '.join(shared)})" if shared else ""
+    *first, last = [registry.get(id).name for id in mechanisms]
+    who = f"{'; '.join(first)} and {last} stand" if first else f"{last} stands"
+    side = "below" if headline(twin.task).lower else "above"  # the better one
+    line = f"the line is {twin.name.removesuffix(', no privacy')}"
+    if (data, twin.id) not in _MEASURED:
+        return (
+            f"{who} {side} the line without privacy here: {line} at its own settings"
+            f"{settings}, which may fit too closely where noise or an early stop holds back."
+        )
+    return (
+        f"{who} {side} the line without privacy, but not because noise helps: {line}"
+        f" at its own settings{settings}. {_MEASURED[data, twin.id]}"
+    )
+
+
+def _differences(id: str) -> list[str]:
+    cls = registry.get(id)
+    own = {s.name: s.default for s in settings_of(cls)}
+    return [
+        f"{s.name} {show_setting(s.default)} instead of {show_setting(own[s.name])}"
+        for s in settings_of(registry.get(cls.twin))
+        if s.name in own and own[s.name] != s.default and s.name != "rounds"
+    ]
+
+
+# --- in words and numbers --------------------------------------------------------------------
+
+
+def came_words(picture: Picture) -> str:
+    """Which lines came with the program; nothing where it is none."""
+    if not picture.came:
+        return ""
+    seeds = max(len(line.seeds) for line in picture.came)
+    versions = ", ".join(sorted({line.version for line in picture.came}))
+    return (
+        f"Computed beforehand with version {versions}, {seeds} seeds, default settings,"
+        f" and shipped with the app: {'; '.join(line.label for line in picture.came)}. Runs of your"
+        " own take their place."
+    )
+
+
+def caption(placed: Sequence[Placed]) -> str:
+    """What a band and a mark mean; nothing without lines."""
+    said = "; ".join(sorted({band_words(one.band) for one in placed}))
+    marks = "Filled markers are certified in the unit they stand at, hollow ones only claimed."
+    return f"{said[:1].upper()}{said[1:]}. {marks}" if said else ""
+
+
+def words(picture: Picture, placed: Sequence[Placed]) -> str:
+    """Several lines as text."""
+    text = picture.metric.text
+    parts = [f"{picture.metric.title} against epsilon"]
+    for one in placed:
+        mean = one.band.mean
+        parts.append(
+            f"{one.line.label} ({one.counts}{'' if one.solid else ', not certified'}) from"
+            f" {text(mean[0])} at epsilon {one.x[0]:.3g} to {text(mean[-1])} at {one.x[-1]:.3g}"
+        )
+    for name, levels in (("guessing", picture.floors), ("no privacy", picture.twins)):
+        parts += [f"{name}: {text(level.level.mean)}" for level in levels]
+    return "; ".join(parts) + "."
+
+
+def table(placed: Sequence[Placed]) -> dict[str, list[object]]:
+    """Every point of several lines."""
+    found: dict[str, list[object]] = {
+        name: []
+        for name in ("mechanism", "epsilon", "counts", "certified", "mean", "from", "to", "seeds")
+    }
+    for one in placed:
+        for x, *rest, seeds in zip(*one.band, strict=True):
+            mean, low, high = (round(float(v), 4) for v in rest)
+            values = (one.line.label, float(f"{x:.4g}"), one.counts, one.solid, mean, low, high)
+            for column, value in zip(found.values(), (*values, int(seeds)), strict=True):
+                column.append(value)
+    return found
+
+
+def means_table(placed: Sequence[Placed]) -> dict[str, list[str]]:
+    """Means by the epsilon each mechanism was run at; names are short, settings stay."""
+    found = {"mechanism": [_short_label(one.line) for one in placed]}
+    for epsilon in sorted({float(e) for one in placed for e in one.line.epsilon}):
+        there = [(one.line.metric, one.line.at(epsilon)) for one in placed]
+        found[f"{epsilon:g}"] = ["" if at is None else m.text(at.mean) for m, at in there]
+    return found
+
+
+def _short_label(line: Line) -> str:
+    name = registry.get(line.mechanism).name
+    return line.label.replace(name, cards.SHORT.get(line.mechanism, name), 1)
+
+
+# --- one line, looked at from one epsilon ----------------------------------------------------
+
+
+def gains(picture: Picture, epsilon: float) -> list[str]:
+    """How far its line is from no privacy and from guessing there, one sentence each."""
+    here, metric = picture.lines[0].at(epsilon), picture.metric
+    if here is None:
+        return []
+    said = []
+    for levels, name in ((picture.twins, "no privacy"), (picture.floors, "guessing")):
+        for level in levels:
+            gap = metric.sign * (here.mean - level.level.mean)
+            size, side = metric.distance(gap), "better" if gap > 0 else "worse"
+            said.append(f"**{size}** {side} than {name}" if size else f"**Level** with {name}")
+    return said
+
+
+def words_at(picture: Picture, epsilon: float) -> str:
+    """Its line and where that stands there, as text."""
+    line, text = picture.lines[0], picture.metric.text
+    here, mean = line.at(epsilon), line.band.mean
+    parts = [
+        f"{picture.metric.title} of {line.label} against epsilon: {text(mean[0])} at epsilon"
+        f" {line.epsilon[0]:g}, {text(mean[-1])} at epsilon {line.epsilon[-1]:g}"
+    ]
+    if here is not None:
+        parts.append(f"at the chosen epsilon {epsilon:g}: {text(here.mean)}")
+    for levels, name in ((picture.twins, "no privacy"), (picture.floors, "guessing")):
+        parts += [f"{name}: {text(level.level.mean)}" for level in levels]
+    return "; ".join(parts) + "."
+
+
+def table_of(line: Line) -> dict[str, list[float]]:
+    """One line as columns."""
+    view = line.band
+    return {
+        "epsilon": view.x.tolist(),
+        f"mean {line.metric.spoken}": view.mean.round(4).tolist(),
+        "interval from": view.low.round(4).tolist(),
+        "to": view.high.round(4).tolist(),
+        "seeds": view.seeds.tolist(),
+    }

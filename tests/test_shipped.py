@@ -1,0 +1,201 @@
+"""Curves that ship with the samples: rows like any other, in files that come back as they went."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from dpmc_core import experiment, registry, sweep
+from dpmc_core.data import datasets
+from dpmc_core.data.samples import SAMPLES
+from dpmc_core.errors import BadRatings
+from dpmc_core.metrics import METRICS, headline
+from dpmc_core.model import Task
+from dpmc_core.problem import build_problem, default_split
+from dpmc_core.store import Store, curves, records, shipped
+from dpmc_core.sweep import PRESETS, Grid
+from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views import lines
+from tests.sweep_helpers import InThisProcess
+
+IDS = ("input-flip", "output")
+SHIPPED = [
+    *((id, Task.RANKING if sample.clicks else Task.BINARY) for id, sample in SAMPLES.items()),
+    *((id, Task.RATINGS) for id in ("jokes", "restaurants", "movie-night")),
+]
+# what they were written with: dpmc sweep --preset NAME --curves ...
+GRIDS = [PRESETS[n].grid for n in ("samples", "samples-ratings", "movie-night-ratings", "clicks")]
+
+
+def picture(data, id, metric=None):
+    """A mechanism's shipped line with its floor and its twin."""
+    task = registry.get(id).task
+    with shipped.load(data, task, [id]) as store:
+        return lines.read(store, [id], METRICS[metric] if metric else headline(task))
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory):
+    """A small grid on restaurants, computed here: its plan and its store."""
+    grid = Grid(data=["restaurants"], mechanisms=IDS, epsilons=(0.5, 2.0), seeds=(1, 2))
+    plan = sweep.plan(grid)
+    with Store(tmp_path_factory.mktemp("computed") / "rows.sqlite") as store:
+        sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
+        yield plan, store
+
+
+def test_a_shipped_line_equals_the_one_a_sweep_gives(computed):
+    plan, store = computed
+    stored = lines.read(store, IDS, METRICS["accuracy"], keys=plan.keys.curves)
+    assert [line.mechanism for line in stored.lines] == list(IDS)
+    for other in stored.lines:
+        came = picture("restaurants", other.mechanism)
+        (line,) = came.lines
+        at = np.isin(line.epsilon, other.epsilon)
+        assert line.key == other.key
+        assert line.info._replace(id=0) == other.info._replace(id=0)
+        assert line.unit is other.unit
+        assert line.claimed[at] == pytest.approx(other.claimed)
+        assert set(line.certified) == set(other.certified)
+        for unit, certified in line.certified.items():
+            assert certified[at] == pytest.approx(other.certified[unit])
+        assert set(line.reasons) == set(other.reasons)
+        assert line.prepared == other.prepared
+        assert line.values[at][:, :2] == pytest.approx(other.values, abs=1e-5)
+        for mine, theirs in ((came.floors, stored.floors), (came.twins, stored.twins)):
+            assert mine[0].key == theirs[0].key
+            assert mine[0].values[:2] == pytest.approx(theirs[0].values, abs=1e-5)
+
+
+def test_shipped_rows_are_the_units_a_sweep_would_run(computed):
+    plan, _ = computed
+    with shipped.load("restaurants", Task.BINARY) as store:
+        assert store.present(plan.keys.units) == set(plan.keys.units)
+        assert {info.key for info in curves(store)} >= set(plan.keys.curves)
+
+
+def test_a_row_is_what_a_single_run_measures(computed):
+    plan, store = computed
+    (unit,) = [u for u in plan.units if (u.mechanism.id, u.epsilon, u.seed) == ("output", 2.0, 2)]
+    (row,) = [record for record in records(store) if record["key"] == unit.key]
+    problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=2)
+    alone = experiment.run(registry.create("output", epsilon=2.0), problem, 2)
+    assert row["metrics"] == alone.metrics
+
+
+@pytest.mark.parametrize(("name", "task"), SHIPPED)
+def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_version(name, task):
+    source = sweep.open_source(name)
+    with shipped.load(name, task) as store:
+        found = {info.mechanism: info for info in curves(store)}
+        for id in registry.noisy(task):
+            cls, info = registry.get(id), found[id]
+            assert (info.source, info.revision) == (source.fingerprint, cls.revision)
+            default = experiment.settings_dict(registry.create(id, epsilon=1.0))
+            assert info.settings == {k: v for k, v in default.items() if k != "epsilon"}
+            # What a single run of the task is tested on, is what the curves were tested on.
+            assert info.split == str(default_split(task))
+            drawn = lines.read(store, [id], headline(task))
+            (line,), (_,), (_,) = drawn.lines, drawn.floors, drawn.twins
+            assert line.version[0].isdigit()
+            (grid,) = [g for g in GRIDS if id in g.mechanisms and name in g.data]
+            assert line.has(grid.epsilons, grid.seeds)
+            assert line.band.seeds.tolist() == [len(grid.seeds)] * len(grid.epsilons)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_if_finds_the_shipped_curve_by_the_key_of_its_own_grid(name):
+    task = Task.RANKING if SAMPLES[name].clicks else Task.BINARY
+    for id in registry.noisy(task):
+        keys = sweep.plan(Grid(data=[name], mechanisms=[id], epsilons=EPSILONS, seeds=[1])).keys
+        came = picture(name, id)
+        drawn = {one.key for one in (*came.lines, *came.floors, *came.twins)}
+        assert drawn == set(keys.curves)
+
+
+@pytest.mark.parametrize("path", sorted(shipped.FOLDER.glob("*.csv")), ids=lambda path: path.stem)
+def test_a_file_comes_back_as_it_went(path):
+    """Byte for byte: the rows in memory are those that a sweep would write again."""
+    text = path.read_text()
+    stamp = json.loads(text.partition("\n")[0].removeprefix("# "))
+    dataset = datasets.load(stamp["data"])
+    assert stamp["fingerprint"] == dataset.ratings.fingerprint
+    stream = io.StringIO()
+    with shipped.read(io.StringIO(text)) as store:
+        shipped.write(records(store), dataset, stamp["source"], stream)
+    head, _, rows = stream.getvalue().partition("\n")
+    assert json.loads(head.removeprefix("# ")) == stamp
+    assert sorted(rows.splitlines()) == sorted(text.splitlines()[1:])
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "# {}\nx\n", '# {"public": 3}\n'])
+def test_a_file_that_is_not_a_curve_is_a_sentence(text):
+    with pytest.raises(BadRatings, match="cannot be read"):
+        shipped.read(io.StringIO(text))
+
+
+def test_curves_of_another_revision_or_setting_are_left_out():
+    text = (shipped.FOLDER / "restaurants.csv").read_text()
+    head, _, rows = text.partition("\n")
+    stamp = json.loads(head.removeprefix("# "))
+    older = stamp | {"revisions": stamp["revisions"] | {"output": 0}}
+    other = stamp | {"settings": stamp["settings"] | {"input-flip": {"radius": 0.123}}}
+    for changed, left in ((older, "input-flip"), (other, "output")):
+        with shipped.read(io.StringIO(f"# {json.dumps(changed)}\n{rows}")) as store:
+            drawn = lines.read(store, IDS, METRICS["accuracy"])
+        assert [line.mechanism for line in drawn.lines] == [left]
+
+
+def test_no_curves_for_unknown_data():
+    assert shipped.load("nothing-like-it", Task.BINARY) is None
+
+
+def test_a_line_is_looked_at_from_one_epsilon():
+    came = picture("restaurants", "output")
+    (line,) = came.lines
+    here = line.at(4.0)
+    row = line.values[line.epsilon == 4.0][0]
+    assert here.mean == pytest.approx(row.mean())
+    assert here.seeds == len(line.seeds) == 5
+    assert len(lines.gains(came, 4.0)) == 2
+    assert line.at(2.5) is None  # not computed, never interpolated
+    assert lines.gains(came, 2.5) == []
+    assert "at the chosen epsilon 4:" in lines.words_at(came, 4.0)
+    assert "at the chosen" not in lines.words_at(came, 2.5)
+    assert lines.table_of(line)["seeds"] == [5] * 14
+
+
+def test_what_is_missing_is_filled_with_what_came_with_the_program(computed):
+    plan, store = computed
+    mine = lines.read(store, IDS[1:], METRICS["accuracy"], keys=plan.keys.curves)
+    both = mine.filled(picture("restaurants", "input-flip"), IDS).filled(
+        picture("restaurants", "output"), IDS
+    )
+    assert [line.mechanism for line in both.lines] == list(IDS)
+    assert both.lines[1] is mine.lines[0]
+    assert [line.mechanism for line in both.came] == ["input-flip"]
+    assert both.floors == mine.floors
+    assert "Input perturbation. Runs of your own" in lines.came_words(both)
+    assert both.came[0].version in lines.came_words(both)
+    assert lines.came_words(mine) == ""
+    whole = mine.filled(picture("restaurants", "output"), IDS[1:], lambda _: False)
+    assert whole.lines == whole.came
+    assert len(whole.floors[0].values) == 5  # those it was computed beside
+    alone = mine.filled(picture("restaurants", "input-flip"), IDS[1:], lambda _: False)
+    assert alone.lines == mine.lines
+
+
+def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_teaches_nothing():
+    """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
+    for name, works in (("one-bit-lab-strong", True), ("one-bit-lab", False)):
+        came = picture(name, "input-flip")
+        floor, twin = came.floors[0].level, came.twins[0].level
+        error = picture(name, "input-flip", "are").twins[0].level.mean
+        assert (error < 0.5) if works else (error > 1)
+        gain = twin.mean - floor.mean
+        assert (gain > 0.1) if works else (gain < twin.half_width + floor.half_width)
+        mean = came.lines[0].band.mean
+        if works:  # a curve to look at: from guessing up to no privacy
+            assert mean[0] - floor.mean < 0.05
+            assert twin.mean - mean[-1] < 0.03
