@@ -30,6 +30,7 @@ from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import Dense, Mechanism, Model, Step, Task
 from dpmc_core.privacy import (
+    CELL,
     Gaussian,
     Guarantee,
     Laplace,
@@ -39,7 +40,6 @@ from dpmc_core.privacy import (
     Release,
     SymbolChannel,
     Trust,
-    Unit,
     exact_noise,
     sensitivity_at,
     witness,
@@ -70,7 +70,9 @@ def secured(guarantee: Guarantee, observed: int) -> Guarantee:
 
 def _secured(release: Release, observed: int) -> Release:
     count = coordinates(release, observed)
-    table = {key: max(s, _raised(release, count, s)) for key, s in release.sensitivity.items()}
+    table = {
+        change: max(s, _raised(release, count, s)) for change, s in release.sensitivity.items()
+    }
     return dataclasses.replace(release, sensitivity=table)
 
 
@@ -128,7 +130,7 @@ class Export:
 def check(mechanism: Mechanism, ratings: Ratings) -> None:
     """Raise CannotRelease, with the reason, where these ratings may not be released so."""
     guarantee = mechanism.guarantee(ratings.public)
-    entry = guarantee.unit is Unit.ENTRY
+    entry = guarantee.change is CELL
     for step in ratings.prepared:
         if entry or not step.endswith(ENTRY_ONLY):
             raise CannotRelease(
@@ -138,7 +140,7 @@ def check(mechanism: Mechanism, ratings: Ratings) -> None:
     found = guarantee.certified()
     if not found.finite:
         raise CannotRelease(
-            f"{mechanism.id} has no finite certified epsilon {found.unit.label}, so it is not"
+            f"{mechanism.id} has no finite certified epsilon {found.change.label}, so it is not"
             f" released as private: {found.reason}"
         )
     draws = cells = 0
@@ -287,16 +289,16 @@ def _line(
     name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int
 ) -> dict[str, Any]:
     """One release: its noise as sampled, and what it spends in the card's own unit."""
-    unit, neighbours, public = guarantee.unit, guarantee.neighbours, guarantee.public
+    change, public = guarantee.change, guarantee.public
     count = coordinates(plain, observed)
     line: dict[str, Any] = {
         "name": name,
         "query": plain.query,
         "coordinates": count,
         "times": plain.times,
-        "sensitivity": sensitivity_at(plain.sensitivity, unit, neighbours, public),
+        "sensitivity": sensitivity_at(plain.sensitivity, change, public),
     }
-    spent = sensitivity_at(exact.sensitivity, unit, neighbours, public)
+    spent = sensitivity_at(exact.sensitivity, change, public)
     if isinstance(plain, Laplace | Gaussian):
         k, law = exact_noise.grid(plain.scale, count), type(plain).__name__
         noise = {"noise": f"discrete {law} on multiples of 2^{k}", "scale": plain.scale, "grid": k}

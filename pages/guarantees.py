@@ -3,12 +3,12 @@
 import streamlit as st
 
 from dpmc_core import curves, registry
-from dpmc_core.privacy import Guarantee, Unit, relation
+from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.views import cards
 from pages.ui import blocks, charts_guarantees, public_facts, shell, state, widgets
 
-UNITS = {unit.value: unit.label for unit in (Unit.VALUE, Unit.ROW_VALUES, Unit.ENTRY, Unit.USER)}
+UNITS = {change.unit: change.label for change in Change}
 
 
 def page() -> None:
@@ -97,23 +97,24 @@ def certainty(epsilon: float) -> None:
 def ledger(card: Guarantee) -> None:
     """Every release of one mechanism with what it costs."""
     st.subheader("The ledger: every noisy answer it gives")
-    state.from_link("unit", "the unit", UNITS, Unit.VALUE.value)
+    state.from_link("unit", "the unit", UNITS, RATING.unit)
     unit = st.segmented_control(
         "Count the cost",
         list(UNITS),
-        default=Unit.VALUE.value,
+        default=RATING.unit,
         required=True,
         format_func=UNITS.__getitem__,
         key="unit",
         bind="query-params",
     )
-    rows = cards.ledger(card, Unit(unit))
+    change = next(change for change in (card.change, *Change) if change.unit == unit)
+    rows = cards.ledger(card, change)
     st.dataframe(cards.ledger_table(rows), hide_index=True, alt="Releases and their cost")
-    total = card.certified(Unit(unit))
+    total = card.certified(change)
     st.markdown(
-        f"Together, {UNITS[unit]} ({relation(total.unit, total.neighbours)}): **epsilon"
+        f"Together, {UNITS[unit]} ({change.relation}): **epsilon"
         f" {cards.epsilon_text(total.epsilon)}**. {blocks.escape(blocks.sentence(total.reason))}"
-        + (f" {cards.relations(card)}" if card.unit is Unit.USER and total.finite else "")
+        + (f" {cards.relations(card)}" if card.change.per_user and total.finite else "")
     )
     st.caption(blocks.escape(f"Claim: {card.source}."))
 

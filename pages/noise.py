@@ -79,7 +79,7 @@ def sizes(id: str, epsilon: float, wide: bool, chosen: dict, public: sources.Pub
         st.markdown("This method adds no noise.")
         return
     others = sorted({name for _, name, v in views if v.unit != unit})
-    label = registry.create(id, epsilon=epsilon, **chosen).guarantee(public).unit.label
+    label = registry.create(id, epsilon=epsilon, **chosen).guarantee(public).change.label
     blocks.chart(
         charts_noise.scales(alike, id, unit, epsilon, state.theme()),
         alt=noise_words.scales_words(alike, epsilon),

@@ -89,7 +89,7 @@ def curve(data: str, found: curves.Curves, view: picture.Situation, card: Guaran
         key="curve",
         caption=f"{blocks.EVALUATION} {blocks.sentence(band)} Tested on"
         f" {split_words(found.stamp.split)}."
-        f" Privacy is counted {card.unit.label}. Filled markers are certified, hollow ones only"
+        f" Privacy is counted {card.change.label}. Filled markers are certified, hollow ones only"
         f" claimed. Version {found.stamp.version}, default settings.",
         table=picture.table(view),
     )

@@ -188,8 +188,8 @@ def test_no_model_is_yielded_before_the_first_release(private_id):
 def test_certified_is_finite_or_says_why(id):
     mechanism = make(id)
     card = mechanism.guarantee(ratings_for(mechanism.task).public)
-    for unit, neighbours in privacy.UNITS:
-        proved = card.certified(unit, neighbours)
+    for change in privacy.Change:
+        proved = card.certified(change)
         assert proved.finite or proved.reason
         assert proved.epsilon >= 0
     assert card.source

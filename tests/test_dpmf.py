@@ -10,7 +10,7 @@ import pytest
 from dpmc_core import metrics, privacy, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
-from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
 from dpmc_core.privacy.audit import sensitivity_probe
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.als import normal_equations, ridge, ridge_in_ball
@@ -75,7 +75,7 @@ def test_sensitivity_covers_the_worst_neighbours(form, rank):
     mechanism = DPMF(epsilon=1.0, noise=form, rank=rank, user_factors=RANDOM)
     ratings = ratings_of(np.random.default_rng(3), 8, 5)
     release = mechanism.guarantee(ratings.public).releases["linear term"]
-    stated = release.sensitivity[(Unit.VALUE, Neighbours.REPLACE)]
+    stated = release.sensitivity[RATING]
     users = mechanism.user_factors.load(8, rank)
 
     def query(data):
@@ -116,8 +116,8 @@ def test_certified_with_public_factors_and_infinite_as_published(form):
     public = PublicFacts(users=8, items=5, low=1, high=5)
     card = DPMF(epsilon=0.7, noise=form, user_factors=RANDOM).guarantee(public)
     assert card.certified().epsilon == pytest.approx(0.7)
-    assert not card.certified(Unit.ENTRY).finite
-    assert not card.certified(Unit.USER).finite
+    assert not card.certified(CELL).finite
+    assert not card.certified(USER_EMPTIED).finite
     published = DPMF(epsilon=0.7, noise=form).guarantee(public).certified()
     assert not published.finite
     assert "the sum of u u'" in published.reason

@@ -14,7 +14,7 @@ from replay import replayed
 from dpmc_core import registry
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
-from dpmc_core.privacy import Unit
+from dpmc_core.privacy import CELL, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.user_level_helpers import IDS, ITEMS, VARIANTS, build, extreme_rows, make, rows_of
 
@@ -78,7 +78,7 @@ def test_user_profiles_show_a_row_to_others_and_certify_nothing(variant):
     mechanism = registry.create(f"dpimf-{variant}", epsilon=2.0, rounds=1, profiles=Profiles.USERS)
     with pytest.raises(AssertionError, match="others see a raw value"):
         assert_nothing_but_answers_counts(mechanism)
-    for unit in (Unit.ENTRY, Unit.USER):
+    for unit in (CELL, USER_EMPTIED):
         assert not mechanism.guarantee(build(rows_of()).public).certified(unit).finite
 
 

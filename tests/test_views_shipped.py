@@ -33,11 +33,11 @@ def test_a_line_equals_the_one_the_store_gives(found, tmp_path):
     for line in shipped.lines(found, grid.mechanisms):
         other = stored[line.mechanism]
         at = np.isin(line.epsilon, other.epsilon)
-        assert line.unit is other.unit
+        assert line.change is other.change
         assert line.claimed[at] == pytest.approx(other.claimed)
         assert set(line.certified) == set(other.certified)
-        for unit, certified in line.certified.items():
-            assert certified[at] == pytest.approx(other.certified[unit])
+        for change, certified in line.certified.items():
+            assert certified[at] == pytest.approx(other.certified[change])
         assert set(line.reasons) == set(other.reasons)
         assert line.values[at][:, :2] == pytest.approx(other.values, abs=1e-5)
 

@@ -15,7 +15,7 @@ from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.experiment import EVALUATION_ONLY, Result, run
 from dpmc_core.model import Mechanism, Step
-from dpmc_core.privacy import Unit
+from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.problem import (
     LeaveLast,
     Problem,
@@ -157,11 +157,11 @@ def _metrics(result: Result) -> str:
 
 def _guarantee(result: Result) -> str:
     card = result.guarantee
-    own, user = card.certified(), card.certified(Unit.USER)
+    own, user = card.certified(), card.certified(USER_EMPTIED)
     claim = card.claimed
     claimed = f"{output.budget(claim.epsilon, claim.delta)} ({card.source})" if claim else "nothing"
     facts = [("claimed", claimed), ("certified", output.certified(own))]
-    if own.finite and card.unit is Unit.USER:
+    if own.finite and card.change.per_user:
         facts.append(("", cards.relations(card)))
     elif own.finite:
         facts.append(("", output.certified(user)))

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmc_core.mechanisms.per_user import PerUser, check_rank, split
 from dpmc_core.model import Step
-from dpmc_core.privacy import Gaussian, Guarantee, by_unit
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.cleansing import Cleansing
 from dpmc_core.solvers.linalg import Pattern
@@ -78,7 +78,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
             name: Gaussian(
                 query=_QUERIES[name],
                 shape=shapes[name],
-                sensitivity=by_unit(user_empty=empty, user_replace=other),
+                sensitivity={USER_EMPTIED: empty, USER_REPLACED: other},
                 scale=empty / mus[name],
             )
             for name, (empty, other) in moves.items()

@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 from dpmc_core.bounds.collection import modified_laplace_rho, randomised_response_rho
 from dpmc_core.model import Step, Task
 from dpmc_core.privacy import (
+    CELL,
     Budget,
     Guarantee,
     LocalChannel,
     ModifiedLaplace,
-    Neighbours,
     Notion,
     SymbolChannel,
     Trust,
-    Unit,
-    by_unit,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
@@ -68,8 +66,7 @@ class Collection(Recovery):
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         return Guarantee(
-            unit=Unit.ENTRY,
-            neighbours=Neighbours.REPLACE,
+            change=CELL,
             notion=Notion.PURE,
             trust=Trust.LOCAL,
             publishes="randomised rows",
@@ -139,7 +136,7 @@ class LaplaceCollection(Collection):
             self.epsilon,
             query="every cell of a row, scaled to -1..1",
             shape=public.shape,
-            sensitivity=by_unit(entry=1),
+            sensitivity={CELL: 1},
         )
 
     def rows(self, ratings: Ratings, channel: LocalChannel) -> csr_array:  # noqa: ARG002
@@ -189,7 +186,7 @@ class ResponseCollection(Collection):
             tuple(np.linspace(-1, 1, self.levels_of(public)).tolist()),
             query="every cell of a row, as a symbol",
             shape=public.shape,
-            sensitivity=by_unit(entry=1),
+            sensitivity={CELL: 1},
         )
 
     def rows(self, ratings: Ratings, channel: LocalChannel) -> csr_array:

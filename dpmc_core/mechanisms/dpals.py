@@ -20,7 +20,7 @@ from dpmc_core.data.transforms import kept_at_random, lowest_per_user
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import UserLevel, check_rank, private_item_means, scale_of, split
 from dpmc_core.model import Step
-from dpmc_core.privacy import Gaussian, Guarantee, by_unit
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import (
@@ -118,16 +118,17 @@ class Dpals(UserLevel):
             releases[self._name("squares", t)] = Gaussian(
                 query=f"weighted squares of the users' factors of each item{words}",
                 shape=(n, r, r),
-                sensitivity=by_unit(
-                    user_empty=root * c * c, user_replace=math.sqrt(2) * root * c * c
-                ),
+                sensitivity={
+                    USER_EMPTIED: root * c * c,
+                    USER_REPLACED: math.sqrt(2) * root * c * c,
+                },
                 scale=root * c * c / (mu * math.sqrt(self.squares_share)),
                 times=times,
             )
             releases[self._name("moments", t)] = Gaussian(
                 query=f"weighted ratings times the users' factors of each item{words}",
                 shape=(n, r),
-                sensitivity=by_unit(user_empty=root * c * g, user_replace=2 * root * c * g),
+                sensitivity={USER_EMPTIED: root * c * g, USER_REPLACED: 2 * root * c * g},
                 scale=root * c * g / (mu * math.sqrt(1 - self.squares_share)),
                 times=times,
             )

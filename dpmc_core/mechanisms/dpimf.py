@@ -23,16 +23,15 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
+    CELL,
+    USER_REPLACED,
     Budget,
     Guarantee,
     Laplace,
-    Neighbours,
     Notion,
     Release,
     Trust,
     Unaccounted,
-    Unit,
-    by_unit,
 )
 from dpmc_core.privacy.importance import importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -185,7 +184,7 @@ class Dpimf:
                 query=term.query,
                 shape=(published, *term.shape),
                 times=self.rounds,
-                sensitivity=by_unit(entry=term.sensitivity) if clip_is_public else by_unit(),
+                sensitivity={CELL: term.sensitivity} if clip_is_public else {},
                 scale=term.scale,
             )
             for name, term in self.terms(self.norms()).items()
@@ -203,8 +202,7 @@ class Dpimf:
         )
         unaccounted = ((refit,) if self.rounds > 1 else ()) + (() if items else (shared,))
         return Guarantee(
-            unit=Unit.USER,
-            neighbours=Neighbours.REPLACE,
+            change=USER_REPLACED,
             notion=Notion.PURE,
             trust=Trust.FEDERATED,
             publishes=f"{self.profiles.value[:-1]} profiles, to the server and every party",

@@ -16,17 +16,15 @@ from numpy.typing import NDArray
 
 from dpmc_core.model import Step, Task
 from dpmc_core.privacy import (
+    RATING,
     Additive,
     Budget,
     Guarantee,
     Laplace,
-    Neighbours,
     NormLaplace,
     Notion,
     Trust,
     Unaccounted,
-    Unit,
-    by_unit,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
@@ -103,7 +101,7 @@ class DPMF(LeastSquaresMF):
             release: Additive = NormLaplace(
                 query=LINEAR_TERM,
                 shape=shape,
-                sensitivity=by_unit(value=2 * width if bounded else None),
+                sensitivity={RATING: 2 * width} if bounded else {},
                 scale=self.scale(public),
             )
         else:
@@ -111,7 +109,7 @@ class DPMF(LeastSquaresMF):
             release = Laplace(
                 query=LINEAR_TERM,
                 shape=shape,
-                sensitivity=by_unit(value=l1 if bounded else None),
+                sensitivity={RATING: l1} if bounded else {},
                 scale=self.scale(public),
             )
         fitted = (
@@ -125,8 +123,7 @@ class DPMF(LeastSquaresMF):
             ),
         )
         return Guarantee(
-            unit=Unit.VALUE,
-            neighbours=Neighbours.REPLACE,
+            change=RATING,
             notion=Notion.PURE,
             trust=Trust.CURATOR,
             publishes="item factors; each user's own factors stay with the user",

@@ -25,7 +25,7 @@ from dpmc_core.mechanisms.per_user import (
     top_eigenpairs,
 )
 from dpmc_core.model import Step
-from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Release, by_unit
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Release
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
@@ -206,7 +206,7 @@ class PrivateFrankWolfe(UserFrankWolfe):
             return Gaussian(
                 query=f"Gram matrix of the residual rows{name}",
                 shape=(n, n),
-                sensitivity=by_unit(user_empty=moves, user_replace=math.sqrt(2) * moves),
+                sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
                 scale=counted / mu,
                 times=times,
             )
@@ -269,7 +269,7 @@ class PrivateFrankWolfeOja(UserFrankWolfe):
         else:
             each = self.rest(self.budget()) / math.sqrt(self.rounds * (self.updates + 1))
             scale = moves / each
-        both = by_unit(user_empty=moves, user_replace=moves)
+        both = {USER_EMPTIED: moves, USER_REPLACED: moves}
         return {
             "products": Gaussian(
                 query="Gram matrix of the residual rows times a unit vector",
@@ -361,14 +361,14 @@ class PrivateSvd(UserLevel):
             releases["ratings"] = Gaussian(
                 query="number of ratings",
                 shape=(),
-                sensitivity=by_unit(user_empty=most, user_replace=most),
+                sensitivity={USER_EMPTIED: most, USER_REPLACED: most},
                 scale=most / (rest * math.sqrt(self.count_share)),
             )
             rest *= math.sqrt(1 - self.count_share)
         releases["gram"] = Gaussian(
             query="Gram matrix of the users' rows",
             shape=(n, n),
-            sensitivity=by_unit(user_empty=moves, user_replace=math.sqrt(2) * moves),
+            sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
             scale=(4 * moves if paper else moves) / rest,
         )
         theorem = "JTT18, Theorem B.1"
@@ -451,7 +451,7 @@ class PrivatePgd(UserLevel):
         releases["gram"] = Gaussian(
             query="Gram matrix of the completed rows",
             shape=(n, n),
-            sensitivity=by_unit(user_empty=moves, user_replace=math.sqrt(2) * moves),
+            sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
             scale=(4 * moves if paper else moves) * math.sqrt(self.rounds) / self.rest(budget),
             times=self.rounds,
         )

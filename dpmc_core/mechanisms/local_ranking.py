@@ -16,16 +16,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Step, Task
-from dpmc_core.privacy import (
-    Budget,
-    Guarantee,
-    Neighbours,
-    Notion,
-    RandomizedResponse,
-    Trust,
-    Unit,
-    by_unit,
-)
+from dpmc_core.privacy import CELL, Budget, Guarantee, Notion, RandomizedResponse, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import binary_matrix
@@ -58,8 +49,7 @@ class LocalNeighbours:
     def guarantee(self, public: PublicFacts) -> Guarantee:
         p = self.flip
         return Guarantee(
-            unit=Unit.ENTRY,
-            neighbours=Neighbours.REPLACE,
+            change=CELL,
             notion=Notion.PURE,
             trust=Trust.LOCAL,
             publishes="flipped rows, hence item similarities",
@@ -70,7 +60,7 @@ class LocalNeighbours:
                 "bits": RandomizedResponse(
                     query="every bit of every row",
                     shape=public.shape,
-                    sensitivity=by_unit(entry=1),
+                    sensitivity={CELL: 1},
                     channel=((1 - p, p), (p, 1 - p)),
                 )
             },

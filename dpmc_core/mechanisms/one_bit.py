@@ -19,18 +19,17 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import Logistic, steepness
 from dpmc_core.model import Dense, Rounds, Step, Task
 from dpmc_core.privacy import (
+    RATING,
+    USER_REPLACED,
     Budget,
     Calibration,
     Guarantee,
     Laplace,
-    Neighbours,
     Notion,
     RandomizedResponse,
     Release,
     Trust,
     Unaccounted,
-    Unit,
-    by_unit,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
@@ -69,8 +68,7 @@ class OneBit:
     ) -> Guarantee:
         """The card of a pure claim of epsilon for the value of one rating."""
         return Guarantee(
-            unit=Unit.VALUE,
-            neighbours=Neighbours.REPLACE,
+            change=RATING,
             notion=Notion.PURE,
             trust=trust,
             publishes=publishes,
@@ -153,7 +151,7 @@ class InputFlip(OneBit, Completion):
                 "signs": RandomizedResponse(
                     query="sign of each observed rating",
                     shape=(None,),
-                    sensitivity=by_unit(value=1),
+                    sensitivity={RATING: 1},
                     channel=((1 - minus, minus), (plus, 1 - plus)),
                 )
             },
@@ -218,7 +216,7 @@ class Objective(OneBit, Completion):
         release = Laplace(
             query=query,
             shape=(None,),
-            sensitivity=by_unit(value=1) if logistic else by_unit(),
+            sensitivity={RATING: 1} if logistic else {},
             scale=scale,
         )
         return self.per_rating(
@@ -290,7 +288,7 @@ class ObjectiveStatistic(OneBit, Completion):
                 "signs": Laplace(
                     query="1{Y = +1} of each observed rating",
                     shape=(None,),
-                    sensitivity=by_unit(value=1),
+                    sensitivity={RATING: 1},
                     scale=1 / self.epsilon,
                 )
             },
@@ -347,7 +345,7 @@ class Gradient(OneBit, OneBitModel):
                 "gradient": Laplace(
                     query="clamped loss gradient on the observed cells",
                     shape=(None,),
-                    sensitivity=by_unit(value=moves),
+                    sensitivity={RATING: moves},
                     scale=self.rounds_taken * moves / self.epsilon,
                     times=self.rounds_taken,
                 )
@@ -415,7 +413,7 @@ class Output(OneBit, Completion):
                 "matrix": Laplace(
                     query="completed matrix",
                     shape=public.shape,
-                    sensitivity=by_unit(value=diameter, user_replace=diameter),
+                    sensitivity={RATING: diameter, USER_REPLACED: diameter},
                     scale=2 * self.bound / self.epsilon,
                 )
             },

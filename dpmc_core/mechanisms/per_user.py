@@ -18,17 +18,16 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Step, Task
 from dpmc_core.privacy import (
+    USER_EMPTIED,
+    USER_REPLACED,
     Budget,
     Calibration,
     Gaussian,
     Guarantee,
-    Neighbours,
     Notion,
     Release,
     Trust,
-    Unit,
     accounting,
-    by_unit,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
@@ -88,8 +87,7 @@ class PerUser:
                 " own mean",
             )
         return Guarantee(
-            unit=Unit.USER,
-            neighbours=Neighbours.EMPTY,
+            change=USER_EMPTIED,
             notion=Notion.JOINT,
             trust=Trust.CURATOR,
             publishes=publishes,
@@ -181,15 +179,13 @@ def item_mean_releases(
         "item sums": Gaussian(
             query="weighted sum of centred ratings of each item",
             shape=(n,),
-            sensitivity=by_unit(user_empty=norm, user_replace=2 * norm),
+            sensitivity={USER_EMPTIED: norm, USER_REPLACED: 2 * norm},
             scale=norm / each["sums"],
         ),
         "item counts": Gaussian(
             query="weighted number of ratings of each item",
             shape=(n,),
-            sensitivity=by_unit(
-                user_empty=math.sqrt(most), user_replace=math.sqrt(min(2 * most, n))
-            ),
+            sensitivity={USER_EMPTIED: math.sqrt(most), USER_REPLACED: math.sqrt(min(2 * most, n))},
             scale=math.sqrt(most) / each["counts"],
         ),
     }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.mechanisms.per_user import check_rank
 from dpmc_core.model import Constant, Factors, Step, Task
-from dpmc_core.privacy import Guarantee, Neighbours, Notion, Trust, Unaccounted, Unit
+from dpmc_core.privacy import RATING, Guarantee, Notion, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import (
@@ -55,8 +55,7 @@ from dpmc_core.solvers.rows import (
 def no_guarantee(public: PublicFacts, query: str, publishes: str) -> Guarantee:
     """The card of a method that reads raw ratings and adds no noise."""
     return Guarantee(
-        unit=Unit.VALUE,
-        neighbours=Neighbours.REPLACE,
+        change=RATING,
         notion=Notion.NONE,
         trust=Trust.CURATOR,
         publishes=publishes,

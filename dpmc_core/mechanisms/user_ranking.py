@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from dpmc_core.mechanisms.per_user import check_delta
 from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
+    CELL,
+    USER_EMPTIED,
+    USER_REPLACED,
     Budget,
     Gaussian,
     Guarantee,
     Laplace,
-    Neighbours,
     Notion,
     Release,
     Trust,
-    Unit,
-    by_unit,
 )
 from dpmc_core.privacy.accounting import gaussian_mu, split_gaussian
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -77,22 +77,21 @@ class PrivatePopularity:
             release = Laplace(
                 query="how many users have each item",
                 shape=(public.items,),
-                sensitivity=by_unit(user_empty=moves) if user else by_unit(entry=1.0),
+                sensitivity={USER_EMPTIED: moves} if user else {CELL: 1.0},
                 scale=moves / self.epsilon,
             )
         else:
             moves = math.sqrt(k) if user else 1.0
             # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
-            table = by_unit(user_empty=moves, user_replace=math.sqrt(2.0) * moves)
+            table = {USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2.0) * moves}
             release = Gaussian(
                 query="how many users have each item",
                 shape=(public.items,),
-                sensitivity=table if user else by_unit(entry=1.0),
+                sensitivity=table if user else {CELL: 1.0},
                 scale=moves / gaussian_mu(self.epsilon, self.delta),
             )
         return Guarantee(
-            unit=Unit.USER if user else Unit.ENTRY,
-            neighbours=Neighbours.EMPTY if user else Neighbours.REPLACE,
+            change=USER_EMPTIED if user else CELL,
             notion=Notion.APPROX if self.delta else Notion.PURE,
             trust=Trust.CURATOR,
             publishes="one number per item",
@@ -197,7 +196,7 @@ class DpimfUser:
             "popularity": Gaussian(
                 query="how many users have each item, rows scaled",
                 shape=(public.items,),
-                sensitivity=by_unit(user_empty=row, user_replace=math.sqrt(2) * row),
+                sensitivity={USER_EMPTIED: row, USER_REPLACED: math.sqrt(2) * row},
                 scale=row / mu["popularity"],
             ),
             "taste": Gaussian(
@@ -205,20 +204,19 @@ class DpimfUser:
                 " cannot be heard: how many users, again)",
                 shape=(public.items, d),
                 times=self.rounds,
-                sensitivity=by_unit(user_empty=row, user_replace=2 * row),
+                sensitivity={USER_EMPTIED: row, USER_REPLACED: 2 * row},
                 scale=row / mu["taste"],
             ),
             "gram": Gaussian(
                 query="second moments of the profiles and an intercept",
                 shape=(d + 1, d + 1),
                 times=self.rounds,
-                sensitivity=by_unit(user_empty=math.sqrt(3), user_replace=math.sqrt(8)),
+                sensitivity={USER_EMPTIED: math.sqrt(3), USER_REPLACED: math.sqrt(8)},
                 scale=math.sqrt(3) / mu["gram"],
             ),
         }
         return Guarantee(
-            unit=Unit.USER,
-            neighbours=Neighbours.EMPTY,
+            change=USER_EMPTIED,
             notion=Notion.JOINT,
             trust=Trust.CURATOR,
             publishes="item factors, and to each user the own scores",

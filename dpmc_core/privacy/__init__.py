@@ -8,14 +8,14 @@ claim on the card and the noise in the code cannot drift apart.
 from __future__ import annotations
 
 from dpmc_core.privacy.changes import (
-    UNITS,
-    Neighbours,
+    CELL,
+    RATING,
+    ROW_VALUES,
+    USER_EMPTIED,
+    USER_REPLACED,
+    Change,
     Sensitivity,
-    Unit,
-    by_unit,
-    default_neighbours,
     read_only,
-    relation,
     sensitivity_at,
 )
 from dpmc_core.privacy.channels import LocalChannel, ModifiedLaplace, SymbolChannel
@@ -43,17 +43,21 @@ from dpmc_core.privacy.releases import (
 from dpmc_core.privacy.shares import SharedLaplace, Shares
 
 __all__ = [
-    "UNITS",
+    "CELL",
+    "RATING",
+    "ROW_VALUES",
+    "USER_EMPTIED",
+    "USER_REPLACED",
     "Additive",
     "Budget",
     "Calibration",
     "Certified",
+    "Change",
     "Gaussian",
     "Guarantee",
     "Laplace",
     "LocalChannel",
     "ModifiedLaplace",
-    "Neighbours",
     "NormLaplace",
     "Notion",
     "Publication",
@@ -65,13 +69,9 @@ __all__ = [
     "SymbolChannel",
     "Trust",
     "Unaccounted",
-    "Unit",
-    "by_unit",
     "calibrate",
-    "default_neighbours",
     "ledger",
     "read_only",
-    "relation",
     "sensitivity_at",
     "witness",
 ]

@@ -16,16 +16,8 @@ from typing import Any
 
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import accounting
-from dpmc_core.privacy.changes import (
-    Neighbours,
-    Unit,
-    default_neighbours,
-    read_only,
-    sensitivity_at,
-)
-from dpmc_core.privacy.releases import (
-    Release,
-)
+from dpmc_core.privacy.changes import Change, read_only, sensitivity_at
+from dpmc_core.privacy.releases import Release
 from dpmc_core.ratings import PublicFacts
 
 
@@ -70,10 +62,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class Certified:
-    """A certified budget for one unit and relation; an infinite epsilon carries its reason."""
+    """A certified budget for one change; an infinite epsilon carries its reason."""
 
-    unit: Unit
-    neighbours: Neighbours
+    change: Change
     epsilon: float
     delta: float
     reason: str = ""
@@ -95,8 +86,7 @@ class Unaccounted:
 class Guarantee:
     """A privacy claim with all it rests on: the card of a mechanism on given public facts."""
 
-    unit: Unit
-    neighbours: Neighbours
+    change: Change
     notion: Notion
     trust: Trust
     publishes: str
@@ -110,25 +100,18 @@ class Guarantee:
     def __post_init__(self) -> None:
         object.__setattr__(self, "releases", read_only(self.releases))
 
-    def certified(
-        self,
-        unit: Unit | None = None,
-        neighbours: Neighbours | None = None,
-        delta: float | None = None,
-    ) -> Certified:
-        """What the releases prove for a unit (default: the claim's own), or infinity and why.
+    def certified(self, change: Change | None = None, delta: float | None = None) -> Certified:
+        """What the releases prove for a change (default: the claim's own), or infinity and why.
 
         Pure releases add up; Gaussian ones compose exactly; both together add their epsilons.
         """
-        unit = unit or self.unit
-        if neighbours is None:
-            neighbours = self.neighbours if unit is self.unit else default_neighbours(unit)
+        found = change or self.change
         if delta is None:
             delta = self.claimed.delta if self.claimed else 0.0
         check_number("delta", delta, at_least=0, below=1)
 
         def result(epsilon: float, reason: str = "") -> Certified:
-            return Certified(unit, neighbours, epsilon, delta, reason)
+            return Certified(found, epsilon, delta, reason)
 
         if self.unaccounted:
             why = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
@@ -137,9 +120,9 @@ class Guarantee:
             return result(math.inf, "nothing is randomised")
         pure, mus = 0.0, [0.0]
         for release in self.releases.values():
-            s = sensitivity_at(release.sensitivity, unit, neighbours, self.public)
+            s = sensitivity_at(release.sensitivity, found, self.public)
             if math.isinf(s):
-                return result(math.inf, _unbounded(release, unit))
+                return result(math.inf, _unbounded(release, found))
             pure += release.epsilon(s)
             mus.append(release.mu(s))
         epsilon = pure + accounting.gaussian_epsilon(accounting.compose_gaussian(mus), delta)
@@ -156,8 +139,8 @@ class Guarantee:
         """The card as plain JSON values (the command-line contract's `guarantee` object)."""
         certified = self.certified()
         return {
-            "unit": self.unit.value,
-            "neighbours": self.neighbours.value,
+            "unit": self.change.unit,
+            "neighbours": self.change.neighbours,
             "notion": self.notion.value,
             "trust": self.trust.value,
             "publishes": self.publishes,
@@ -177,8 +160,7 @@ _DOUBLINGS = 100  # a factor of 1e30 either way: more than any number of cells b
 def calibrate(
     guarantee_at: Callable[[float], Guarantee],
     target: Budget,
-    unit: Unit | None = None,
-    neighbours: Neighbours | None = None,
+    change: Change | None = None,
 ) -> float:
     """The largest epsilon setting whose certified epsilon does not exceed the target's.
 
@@ -189,7 +171,7 @@ def calibrate(
     check_number("target epsilon", target.epsilon, above=0)
 
     def certified(setting: float) -> Certified:
-        return guarantee_at(setting).certified(unit, neighbours, target.delta)
+        return guarantee_at(setting).certified(change, target.delta)
 
     def fits(setting: float) -> bool:
         try:
@@ -229,10 +211,10 @@ def calibrate(
     return low
 
 
-def _unbounded(release: Release, unit: Unit) -> str:
+def _unbounded(release: Release, change: Change) -> str:
     if not release.sensitivity:
         return f"the noise scale of '{release.query}' is read off the data"
     return (
         f"'{release.query}' covers the values of ratings only: which ratings exist is public,"
-        f" so it has no bound {unit.label}"
+        f" so it has no bound {change.label}"
     )

@@ -1,4 +1,4 @@
-"""Release records: a query, its sensitivity by unit, its noise, and the one way to publish it.
+"""Release records: a query, how far each change moves it, its noise, and the one way to publish it.
 
 Private values leave a mechanism only through `release.publish(value, rng)`.
 """
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 from dpmc_core.privacy import accounting, noise
-from dpmc_core.privacy.changes import Sensitivity, Unit, by_unit, read_only
+from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
 from dpmc_core.privacy.exact_noise import SecureSource
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ def witness() -> Iterator[list[Publication]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One noisy answer: what is asked, its shape, how often, and how far one unit can move it.
+    """One noisy answer: what is asked, its shape, how often, and how far one change can move it.
 
     `shape` gives the length of each axis, None where it is the number of observed ratings.
     `sensitivity` is in the norm of the noise: l1 for Laplace, l2 for Gaussian and NormLaplace,
@@ -81,15 +81,15 @@ class Release:
 
     def __post_init__(self) -> None:
         check_number(f"times of '{self.query}'", self.times, at_least=1, integer=True)
-        for (unit, neighbours), s in self.sensitivity.items():
-            check_number(f"sensitivity of '{self.query}' {unit.label}", s, at_least=0)
-            if None in self.shape and unit not in (Unit.VALUE, Unit.ROW_VALUES):
+        for change, s in self.sensitivity.items():
+            check_number(f"sensitivity of '{self.query}' {change.label}", s, at_least=0)
+            if None in self.shape and change not in (RATING, ROW_VALUES):
                 raise InvalidSetting(
                     f"sensitivity of '{self.query}'",
                     "left out where the number of ratings may change, which its shape shows",
-                    f"{s:g} {unit.label} ({neighbours.value})",
+                    f"{s:g} {change.label} ({change.neighbours})",
                 )
-        plain = {key: float(s) for key, s in self.sensitivity.items()}
+        plain = {change: float(s) for change, s in self.sensitivity.items()}
         object.__setattr__(self, "sensitivity", read_only(plain))
 
     def epsilon(self, sensitivity: float) -> float:  # noqa: ARG002
@@ -161,7 +161,7 @@ class Additive(Release):
 
     def at_scale(self, scale: float) -> Additive:
         """The release at a scale read off private data: it certifies nothing."""
-        return dataclasses.replace(self, scale=scale, sensitivity=by_unit())
+        return dataclasses.replace(self, scale=scale, sensitivity={})
 
     def _exact(self, value: Floats, source: SecureSource) -> Floats:  # noqa: ARG002
         raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.model import Factors
-from dpmc_core.privacy import Laplace, Release, Unit
+from dpmc_core.privacy import CELL, Laplace, Release
 from dpmc_core.protocol.costs import Cost
 from dpmc_core.protocol.messages import Message, Transcript
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -213,10 +213,7 @@ def _solves(releases: Mapping[str, Release], count: int) -> float:
     total = 0.0
     for release in releases.values():
         assert isinstance(release, Laplace)
-        key = next((k for k in release.sensitivity if k[0] is Unit.ENTRY), None)
-        if key is None:
-            return float("inf")
-        total += count * release.sensitivity[key] / release.scale
+        total += count * release.sensitivity.get(CELL, math.inf) / release.scale
     return total
 
 

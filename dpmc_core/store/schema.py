@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 
+from dpmc_core.privacy import Change
+
 VERSION = 1  # raised with every change of the tables; older files are then migrated on opening
 APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 
 METRICS = ("accuracy", "are", "rmse", "mae", "hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full")
-UNIT_COLUMNS = ("value", "row_values", "entry", "user_empty", "user_replace")
+UNIT_COLUMNS = tuple(change.value for change in Change)
 
 # A curve is what stays the same along epsilon and seed; a card is the wording of a guarantee. Both
 # are kept once, so a million results stay small and a page reads only the curves it draws.

@@ -17,7 +17,7 @@ from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import AddsNoiseLast, Rounds
-from dpmc_core.privacy import UNITS, Guarantee
+from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
 from dpmc_core.store import Record, digest
@@ -129,17 +129,11 @@ def shared_solve(mechanism: AddsNoiseLast, ratings: Ratings) -> Rounds:
 
 def _every_unit(guarantee: Guarantee) -> dict[str, dict[str, Any]]:
     """The certified epsilon of each unit by its column's name, and why it is infinite where so."""
-    units: dict[str, float | None] = {}
-    reasons: dict[str, str] = {}
-    for unit, neighbours in UNITS:
-        name = unit.value.replace("-", "_")
-        if name == "user":
-            name += f"_{neighbours.value}"
-        proved = guarantee.certified(unit, neighbours)
-        units[name] = proved.epsilon if proved.finite else None
-        if not proved.finite:
-            reasons[name] = proved.reason
-    return {"units": units, "reasons": reasons}
+    proved = {change.value: guarantee.certified(change) for change in Change}
+    return {
+        "units": {name: found.epsilon if found.finite else None for name, found in proved.items()},
+        "reasons": {name: found.reason for name, found in proved.items() if not found.finite},
+    }
 
 
 def _pin() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from dpmc_core import registry
-from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.privacy import RATING, USER_EMPTIED, Change
 from dpmc_core.store import CurveInfo, Store, certified, points
 from dpmc_core.views.resample import short
 
@@ -22,7 +22,6 @@ Ints = NDArray[np.int64]
 LEVEL = 0.95
 MOST_SEEDS = 200  # drawn of a curve, where the caller does not say which
 _SLACK = 1 + 1e-9  # claimed and certified may differ in the last digits
-_PER_USER = "user_empty"  # the default relation of whole users: their row becomes empty
 
 
 class Line(NamedTuple):
@@ -30,8 +29,8 @@ class Line(NamedTuple):
 
     key: of the curve. label: the name with what is not default. epsilon: the setting, increasing
     (E). seeds: (S). values: E x S, NaN where there is none yet. claimed: (E), NaN where nothing is
-    claimed. unit, neighbours: of the claim. certified: (E) by the unit's column name, inf where
-    infinite; reasons: why, by the same names.
+    claimed. change: of the claim. certified: (E) by the change's column name, inf where infinite;
+    reasons: why, by the same names.
     """
 
     key: str
@@ -42,8 +41,7 @@ class Line(NamedTuple):
     seeds: Ints
     values: Floats
     claimed: Floats
-    unit: Unit
-    neighbours: Neighbours
+    change: Change
     certified: Mapping[str, Floats]
     reasons: Mapping[str, str]
 
@@ -125,8 +123,7 @@ def lines(
                 seeds=np.array(drawn),
                 values=values,
                 claimed=_numbers([fact.claimed for fact in there], math.nan),
-                unit=Unit(there[0].unit),
-                neighbours=Neighbours(there[0].neighbours),
+                change=Change.of(there[0].unit, there[0].neighbours),
                 certified={
                     unit: _numbers([fact.units[unit] for fact in there], math.inf)
                     for unit in there[0].units
@@ -193,21 +190,18 @@ def place(line: Line, count: Count) -> Placed:
     that unit it stands, hollow, at what is claimed."""
     shown = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
     if count is Count.PAPER:
-        own = line.certified[_column(line.unit, line.neighbours)]
+        own = line.certified[line.change.value]
         solid = bool((own <= shown * _SLACK).all())
-        return Placed(line, shown, line.unit.label, solid, "" if solid else _short_of(line, own))
-    column, words = {
-        Count.RATING: ("value", Unit.VALUE.label),
-        Count.USER: (_PER_USER, Unit.USER.label),
-    }[count]
-    x = line.certified[column]
+        return Placed(line, shown, line.change.label, solid, "" if solid else _short_of(line, own))
+    counted = {Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]
+    x, words = line.certified[counted.value], counted.label
     if np.isfinite(x).all():
         return Placed(line, x, words, True, "")
-    why = line.reasons.get(column, "some epsilons have no finite certified value")
+    why = line.reasons.get(counted.value, "some epsilons have no finite certified value")
     return Placed(
         line,
         shown,
-        f"{line.unit.label}, as claimed",
+        f"{line.change.label}, as claimed",
         False,
         f"nothing finite is certified {words}: {why}",
     )
@@ -215,15 +209,10 @@ def place(line: Line, count: Count) -> Placed:
 
 def _short_of(line: Line, own: Floats) -> str:
     if not np.isfinite(own).all():
-        why = line.reasons.get(_column(line.unit, line.neighbours), "")
+        why = line.reasons.get(line.change.value, "")
         return f"claimed, not certified: {why}"
     factor = float(np.max(own / np.where(np.isnan(line.claimed), line.epsilon, line.claimed)))
-    return f"certified is up to {short(factor, 3)} times what is claimed {line.unit.label}"
-
-
-def _column(unit: Unit, neighbours: Neighbours) -> str:
-    name = unit.value.replace("-", "_")
-    return f"{name}_{neighbours.value}" if unit is Unit.USER else name
+    return f"certified is up to {short(factor, 3)} times what is claimed {line.change.label}"
 
 
 def _numbers(values: Sequence[float | None], missing: float) -> Floats:

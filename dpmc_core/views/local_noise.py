@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.privacy import Laplace, LocalChannel, ModifiedLaplace, SymbolChannel, by_unit
+from dpmc_core.privacy import Laplace, LocalChannel, ModifiedLaplace, SymbolChannel
 
 Floats = NDArray[np.float64]
 
@@ -21,14 +21,14 @@ def size(release: LocalChannel) -> tuple[str, float]:
 
 def additive_part(release: ModifiedLaplace) -> Laplace:
     """The noise on a reported value, as a release of its own, for its density."""
-    return Laplace(query=release.query, shape=(None,), sensitivity=by_unit(), scale=release.scale)
+    return Laplace(query=release.query, shape=(None,), sensitivity={}, scale=release.scale)
 
 
 def drawn_shares(release: SymbolChannel, draws: int, rng: np.random.Generator) -> Floats:
     """Shares of each output among fresh draws, for every input; 0 is a missing cell."""
     from scipy.sparse import csr_array
 
-    row = dataclasses.replace(release, shape=(1, draws), sensitivity=by_unit())
+    row = dataclasses.replace(release, shape=(1, draws), sensitivity={})
     shares = np.empty_like(release.matrix)
     for a in range(len(shares)):
         cells = (np.full(draws, float(a)), np.arange(draws), [0, draws])

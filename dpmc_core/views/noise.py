@@ -19,7 +19,6 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     Release,
     SymbolChannel,
-    by_unit,
     witness,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -100,7 +99,7 @@ def channel(
         return Channel(release.query, release.matrix, shares)
     drawn = np.empty_like(release.matrix)
     for a in range(len(drawn)):
-        loose = dataclasses.replace(release, shape=(None,), sensitivity=by_unit())
+        loose = dataclasses.replace(release, shape=(None,), sensitivity={})
         outputs = loose.publish(np.full(draws, a), rng)
         drawn[a] = np.bincount(outputs, minlength=drawn.shape[1]) / draws
     return Channel(release.query, release.matrix, drawn)

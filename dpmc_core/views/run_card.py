@@ -13,7 +13,6 @@ import numpy as np
 
 from dpmc_core.experiment import EVALUATION_ONLY, Result
 from dpmc_core.model import Mechanism
-from dpmc_core.privacy import Unit
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split, split_words
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.views import cards
@@ -78,7 +77,7 @@ def markdown(result: Result, title: str, fresh: bool) -> str:
         f"- claimed epsilon: {cards.epsilon_text(claimed)} ({guarantee.source})",
         f"- certified epsilon: {cards.epsilon_text(own.epsilon)}"
         + (f" ({own.reason})" if own.reason else ""),
-        *([f"- {cards.relations(guarantee)}"] if guarantee.unit is Unit.USER else []),
+        *([f"- {cards.relations(guarantee)}"] if guarantee.change.per_user else []),
         f"- {cards.certainty(own.epsilon, own.delta)}",
         *(f"- mind: {caveat}" for caveat in guarantee.caveats),
         "",

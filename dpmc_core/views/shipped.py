@@ -9,9 +9,8 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.curves import Curves
-from dpmc_core.privacy import UNITS, Guarantee
+from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.problem import LeaveLast, RandomShare
-from dpmc_core.store import UNIT_COLUMNS
 from dpmc_core.views.compare import Line, Reference
 from dpmc_core.views.curves import HEADLINE
 
@@ -68,10 +67,7 @@ def _line(found: Curves, id: str) -> Line | None:
         return None
     grid, seeds = (sorted(set(side)) for side in zip(*measured, strict=True))
     cards = [registry.create(id, epsilon=e).guarantee(found.stamp.public) for e in grid]
-    proved = {
-        column: [card.certified(*unit) for card in cards]
-        for column, unit in zip(UNIT_COLUMNS, UNITS, strict=True)
-    }
+    proved = {change.value: [card.certified(change) for card in cards] for change in Change}
     return Line(
         key=_key(id),
         mechanism=id,
@@ -81,8 +77,7 @@ def _line(found: Curves, id: str) -> Line | None:
         seeds=np.array(seeds),
         values=np.array([[measured.get((e, s), math.nan) for s in seeds] for e in grid]),
         claimed=np.array([_claimed(card) for card in cards]),
-        unit=cards[0].unit,
-        neighbours=cards[0].neighbours,
+        change=cards[0].change,
         certified={c: np.array([p.epsilon for p in found]) for c, found in proved.items()},
         reasons={c: found[0].reason for c, found in proved.items() if not found[0].finite},
     )
