@@ -82,7 +82,7 @@ def _raised(release: Release, count: int, sensitivity: float) -> float:
     if type(release) is Gaussian:
         return release.scale * exact_noise.gaussian_mu(release.scale, count, sensitivity)
     assert isinstance(release, CHANNELS)
-    once = dataclasses.replace(release, times=1).epsilon(1.0)
+    once = dataclasses.replace(release, times=1).loss(1.0).epsilon
     return (
         sensitivity * exact_noise.channel_epsilon(release.matrix) / once
         if once > 0
@@ -306,8 +306,8 @@ def _line(
         assert isinstance(plain, RandomizedResponse | SymbolChannel)
         noise = {"noise": "channel, chances rounded to multiples of 2^-62"}
         noise["channel"] = [list(row) for row in plain.channel]
-    gaussian = isinstance(plain, Gaussian)
-    worth = {"mu": exact.mu(spent)} if gaussian else {"epsilon": exact.epsilon(spent)}
+    loss = exact.loss(spent)
+    worth = {"mu": loss.mu} if isinstance(plain, Gaussian) else {"epsilon": loss.epsilon}
     return line | noise | worth
 
 

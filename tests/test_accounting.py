@@ -11,9 +11,9 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy.accounting import (
+    Loss,
     attacker_certainty,
     channel_epsilon,
-    compose_gaussian,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_log_delta,
@@ -95,13 +95,17 @@ def test_epsilon_matches_dp_accounting(mu: float, step: float) -> None:
         assert ours <= theirs + 1e-6 * theirs  # theirs is a pessimistic discretisation
 
 
+def composed(mus: list[float]) -> Loss:
+    return sum((Loss(mu=mu) for mu in mus), Loss())
+
+
 def test_composition_matches_dp_accounting() -> None:
     loss = pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-3)
     loss = loss.self_compose(5)
     loss = loss.compose(pld.from_gaussian_mechanism(1.5, value_discretization_interval=1e-3))
-    mu = compose_gaussian([0.5] * 5 + [1 / 1.5])
+    together = composed([0.5] * 5 + [1 / 1.5])
     for delta in (1e-3, 1e-6):
-        ours = gaussian_epsilon(mu, delta)
+        ours = together.epsilon_at(delta)
         assert ours == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)
 
 
@@ -137,8 +141,17 @@ def test_the_ends_of_the_scale() -> None:
     assert gaussian_delta(3.0, 1e-200) == 0.0
     assert gaussian_epsilon(100.0, 1e-12) == pytest.approx(5702.482, abs=1e-3)
     assert gaussian_delta(1e6, 100.0) == 0.0
-    assert compose_gaussian([]) == 0.0
-    assert compose_gaussian([3.0, 4.0]) == 5.0
+    assert composed([]) == Loss(0.0, 0.0)
+    assert composed([3.0, 4.0]) == Loss(0.0, 5.0)
+
+
+def test_losses_add_up_and_nothing_is_their_zero() -> None:
+    one, other = Loss(1.0, 3.0), Loss(0.5, 4.0)
+    assert one + other == other + one == Loss(1.5, 5.0)
+    assert one + Loss() == Loss() + one == one
+    assert Loss(epsilon=0.7).epsilon_at(0.0) == 0.7
+    assert one.epsilon_at(1e-6) == 1.0 + gaussian_epsilon(3.0, 1e-6)
+    assert one.epsilon_at(0.0) == math.inf
 
 
 @pytest.mark.parametrize("mu", [math.nan, -1.0])
@@ -236,7 +249,7 @@ def test_a_gaussian_split_spends_the_budget_and_keeps_the_proportions(
     mus = split_gaussian(epsilon, delta, weights, times)
     assert mus["means"] / mus["count"] == pytest.approx(2.0)
     assert mus["rounds"] / mus["means"] == pytest.approx(3.0)
-    together = compose_gaussian([mus["count"], mus["means"], *[mus["rounds"]] * 20])
+    together = composed([mus["count"], mus["means"], *[mus["rounds"]] * 20]).mu
     assert together == pytest.approx(gaussian_mu(epsilon, delta), rel=1e-11)
     assert gaussian_epsilon(together, delta) <= epsilon
 

@@ -26,11 +26,11 @@ def test_the_probe_finds_the_worst_neighbour_in_the_norm_of_the_noise() -> None:
     others = [np.array([1.0, 0, 0, 0]), np.array([0, 2.0, 2.0, 0]), np.array([3.0, 0, 0, 0])]
     laplace = Laplace(query="q", shape=(4,), sensitivity={RATING: 1}, scale=0.5, times=7)
     probe = sensitivity_probe(lambda x: x, base, others, laplace)
-    assert (probe.change, probe.index, probe.epsilon, probe.mu) == (4.0, 1, 8.0, 0.0)
+    assert (probe.change, probe.index, probe.loss.epsilon, probe.loss.mu) == (4.0, 1, 8.0, 0.0)
     gaussian = Gaussian(query="q", shape=(4,), sensitivity={RATING: 1}, scale=2.0, times=7)
     probe = sensitivity_probe(lambda x: x, base, others, gaussian)
-    assert (probe.change, probe.index, probe.epsilon) == (3.0, 2, 0.0)
-    assert probe.mu == pytest.approx(1.5)
+    assert (probe.change, probe.index, probe.loss.epsilon) == (3.0, 2, 0.0)
+    assert probe.loss.mu == pytest.approx(1.5)
     rows = NormLaplace(query="q", shape=(2, 2), sensitivity={RATING: 1}, scale=1.0)
     probe = sensitivity_probe(lambda x: x.reshape(2, 2), base, others, rows)
     assert probe.change == 4.0
@@ -52,9 +52,9 @@ def test_the_probe_refutes_a_sensitivity_of_one_cell_for_a_whole_matrix() -> Non
         other[i, j] *= -1
         neighbours.append(other)
     release = Laplace(query="matrix", shape=(6, 8), sensitivity={RATING: 2}, scale=2.0)
-    assert sensitivity_probe(fitted, matrix, neighbours, release).epsilon > 1.5
+    assert sensitivity_probe(fitted, matrix, neighbours, release).loss.epsilon > 1.5
     honest = sensitivity_probe(lambda m: m, matrix, neighbours, release)
-    assert honest.epsilon == release.epsilon(2.0)
+    assert honest.loss == release.loss(2.0)
 
 
 # The canary bound

@@ -231,9 +231,9 @@ def test_output_perturbation_claims_one_cell_and_moves_many():
         [other],
         card.releases["matrix"],
     )
-    assert probe.epsilon >= 3 * card.claimed.epsilon
+    assert probe.loss.epsilon >= 3 * card.claimed.epsilon
     assert probe.change == pytest.approx(51, rel=0.05)
-    assert probe.epsilon <= card.certified().epsilon
+    assert probe.loss.epsilon <= card.certified().epsilon
 
 
 @pytest.mark.parametrize(("bound", "radius"), [(0.1, 0.7), (1.0, 0.05)])

@@ -318,23 +318,23 @@ def test_one_number_per_observed_rating_shows_how_many_there_are(change: Change)
 
 
 def test_laplace_and_norm_laplace_epsilon() -> None:
-    assert laplace(scale=0.5, times=3, rating=2).epsilon(2) == 12
-    assert laplace(scale=0.5, rating=2).mu(2) == 0
+    assert laplace(scale=0.5, times=3, rating=2).loss(2).epsilon == 12
+    assert laplace(scale=0.5, rating=2).loss(2).mu == 0
     rows_ = NormLaplace(query="q", shape=(4, 5), sensitivity={RATING: 2}, scale=4.0, times=2)
-    assert rows_.epsilon(2) == 1
-    assert rows_.mu(2) == 0
+    assert rows_.loss(2).epsilon == 1
+    assert rows_.loss(2).mu == 0
 
 
 def test_gaussian_mu() -> None:
-    assert gaussian(scale=4.0, times=9, user_emptied=2).mu(2) == 1.5
-    assert gaussian(scale=4.0, times=9, user_emptied=2).epsilon(2) == 0
+    assert gaussian(scale=4.0, times=9, user_emptied=2).loss(2).mu == 1.5
+    assert gaussian(scale=4.0, times=9, user_emptied=2).loss(2).epsilon == 0
 
 
 def test_channel_epsilon_counts_changed_symbols() -> None:
-    assert response(times=2, cell=1).epsilon(3) == pytest.approx(6 * math.log(3))
+    assert response(times=2, cell=1).loss(3).epsilon == pytest.approx(6 * math.log(3))
     identity = response(((1.0, 0.0), (0.0, 1.0)), rating=1)
-    assert identity.epsilon(1) == math.inf
-    assert identity.epsilon(0) == 0  # and not 0 times infinity
+    assert identity.loss(1).epsilon == math.inf
+    assert identity.loss(0).epsilon == 0  # and not 0 times infinity
 
 
 def test_distances_are_in_the_norm_of_the_noise() -> None:
@@ -352,7 +352,7 @@ def test_laplace_likelihood_ratios_attain_the_certified_epsilon() -> None:
     release = laplace(scale=0.7, rating=1.3)
     x = np.linspace(-10, 10, 2001)
     loss = np.log(release.density(x) / release.density(x - 1.3))
-    assert np.abs(loss).max() == pytest.approx(release.epsilon(1.3), rel=1e-9)
+    assert np.abs(loss).max() == pytest.approx(release.loss(1.3).epsilon, rel=1e-9)
 
 
 def test_a_release_that_states_no_price_is_never_free() -> None:

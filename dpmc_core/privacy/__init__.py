@@ -7,6 +7,7 @@ claim on the card and the noise in the code cannot drift apart.
 
 from __future__ import annotations
 
+from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.changes import (
     CELL,
     RATING,
@@ -57,6 +58,7 @@ __all__ = [
     "Guarantee",
     "Laplace",
     "LocalChannel",
+    "Loss",
     "ModifiedLaplace",
     "NormLaplace",
     "Notion",

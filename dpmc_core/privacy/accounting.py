@@ -10,7 +10,8 @@ Gaussian mechanism with mu = sqrt(sum mu_i^2) (Dong, Roth, Su, "Gaussian differe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,22 @@ _EVALUATION = 1e-12  # error of ln delta as evaluated here: what is promised sta
 _ROUNDING = 1 - 1e-12  # a calibrated budget, composed again in floats, never exceeds its target
 
 
-def compose_gaussian(mus: Iterable[float]) -> float:
-    """The single mu of a sequence of Gaussian releases: the root of the sum of squares."""
-    return math.hypot(*mus)
+@dataclass(frozen=True)
+class Loss:
+    """What releases spend: epsilons of pure ones add up, Gaussian ratios mu by their squares.
+
+    Losses are added (also adaptively; the start of a sum is `Loss()`).
+    """
+
+    epsilon: float = 0.0
+    mu: float = 0.0
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.epsilon + other.epsilon, math.hypot(self.mu, other.mu))
+
+    def epsilon_at(self, delta: float) -> float:
+        """The epsilon of everything together at a delta, which the Gaussian part alone uses."""
+        return self.epsilon + gaussian_epsilon(self.mu, delta)
 
 
 def gaussian_log_delta(epsilon: float, mu: float) -> float:

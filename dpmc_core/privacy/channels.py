@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.privacy import accounting, noise
+from dpmc_core.privacy import noise
+from dpmc_core.privacy.accounting import Loss, channel_epsilon
 from dpmc_core.privacy.releases import Release
 
 if TYPE_CHECKING:
@@ -59,8 +60,9 @@ class LocalChannel(Release):
         """
         raise NotImplementedError
 
-    def epsilon(self, sensitivity: float) -> float:
-        return 0.0 if sensitivity == 0 else self.times * sensitivity * self.cell_epsilon
+    def loss(self, sensitivity: float) -> Loss:
+        changed = self.times * sensitivity
+        return Loss() if changed == 0 else Loss(epsilon=changed * self.cell_epsilon)
 
     def publish(  # type: ignore[override]  # sparse in, sparse out
         self, value: Any, rng: np.random.Generator
@@ -201,7 +203,7 @@ class SymbolChannel(LocalChannel):
 
     @property
     def cell_epsilon(self) -> float:
-        return accounting.channel_epsilon(self.matrix)
+        return channel_epsilon(self.matrix)
 
     @property
     def reported_if_missing(self) -> float:

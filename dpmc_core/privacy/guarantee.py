@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.privacy import accounting
+from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.changes import Change, read_only, sensitivity_at
 from dpmc_core.privacy.releases import Release
 from dpmc_core.ratings import PublicFacts
@@ -118,15 +118,14 @@ class Guarantee:
             return result(math.inf, why)
         if not self.releases:
             return result(math.inf, "nothing is randomised")
-        pure, mus = 0.0, [0.0]
+        spent = Loss()
         for release in self.releases.values():
             s = sensitivity_at(release.sensitivity, found, self.public)
             if math.isinf(s):
                 return result(math.inf, _unbounded(release, found))
-            pure += release.epsilon(s)
-            mus.append(release.mu(s))
-        epsilon = pure + accounting.gaussian_epsilon(accounting.compose_gaussian(mus), delta)
-        if math.isinf(epsilon) and math.isfinite(pure):
+            spent += release.loss(s)
+        epsilon = spent.epsilon_at(delta)
+        if math.isinf(epsilon) and math.isfinite(spent.epsilon):
             return result(epsilon, "Gaussian noise gives no finite epsilon at delta = 0")
         return result(epsilon, "" if math.isfinite(epsilon) else "some outputs reveal their input")
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
-from dpmc_core.privacy import accounting, noise
+from dpmc_core.privacy import noise
+from dpmc_core.privacy.accounting import Loss, channel_epsilon
 from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
 from dpmc_core.privacy.exact_noise import SecureSource
 
@@ -92,16 +93,12 @@ class Release:
         plain = {change: float(s) for change, s in self.sensitivity.items()}
         object.__setattr__(self, "sensitivity", read_only(plain))
 
-    def epsilon(self, sensitivity: float) -> float:  # noqa: ARG002
-        """Pure epsilon of all `times` publications; zero for Gaussian releases.
+    def loss(self, sensitivity: float) -> Loss:  # noqa: ARG002
+        """What all `times` publications spend on a change that moves the answer so far.
 
         Infinite until a subclass says what its noise is worth.
         """
-        return math.inf
-
-    def mu(self, sensitivity: float) -> float:  # noqa: ARG002
-        """Gaussian ratio of all `times` publications; zero for pure releases."""
-        return 0.0
+        return Loss(epsilon=math.inf)
 
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         """How far apart two answers are in the norm that `sensitivity` is stated in."""
@@ -179,8 +176,8 @@ class Laplace(Additive):
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.abs(np.subtract(one, other, dtype=float)).sum())
 
-    def epsilon(self, sensitivity: float) -> float:
-        return self.times * sensitivity / self.scale
+    def loss(self, sensitivity: float) -> Loss:
+        return Loss(epsilon=self.times * sensitivity / self.scale)
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.laplace_density(x, self.scale)
@@ -211,8 +208,8 @@ class NormLaplace(Additive):
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.linalg.norm(np.subtract(one, other, dtype=float), axis=-1).sum())
 
-    def epsilon(self, sensitivity: float) -> float:
-        return self.times * sensitivity / self.scale
+    def loss(self, sensitivity: float) -> Loss:
+        return Loss(epsilon=self.times * sensitivity / self.scale)
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
         return self._noise((count, self.length), rng)[:, 0]
@@ -233,11 +230,8 @@ class Gaussian(Additive):
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.linalg.norm(np.subtract(one, other, dtype=float).ravel()))
 
-    def epsilon(self, sensitivity: float) -> float:  # noqa: ARG002
-        return 0.0
-
-    def mu(self, sensitivity: float) -> float:
-        return math.sqrt(self.times) * sensitivity / self.scale
+    def loss(self, sensitivity: float) -> Loss:
+        return Loss(mu=math.sqrt(self.times) * sensitivity / self.scale)
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.gaussian_density(x, self.scale)
@@ -275,10 +269,10 @@ class RandomizedResponse(Release):
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.count_nonzero(np.not_equal(one, other)))
 
-    def epsilon(self, sensitivity: float) -> float:
+    def loss(self, sensitivity: float) -> Loss:
         if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
-            return 0.0
-        return self.times * sensitivity * accounting.channel_epsilon(self.matrix)
+            return Loss()
+        return Loss(epsilon=self.times * sensitivity * channel_epsilon(self.matrix))
 
     def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         """Randomised symbols for symbols 0..inputs-1."""

@@ -23,7 +23,7 @@ from dpmc_core.privacy import (
     Trust,
     sensitivity_at,
 )
-from dpmc_core.privacy.accounting import attacker_certainty, gaussian_epsilon
+from dpmc_core.privacy.accounting import attacker_certainty
 
 _TRUST = {
     Trust.CURATOR: "from whoever sees what is published; the server itself sees raw ratings",
@@ -266,12 +266,7 @@ def _why(guarantee: Guarantee, own: Certified, user: Certified) -> str:
 
 def _ledger_row(release: Release, guarantee: Guarantee, change: Change) -> LedgerRow:
     sensitivity = sensitivity_at(release.sensitivity, change, guarantee.public)
-    if isinstance(release, Gaussian):
-        mu = release.mu(sensitivity)
-        delta = guarantee.claimed.delta if guarantee.claimed else 0.0
-        epsilon = gaussian_epsilon(mu, delta)
-    else:
-        epsilon = release.epsilon(sensitivity)
+    delta = guarantee.claimed.delta if guarantee.claimed else 0.0
     size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape) or "one number"
     return LedgerRow(
         query=release.query,
@@ -280,7 +275,7 @@ def _ledger_row(release: Release, guarantee: Guarantee, change: Change) -> Ledge
         answers=size,
         times=release.times,
         sensitivity=sensitivity,
-        epsilon=epsilon,
+        epsilon=release.loss(sensitivity).epsilon_at(delta),
     )
 
 
