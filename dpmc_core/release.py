@@ -36,6 +36,7 @@ from dpmc_core.privacy import (
     Laplace,
     Notion,
     Publication,
+    Publishes,
     RandomizedResponse,
     Release,
     SymbolChannel,
@@ -236,7 +237,7 @@ def _reports(mechanism: Mechanism, ratings: Ratings, outputs: Sequence[Publicati
 
 def _of_model(mechanism: Mechanism, guarantee: Guarantee, model: Model | None) -> Arrays:
     """The parts of a model that its card publishes: user factors only with a completed matrix."""
-    whole = guarantee.publishes == "completed matrix"
+    whole = guarantee.publishes is Publishes.MATRIX
     if isinstance(model, Dense) and whole:
         return {"matrix": (model.matrix, "completed matrix, users x items")}
     factors = None if model is None else model.factors
@@ -251,7 +252,7 @@ def _of_model(mechanism: Mechanism, guarantee: Guarantee, model: Model | None) -
         }
     words = "a user's scores are the own factors times these; the own ones stay with the user"
     joint = guarantee.notion is Notion.JOINT
-    return {"items": (factors.right, f"items x r: {words if joint else guarantee.publishes}")}
+    return {"items": (factors.right, f"items x r: {words if joint else guarantee.publishes.value}")}
 
 
 def _card(

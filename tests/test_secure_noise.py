@@ -31,6 +31,7 @@ from dpmc_core.privacy import (
     ModifiedLaplace,
     NormLaplace,
     Notion,
+    Publishes,
     RandomizedResponse,
     SharedLaplace,
     Shares,
@@ -317,7 +318,7 @@ def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
     guarantee = mechanism.guarantee(ratings.public)
     if guarantee.trust is Trust.LOCAL:
         assert set(arrays[0]) == {"users", "items", "symbols"}
-    elif guarantee.publishes == "completed matrix":
+    elif guarantee.publishes is Publishes.MATRIX:
         assert set(arrays[0]) in ({"left", "right"}, {"matrix"})
     else:
         assert set(arrays[0]) == {"items"}

@@ -144,7 +144,7 @@ def test_the_card_is_joint_per_user_for_everyone():
         assert card.change is USER_EMPTIED
         assert card.notion is Notion.JOINT
         assert card.change.protects == "everything one person rated"
-        assert "that user alone" in card.publishes
+        assert "that user alone" in card.publishes.value
         replaced = card.certified(USER_REPLACED)
         assert replaced.finite
         assert replaced.epsilon > card.certified().epsilon

@@ -89,4 +89,4 @@ def report(mechanism: Mechanism, found: Export, path: Path) -> list[str]:
     lines = [output.paragraph(cards.protects(card))]
     lines += [output.paragraph(text, " " * 13, f"  {name:<11}") for name, text in facts]
     lines.append(output.paragraph(cards.certainty(own.epsilon, own.delta)))
-    return [f"Wrote {path}: {mechanism.name}, {card.publishes}\n{files}", "\n".join(lines)]
+    return [f"Wrote {path}: {mechanism.name}, {card.publishes.value}\n{files}", "\n".join(lines)]

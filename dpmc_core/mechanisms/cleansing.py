@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmc_core.mechanisms.per_user import PerUser, check_rank, split
 from dpmc_core.model import Step
-from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee, Publishes
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.cleansing import Cleansing
 from dpmc_core.solvers.linalg import Pattern
@@ -87,7 +87,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
             public,
             releases,
             "exact Gaussian curve for McSherry and Mironov (2009), whose own card is per rating",
-            publishes="item means and covariance; each user's predictions go to that user alone",
+            publishes=Publishes.ITEM_COVARIANCE,
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:

@@ -22,6 +22,7 @@ from dpmc_core.privacy import (
     LocalChannel,
     ModifiedLaplace,
     Notion,
+    Publishes,
     SymbolChannel,
     Trust,
 )
@@ -69,7 +70,7 @@ class Collection(Recovery):
             change=CELL,
             notion=Notion.PURE,
             trust=Trust.LOCAL,
-            publishes="randomised rows",
+            publishes=Publishes.RANDOMISED_ROWS,
             public=public,
             claimed=Budget(self.epsilon),
             source=f"Z16, {self.theorem}: epsilon per cell, items x epsilon for a row",

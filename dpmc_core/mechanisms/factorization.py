@@ -23,6 +23,7 @@ from dpmc_core.privacy import (
     Laplace,
     NormLaplace,
     Notion,
+    Publishes,
     Trust,
     Unaccounted,
 )
@@ -126,7 +127,7 @@ class DPMF(LeastSquaresMF):
             change=RATING,
             notion=Notion.PURE,
             trust=Trust.CURATOR,
-            publishes="item factors; each user's own factors stay with the user",
+            publishes=Publishes.FACTORS_ALONE,
             public=public,
             claimed=Budget(self.epsilon),
             source="HXZ15, scenario 1",

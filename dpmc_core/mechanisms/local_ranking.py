@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Step, Task
-from dpmc_core.privacy import CELL, Budget, Guarantee, Notion, RandomizedResponse, Trust
+from dpmc_core.privacy import CELL, Budget, Guarantee, Notion, Publishes, RandomizedResponse, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import binary_matrix
@@ -52,7 +52,7 @@ class LocalNeighbours:
             change=CELL,
             notion=Notion.PURE,
             trust=Trust.LOCAL,
-            publishes="flipped rows, hence item similarities",
+            publishes=Publishes.FLIPPED_ROWS,
             public=public,
             claimed=Budget(self.epsilon),
             source=self.source,

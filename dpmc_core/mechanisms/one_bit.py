@@ -26,6 +26,7 @@ from dpmc_core.privacy import (
     Guarantee,
     Laplace,
     Notion,
+    Publishes,
     RandomizedResponse,
     Release,
     Trust,
@@ -62,7 +63,7 @@ class OneBit:
         source: str,
         releases: Mapping[str, Release],
         trust: Trust = Trust.CURATOR,
-        publishes: str = "completed matrix",
+        publishes: Publishes = Publishes.MATRIX,
         unaccounted: tuple[Unaccounted, ...] = (),
         caveats: tuple[str, ...] = (),
     ) -> Guarantee:
@@ -146,7 +147,7 @@ class InputFlip(OneBit, Completion):
             public,
             source="LWHM22, Theorem 1",
             trust=Trust.LOCAL,
-            publishes="flipped signs",
+            publishes=Publishes.FLIPPED_SIGNS,
             releases={
                 "signs": RandomizedResponse(
                     query="sign of each observed rating",

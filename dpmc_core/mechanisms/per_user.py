@@ -25,6 +25,7 @@ from dpmc_core.privacy import (
     Gaussian,
     Guarantee,
     Notion,
+    Publishes,
     Release,
     Trust,
     accounting,
@@ -75,7 +76,7 @@ class PerUser:
         releases: Mapping[str, Release],
         source: str,
         caveats: tuple[str, ...] = (),
-        publishes: str = "item factors; each user's predictions go to that user alone",
+        publishes: Publishes = Publishes.ITEM_FACTORS,
     ) -> Guarantee:
         """The user-level card. Raises InvalidSetting where delta is not below 1/users."""
         check_delta(self.delta, public)
@@ -275,7 +276,7 @@ class PrivateItemMean(PerUser):
             public,
             releases,
             "exact Gaussian curve",
-            publishes="item means; each user's predictions go to that user alone",
+            publishes=Publishes.ITEM_MEANS,
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.mechanisms.per_user import check_rank
 from dpmc_core.model import Constant, Factors, Step, Task
-from dpmc_core.privacy import RATING, Guarantee, Notion, Trust, Unaccounted
+from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import (
@@ -52,7 +52,7 @@ from dpmc_core.solvers.rows import (
 )
 
 
-def no_guarantee(public: PublicFacts, query: str, publishes: str) -> Guarantee:
+def no_guarantee(public: PublicFacts, query: str, publishes: Publishes) -> Guarantee:
     """The card of a method that reads raw ratings and adds no noise."""
     return Guarantee(
         change=RATING,
@@ -78,7 +78,7 @@ class Clear(Completion):
     revision: ClassVar[int] = 1
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "completed matrix")
+        return no_guarantee(public, "every rating", Publishes.MATRIX)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         loss = likelihood(self.link, positive(ratings))
@@ -98,7 +98,7 @@ class Majority:
     revision: ClassVar[int] = 2
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "the more frequent sign", "one sign")
+        return no_guarantee(public, "the more frequent sign", Publishes.ONE_SIGN)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         labels = positive(ratings)
@@ -121,7 +121,7 @@ class GlobalMean:
     revision: ClassVar[int] = 1
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "the mean of all ratings", "one number")
+        return no_guarantee(public, "the mean of all ratings", Publishes.ONE_NUMBER)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         mean = float(ratings.values.mean())
@@ -140,7 +140,7 @@ class SoftImpute(Recovery):
     revision: ClassVar[int] = 1
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "completed matrix")
+        return no_guarantee(public, "every rating", Publishes.MATRIX)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
@@ -166,7 +166,7 @@ class PMF(LeastSquaresMF):
     revision: ClassVar[int] = 1
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "item factors and user factors")
+        return no_guarantee(public, "every rating", Publishes.ITEM_AND_USER_FACTORS)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         sides = self.sides(ratings)
@@ -196,7 +196,7 @@ class RatingBaseline:
         check_settings(self)
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "everything it learns")
+        return no_guarantee(public, "every rating", Publishes.EVERYTHING)
 
 
 def centred(ratings: Ratings, rng: np.random.Generator) -> tuple[Rows, Floats]:
@@ -449,7 +449,7 @@ class Ials:
         return ImplicitLoss(self.alpha, self.regularisation, self.over, self.frequency)
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "user and item factors")
+        return no_guarantee(public, "every rating", Publishes.USER_AND_ITEM_FACTORS)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         matrix = binary_matrix(ratings)
@@ -474,7 +474,7 @@ class Popularity:
     revision: ClassVar[int] = 1
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "how many users have each item", "one number per item")
+        return no_guarantee(public, "how many users have each item", Publishes.ITEM_COUNTS)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         check_interactions(ratings)
@@ -512,7 +512,7 @@ class ItemNeighbours:
         check_settings(self)
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "item similarities")
+        return no_guarantee(public, "every rating", Publishes.ITEM_SIMILARITIES)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         rows = binary_matrix(ratings)

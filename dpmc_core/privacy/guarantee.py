@@ -46,6 +46,30 @@ class Trust(enum.Enum):
     FEDERATED = "federated"  # each party its own users, the server nothing
 
 
+class Publishes(enum.Enum):
+    """What leaves the trusted side, in the words of the card."""
+
+    MATRIX = "completed matrix"
+    FLIPPED_SIGNS = "flipped signs"
+    RANDOMISED_ROWS = "randomised rows"
+    FLIPPED_ROWS = "flipped rows, hence item similarities"
+    ITEM_COUNTS = "one number per item"
+    ITEM_MEANS = "item means; each user's predictions go to that user alone"
+    ITEM_COVARIANCE = "item means and covariance; each user's predictions go to that user alone"
+    ITEM_FACTORS = "item factors; each user's predictions go to that user alone"
+    FACTORS_AND_SCORES = "item factors, and to each user the own scores"
+    FACTORS_ALONE = "item factors; each user's own factors stay with the user"
+    ITEM_PROFILES = "item profiles, to the server and every party"
+    USER_PROFILES = "user profiles, to the server and every party"
+    # by methods without privacy
+    ONE_SIGN = "one sign"
+    ONE_NUMBER = "one number"
+    ITEM_SIMILARITIES = "item similarities"
+    ITEM_AND_USER_FACTORS = "item factors and user factors"
+    USER_AND_ITEM_FACTORS = "user and item factors"
+    EVERYTHING = "everything it learns"
+
+
 @dataclass(frozen=True)
 class Budget:
     """An (epsilon, delta) pair."""
@@ -89,7 +113,7 @@ class Guarantee:
     change: Change
     notion: Notion
     trust: Trust
-    publishes: str
+    publishes: Publishes
     public: PublicFacts
     claimed: Budget | None
     source: str
@@ -142,7 +166,7 @@ class Guarantee:
             "neighbours": self.change.neighbours,
             "notion": self.notion.value,
             "trust": self.trust.value,
-            "publishes": self.publishes,
+            "publishes": self.publishes.value,
             "claimed": dataclasses.asdict(self.claimed) if self.claimed else None,
             "certified": {"epsilon": certified.epsilon, "delta": certified.delta}
             if certified.finite

@@ -121,7 +121,7 @@ def card_row(name: str, guarantee: Guarantee) -> CardRow:
         relation=guarantee.change.relation,
         notion=guarantee.notion.value,
         trust=guarantee.trust.value,
-        publishes=guarantee.publishes,
+        publishes=guarantee.publishes.value,
         claimed=guarantee.claimed.epsilon if guarantee.claimed else None,
         certified=own.epsilon,
         per_rating=rating.epsilon,
