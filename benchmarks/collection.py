@@ -92,7 +92,7 @@ def residuals(epsilons):
                 recovery=Regress.NAIVE,
                 rule=Rule.THEOREM,
             )
-            channel = mechanism.guarantee(public).releases["rows"]
+            channel = mechanism.guarantee(public).releases.rows
             out = channel.publish(mechanism.rows(ratings, channel), np.random.default_rng(0))
             who = np.repeat(np.arange(public.users), np.diff(out.indptr))
             values = mechanism.values(out.data, channel)

@@ -65,8 +65,8 @@ def secured(guarantee: Guarantee, observed: int) -> Guarantee:
     mu, of the exact sampler. Between units they still convert, for k changes of a value are
     rounded no more often than one. Every release must be of a type in ADDITIVE or CHANNELS.
     """
-    releases = {name: _secured(r, observed) for name, r in guarantee.releases.items()}
-    return dataclasses.replace(guarantee, releases=releases)
+    exact = guarantee.releases.each(lambda release: _secured(release, observed))
+    return dataclasses.replace(guarantee, releases=exact)
 
 
 def _secured(release: Release, observed: int) -> Release:
@@ -94,7 +94,7 @@ def _raised(release: Release, count: int, sensitivity: float) -> float:
 def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:
     """What a `SecureSource` may draw under the card, as its `drawn` counts it."""
     found: Counter[tuple[str, float, int]] = Counter()
-    for release in guarantee.releases.values():
+    for _, release in guarantee.releases:
         count = coordinates(release, observed)
         if type(release) in ADDITIVE:
             assert isinstance(release, ADDITIVE)
@@ -145,7 +145,7 @@ def check(mechanism: Mechanism, ratings: Ratings) -> None:
             f" released as private: {found.reason}"
         )
     draws = cells = 0
-    for release in guarantee.releases.values():
+    for _, release in guarantee.releases:
         size = release.times * coordinates(release, len(ratings))
         if type(release) in ADDITIVE:
             draws += size
@@ -167,8 +167,8 @@ def check(mechanism: Mechanism, ratings: Ratings) -> None:
 
 def waiting(mechanism: Mechanism, ratings: Ratings) -> float:
     """Roughly how many seconds the exact Laplace and Gaussian noise takes."""
-    releases = mechanism.guarantee(ratings.public).releases.values()
-    additive = (r for r in releases if type(r) in ADDITIVE)
+    releases = mechanism.guarantee(ratings.public).releases
+    additive = (r for _, r in releases if type(r) in ADDITIVE)
     return SECONDS * sum(r.times * coordinates(r, len(ratings)) for r in additive)
 
 
@@ -274,8 +274,8 @@ def _card(
         "settings": settings_dict(mechanism),
         "guarantee": guarantee.as_dict(),
         "releases": [
-            _line(name, release, guarantee.releases[name], guarantee, observed)
-            for name, release in plain.releases.items()
+            _line(name, release, exact, guarantee, observed)
+            for (name, release), (_, exact) in zip(plain.releases, guarantee.releases, strict=True)
         ],
         "randomness": "operating system; no seed",
         "arrays": {

@@ -51,7 +51,7 @@ def draw(data: str, id: str, wide: bool, chosen: dict | None) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("Its shape")
-        for release in mechanism.guarantee(public).releases.values():
+        for _, release in mechanism.guarantee(public).releases:
             blocks.noise_of(id, release)
     with right:
         st.subheader("Its size")

@@ -72,7 +72,7 @@ def factor_sets(rng) -> list[np.ndarray]:
 def test_one_cell_moves_no_release_further_than_stated_and_reaches_it(variant: str) -> None:
     rng = np.random.default_rng(1)
     mechanism = make(variant)
-    stated = {r.query: r.sensitivity for r in mechanism.releases(ITEMS).values()}
+    stated = {r.query: r.sensitivity for _, r in mechanism.releases(ITEMS)}
     most = dict.fromkeys(stated, 0.0)
     for factors in factor_sets(rng):
         for _ in range(30):
@@ -152,16 +152,16 @@ def test_a_clip_read_off_the_data_scales_the_noise_by_the_largest_norm(variant: 
     assert norms.full == pytest.approx(np.abs(outer).sum(axis=(1, 2)).max())
     assert norms.upper == pytest.approx(np.abs(np.triu(outer)).sum(axis=(1, 2)).max())
     mechanism = make(variant, clip=None)
-    stated = mechanism.terms(norms)
+    stated = mechanism.noised(norms, ITEMS)
     used = [release for release, _ in private_terms(mechanism, cells_of(), factors).values()]
-    assert [r.scale for r in used] == pytest.approx([t.scale for t in stated.values()])
+    assert [r.scale for r in used] == pytest.approx([release.scale for _, release in stated])
     assert not any(r.sensitivity for r in used)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_noise_is_fresh_in_every_coefficient_of_every_round(variant: str) -> None:
     rng = np.random.default_rng(4)
-    for release in make(variant).releases(3).values():
+    for _, release in make(variant).releases(3):
         assert_release_noise(release, rng, runs=1500)
 
 
@@ -177,7 +177,7 @@ class _SharedDraw(Laplace):
 
 @pytest.mark.parametrize("bug", [_HalfNoise, _SharedDraw])
 def test_planted_bugs_in_the_noise_are_caught(bug) -> None:
-    release = make("optimal").releases(3)["first"]
+    release = make("optimal").releases(3).first
     wrong = bug(
         query=release.query, shape=release.shape, sensitivity=release.sensitivity, scale=0.2
     )
@@ -207,7 +207,7 @@ def test_planted_bug_a_round_without_noise_is_caught(monkeypatch) -> None:
     monkeypatch.setattr(Dpimf, "private_profiles", skipping)
     with ledger() as entries:
         list(mechanism.fit(ratings_of(cells_of()), np.random.default_rng(0)))
-    stated = {r.query: r.times for r in mechanism.releases(ITEMS).values()}
+    stated = {r.query: r.times for _, r in mechanism.releases(ITEMS)}
     assert Counter(entries) != stated
 
 

@@ -55,7 +55,7 @@ def test_no_user_moves_a_release_further_than_stated(change: Change) -> None:
     """Random and worst rows: full, single, disjoint ones, and features that turn profiles round."""
     rng = np.random.default_rng(0)
     mechanism = DpimfUser(epsilon=1.0, rank=3, contributions=4)
-    stated = mechanism.guarantee(FACTS).releases
+    stated = dict(mechanism.guarantee(FACTS).releases)
     most = dict.fromkeys(stated, 0.0)
     rows = [np.ones(ITEMS), np.eye(ITEMS)[0], np.arange(ITEMS) < 4, np.arange(ITEMS) >= 6]
     for trial in range(300):
@@ -113,8 +113,8 @@ def test_asking_again_leaves_the_noise_of_private_popularity() -> None:
         mechanism = DpimfUser(epsilon=epsilon)
         mine = mechanism.guarantee(public).releases
         floor = registry.create("private-popularity", epsilon=epsilon).guarantee(public)
-        known = mine["popularity"].scale ** -2 + mine["taste"].times * mine["taste"].scale ** -2
-        lost = 1 - known * floor.releases["counts"].scale ** 2
+        known = mine.popularity.scale**-2 + mine.taste.times * mine.taste.scale**-2
+        lost = 1 - known * floor.releases.counts.scale**2
         assert lost == pytest.approx(0.1 * mechanism.share(public), abs=1e-6)
 
 
@@ -192,7 +192,7 @@ def test_certified_is_what_an_independent_accountant_finds(epsilon: float) -> No
         proved = card.certified()
         assert proved.epsilon <= epsilon
         accountant = pld_privacy_accountant.PLDAccountant()
-        for release in card.releases.values():
+        for _, release in card.releases:
             assert isinstance(release, Gaussian)
             moved = release.sensitivity[USER_EMPTIED]
             event = dp_event.GaussianDpEvent(release.scale / moved)
@@ -302,7 +302,7 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
     )
     card = mechanism.guarantee(FACTS)
     assert card.certified().epsilon == pytest.approx(0.7)
-    release = card.releases["counts"]
+    release = card.releases.counts
     rng = np.random.default_rng(7)
     for trial in range(100):
         before = cells_of(trial)
@@ -331,7 +331,7 @@ class _Half(Gaussian):
 
 
 def test_planted_bug_half_the_noise_is_caught() -> None:
-    release = DpimfUser(epsilon=1.0, rank=3).guarantee(FACTS).releases["taste"]
+    release = DpimfUser(epsilon=1.0, rank=3).guarantee(FACTS).releases.taste
     wrong = _Half(
         query="taste", shape=release.shape, sensitivity=release.sensitivity, scale=release.scale
     )

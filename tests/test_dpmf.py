@@ -74,7 +74,7 @@ def test_sensitivity_covers_the_worst_neighbours(form, rank):
     """Every changed rating of a small set, at both ends of the range, with public factors."""
     mechanism = DPMF(epsilon=1.0, noise=form, rank=rank, user_factors=RANDOM)
     ratings = ratings_of(np.random.default_rng(3), 8, 5)
-    release = mechanism.guarantee(ratings.public).releases["linear term"]
+    release = mechanism.guarantee(ratings.public).releases.linear_term
     stated = release.sensitivity[RATING]
     users = mechanism.user_factors.load(8, rank)
 
@@ -97,7 +97,7 @@ def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
     """Planted bug: public factors of length 3, used as they are, count three times."""
     mechanism = DPMF(epsilon=1.0, rank=2, user_factors=RANDOM)
     ratings = ratings_of(np.random.default_rng(3), 8, 5)
-    release = mechanism.guarantee(ratings.public).releases["linear term"]
+    release = mechanism.guarantee(ratings.public).releases.linear_term
     neighbours = [changed(ratings, 0, value) for value in (1.0, 5.0)]
     worst = {}
     for length in (1, 3):
@@ -106,7 +106,9 @@ def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
         def query(data, users=users):
             return -2 * normal_equations(mechanism.sides(data).by_item, users)[1]
 
-        worst[length] = sensitivity_probe(query, neighbours[0], neighbours[1:], release).epsilon
+        worst[length] = sensitivity_probe(
+            query, neighbours[0], neighbours[1:], release
+        ).loss.epsilon
     assert worst[1] == pytest.approx(mechanism.epsilon)
     assert worst[3] == pytest.approx(3 * mechanism.epsilon)
 
@@ -130,7 +132,7 @@ def test_certified_with_public_factors_and_infinite_as_published(form):
 @pytest.mark.parametrize("form", list(NoiseForm))
 def test_noise_is_of_the_stated_form(form):
     public = PublicFacts(users=8, items=3, low=1, high=5)
-    release = DPMF(epsilon=2.0, noise=form, rank=4).guarantee(public).releases["linear term"]
+    release = DPMF(epsilon=2.0, noise=form, rank=4).guarantee(public).releases.linear_term
     assert release.scale == pytest.approx(4.0 if form is NoiseForm.NORM else 8.0)
     assert_release_noise(release, np.random.default_rng(0))
 

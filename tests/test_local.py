@@ -265,7 +265,7 @@ def test_the_estimated_density_is_unbiased(id, epsilon):
     public = PublicFacts(users=300, items=200, low=1, high=5)
     ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
     mechanism = registry.create(id, epsilon=epsilon)
-    channel = mechanism.guarantee(public).releases["rows"]
+    channel = mechanism.guarantee(public).releases.rows
     assert isinstance(channel, LocalChannel)
     slope = channel.reported_if_rated - channel.reported_if_missing
     found = []
@@ -279,7 +279,7 @@ def test_the_estimated_density_is_unbiased(id, epsilon):
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
 def test_gain_and_energy_are_the_moments_of_a_report(id):
     public = PublicFacts(users=400, items=500, low=1, high=5)
-    channel = registry.create(id, epsilon=1.5).guarantee(public).releases["rows"]
+    channel = registry.create(id, epsilon=1.5).guarantee(public).releases.rows
     rng = np.random.default_rng(2)
     for x, symbol in ((MISSING, MISSING), (1.0, 5), (0.5, 4), (-1.0, 1)):
         given = x if isinstance(channel, ModifiedLaplace) else symbol

@@ -40,7 +40,7 @@ def test_each_bit_passes_the_stated_channel(id: str) -> None:
     assert card.certified().epsilon == pytest.approx(1.7)
     assert card.certified(USER_EMPTIED).epsilon == pytest.approx(1.7 * 20)
     assert_channel(
-        dataclasses.replace(card.releases["bits"], shape=(None,), sensitivity={}),
+        dataclasses.replace(card.releases.bits, shape=(None,), sensitivity={}),
         np.random.default_rng(1),
     )
 

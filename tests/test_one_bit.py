@@ -229,7 +229,7 @@ def test_output_perturbation_claims_one_cell_and_moves_many():
         lambda r: completed(r, 1.0, radius=1.2, tolerance=1e-7, iterations=500),
         data,
         [other],
-        card.releases["matrix"],
+        card.releases.matrix,
     )
     assert probe.loss.epsilon >= 3 * card.claimed.epsilon
     assert probe.change == pytest.approx(51, rel=0.05)
@@ -261,7 +261,7 @@ def test_output_publishes_nothing_outside_its_diameter(within):
         mechanism = registry.create(
             "output", epsilon=1.0, bound=bound, radius=radius, tolerance=0.1, within=within
         )
-        (release,) = mechanism.guarantee(public).releases.values()
+        release = mechanism.guarantee(public).releases.matrix
         with releases.witness() as seen:
             list(mechanism.fit(data, np.random.default_rng(1)))
         private = seen[0].private
@@ -279,7 +279,7 @@ def test_gradient_sensitivity_bounds_every_flip(link, clamp):
     zeros, ones = (likelihood(link, np.full_like(x, s))(x)[1] for s in (0.0, 1.0))
     moved = np.abs(np.clip(zeros, -clamp, clamp) - np.clip(ones, -clamp, clamp)).max()
     mechanism = registry.create("gradient", epsilon=1.0, rounds=1, clamp=clamp, link=link)
-    (release,) = mechanism.guarantee(RATINGS.public).releases.values()
+    release = mechanism.guarantee(RATINGS.public).releases.gradient
     stated = release.sensitivity[RATING]
     assert moved <= stated * (1 + 1e-12)
     if link == LOGISTIC:
@@ -293,7 +293,7 @@ def test_gradient_rounds_share_the_budget_and_are_all_counted(rounds):
     card = mechanism.guarantee(RATINGS.public)
     with releases.ledger() as published:
         list(mechanism.fit(RATINGS, np.random.default_rng(0)))
-    assert len(published) == card.releases["gradient"].times == rounds
+    assert len(published) == card.releases.gradient.times == rounds
     assert card.certified().epsilon == pytest.approx(1.2)
 
 

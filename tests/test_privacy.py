@@ -33,6 +33,7 @@ from dpmc_core.privacy import (
     Publishes,
     RandomizedResponse,
     Release,
+    Releases,
     Trust,
     Unaccounted,
     accounting,
@@ -75,6 +76,11 @@ def response(channel: Any = FLIP, times: int = 1, **sensitivity: float) -> Rando
     )  # fmt: skip
 
 
+@dataclasses.dataclass(frozen=True)
+class Several(Releases):
+    given: tuple[Release, ...]
+
+
 def card(*releases: Release, **changes: Any) -> Guarantee:
     settings: dict[str, Any] = {
         "change": RATING,
@@ -84,7 +90,7 @@ def card(*releases: Release, **changes: Any) -> Guarantee:
         "public": FACTS,
         "claimed": Budget(1.0),
         "source": "a test",
-        "releases": {str(k): release for k, release in enumerate(releases)},
+        "releases": Several(releases),
     }
     return Guarantee(**(settings | changes))
 
@@ -575,6 +581,51 @@ def test_nothing_that_moves_costs_nothing() -> None:
         assert free.certified(change).epsilon == 0
 
 
+# Releases as fields
+
+
+@dataclasses.dataclass(frozen=True)
+class Rounds(Releases):
+    first_part: Release
+    second: Release | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Grouped(Releases):
+    alone: Release
+    group: Rounds | None
+    rounds: tuple[Rounds, ...]
+    gram: tuple[Release, ...]
+
+
+def test_releases_are_named_by_fields_in_their_order_and_rounds_are_numbered() -> None:
+    one, two, three = laplace(rating=1), gaussian(rating=1), response(rating=1)
+    several = Grouped(one, Rounds(two, None), (Rounds(one, two), Rounds(two, three)), (three, one))
+    assert list(several) == [
+        ("alone", one),
+        ("first part", two),
+        ("first part 1", one),
+        ("second 1", two),
+        ("first part 2", two),
+        ("second 2", three),
+        ("gram 1", three),
+        ("gram 2", one),
+    ]
+    single = Grouped(one, None, (Rounds(one, two),), (three,))
+    assert [name for name, _ in single] == ["alone", "first part", "second", "gram"]
+    assert list(Releases()) == []
+
+
+def test_every_release_can_be_put_through_a_change() -> None:
+    several = Grouped(laplace(rating=1), None, (Rounds(gaussian(rating=1), None),), ())
+    louder = several.each(lambda release: dataclasses.replace(release, scale=9.0))
+    assert [(name, release.scale) for name, release in louder] == [
+        ("alone", 9.0),
+        ("first part", 9.0),
+    ]
+    assert louder.rounds[0].second is None
+
+
 # Cards
 
 
@@ -626,9 +677,11 @@ def test_cards_cross_process_borders_and_stay_immutable() -> None:
     assert copy == guarantee
     assert copy.certified(delta=1e-6) == guarantee.certified(delta=1e-6)
     with pytest.raises(TypeError):
-        copy.releases["0"] = laplace(rating=0)
+        copy.releases.given[0] = laplace(rating=0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        copy.releases.given = ()
     with pytest.raises(TypeError):
-        copy.releases["0"].sensitivity[RATING] = 0.0
+        copy.releases.given[0].sensitivity[RATING] = 0.0
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import enum
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from typing import ClassVar
 
 import numpy as np
@@ -18,9 +19,15 @@ from numpy.typing import NDArray
 
 from dpmc_core.data.transforms import kept_at_random, lowest_per_user
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.per_user import UserLevel, check_rank, private_item_means, scale_of, split
+from dpmc_core.mechanisms.per_user import (
+    UserLevel,
+    UserLevelReleases,
+    check_rank,
+    private_item_means,
+    split,
+)
 from dpmc_core.model import Step
-from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import (
@@ -45,6 +52,19 @@ class ItemBudget(enum.Enum):
     UNIFORM = "uniform"  # a random choice
     TAIL = "tail"  # those of the items with the lowest private counts
     ADAPTIVE = "adaptive"  # all, item j weighted by its private count to the power -exponent
+
+
+@dataclass(frozen=True)
+class ItemProblems(Releases):
+    """Of one round."""
+
+    squares: Gaussian
+    moments: Gaussian
+
+
+@dataclass(frozen=True)
+class DpalsReleases(UserLevelReleases):
+    rounds: tuple[ItemProblems, ...]  # one record stands for all rounds where they are alike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +123,7 @@ class Dpals(UserLevel):
         """(c, g) in rating points."""
         return self.factor_clip * public.width, self.residual_clip * public.width
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
         check_rank(self.rank, public)
         n, r, root = public.items, self.rank, math.sqrt(self.most(public))
         c, g = self.bounds(public)
@@ -111,33 +131,34 @@ class Dpals(UserLevel):
         rounds = split(
             self.rest(budget), {str(t): self.growth**t for t in range(1, self.rounds + 1)}
         )
-        releases = self.item_releases(public, budget)
-        even = self.growth == 1  # then one record stands for all rounds
-        for t, mu in enumerate(rounds.values(), 1):
-            times, words = (self.rounds, "") if even else (1, f", round {t}")
-            releases[self._name("squares", t)] = Gaussian(
-                query=f"weighted squares of the users' factors of each item{words}",
-                shape=(n, r, r),
-                sensitivity={
-                    USER_EMPTIED: root * c * c,
-                    USER_REPLACED: math.sqrt(2) * root * c * c,
-                },
-                scale=root * c * c / (mu * math.sqrt(self.squares_share)),
-                times=times,
-            )
-            releases[self._name("moments", t)] = Gaussian(
-                query=f"weighted ratings times the users' factors of each item{words}",
-                shape=(n, r),
-                sensitivity={USER_EMPTIED: root * c * g, USER_REPLACED: 2 * root * c * g},
-                scale=root * c * g / (mu * math.sqrt(1 - self.squares_share)),
-                times=times,
-            )
-            if even:
-                break
-        return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
-    def _name(self, what: str, index: int) -> str:
-        return what if self.growth == 1 else f"{what} {index}"
+        def release(mu: float, times: int, words: str) -> ItemProblems:
+            return ItemProblems(
+                squares=Gaussian(
+                    query=f"weighted squares of the users' factors of each item{words}",
+                    shape=(n, r, r),
+                    sensitivity={
+                        USER_EMPTIED: root * c * c,
+                        USER_REPLACED: math.sqrt(2) * root * c * c,
+                    },
+                    scale=root * c * c / (mu * math.sqrt(self.squares_share)),
+                    times=times,
+                ),
+                moments=Gaussian(
+                    query=f"weighted ratings times the users' factors of each item{words}",
+                    shape=(n, r),
+                    sensitivity={USER_EMPTIED: root * c * g, USER_REPLACED: 2 * root * c * g},
+                    scale=root * c * g / (mu * math.sqrt(1 - self.squares_share)),
+                    times=times,
+                ),
+            )
+
+        if self.growth == 1:
+            each: tuple[ItemProblems, ...] = (release(rounds["1"], self.rounds, ""),)
+        else:
+            each = tuple(release(mu, 1, f", round {t}") for t, mu in rounds.items())
+        releases = DpalsReleases(self.item_releases(public, budget), each)
+        return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
@@ -145,7 +166,7 @@ class Dpals(UserLevel):
         most = self.most(public)
         c, g = self.bounds(public)
         capped = user_rows(ratings, most, rng)
-        offsets = private_item_means(releases, capped, self.row_norm(public), public, rng)
+        offsets = private_item_means(releases.means, capped, self.row_norm(public), public, rng)
         # A user's own problem may use the whole row: what leaves it is bounded below.
         rows = recentred(user_rows(ratings, public.items, rng), offsets.means)
         cells = rows.cells
@@ -153,15 +174,14 @@ class Dpals(UserLevel):
         bounded = np.clip(rows.values, -g, g)
         right = bounded_scale(random_factors(public.items, self.rank, rng))
         left = user_ridge(cells, rows.values, right, self.ridge)
-        for index in range(1, self.rounds + 1):
+        for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
             kept, cut = _clipped(left, c)
             squares, moments = item_statistics(cells, bounded, kept, weights)
-            noisy_squares = releases[self._name("squares", index)].publish(squares, rng)
-            release = releases[self._name("moments", index)]
-            noisy_moments = release.publish(moments, rng)
+            noisy_squares = release.squares.publish(squares, rng)
+            noisy_moments = release.moments.publish(moments, rng)
             symmetric = 0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1))
             # The second part keeps the problem solvable where there is no noise to speak of.
-            ridge = self.item_ridge * scale_of(release)
+            ridge = self.item_ridge * release.moments.scale
             ridge += _LEAST_RIDGE * c * c
             right = solve_ridge(nearest_positive(symmetric), noisy_moments, ridge)
             right = bounded_scale(right)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     UserLevel,
+    UserLevelReleases,
     check_paper_epsilon,
     check_rank,
     noisy_gram,
     private_item_means,
-    scale_of,
     top_eigenpairs,
 )
 from dpmc_core.model import Step
-from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Release
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
@@ -47,8 +47,11 @@ Floats = NDArray[np.float64]
 _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 
 
+R = TypeVar("R", bound=UserLevelReleases)
+
+
 @dataclass(frozen=True, kw_only=True)
-class UserFrankWolfe(UserLevel, ABC):
+class UserFrankWolfe(UserLevel, ABC, Generic[R]):
     """The two private Frank-Wolfe methods: they differ in how the top eigenpair is released.
 
     A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy
@@ -95,12 +98,11 @@ class UserFrankWolfe(UserLevel, ABC):
         """How far one row of the residual moves A'A, in squared rating points."""
         return (self.residual * self.row_norm(public)) ** 2
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        releases = self.item_releases(public, self.budget())
+    def guarantee(self, public: PublicFacts) -> Guarantee[R]:
         paper = self.calibration is Calibration.PAPER
         return self.card(
             public,
-            {**releases, **self.eigen_releases(public)},
+            self.releases(public),
             f"JTT18, {self.theorem}"
             if paper
             else f"exact Gaussian curve for JTT18, {self.theorem}",
@@ -113,13 +115,13 @@ class UserFrankWolfe(UserLevel, ABC):
         return ()
 
     @abstractmethod
-    def eigen_releases(self, public: PublicFacts) -> dict[str, Release]:
-        """The releases of all rounds."""
+    def releases(self, public: PublicFacts) -> R:
+        """Those of the item means and of all rounds."""
 
     @abstractmethod
     def top_pair(
         self,
-        releases: Mapping[str, Release],
+        releases: R,
         index: int,
         cells: Pattern,
         residual: Floats,
@@ -132,7 +134,7 @@ class UserFrankWolfe(UserLevel, ABC):
         releases = self.guarantee(public).releases
         bound = self.row_norm(public)
         rows = user_rows(ratings, self.most(public), rng)
-        offsets = private_item_means(releases, rows, bound, public, rng)
+        offsets = private_item_means(releases.means, rows, bound, public, rng)
         rows = recentred(rows, offsets.means)
         cells = rows.cells
         target, clipped = clip_rows(cells, rows.values, bound)
@@ -171,8 +173,13 @@ class UserFrankWolfe(UserLevel, ABC):
             )
 
 
+@dataclass(frozen=True)
+class GramReleases(UserLevelReleases):
+    gram: tuple[Gaussian, ...]  # one record stands for all rounds where they are alike
+
+
 @dataclass(frozen=True, kw_only=True)
-class PrivateFrankWolfe(UserFrankWolfe):
+class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
     """Private Frank-Wolfe with a noisy Gram matrix a round (JTT18, Algorithm 1).
 
     The Gram matrix of rows of norm <= C moves by C^2 where a row becomes empty and by sqrt(2) C^2
@@ -192,7 +199,7 @@ class PrivateFrankWolfe(UserFrankWolfe):
         1.0, "signal-to-noise ratio of a round over that of the round before", above=0.1, at_most=10
     )
 
-    def eigen_releases(self, public: PublicFacts) -> dict[str, Release]:
+    def releases(self, public: PublicFacts) -> GramReleases:
         check_gram(public.items, "private-frank-wolfe-oja does not build it")
         n, moves = public.items, self.sensitivity(public)
         # The paper's constant is for rows of norm 2 L, whatever the residual rows are clipped to.
@@ -211,26 +218,34 @@ class PrivateFrankWolfe(UserFrankWolfe):
                 times=times,
             )
 
+        means = self.item_releases(public, self.budget())
         if self.growth == 1:
-            return {"gram": release(mus[0], self.rounds, "")}
-        return {f"gram {t}": release(mu, 1, f", round {t}") for t, mu in enumerate(mus, 1)}
+            return GramReleases(means, (release(mus[0], self.rounds, ""),))
+        each = (release(mu, 1, f", round {t}") for t, mu in enumerate(mus, 1))
+        return GramReleases(means, tuple(each))
 
     def top_pair(
         self,
-        releases: Mapping[str, Release],
+        releases: GramReleases,
         index: int,
         cells: Pattern,
         residual: Floats,
         rng: np.random.Generator,
     ) -> tuple[Floats, float, float]:
-        release = releases["gram" if self.growth == 1 else f"gram {index}"]
+        release = releases.gram[(index - 1) % len(releases.gram)]
         noisy = noisy_gram(release, gram(cells, residual), self.symmetric, rng)
         squares, vectors = top_eigenpairs(noisy, 1)
-        return vectors[:, -1], float(squares[-1]), scale_of(release)
+        return vectors[:, -1], float(squares[-1]), release.scale
+
+
+@dataclass(frozen=True)
+class OjaReleases(UserLevelReleases):
+    products: Gaussian
+    squared_norms: Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateFrankWolfeOja(UserFrankWolfe):
+class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
     """Private Frank-Wolfe with Oja's method, for many items (JTT18, Algorithm 2).
 
     A round releases `updates` noisy products A'A v of unit vectors and the noisy squared norm
@@ -260,7 +275,7 @@ class PrivateFrankWolfeOja(UserFrankWolfe):
             "the paper's noise is for one eigenproblem; the certified value counts every round",
         )
 
-    def eigen_releases(self, public: PublicFacts) -> dict[str, Release]:
+    def releases(self, public: PublicFacts) -> OjaReleases:
         moves = self.sensitivity(public)
         if self.calibration is Calibration.PAPER:
             spent = self.epsilon * math.sqrt(1 - self.item_share)
@@ -270,44 +285,50 @@ class PrivateFrankWolfeOja(UserFrankWolfe):
             each = self.rest(self.budget()) / math.sqrt(self.rounds * (self.updates + 1))
             scale = moves / each
         both = {USER_EMPTIED: moves, USER_REPLACED: moves}
-        return {
-            "products": Gaussian(
+        return OjaReleases(
+            means=self.item_releases(public, self.budget()),
+            products=Gaussian(
                 query="Gram matrix of the residual rows times a unit vector",
                 shape=(public.items,),
                 sensitivity=both,
                 scale=scale,
                 times=self.rounds * self.updates,
             ),
-            "squared norms": Gaussian(
+            squared_norms=Gaussian(
                 query="squared norm of the residual rows along a unit vector",
                 shape=(),
                 sensitivity=both,
                 scale=scale,
                 times=self.rounds,
             ),
-        }
+        )
 
     def top_pair(
         self,
-        releases: Mapping[str, Release],
+        releases: OjaReleases,
         index: int,  # noqa: ARG002 - every round has the same noise
         cells: Pattern,
         residual: Floats,
         rng: np.random.Generator,
     ) -> tuple[Floats, float, float]:
-        products, squares = releases["products"], releases["squared norms"]
-        scale, n = scale_of(products), cells.shape[1]
+        scale, n = releases.products.scale, cells.shape[1]
 
         def product(v: Floats) -> Floats:
             along = times_vector(cells, residual, v)
             exact = item_sums(cells, residual * along[cells.users])
-            noisy: Floats = products.publish(exact, rng)
+            noisy: Floats = releases.products.publish(exact, rng)
             return noisy
 
         step = 1 / (self.updates * scale * math.sqrt(n))
         v = top_vector(product, n, self.updates, step, rng)
         along = times_vector(cells, residual, v)
-        return v, float(squares.publish(float(along @ along), rng)), scale
+        return v, float(releases.squared_norms.publish(float(along @ along), rng)), scale
+
+
+@dataclass(frozen=True)
+class SvdReleases(UserLevelReleases):
+    ratings: Gaussian | None  # how many there are, where the density is not public
+    gram: Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,28 +370,28 @@ class PrivateSvd(UserLevel):
             return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
         return super().budget()
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
         check_rank(self.rank, public)
         check_gram(public.items)
         budget, n, most = self.budget(), public.items, self.most(public)
         paper = self.calibration is Calibration.PAPER
         moves = self.row_norm(public) ** 2
-        releases = self.item_releases(public, budget)
-        rest = self.rest(budget)
+        rest, count = self.rest(budget), None
         if self.density is None:
-            releases["ratings"] = Gaussian(
+            count = Gaussian(
                 query="number of ratings",
                 shape=(),
                 sensitivity={USER_EMPTIED: most, USER_REPLACED: most},
                 scale=most / (rest * math.sqrt(self.count_share)),
             )
             rest *= math.sqrt(1 - self.count_share)
-        releases["gram"] = Gaussian(
+        gram = Gaussian(
             query="Gram matrix of the users' rows",
             shape=(n, n),
             sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
             scale=(4 * moves if paper else moves) / rest,
         )
+        releases = SvdReleases(self.item_releases(public, budget), count, gram)
         theorem = "JTT18, Theorem B.1"
         return self.card(
             public, releases, theorem if paper else f"exact Gaussian curve for {theorem}"
@@ -381,14 +402,15 @@ class PrivateSvd(UserLevel):
         releases = self.guarantee(public).releases
         bound = self.row_norm(public)
         rows = user_rows(ratings, self.most(public), rng)
-        offsets = private_item_means(releases, rows, bound, public, rng)
+        offsets = private_item_means(releases.means, rows, bound, public, rng)
         rows = recentred(rows, offsets.means)
-        density = self.density
-        if density is None:
-            count = float(releases["ratings"].publish(len(rows.values), rng))
+        if self.density is not None:
+            density = self.density
+        elif releases.ratings is not None:
+            count = float(releases.ratings.publish(len(rows.values), rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
         kept, clipped = clip_rows(rows.cells, rows.values, bound)
-        noisy = noisy_gram(releases["gram"], gram(rows.cells, kept), self.symmetric, rng)
+        noisy = noisy_gram(releases.gram, gram(rows.cells, kept), self.symmetric, rng)
         squares, basis = top_eigenpairs(noisy, self.rank)
         left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
         yield Step(
@@ -403,6 +425,11 @@ class PrivateSvd(UserLevel):
             raw=frozenset({"rows clipped"}),
             final=True,
         )
+
+
+@dataclass(frozen=True)
+class PgdReleases(UserLevelReleases):
+    gram: Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -441,20 +468,20 @@ class PrivatePgd(UserLevel):
             return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
         return super().budget()
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[PgdReleases]:
         check_gram(public.items)
         check_cells(public.shape)
         budget, n = self.budget(), public.items
         paper = self.calibration is Calibration.PAPER
         moves = self.row_norm(public) ** 2
-        releases = self.item_releases(public, budget)
-        releases["gram"] = Gaussian(
+        gram = Gaussian(
             query="Gram matrix of the completed rows",
             shape=(n, n),
             sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
             scale=(4 * moves if paper else moves) * math.sqrt(self.rounds) / self.rest(budget),
             times=self.rounds,
         )
+        releases = PgdReleases(self.item_releases(public, budget), gram)
         name = "JTT18, Algorithm 5"
         return self.card(public, releases, name if paper else f"exact Gaussian curve for {name}")
 
@@ -463,7 +490,7 @@ class PrivatePgd(UserLevel):
         releases = self.guarantee(public).releases
         bound = self.row_norm(public)
         rows = user_rows(ratings, self.most(public), rng)
-        offsets = private_item_means(releases, rows, bound, public, rng)
+        offsets = private_item_means(releases.means, rows, bound, public, rng)
         rows = recentred(rows, offsets.means)
         target, clipped = clip_rows(rows.cells, rows.values, bound)
         descent = Descent(rows.cells, target)
@@ -471,7 +498,7 @@ class PrivatePgd(UserLevel):
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
             exact, cut = descent.stepped_gram(step, bound)
-            noisy = noisy_gram(releases["gram"], exact, self.symmetric, rng)
+            noisy = noisy_gram(releases.gram, exact, self.symmetric, rng)
             descent.project(step, bound, *np.linalg.eigh(noisy), radius)
             factors = descent.factors()
             yield Step(

@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Step, Task
-from dpmc_core.privacy import CELL, Budget, Guarantee, Notion, Publishes, RandomizedResponse, Trust
+from dpmc_core.privacy import (
+    CELL,
+    Budget,
+    Guarantee,
+    Notion,
+    Publishes,
+    RandomizedResponse,
+    Releases,
+    Trust,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import binary_matrix
@@ -26,6 +35,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LARGEST = 30_000_000  # cells of the reported matrix: 240 MB
+
+
+@dataclass(frozen=True)
+class FlippedBits(Releases):
+    bits: RandomizedResponse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +60,7 @@ class LocalNeighbours:
         """Probability 1/(1 + e^eps) that a bit is reported wrongly."""
         return 1.0 / (1.0 + math.exp(min(self.epsilon, 700.0)))
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[FlippedBits]:
         p = self.flip
         return Guarantee(
             change=CELL,
@@ -56,14 +70,14 @@ class LocalNeighbours:
             public=public,
             claimed=Budget(self.epsilon),
             source=self.source,
-            releases={
-                "bits": RandomizedResponse(
+            releases=FlippedBits(
+                bits=RandomizedResponse(
                     query="every bit of every row",
                     shape=public.shape,
                     sensitivity={CELL: 1},
                     channel=((1 - p, p), (p, 1 - p)),
                 )
-            },
+            ),
             caveats=("each user scores with the own true row, on the own device",),
         )
 
@@ -81,7 +95,7 @@ class LocalNeighbours:
         rows = binary_matrix(ratings)
         bits = np.zeros(ratings.shape, dtype=np.int64)
         bits[ratings.users, ratings.items] = 1
-        reported = self.guarantee(ratings.public).releases["bits"].publish(bits, rng)
+        reported = self.guarantee(ratings.public).releases.bits.publish(bits, rng)
         pairs = FlippedPairs(reported, self.flip)
         similar = nearest(
             ratings.public.items, self.neighbours, lambda block: self.similarities(pairs, block)

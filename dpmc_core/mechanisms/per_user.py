@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from dpmc_core.privacy import (
     Guarantee,
     Notion,
     Publishes,
-    Release,
+    Releases,
     Trust,
     accounting,
 )
@@ -45,6 +45,22 @@ from dpmc_core.solvers.rows import (
 Floats = NDArray[np.float64]
 
 _SUMS_SHARE = 0.6  # of the item means' budget; the counts get the rest
+
+
+R = TypeVar("R", bound=Releases)
+
+
+@dataclass(frozen=True)
+class ItemStatistics(Releases):
+    item_sums: Gaussian
+    item_counts: Gaussian
+
+
+@dataclass(frozen=True)
+class UserLevelReleases(Releases):
+    """What a method with private item means releases first; none where they get no budget."""
+
+    means: ItemStatistics | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +89,11 @@ class PerUser:
     def card(
         self,
         public: PublicFacts,
-        releases: Mapping[str, Release],
+        releases: R,
         source: str,
         caveats: tuple[str, ...] = (),
         publishes: Publishes = Publishes.ITEM_FACTORS,
-    ) -> Guarantee:
+    ) -> Guarantee[R]:
         """The user-level card. Raises InvalidSetting where delta is not below 1/users."""
         check_delta(self.delta, public)
         few: tuple[str, ...] = ()
@@ -118,10 +134,10 @@ class UserLevel(PerUser):
         """The clip L of a centred row, in rating points."""
         return self.clip * 0.5 * public.width * math.sqrt(self.most(public))
 
-    def item_releases(self, public: PublicFacts, budget: float) -> dict[str, Release]:
+    def item_releases(self, public: PublicFacts, budget: float) -> ItemStatistics | None:
         """Releases of the private item means, for their share of mu^2; none for share 0."""
         if self.item_share == 0:
-            return {}
+            return None
         mu = budget * math.sqrt(self.item_share)
         return item_mean_releases(public, mu, self.row_norm(public), self.most(public))
 
@@ -165,9 +181,7 @@ def split(budget: float, weights: Mapping[str, float]) -> dict[str, float]:
     return {name: budget * w / length for name, w in weights.items()}
 
 
-def item_mean_releases(
-    public: PublicFacts, mu: float, norm: float, most: int
-) -> dict[str, Release]:
+def item_mean_releases(public: PublicFacts, mu: float, norm: float, most: int) -> ItemStatistics:
     """Sums and counts of the users' weighted rows by item, worth mu together.
 
     A user's weight brings the centred row to l2 norm `norm` at most and is never above one; with
@@ -176,20 +190,20 @@ def item_mean_releases(
     """
     each = split(mu, {"sums": math.sqrt(_SUMS_SHARE), "counts": math.sqrt(1 - _SUMS_SHARE)})
     n = public.items
-    return {
-        "item sums": Gaussian(
+    return ItemStatistics(
+        item_sums=Gaussian(
             query="weighted sum of centred ratings of each item",
             shape=(n,),
             sensitivity={USER_EMPTIED: norm, USER_REPLACED: 2 * norm},
             scale=norm / each["sums"],
         ),
-        "item counts": Gaussian(
+        item_counts=Gaussian(
             query="weighted number of ratings of each item",
             shape=(n,),
             sensitivity={USER_EMPTIED: math.sqrt(most), USER_REPLACED: math.sqrt(min(2 * most, n))},
             scale=math.sqrt(most) / each["counts"],
         ),
-    }
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,29 +216,23 @@ class ItemMeans:
 
 
 def private_item_means(
-    releases: Mapping[str, Release],
+    releases: ItemStatistics | None,
     rows: Rows,
     norm: float,
     public: PublicFacts,
     rng: np.random.Generator,
 ) -> ItemMeans:
     """Item means from the two releases of `item_mean_releases`; zeros where there are none."""
-    if "item sums" not in releases:
+    if releases is None:
         return ItemMeans(np.zeros(public.items), np.zeros(public.items), 0)
     cells = rows.cells
     weights = row_shrinkage(cells, rows.values, norm)
     each = weights[cells.users]
-    sums, counts = releases["item sums"], releases["item counts"]
+    sums, counts = releases.item_sums, releases.item_counts
     noisy_sums = sums.publish(item_sums(cells, rows.values * each), rng)
     noisy_counts = counts.publish(item_sums(cells, each), rng)
-    means = shrunken_means(noisy_sums, noisy_counts, public.width, scale_of(sums), scale_of(counts))
+    means = shrunken_means(noisy_sums, noisy_counts, public.width, sums.scale, counts.scale)
     return ItemMeans(means, noisy_counts, int((weights < 1).sum()))
-
-
-def scale_of(release: Release) -> float:
-    """Noise scale of an additive release."""
-    assert isinstance(release, Gaussian)
-    return release.scale
 
 
 def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
@@ -236,7 +244,9 @@ def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
     return values, vectors
 
 
-def noisy_gram(release: Release, gram: Floats, symmetric: bool, rng: np.random.Generator) -> Floats:
+def noisy_gram(
+    release: Gaussian, gram: Floats, symmetric: bool, rng: np.random.Generator
+) -> Floats:
     """The published Gram matrix as a symmetric one.
 
     symmetric: (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma; else the upper triangle
@@ -268,7 +278,7 @@ class PrivateItemMean(PerUser):
         """The clip of a centred row, in rating points."""
         return self.clip * 0.5 * public.width * float(np.sqrt(self.most(public)))
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[ItemStatistics]:
         releases = item_mean_releases(
             public, self.budget(), self.row_norm(public), self.most(public)
         )

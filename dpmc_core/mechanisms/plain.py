@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.mechanisms.per_user import check_rank
 from dpmc_core.model import Constant, Factors, Step, Task
-from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Trust, Unaccounted
+from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import (
@@ -62,6 +62,7 @@ def no_guarantee(public: PublicFacts, query: str, publishes: Publishes) -> Guara
         public=public,
         claimed=None,
         source="no privacy",
+        releases=Releases(),
         unaccounted=(Unaccounted(query, "used without noise"),),
     )
 

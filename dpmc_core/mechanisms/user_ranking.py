@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -23,7 +23,7 @@ from dpmc_core.privacy import (
     Laplace,
     Notion,
     Publishes,
-    Release,
+    Releases,
     Trust,
 )
 from dpmc_core.privacy.accounting import gaussian_mu, split_gaussian
@@ -40,6 +40,11 @@ class Per(enum.Enum):
 
     USER = "user"
     CELL = "cell"
+
+
+@dataclass(frozen=True)
+class NoisyCounts(Releases):
+    counts: Laplace | Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +72,12 @@ class PrivatePopularity:
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[NoisyCounts]:
         user = self.per is Per.USER
         if user:
             check_delta(self.delta, public)
         k = min(self.contributions, public.items)
-        release: Release
+        release: Laplace | Gaussian
         if self.delta == 0:
             moves = float(k) if user else 1.0
             release = Laplace(
@@ -99,7 +104,7 @@ class PrivatePopularity:
             public=public,
             claimed=Budget(self.epsilon, self.delta),
             source="Gaussian mechanism" if self.delta else "Laplace mechanism",
-            releases={"counts": release},
+            releases=NoisyCounts(release),
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
@@ -109,7 +114,7 @@ class PrivatePopularity:
             norm = 2 if self.delta else 1
             values = contributions(ratings, self.contributions, norm)
         counts = np.bincount(ratings.items, values, minlength=ratings.public.items)
-        noisy = self.guarantee(ratings.public).releases["counts"].publish(counts, rng)
+        noisy = self.guarantee(ratings.public).releases.counts.publish(counts, rng)
         model = Factors(np.ones((ratings.public.users, 1)), noisy[:, None])
         yield Step(1, 1, model, {"most popular item": float(noisy.max())}, final=True)
 
@@ -123,6 +128,13 @@ _LEAST = 0.3  # of the noise: the smallest believed count
 _SPREAD = 2.0  # believed variance of an item's moments goes with its popularity to this power
 _DROWNED = 0.02  # weight of a direction below the noise, relative to the noise
 _FLOOR = 0.05  # smallest eigenvalue of the Gram matrix, relative to that of spread-out profiles
+
+
+@dataclass(frozen=True)
+class TasteReleases(Releases):
+    popularity: Gaussian
+    taste: Gaussian
+    gram: Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +193,7 @@ class DpimfUser:
         clear = gaussian_mu(self.epsilon, self.delta) * public.users / math.sqrt(public.items)
         return min(clear**2 / (clear**2 + _EVEN**2), _MOST)
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
         check_delta(self.delta, public)
         taste = self.share(public) / self.rounds
         weights = {
@@ -193,14 +205,14 @@ class DpimfUser:
         mu = split_gaussian(self.epsilon, self.delta, weights, times)
         row = math.sqrt(min(self.contributions, public.items))
         d = self.rank
-        releases: dict[str, Release] = {
-            "popularity": Gaussian(
+        releases = TasteReleases(
+            popularity=Gaussian(
                 query="how many users have each item, rows scaled",
                 shape=(public.items,),
                 sensitivity={USER_EMPTIED: row, USER_REPLACED: math.sqrt(2) * row},
                 scale=row / mu["popularity"],
             ),
-            "taste": Gaussian(
+            taste=Gaussian(
                 query="sum of the profiles of each item's users, the item left out (where that"
                 " cannot be heard: how many users, again)",
                 shape=(public.items, d),
@@ -208,14 +220,14 @@ class DpimfUser:
                 sensitivity={USER_EMPTIED: row, USER_REPLACED: 2 * row},
                 scale=row / mu["taste"],
             ),
-            "gram": Gaussian(
+            gram=Gaussian(
                 query="second moments of the profiles and an intercept",
                 shape=(d + 1, d + 1),
                 times=self.rounds,
                 sensitivity={USER_EMPTIED: math.sqrt(3), USER_REPLACED: math.sqrt(8)},
                 scale=math.sqrt(3) / mu["gram"],
             ),
-        }
+        )
         return Guarantee(
             change=USER_EMPTIED,
             notion=Notion.JOINT,
@@ -234,9 +246,9 @@ class DpimfUser:
         weights = contributions(ratings, self.contributions)
         users, items = ratings.public.users, ratings.public.items
         count: Floats = np.bincount(ratings.items, weights, minlength=items).astype(np.float64)
-        counts = releases["popularity"].publish(count, rng)
-        noise = _scale(releases["popularity"])
-        if not _audible(counts, noise, _scale(releases["taste"])):
+        counts = releases.popularity.publish(count, rng)
+        noise = releases.popularity.scale
+        if not _audible(counts, noise, releases.taste.scale):
             yield from self._again(users, count, counts, releases, rng)
             return
         least = _LEAST * noise  # no count is believed to be less
@@ -247,10 +259,10 @@ class DpimfUser:
         for k in range(1, self.rounds + 1):
             features = features - chance @ features  # what popularity alone would give
             own = profiles(pattern, features)
-            moments = releases["taste"].publish(cross_moments(pattern, weights, features), rng)
+            moments = releases.taste.publish(cross_moments(pattern, weights, features), rng)
             with_one = np.hstack([own, np.ones((users, 1))])
-            gram = releases["gram"].publish(with_one.T @ with_one, rng)
-            taste = _Taste.of(moments, gram, counts / users, users, _scale(releases["taste"]))
+            gram = releases.gram.publish(with_one.T @ with_one, rng)
+            taste = _Taste.of(moments, gram, counts / users, users, releases.taste.scale)
             model = _popularity(counts, users)
             if taste.found:
                 model = taste.model(own, _believed(counts, noise), chance)
@@ -263,26 +275,21 @@ class DpimfUser:
         users: int,
         count: Floats,
         counts: Floats,
-        releases: Mapping[str, Release],
+        releases: TasteReleases,
         rng: np.random.Generator,
     ) -> Iterator[Step]:
         """Rounds that ask for the popularity again and average it with what is known."""
-        known, new = (_scale(releases[name]) ** -2 for name in ("popularity", "taste"))
+        known, new = releases.popularity.scale**-2, releases.taste.scale**-2
         asked = np.zeros((len(count), self.rank))
         asked[:, 0] = count
         nothing = np.zeros((self.rank + 1, self.rank + 1))
         for k in range(1, self.rounds + 1):
-            more = releases["taste"].publish(asked, rng)[:, 0]
-            releases["gram"].publish(nothing, rng)  # on the card, so it is spent
+            more = releases.taste.publish(asked, rng)[:, 0]
+            releases.gram.publish(nothing, rng)  # on the card, so it is spent
             counts = (known * counts + new * more) / (known + new)
             known += new
             trace = {"directions that clear the noise": 0.0}
             yield Step(k, self.rounds, _popularity(counts, users), trace, final=k == self.rounds)
-
-
-def _scale(release: Release) -> float:
-    assert isinstance(release, Gaussian)
-    return release.scale
 
 
 def _audible(counts: Floats, noise: float, taste_noise: float) -> bool:

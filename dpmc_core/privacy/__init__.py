@@ -39,6 +39,7 @@ from dpmc_core.privacy.releases import (
     Publication,
     RandomizedResponse,
     Release,
+    Releases,
     ledger,
     witness,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "Publishes",
     "RandomizedResponse",
     "Release",
+    "Releases",
     "Sensitivity",
     "SharedLaplace",
     "Shares",

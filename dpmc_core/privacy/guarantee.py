@@ -10,15 +10,24 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy.accounting import Loss
-from dpmc_core.privacy.changes import Change, read_only, sensitivity_at
-from dpmc_core.privacy.releases import Release
+from dpmc_core.privacy.changes import Change, sensitivity_at
+from dpmc_core.privacy.releases import Release, Releases
 from dpmc_core.ratings import PublicFacts
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", bound=Releases, covariant=True, default=Releases)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")  # before Python 3.13 a default is known to type checkers only
 
 
 class Notion(enum.Enum):
@@ -107,7 +116,7 @@ class Unaccounted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guarantee:
+class Guarantee(Generic[R]):
     """A privacy claim with all it rests on: the card of a mechanism on given public facts."""
 
     change: Change
@@ -117,12 +126,9 @@ class Guarantee:
     public: PublicFacts
     claimed: Budget | None
     source: str
-    releases: Mapping[str, Release] = field(default_factory=dict)
+    releases: R
     unaccounted: tuple[Unaccounted, ...] = ()
     caveats: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "releases", read_only(self.releases))
 
     def certified(self, change: Change | None = None, delta: float | None = None) -> Certified:
         """What the releases prove for a change (default: the claim's own), or infinity and why.
@@ -140,10 +146,11 @@ class Guarantee:
         if self.unaccounted:
             why = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
             return result(math.inf, why)
-        if not self.releases:
+        releases = [release for _, release in self.releases]
+        if not releases:
             return result(math.inf, "nothing is randomised")
         spent = Loss()
-        for release in self.releases.values():
+        for release in releases:
             s = sensitivity_at(release.sensitivity, found, self.public)
             if math.isinf(s):
                 return result(math.inf, _unbounded(release, found))
@@ -153,7 +160,7 @@ class Guarantee:
             return result(epsilon, "Gaussian noise gives no finite epsilon at delta = 0")
         return result(epsilon, "" if math.isfinite(epsilon) else "some outputs reveal their input")
 
-    def given(self, prepared: tuple[str, ...]) -> Guarantee:
+    def given(self, prepared: tuple[str, ...]) -> Self:
         """The same card with the data-dependent preparation steps of the input as caveats."""
         added = tuple(f"certified given that {step} is public" for step in prepared)
         return dataclasses.replace(self, caveats=self.caveats + added)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -156,7 +156,7 @@ class Additive(Release):
         """Density of one coordinate's noise at x."""
         raise NotImplementedError
 
-    def at_scale(self, scale: float) -> Additive:
+    def at_scale(self, scale: float) -> Self:
         """The release at a scale read off private data: it certifies nothing."""
         return dataclasses.replace(self, scale=scale, sensitivity={})
 
@@ -289,3 +289,41 @@ class RandomizedResponse(Release):
         published = noise.channel(self.matrix, symbols, rng)
         self._show(symbols, published)
         return published
+
+
+@dataclass(frozen=True)
+class Releases:
+    """What a mechanism releases, as the fields of a subclass.
+
+    A field is a release, None where these settings make none, a group of releases, or a tuple of
+    any of them, one for each round.
+    """
+
+    def __iter__(self) -> Iterator[tuple[str, Release]]:
+        """(name, release) of all of them, in the order of the fields; rounds are numbered."""
+        for field in dataclasses.fields(self):
+            yield from _named(field.name.replace("_", " "), getattr(self, field.name))
+
+    def each(self, change: Callable[[Release], Release]) -> Self:
+        """The same fields with every release put through `change`."""
+        fields = (field.name for field in dataclasses.fields(self))
+        return dataclasses.replace(self, **{f: _each(getattr(self, f), change) for f in fields})
+
+
+def _named(name: str, found: Any) -> Iterator[tuple[str, Release]]:
+    if isinstance(found, Release):
+        yield name, found
+    elif isinstance(found, Releases):
+        yield from found
+    elif found is not None:
+        for index, part in enumerate(found, 1):
+            for inner, release in _named(name, part):
+                yield f"{inner} {index}" if len(found) > 1 else inner, release
+
+
+def _each(found: Any, change: Callable[[Release], Release]) -> Any:
+    if isinstance(found, Release):
+        return change(found)
+    if isinstance(found, Releases):
+        return found.each(change)
+    return None if found is None else tuple(_each(part, change) for part in found)

@@ -8,8 +8,9 @@ at last each party refines its own factors.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
+from dpmc_core.mechanisms.dpimf import Coefficients, Dpimf, Profiles
 from dpmc_core.model import Factors
-from dpmc_core.privacy import CELL, Laplace, Release
+from dpmc_core.privacy import CELL, Loss, Releases
 from dpmc_core.protocol.costs import Cost
 from dpmc_core.protocol.messages import Message, Transcript
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -192,7 +193,7 @@ class _Party:
         self.columns = transposed(self.rows)
         self.factors = self.rng.random((len(self.owned), self.mechanism.rank))
 
-    def update(self, shared: Floats | None, releases: Mapping[str, Release], local: int) -> Floats:
+    def update(self, shared: Floats | None, releases: Coefficients, local: int) -> Floats:
         """Local rounds of the party's own factors and noisy profiles; the last profiles leave."""
         profiles = shared
         for _ in range(local):
@@ -209,12 +210,10 @@ class _Party:
         return solve_rows(self.rows, shared, self.mechanism.loss)
 
 
-def _solves(releases: Mapping[str, Release], count: int) -> float:
-    total = 0.0
-    for release in releases.values():
-        assert isinstance(release, Laplace)
-        total += count * release.sensitivity.get(CELL, math.inf) / release.scale
-    return total
+def _solves(releases: Releases, count: int) -> float:
+    """Epsilon per user-item cell of so many solves, taking the fixed factors as public."""
+    each = (dataclasses.replace(release, times=count) for _, release in releases)
+    return sum((r.loss(r.sensitivity.get(CELL, math.inf)) for r in each), Loss()).epsilon
 
 
 def _profiles(sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> Message:

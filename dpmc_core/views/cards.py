@@ -139,7 +139,7 @@ def ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRo
     Uncovered accesses cost infinity.
     """
     counted = change or guarantee.change
-    rows = [_ledger_row(r, guarantee, counted) for r in guarantee.releases.values()]
+    rows = [_ledger_row(r, guarantee, counted) for _, r in guarantee.releases]
     for access in guarantee.unaccounted:
         rows.append(LedgerRow(access.query, "none", access.reason, "", 1, math.inf, math.inf))
     return tuple(rows)

@@ -71,7 +71,7 @@ class BeforeAfter(NamedTuple):
 
 def main_release(guarantee: Guarantee) -> Release | None:
     """The release that carries most values: the one worth a picture; None without releases."""
-    releases = list(guarantee.releases.values())
+    releases = [release for _, release in guarantee.releases]
     return max(releases, key=lambda r: (len(r.shape), r.times), default=None)
 
 
@@ -121,7 +121,7 @@ def scales(
     for epsilon in epsilons:
         guarantee = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
         only = main_release(guarantee) if main else None
-        for name, release in guarantee.releases.items():
+        for name, release in guarantee.releases:
             if only is not None and release is not only:
                 continue
             unit, size = _size(release)
@@ -161,7 +161,7 @@ def before_after(mechanism: Mechanism, corner: Ratings, seed: int = 0) -> tuple[
     The values before noise are raw ratings, or computed from them: for looking at only.
     Releases whose values belong to no cell of the block, item or pair of items are left out.
     """
-    wanted = {r.query for r in mechanism.guarantee(corner.public).releases.values()}
+    wanted = {r.query for _, r in mechanism.guarantee(corner.public).releases}
     with witness() as publications:
         for step in mechanism.fit(corner, np.random.default_rng(seed)):
             if step.final or wanted <= {p.release.query for p in publications}:
@@ -185,11 +185,11 @@ def before_after(mechanism: Mechanism, corner: Ratings, seed: int = 0) -> tuple[
 def _foreign(mechanism: Mechanism, public: PublicFacts) -> set[str]:
     """Queries of releases as large as items x items by chance: one more item shows it."""
     n = public.items
-    more = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases.values()
-    grown = {r.query for r in more if r.shape == (n + 1, n + 1)}
+    more = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases
+    grown = {r.query for _, r in more if r.shape == (n + 1, n + 1)}
     return {
         r.query
-        for r in mechanism.guarantee(public).releases.values()
+        for _, r in mechanism.guarantee(public).releases
         if r.shape == (n, n) and r.query not in grown
     }
 
