@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmc_core import privacy
-from dpmc_core.privacy import LocalChannel, releases, sensitivity_at
+from dpmc_core.privacy import Additive, LocalChannel, RandomizedResponse, sensitivity_at
 
-PUBLISHING = (releases.Additive, releases.RandomizedResponse, LocalChannel)
+PUBLISHING = (Additive, RandomizedResponse, LocalChannel)
 
 
 @contextmanager

@@ -19,7 +19,12 @@ from dpmc_core.privacy.changes import (
     read_only,
     sensitivity_at,
 )
-from dpmc_core.privacy.channels import LocalChannel, ModifiedLaplace, SymbolChannel
+from dpmc_core.privacy.channels import (
+    LocalChannel,
+    ModifiedLaplace,
+    RandomizedResponse,
+    SymbolChannel,
+)
 from dpmc_core.privacy.guarantee import (
     Budget,
     Calibration,
@@ -37,7 +42,6 @@ from dpmc_core.privacy.releases import (
     Laplace,
     NormLaplace,
     Publication,
-    RandomizedResponse,
     Release,
     Releases,
     ledger,

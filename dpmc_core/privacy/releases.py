@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 from dpmc_core.privacy import noise
-from dpmc_core.privacy.accounting import Loss, channel_epsilon
+from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
 from dpmc_core.privacy.exact_noise import SecureSource
 
@@ -241,54 +241,6 @@ class Gaussian(Additive):
 
     def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         return noise.gaussian(self.scale, shape, rng)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(Release):
-    """Each symbol passes a channel matrix C[input, output] on its own."""
-
-    channel: tuple[tuple[float, ...], ...]
-    norm: ClassVar[str] = "changed symbols"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        ragged = len({len(row) for row in self.channel}) != 1
-        if (
-            ragged
-            or not (self.matrix >= 0).all()
-            or not np.allclose(self.matrix.sum(axis=1), 1.0, rtol=0, atol=1e-12)
-        ):
-            raise InvalidSetting(
-                f"channel of '{self.query}'", "rows of probabilities", self.channel
-            )
-
-    @property
-    def matrix(self) -> Floats:
-        return np.array(self.channel, dtype=float)
-
-    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
-        return float(np.count_nonzero(np.not_equal(one, other)))
-
-    def loss(self, sensitivity: float) -> Loss:
-        if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
-            return Loss()
-        return Loss(epsilon=self.times * sensitivity * channel_epsilon(self.matrix))
-
-    def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Randomised symbols for symbols 0..inputs-1."""
-        array = np.asarray(value)
-        with np.errstate(invalid="ignore"):  # a NaN is reported below
-            symbols = array.astype(np.int64)
-        inputs = len(self.channel)
-        wrong = (symbols != array) | (symbols < 0) | (symbols >= inputs)
-        if wrong.any():
-            raise InvalidSetting(
-                f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[wrong].flat[0]
-            )
-        self._admit(symbols)
-        published = noise.channel(self.matrix, symbols, rng)
-        self._show(symbols, published)
-        return published
 
 
 @dataclass(frozen=True)
