@@ -28,6 +28,7 @@ from dpmc_core.privacy import (
     Gaussian,
     Guarantee,
     Laplace,
+    Loss,
     NormLaplace,
     Notion,
     Publishes,
@@ -784,19 +785,19 @@ def test_calibrate_stops_at_the_setting_s_own_limit() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_a_split_budget_certifies_exactly_its_target(epsilon: float) -> None:
-    l2 = {"sums": 5.0, "counts": 2.0, "rounds": 0.5}
-    times = {"rounds": 40}
-    mus = accounting.split_gaussian(epsilon, 1e-6, {"sums": 1, "counts": 2, "rounds": 0.7}, times)
+    l2, times = (5.0, 2.0, 0.5), (1, 1, 40)
+    parts = Loss(mu=accounting.gaussian_mu(epsilon, 1e-6)).split(1, 4, 40 * 0.49)
     releases = [
-        gaussian(l2[name] / mu, times.get(name, 1), user_emptied=l2[name])
-        for name, mu in mus.items()
+        gaussian(moved / (part / n).mu, n, user_emptied=moved)
+        for moved, n, part in zip(l2, times, parts, strict=True)
     ]
     certified = card(*releases).certified(USER_EMPTIED, delta=1e-6).epsilon
     assert certified <= epsilon
     assert certified == pytest.approx(epsilon, rel=1e-10)
-    pure = accounting.split_pure(epsilon, {"sums": 1, "counts": 2, "rounds": 0.7}, times)
+    pure = Loss(epsilon=epsilon).split(1, 2, 40 * 0.7)
     laplaces = [
-        laplace(l2[name] / e, times.get(name, 1), user_emptied=l2[name]) for name, e in pure.items()
+        laplace(moved / (part / n).epsilon, n, user_emptied=moved)
+        for moved, n, part in zip(l2, times, pure, strict=True)
     ]
     certified = card(*laplaces).certified(USER_EMPTIED).epsilon
     assert certified <= epsilon

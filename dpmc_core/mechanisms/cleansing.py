@@ -62,7 +62,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
                 query=query,
                 shape=shape,
                 sensitivity={USER_EMPTIED: emptied, USER_REPLACED: replaced},
-                scale=emptied / (budget * math.sqrt(share)),
+                scale=emptied / (budget * share).mu,
             )
 
         # The overall mean and the item means are easy, the covariance is what costs.

@@ -24,10 +24,9 @@ from dpmc_core.mechanisms.per_user import (
     UserLevelReleases,
     check_rank,
     private_item_means,
-    split,
 )
 from dpmc_core.model import Step
-from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee, Releases
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import (
@@ -127,12 +126,10 @@ class Dpals(UserLevel):
         check_rank(self.rank, public)
         n, r, root = public.items, self.rank, math.sqrt(self.most(public))
         c, g = self.bounds(public)
-        budget = self.budget()
-        rounds = split(
-            self.rest(budget), {str(t): self.growth**t for t in range(1, self.rounds + 1)}
-        )
+        rounds = self.rest().split(*(self.growth ** (2 * t) for t in range(self.rounds)))
 
-        def release(mu: float, times: int, words: str) -> ItemProblems:
+        def release(part: Loss, times: int, words: str) -> ItemProblems:
+            squares, moments = part.split(self.squares_share, 1 - self.squares_share)
             return ItemProblems(
                 squares=Gaussian(
                     query=f"weighted squares of the users' factors of each item{words}",
@@ -141,23 +138,23 @@ class Dpals(UserLevel):
                         USER_EMPTIED: root * c * c,
                         USER_REPLACED: math.sqrt(2) * root * c * c,
                     },
-                    scale=root * c * c / (mu * math.sqrt(self.squares_share)),
+                    scale=root * c * c / squares.mu,
                     times=times,
                 ),
                 moments=Gaussian(
                     query=f"weighted ratings times the users' factors of each item{words}",
                     shape=(n, r),
                     sensitivity={USER_EMPTIED: root * c * g, USER_REPLACED: 2 * root * c * g},
-                    scale=root * c * g / (mu * math.sqrt(1 - self.squares_share)),
+                    scale=root * c * g / moments.mu,
                     times=times,
                 ),
             )
 
         if self.growth == 1:
-            each: tuple[ItemProblems, ...] = (release(rounds["1"], self.rounds, ""),)
+            each: tuple[ItemProblems, ...] = (release(rounds[0], self.rounds, ""),)
         else:
-            each = tuple(release(mu, 1, f", round {t}") for t, mu in rounds.items())
-        releases = DpalsReleases(self.item_releases(public, budget), each)
+            each = tuple(release(part, 1, f", round {t}") for t, part in enumerate(rounds, 1))
+        releases = DpalsReleases(self.item_releases(public), each)
         return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:

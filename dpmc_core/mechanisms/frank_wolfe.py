@@ -18,14 +18,12 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     UserLevel,
     UserLevelReleases,
-    check_paper_epsilon,
     check_rank,
-    noisy_gram,
     private_item_means,
     top_eigenpairs,
 )
 from dpmc_core.model import Step
-from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
@@ -47,11 +45,80 @@ Floats = NDArray[np.float64]
 _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 
 
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(UserLevel):
+    """The paper's methods, with noise by the exact Gaussian curve or by the paper's constant."""
+
+    theorem: ClassVar[str]
+    calibration: Calibration = setting(
+        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        limit = 2 * math.log(1 / self.delta)
+        if self.paper and self.epsilon > limit:
+            raise InvalidSetting(
+                "epsilon",
+                f"<= 2 ln(1/delta) = {limit:.4g} with the paper's constant",
+                self.epsilon,
+                "calibration tight has no such condition",
+            )
+
+    @property
+    def paper(self) -> bool:
+        """Whether the paper's constant holds."""
+        return self.calibration is Calibration.PAPER
+
+    @property
+    def source(self) -> str:
+        """What the claim rests on."""
+        return f"{'' if self.paper else 'exact Gaussian curve for '}JTT18, {self.theorem}"
+
+    def budget(self) -> Loss:
+        """What all releases may spend; in the paper's arithmetic mu = eps/(2 sqrt(ln(1/delta)))."""
+        if self.paper:
+            return Loss(mu=self.epsilon / (2 * math.sqrt(math.log(1 / self.delta))))
+        return super().budget()
+
+    def gram_release(
+        self, public: PublicFacts, query: str, moves: float, part: Loss, times: int = 1
+    ) -> Gaussian:
+        """A Gram matrix of rows of norm sqrt(moves), whose publications spend a part together.
+
+        It moves by `moves` where a row becomes empty and by sqrt(2) moves where it becomes any
+        other. The paper's constant is for rows of norm 2 L, whatever they are clipped to.
+        """
+        counted = 4 * self.row_norm(public) ** 2 if self.paper else moves
+        return Gaussian(
+            query=query,
+            shape=(public.items, public.items),
+            sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
+            scale=counted / (part / times).mu,
+            times=times,
+        )
+
+
+def noisy_gram(
+    release: Gaussian, gram: Floats, symmetric: bool, rng: np.random.Generator
+) -> Floats:
+    """The published Gram matrix as a symmetric one.
+
+    symmetric: (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma; else the upper triangle
+    of the noise is mirrored (2 sqrt(n) sigma), as eigenvalue routines that read one triangle do.
+    """
+    published: Floats = release.publish(gram, rng)
+    if symmetric:
+        return 0.5 * (published + published.T)
+    upper = np.triu(published)
+    return upper + np.triu(published, 1).T
+
+
 R = TypeVar("R", bound=UserLevelReleases)
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserFrankWolfe(UserLevel, ABC, Generic[R]):
+class UserFrankWolfe(Calibrated, ABC, Generic[R]):
     """The two private Frank-Wolfe methods: they differ in how the top eigenpair is released.
 
     A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy
@@ -75,41 +142,21 @@ class UserFrankWolfe(UserLevel, ABC, Generic[R]):
         0.0, "share of the paper's eigenvalue slack that is added (1: as published)",
         at_least=0, at_most=10,
     )  # fmt: skip
-    calibration: Calibration = setting(
-        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_paper_epsilon(self.epsilon, self.delta, self.calibration)
         if self.step is StepRule.LINE_SEARCH:
             raise InvalidSetting(
                 "step", "fixed or decreasing", "line-search",
                 "a line search reads every user's ratings, which no release covers",
             )  # fmt: skip
 
-    def budget(self) -> float:
-        """mu of all releases; the paper's is eps / (2 sqrt(ln(1/delta)))."""
-        if self.calibration is Calibration.PAPER:
-            return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
-        return super().budget()
-
     def sensitivity(self, public: PublicFacts) -> float:
         """How far one row of the residual moves A'A, in squared rating points."""
         return (self.residual * self.row_norm(public)) ** 2
 
     def guarantee(self, public: PublicFacts) -> Guarantee[R]:
-        paper = self.calibration is Calibration.PAPER
-        return self.card(
-            public,
-            self.releases(public),
-            f"JTT18, {self.theorem}"
-            if paper
-            else f"exact Gaussian curve for JTT18, {self.theorem}",
-            self.caveats(),
-        )
-
-    theorem: ClassVar[str]
+        return self.card(public, self.releases(public), self.source, self.caveats())
 
     def caveats(self) -> tuple[str, ...]:
         return ()
@@ -201,27 +248,17 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
 
     def releases(self, public: PublicFacts) -> GramReleases:
         check_gram(public.items, "private-frank-wolfe-oja does not build it")
-        n, moves = public.items, self.sensitivity(public)
-        # The paper's constant is for rows of norm 2 L, whatever the residual rows are clipped to.
-        paper = self.calibration is Calibration.PAPER
-        counted = 4 * self.row_norm(public) ** 2 if paper else moves
-        shares = [self.growth**t for t in range(self.rounds)]
-        length = math.sqrt(math.fsum(s * s for s in shares))
-        mus = [self.rest(self.budget()) * s / length for s in shares]
-
-        def release(mu: float, times: int, name: str) -> Gaussian:
-            return Gaussian(
-                query=f"Gram matrix of the residual rows{name}",
-                shape=(n, n),
-                sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
-                scale=counted / mu,
-                times=times,
-            )
-
-        means = self.item_releases(public, self.budget())
+        means, query = self.item_releases(public), "Gram matrix of the residual rows"
+        moves, rest = self.sensitivity(public), self.rest()
         if self.growth == 1:
-            return GramReleases(means, (release(mus[0], self.rounds, ""),))
-        each = (release(mu, 1, f", round {t}") for t, mu in enumerate(mus, 1))
+            return GramReleases(
+                means, (self.gram_release(public, query, moves, rest, self.rounds),)
+            )
+        parts = rest.split(*(self.growth ** (2 * t) for t in range(self.rounds)))
+        each = (
+            self.gram_release(public, f"{query}, round {t}", moves, part)
+            for t, part in enumerate(parts, 1)
+        )
         return GramReleases(means, tuple(each))
 
     def top_pair(
@@ -269,7 +306,7 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
     updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
 
     def caveats(self) -> tuple[str, ...]:
-        if self.calibration is Calibration.TIGHT or self.rounds == 1:
+        if not self.paper or self.rounds == 1:
             return ()
         return (
             "the paper's noise is for one eigenproblem; the certified value counts every round",
@@ -277,16 +314,15 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
 
     def releases(self, public: PublicFacts) -> OjaReleases:
         moves = self.sensitivity(public)
-        if self.calibration is Calibration.PAPER:
+        if self.paper:
             spent = self.epsilon * math.sqrt(1 - self.item_share)
             constant = math.sqrt(256 * self.updates * math.log(2 / self.delta))
             scale = self.row_norm(public) ** 2 * constant / spent
         else:
-            each = self.rest(self.budget()) / math.sqrt(self.rounds * (self.updates + 1))
-            scale = moves / each
+            scale = moves / (self.rest() / (self.rounds * (self.updates + 1))).mu
         both = {USER_EMPTIED: moves, USER_REPLACED: moves}
         return OjaReleases(
-            means=self.item_releases(public, self.budget()),
+            means=self.item_releases(public),
             products=Gaussian(
                 query="Gram matrix of the residual rows times a unit vector",
                 shape=(public.items,),
@@ -332,7 +368,7 @@ class SvdReleases(UserLevelReleases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSvd(UserLevel):
+class PrivateSvd(Calibrated):
     """Y_i = (1/p) P(Y*_i) V V', V the leading r eigenvectors of one noisy Gram matrix.
 
     p = |Omega|/(m n): how many ratings there are is private too, so it is counted with noise
@@ -345,6 +381,7 @@ class PrivateSvd(UserLevel):
     name: ClassVar[str] = "Private SVD"
     twin: ClassVar[str] = "svd"
     revision: ClassVar[int] = 1
+    theorem: ClassVar[str] = "Theorem B.1"
     rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
     density: float | None = setting(
         None, "public share of cells observed (none: counted with noise)", above=0, at_most=1
@@ -356,46 +393,24 @@ class PrivateSvd(UserLevel):
     symmetric: bool = setting(
         True, "average the noise matrix with its transpose (else mirror its upper triangle)"
     )
-    calibration: Calibration = setting(
-        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_paper_epsilon(self.epsilon, self.delta, self.calibration)
-
-    def budget(self) -> float:
-        """mu of all releases; in the paper's arithmetic eps / (2 sqrt(ln(1/delta)))."""
-        if self.calibration is Calibration.PAPER:
-            return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
-        return super().budget()
 
     def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
         check_rank(self.rank, public)
         check_gram(public.items)
-        budget, n, most = self.budget(), public.items, self.most(public)
-        paper = self.calibration is Calibration.PAPER
-        moves = self.row_norm(public) ** 2
-        rest, count = self.rest(budget), None
+        most, count, rest = self.most(public), None, self.rest()
         if self.density is None:
+            part, rest = rest.split(self.count_share, 1 - self.count_share)
             count = Gaussian(
                 query="number of ratings",
                 shape=(),
                 sensitivity={USER_EMPTIED: most, USER_REPLACED: most},
-                scale=most / (rest * math.sqrt(self.count_share)),
+                scale=most / part.mu,
             )
-            rest *= math.sqrt(1 - self.count_share)
-        gram = Gaussian(
-            query="Gram matrix of the users' rows",
-            shape=(n, n),
-            sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
-            scale=(4 * moves if paper else moves) / rest,
+        gram = self.gram_release(
+            public, "Gram matrix of the users' rows", self.row_norm(public) ** 2, rest
         )
-        releases = SvdReleases(self.item_releases(public, budget), count, gram)
-        theorem = "JTT18, Theorem B.1"
-        return self.card(
-            public, releases, theorem if paper else f"exact Gaussian curve for {theorem}"
-        )
+        releases = SvdReleases(self.item_releases(public), count, gram)
+        return self.card(public, releases, self.source)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
@@ -433,7 +448,7 @@ class PgdReleases(UserLevelReleases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivatePgd(UserLevel):
+class PrivatePgd(Calibrated):
     """Gradient step, noisy Gram matrix of the whole iterate, soft-thresholded singular values.
 
     The rows of the iterate are clipped to L before the Gram matrix, for without that the paper's
@@ -444,6 +459,7 @@ class PrivatePgd(UserLevel):
     name: ClassVar[str] = "Private projected gradient"
     twin: ClassVar[str] = "pgd"
     revision: ClassVar[int] = 1
+    theorem: ClassVar[str] = "Algorithm 5"
     rounds: int = setting(5, "rounds that share the budget", at_least=1, at_most=500)
     schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")
     step: float = setting(0.5, "step size of the constant schedule", above=0, at_most=1)
@@ -454,36 +470,14 @@ class PrivatePgd(UserLevel):
     symmetric: bool = setting(
         True, "average the noise matrix with its transpose (else mirror its upper triangle)"
     )
-    calibration: Calibration = setting(
-        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_paper_epsilon(self.epsilon, self.delta, self.calibration)
-
-    def budget(self) -> float:
-        """mu of all releases; in the paper's arithmetic eps / (2 sqrt(ln(1/delta)))."""
-        if self.calibration is Calibration.PAPER:
-            return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
-        return super().budget()
 
     def guarantee(self, public: PublicFacts) -> Guarantee[PgdReleases]:
         check_gram(public.items)
         check_cells(public.shape)
-        budget, n = self.budget(), public.items
-        paper = self.calibration is Calibration.PAPER
-        moves = self.row_norm(public) ** 2
-        gram = Gaussian(
-            query="Gram matrix of the completed rows",
-            shape=(n, n),
-            sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
-            scale=(4 * moves if paper else moves) * math.sqrt(self.rounds) / self.rest(budget),
-            times=self.rounds,
-        )
-        releases = PgdReleases(self.item_releases(public, budget), gram)
-        name = "JTT18, Algorithm 5"
-        return self.card(public, releases, name if paper else f"exact Gaussian curve for {name}")
+        moves, query = self.row_norm(public) ** 2, "Gram matrix of the completed rows"
+        gram = self.gram_release(public, query, moves, self.rest(), self.rounds)
+        releases = PgdReleases(self.item_releases(public), gram)
+        return self.card(public, releases, self.source)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public

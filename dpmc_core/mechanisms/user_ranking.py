@@ -21,12 +21,13 @@ from dpmc_core.privacy import (
     Gaussian,
     Guarantee,
     Laplace,
+    Loss,
     Notion,
     Publishes,
     Releases,
     Trust,
 )
-from dpmc_core.privacy.accounting import gaussian_mu, split_gaussian
+from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import check_interactions
@@ -121,7 +122,7 @@ class PrivatePopularity:
 
 Floats = NDArray[np.float64]
 
-_GRAM = 0.1  # share of a round's budget (in mu^2) for the small Gram matrix
+_GRAM = 0.1  # share of a round's budget for the small Gram matrix
 _EVEN = 100.0  # mu users / sqrt(items) at which popularity and taste share the budget evenly
 _MOST = 0.9  # of the budget for taste
 _LEAST = 0.3  # of the noise: the smallest believed count
@@ -195,14 +196,8 @@ class DpimfUser:
 
     def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
         check_delta(self.delta, public)
-        taste = self.share(public) / self.rounds
-        weights = {
-            "popularity": math.sqrt(1 - self.share(public)),
-            "taste": math.sqrt((1 - _GRAM) * taste),
-            "gram": math.sqrt(_GRAM * taste),
-        }
-        times = {"popularity": 1, "taste": self.rounds, "gram": self.rounds}
-        mu = split_gaussian(self.epsilon, self.delta, weights, times)
+        share, budget = self.share(public), Loss(mu=gaussian_mu(self.epsilon, self.delta))
+        popularity, taste, gram = budget.split(1 - share, share * (1 - _GRAM), share * _GRAM)
         row = math.sqrt(min(self.contributions, public.items))
         d = self.rank
         releases = TasteReleases(
@@ -210,7 +205,7 @@ class DpimfUser:
                 query="how many users have each item, rows scaled",
                 shape=(public.items,),
                 sensitivity={USER_EMPTIED: row, USER_REPLACED: math.sqrt(2) * row},
-                scale=row / mu["popularity"],
+                scale=row / popularity.mu,
             ),
             taste=Gaussian(
                 query="sum of the profiles of each item's users, the item left out (where that"
@@ -218,14 +213,14 @@ class DpimfUser:
                 shape=(public.items, d),
                 times=self.rounds,
                 sensitivity={USER_EMPTIED: row, USER_REPLACED: 2 * row},
-                scale=row / mu["taste"],
+                scale=row / (taste / self.rounds).mu,
             ),
             gram=Gaussian(
                 query="second moments of the profiles and an intercept",
                 shape=(d + 1, d + 1),
                 times=self.rounds,
                 sensitivity={USER_EMPTIED: math.sqrt(3), USER_REPLACED: math.sqrt(8)},
-                scale=math.sqrt(3) / mu["gram"],
+                scale=math.sqrt(3) / (gram / self.rounds).mu,
             ),
         )
         return Guarantee(
