@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
 import itertools
 import json
 import math
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import (
     CELL,
@@ -94,6 +96,12 @@ def card(*releases: Release, **changes: Any) -> Guarantee:
         "releases": Several(releases),
     }
     return Guarantee(**(settings | changes))
+
+
+def test_the_examples_at_the_top_hold() -> None:
+    found = doctest.testmod(privacy, globs={})
+    assert found.failed == 0
+    assert found.attempted >= 10
 
 
 # Conversions between units, by enumeration of every data set of a tiny shape

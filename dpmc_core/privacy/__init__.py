@@ -3,6 +3,42 @@
 A guarantee lists its releases. Private values leave a mechanism only through
 `release.publish(value, rng)`, and the certified epsilon is computed from the same records, so the
 claim on the card and the noise in the code cannot drift apart.
+
+A Laplace release, and the epsilon it certifies. One rating of 1..5 moves the sum by 4 at most:
+
+>>> from dpmc_core.privacy import *
+>>> total = Laplace(query="sum of all ratings", shape=(), sensitivity={RATING: 4}, scale=8)
+>>> total.loss(4).epsilon
+0.5
+
+A Gaussian budget, split over two releases, and the exact epsilon that they compose to:
+
+>>> from dpmc_core.privacy.accounting import gaussian_mu
+>>> sums, counts = Loss(mu=gaussian_mu(epsilon=1.0, delta=1e-6)).split(0.6, 0.4)
+>>> item_sums = Gaussian(
+...     query="sums", shape=(1682,), sensitivity={USER_EMPTIED: 30}, scale=30 / sums.mu
+... )
+>>> item_counts = Gaussian(
+...     query="counts", shape=(1682,), sensitivity={USER_EMPTIED: 9}, scale=9 / counts.mu
+... )
+>>> spent = item_sums.loss(30) + item_counts.loss(9)
+>>> print(f"{spent.epsilon_at(1e-6):.6f}")
+1.000000
+
+What one cell's epsilon means for a whole user, of whom at most 20 ratings are used:
+
+>>> from dpmc_core.ratings import PublicFacts
+>>> public = PublicFacts(users=943, items=1682, low=0, high=1, cap=20)
+>>> bits = RandomizedResponse(
+...     query="every bit", shape=public.shape, sensitivity={CELL: 1},
+...     channel=((0.75, 0.25), (0.25, 0.75)),
+... )
+>>> for change in (CELL, USER_EMPTIED, USER_REPLACED):
+...     changed = sensitivity_at(bits.sensitivity, change, public)
+...     print(f"{change.label}, {change.relation}: {bits.loss(changed).epsilon:.1f}")
+per user-item cell, it changes, comes or goes: 1.1
+per user, row becomes empty: 22.0
+per user, row becomes any other: 43.9
 """
 
 from __future__ import annotations
