@@ -21,7 +21,7 @@ import numpy as np
 from dpmc_core import metrics, registry
 from dpmc_core.bounds.collection import recovery_error
 from dpmc_core.data import datasets
-from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.recovery import Regress, Rule
 
@@ -57,7 +57,7 @@ def errors(train, test, epsilons, rule, seeds):
                 for recovery in (Regress.NAIVE, Regress.DEBIASED)
             ]
             card = registry.create(id, epsilon=epsilon).guarantee(train.public)
-            price = card.certified(Unit.USER, Neighbours.REPLACE).epsilon
+            price = card.certified(USER_REPLACED).epsilon
             print(
                 f"  {id:<20} {epsilon:>8g} {price:>9,.0f} {found[0]:>7.4f} {found[1]:>9.4f}",
                 flush=True,
@@ -92,7 +92,7 @@ def residuals(epsilons):
                 recovery=Regress.NAIVE,
                 rule=Rule.THEOREM,
             )
-            channel = mechanism.guarantee(public).releases["rows"]
+            channel = mechanism.guarantee(public).releases.rows
             out = channel.publish(mechanism.rows(ratings, channel), np.random.default_rng(0))
             who = np.repeat(np.arange(public.users), np.diff(out.indptr))
             values = mechanism.values(out.data, channel)

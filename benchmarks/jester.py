@@ -23,13 +23,13 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Rescale
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import Neighbours
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.problem import Problem, RandomShare, build_problem, generator
 from dpmc_core.settings import parse_setting
 
 SPLITS = {"split A": 1, "split B": 2, "split C": 3}
 SEEDS = (1, 2, 3)
-REPORTED = (Neighbours.EMPTY, Neighbours.REPLACE)
+REPORTED = (USER_EMPTIED, USER_REPLACED)
 FREE = ("user-mean", "item-mean", "frank-wolfe", "als", "pgd", "svd", "cleansed-svd")
 # The published kind of noise and no item means; radius, rounds and clip, which the paper leaves to
 # cross-validation, from about a dozen tried on the same share.
@@ -118,8 +118,8 @@ def row(
     public = next(iter(problems.values())).train.public
     card = mechanism.guarantee(public)
     shown = "-"
-    if card.releases:
-        empty, other = (card.certified(neighbours=n).epsilon for n in REPORTED)
+    if card.claimed:
+        empty, other = (card.certified(change).epsilon for change in REPORTED)
         shown = f"{empty:.3f} / {other:.3f}"
     start, means = time.perf_counter(), []
     for problem in problems.values():

@@ -24,7 +24,6 @@ from dpmc_core.views import lines
 
 EPSILONS = (0.1, 0.2, 0.5, 0.7, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0)
 MECHANISMS = ("input-flip", "objective", "objective-statistic", "gradient", "output")
-UNITS = ("value", "row_values", "entry", "user_empty", "user_replace")
 BATCH = 20_000
 
 
@@ -68,7 +67,7 @@ def record(source, mechanism, epsilon, seed):
             "caveats": [],
             "claimed": budget,
             "certified": budget,
-            "units": dict.fromkeys(UNITS) | {"value": epsilon},
+            "units": dict.fromkeys(store.UNIT_COLUMNS) | {"value": epsilon},
             "reasons": {"user_empty": "which ratings exist is public"},
         },
         "metrics": {"accuracy": 0.5 + (epsilon or 1) / 50 + seed % 97 / 1e4},

@@ -30,16 +30,17 @@ from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import Dense, Mechanism, Model, Step, Task
 from dpmc_core.privacy import (
+    CELL,
     Gaussian,
     Guarantee,
     Laplace,
     Notion,
     Publication,
+    Publishes,
     RandomizedResponse,
     Release,
     SymbolChannel,
     Trust,
-    Unit,
     exact_noise,
     sensitivity_at,
     witness,
@@ -64,13 +65,15 @@ def secured(guarantee: Guarantee, observed: int) -> Guarantee:
     mu, of the exact sampler. Between units they still convert, for k changes of a value are
     rounded no more often than one. Every release must be of a type in ADDITIVE or CHANNELS.
     """
-    releases = {name: _secured(r, observed) for name, r in guarantee.releases.items()}
-    return dataclasses.replace(guarantee, releases=releases)
+    exact = guarantee.releases.each(lambda release: _secured(release, observed))
+    return dataclasses.replace(guarantee, releases=exact)
 
 
 def _secured(release: Release, observed: int) -> Release:
     count = coordinates(release, observed)
-    table = {key: max(s, _raised(release, count, s)) for key, s in release.sensitivity.items()}
+    table = {
+        change: max(s, _raised(release, count, s)) for change, s in release.sensitivity.items()
+    }
     return dataclasses.replace(release, sensitivity=table)
 
 
@@ -80,7 +83,7 @@ def _raised(release: Release, count: int, sensitivity: float) -> float:
     if type(release) is Gaussian:
         return release.scale * exact_noise.gaussian_mu(release.scale, count, sensitivity)
     assert isinstance(release, CHANNELS)
-    once = dataclasses.replace(release, times=1).epsilon(1.0)
+    once = dataclasses.replace(release, times=1).loss(1.0).epsilon
     return (
         sensitivity * exact_noise.channel_epsilon(release.matrix) / once
         if once > 0
@@ -91,7 +94,7 @@ def _raised(release: Release, count: int, sensitivity: float) -> float:
 def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:
     """What a `SecureSource` may draw under the card, as its `drawn` counts it."""
     found: Counter[tuple[str, float, int]] = Counter()
-    for release in guarantee.releases.values():
+    for _, release in guarantee.releases:
         count = coordinates(release, observed)
         if type(release) in ADDITIVE:
             assert isinstance(release, ADDITIVE)
@@ -128,7 +131,7 @@ class Export:
 def check(mechanism: Mechanism, ratings: Ratings) -> None:
     """Raise CannotRelease, with the reason, where these ratings may not be released so."""
     guarantee = mechanism.guarantee(ratings.public)
-    entry = guarantee.unit is Unit.ENTRY
+    entry = guarantee.change is CELL
     for step in ratings.prepared:
         if entry or not step.endswith(ENTRY_ONLY):
             raise CannotRelease(
@@ -138,11 +141,11 @@ def check(mechanism: Mechanism, ratings: Ratings) -> None:
     found = guarantee.certified()
     if not found.finite:
         raise CannotRelease(
-            f"{mechanism.id} has no finite certified epsilon {found.unit.label}, so it is not"
+            f"{mechanism.id} has no finite certified epsilon {found.change.label}, so it is not"
             f" released as private: {found.reason}"
         )
     draws = cells = 0
-    for release in guarantee.releases.values():
+    for _, release in guarantee.releases:
         size = release.times * coordinates(release, len(ratings))
         if type(release) in ADDITIVE:
             draws += size
@@ -164,8 +167,8 @@ def check(mechanism: Mechanism, ratings: Ratings) -> None:
 
 def waiting(mechanism: Mechanism, ratings: Ratings) -> float:
     """Roughly how many seconds the exact Laplace and Gaussian noise takes."""
-    releases = mechanism.guarantee(ratings.public).releases.values()
-    additive = (r for r in releases if type(r) in ADDITIVE)
+    releases = mechanism.guarantee(ratings.public).releases
+    additive = (r for _, r in releases if type(r) in ADDITIVE)
     return SECONDS * sum(r.times * coordinates(r, len(ratings)) for r in additive)
 
 
@@ -234,7 +237,7 @@ def _reports(mechanism: Mechanism, ratings: Ratings, outputs: Sequence[Publicati
 
 def _of_model(mechanism: Mechanism, guarantee: Guarantee, model: Model | None) -> Arrays:
     """The parts of a model that its card publishes: user factors only with a completed matrix."""
-    whole = guarantee.publishes == "completed matrix"
+    whole = guarantee.publishes is Publishes.MATRIX
     if isinstance(model, Dense) and whole:
         return {"matrix": (model.matrix, "completed matrix, users x items")}
     factors = None if model is None else model.factors
@@ -249,7 +252,7 @@ def _of_model(mechanism: Mechanism, guarantee: Guarantee, model: Model | None) -
         }
     words = "a user's scores are the own factors times these; the own ones stay with the user"
     joint = guarantee.notion is Notion.JOINT
-    return {"items": (factors.right, f"items x r: {words if joint else guarantee.publishes}")}
+    return {"items": (factors.right, f"items x r: {words if joint else guarantee.publishes.value}")}
 
 
 def _card(
@@ -271,8 +274,8 @@ def _card(
         "settings": settings_dict(mechanism),
         "guarantee": guarantee.as_dict(),
         "releases": [
-            _line(name, release, guarantee.releases[name], guarantee, observed)
-            for name, release in plain.releases.items()
+            _line(name, release, exact, guarantee, observed)
+            for (name, release), (_, exact) in zip(plain.releases, guarantee.releases, strict=True)
         ],
         "randomness": "operating system; no seed",
         "arrays": {
@@ -287,16 +290,16 @@ def _line(
     name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int
 ) -> dict[str, Any]:
     """One release: its noise as sampled, and what it spends in the card's own unit."""
-    unit, neighbours, public = guarantee.unit, guarantee.neighbours, guarantee.public
+    change, public = guarantee.change, guarantee.public
     count = coordinates(plain, observed)
     line: dict[str, Any] = {
         "name": name,
         "query": plain.query,
         "coordinates": count,
         "times": plain.times,
-        "sensitivity": sensitivity_at(plain.sensitivity, unit, neighbours, public),
+        "sensitivity": sensitivity_at(plain.sensitivity, change, public),
     }
-    spent = sensitivity_at(exact.sensitivity, unit, neighbours, public)
+    spent = sensitivity_at(exact.sensitivity, change, public)
     if isinstance(plain, Laplace | Gaussian):
         k, law = exact_noise.grid(plain.scale, count), type(plain).__name__
         noise = {"noise": f"discrete {law} on multiples of 2^{k}", "scale": plain.scale, "grid": k}
@@ -304,8 +307,8 @@ def _line(
         assert isinstance(plain, RandomizedResponse | SymbolChannel)
         noise = {"noise": "channel, chances rounded to multiples of 2^-62"}
         noise["channel"] = [list(row) for row in plain.channel]
-    gaussian = isinstance(plain, Gaussian)
-    worth = {"mu": exact.mu(spent)} if gaussian else {"epsilon": exact.epsilon(spent)}
+    loss = exact.loss(spent)
+    worth = {"mu": loss.mu} if isinstance(plain, Gaussian) else {"epsilon": loss.epsilon}
     return line | noise | worth
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.privacy import Guarantee, Unit, relation
+from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
@@ -17,7 +17,7 @@ from pages.ui.charts import guarantees as charts_guarantees
 
 WAYS = {"data": "of the open data", "typed": "typed in"}
 MOST = 10_000_000  # users or items that can be typed in
-UNITS = {unit.value: unit.label for unit in (Unit.VALUE, Unit.ROW_VALUES, Unit.ENTRY, Unit.USER)}
+UNITS = {change.unit: change.label for change in Change}
 
 
 def page() -> None:
@@ -184,14 +184,15 @@ def certainty(epsilon: float) -> None:
 def ledger(card: Guarantee) -> None:
     """Every release of one mechanism with what it costs."""
     st.subheader("The ledger: every noisy answer it gives")
-    unit = widgets.switch("Count the cost", "the unit", UNITS, "unit", Unit.VALUE.value)
-    rows = cards.ledger(card, Unit(unit))
+    unit = widgets.switch("Count the cost", "the unit", UNITS, "unit", RATING.unit)
+    change = next(change for change in (card.change, *Change) if change.unit == unit)
+    rows = cards.ledger(card, change)
     st.dataframe(cards.ledger_table(rows), hide_index=True, alt="Releases and their cost")
-    total = card.certified(Unit(unit))
+    total = card.certified(change)
     st.markdown(
-        f"Together, {UNITS[unit]} ({relation(total.unit, total.neighbours)}): **epsilon"
+        f"Together, {UNITS[unit]} ({change.relation}): **epsilon"
         f" {cards.epsilon_text(total.epsilon)}**. {blocks.escape(blocks.sentence(total.reason))}"
-        + (f" {cards.relations(card)}" if card.unit is Unit.USER and total.finite else "")
+        + (f" {cards.relations(card)}" if card.change.per_user and total.finite else "")
     )
     st.caption(blocks.escape(f"Claim: {card.source}."))
 

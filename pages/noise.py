@@ -61,7 +61,7 @@ def draw(data: str, id: str, wide: bool, chosen: dict | None) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("Its shape")
-        for release in mechanism.guarantee(public).releases.values():
+        for _, release in mechanism.guarantee(public).releases:
             blocks.noise_of(id, release)
     with right:
         st.subheader("Its size")
@@ -89,7 +89,7 @@ def sizes(id: str, epsilon: float, wide: bool, chosen: dict, public: PublicFacts
         st.markdown("This method adds no noise.")
         return
     others = sorted({name for _, name, v in views if v.unit != unit})
-    label = registry.create(id, epsilon=epsilon, **chosen).guarantee(public).unit.label
+    label = registry.create(id, epsilon=epsilon, **chosen).guarantee(public).change.label
     blocks.chart(
         charts_noise.scales(alike, id, unit, epsilon, state.theme()),
         alt=noise.scales_words(alike, epsilon),

@@ -167,7 +167,7 @@ def curve(data: str, picture: Picture, epsilon: float, card: Guarantee) -> None:
         key="curve",
         caption=f"{blocks.EVALUATION} {blocks.sentence(lines.band_words(line.band))} Tested on"
         f" {split_words(line.info.split)}."
-        f" Privacy is counted {card.unit.label}. Filled markers are certified, hollow ones only"
+        f" Privacy is counted {card.change.label}. Filled markers are certified, hollow ones only"
         f" claimed. Version {line.version}, default settings.",
         table=lines.table_of(line),
     )

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmc_core import privacy
-from dpmc_core.privacy import LocalChannel, releases, sensitivity_at
+from dpmc_core.privacy import Additive, LocalChannel, RandomizedResponse, sensitivity_at
 
-PUBLISHING = (releases.Additive, releases.RandomizedResponse, LocalChannel)
+PUBLISHING = (Additive, RandomizedResponse, LocalChannel)
 
 
 @contextmanager
@@ -51,7 +51,7 @@ class Moved:
     allowed: float
 
 
-def moves(mechanism, ratings, other, unit, neighbours, seed=0) -> list[Moved]:
+def moves(mechanism, ratings, other, change, seed=0) -> list[Moved]:
     """One entry a publication: the change between two data sets under the first one's history."""
     with privacy.witness() as publications:
         list(mechanism.fit(ratings, np.random.default_rng(seed)))
@@ -61,12 +61,12 @@ def moves(mechanism, ratings, other, unit, neighbours, seed=0) -> list[Moved]:
     assert len(seen) == len(publications)
     found = []
     for p, (release, value) in zip(publications, seen, strict=True):
-        allowed = sensitivity_at(p.release.sensitivity, unit, neighbours, ratings.public)
-        found.append(Moved(release.query, change(p.private, value), allowed))
+        allowed = sensitivity_at(p.release.sensitivity, change, ratings.public)
+        found.append(Moved(release.query, distance(p.private, value), allowed))
     return found
 
 
-def change(one, other) -> float:
+def distance(one, other) -> float:
     """The l2 distance of two private values."""
     return float(np.linalg.norm(one - np.asarray(other, dtype=float)))
 

@@ -11,15 +11,13 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy.accounting import (
+    Loss,
     attacker_certainty,
     channel_epsilon,
-    compose_gaussian,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_log_delta,
     gaussian_mu,
-    split_gaussian,
-    split_pure,
 )
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0, 10.0, 50.0)
@@ -95,13 +93,17 @@ def test_epsilon_matches_dp_accounting(mu: float, step: float) -> None:
         assert ours <= theirs + 1e-6 * theirs  # theirs is a pessimistic discretisation
 
 
+def composed(mus: list[float]) -> Loss:
+    return sum((Loss(mu=mu) for mu in mus), Loss())
+
+
 def test_composition_matches_dp_accounting() -> None:
     loss = pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-3)
     loss = loss.self_compose(5)
     loss = loss.compose(pld.from_gaussian_mechanism(1.5, value_discretization_interval=1e-3))
-    mu = compose_gaussian([0.5] * 5 + [1 / 1.5])
+    together = composed([0.5] * 5 + [1 / 1.5])
     for delta in (1e-3, 1e-6):
-        ours = gaussian_epsilon(mu, delta)
+        ours = together.epsilon_at(delta)
         assert ours == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)
 
 
@@ -137,8 +139,17 @@ def test_the_ends_of_the_scale() -> None:
     assert gaussian_delta(3.0, 1e-200) == 0.0
     assert gaussian_epsilon(100.0, 1e-12) == pytest.approx(5702.482, abs=1e-3)
     assert gaussian_delta(1e6, 100.0) == 0.0
-    assert compose_gaussian([]) == 0.0
-    assert compose_gaussian([3.0, 4.0]) == 5.0
+    assert composed([]) == Loss(0.0, 0.0)
+    assert composed([3.0, 4.0]) == Loss(0.0, 5.0)
+
+
+def test_losses_add_up_and_nothing_is_their_zero() -> None:
+    one, other = Loss(1.0, 3.0), Loss(0.5, 4.0)
+    assert one + other == other + one == Loss(1.5, 5.0)
+    assert one + Loss() == Loss() + one == one
+    assert Loss(epsilon=0.7).epsilon_at(0.0) == 0.7
+    assert one.epsilon_at(1e-6) == 1.0 + gaussian_epsilon(3.0, 1e-6)
+    assert one.epsilon_at(0.0) == math.inf
 
 
 @pytest.mark.parametrize("mu", [math.nan, -1.0])
@@ -232,36 +243,41 @@ def test_attacker_certainty_bounds_the_best_test_of_a_gaussian() -> None:
 def test_a_gaussian_split_spends_the_budget_and_keeps_the_proportions(
     epsilon: float, delta: float
 ) -> None:
-    weights, times = {"count": 0.5, "means": 1.0, "rounds": 3.0}, {"rounds": 20}
-    mus = split_gaussian(epsilon, delta, weights, times)
-    assert mus["means"] / mus["count"] == pytest.approx(2.0)
-    assert mus["rounds"] / mus["means"] == pytest.approx(3.0)
-    together = compose_gaussian([mus["count"], mus["means"], *[mus["rounds"]] * 20])
-    assert together == pytest.approx(gaussian_mu(epsilon, delta), rel=1e-11)
-    assert gaussian_epsilon(together, delta) <= epsilon
+    budget = Loss(mu=gaussian_mu(epsilon, delta))
+    count, means, rounds = budget.split(0.25, 1.0, 180.0)
+    each = rounds / 20
+    assert means.mu / count.mu == pytest.approx(2.0)
+    assert each.mu / means.mu == pytest.approx(3.0)
+    together = composed([count.mu, means.mu, *[each.mu] * 20])
+    assert together.mu == pytest.approx(budget.mu, rel=1e-11)
+    assert together.epsilon_at(delta) <= epsilon
 
 
 def test_a_pure_split_spends_the_budget_and_keeps_the_proportions() -> None:
     rng = np.random.default_rng(2)
     for _ in range(50):
-        weights = {str(i): float(w) for i, w in enumerate(rng.uniform(0.1, 10, 7))}
-        times = {str(i): int(t) for i, t in enumerate(rng.integers(1, 50, 7))}
-        parts = split_pure(3.0, weights, times)
-        total = sum(times[name] * parts[name] for name in weights)
+        weights = rng.uniform(0.1, 10, 7).tolist()
+        times = rng.integers(1, 50, 7).tolist()
+        parts = Loss(epsilon=3.0).split(*weights)
+        assert sum(parts, Loss()).epsilon <= 3.0
+        total = sum(n * (part / n).epsilon for n, part in zip(times, parts, strict=True))
         assert total <= 3.0
         assert total == pytest.approx(3.0, rel=1e-11)
-        assert parts["3"] / parts["5"] == pytest.approx(weights["3"] / weights["5"])
-    assert split_pure(1.0, {"all": 7.0})["all"] == pytest.approx(1.0)
+        assert parts[3].epsilon / parts[5].epsilon == pytest.approx(weights[3] / weights[5])
+        assert all(part.mu == 0 for part in parts)
+    assert Loss(epsilon=1.0).split(7.0)[0].epsilon == pytest.approx(1.0)
+
+
+def test_a_share_of_both_kinds_adds_up_again() -> None:
+    whole = Loss(2.0, 3.0)
+    both = whole * 0.3 + whole * 0.7
+    assert (both.epsilon, both.mu) == (pytest.approx(2.0), pytest.approx(3.0))
+    assert whole / 4 == whole * 0.25 == Loss(0.5, 1.5)
 
 
 def test_bad_splits_are_refused() -> None:
-    with pytest.raises(InvalidSetting, match="budget weights must be given for each release"):
-        split_pure(1.0, {})
-    with pytest.raises(InvalidSetting, match="budget weight of a must be > 0, got 0"):
-        split_pure(1.0, {"a": 0.0, "b": 1.0})
-    with pytest.raises(InvalidSetting, match="times of a must be >= 1, got 0"):
-        split_gaussian(1.0, 1e-6, {"a": 1.0}, {"a": 0})
-    with pytest.raises(InvalidSetting, match=r"given for each release \(a, b\)"):
-        split_gaussian(1.0, 1e-6, {"a": 1.0}, {"b": 2})
+    for weight in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InvalidSetting, match="weight of a share must be"):
+            Loss(epsilon=1.0).split(weight, 1.0)
     with pytest.raises(InvalidSetting, match="epsilon must be > 0, got 0"):
-        split_pure(0.0, {"a": 1.0})
+        gaussian_mu(0.0, 1e-6)

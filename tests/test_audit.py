@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.privacy import Gaussian, Laplace, NormLaplace, RandomizedResponse, by_unit
+from dpmc_core.privacy import RATING, Gaussian, Laplace, NormLaplace, RandomizedResponse
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.privacy.audit import canary_audit, canary_bound, canary_p_value, sensitivity_probe
 
@@ -24,14 +24,14 @@ Bits = NDArray[np.bool_]
 def test_the_probe_finds_the_worst_neighbour_in_the_norm_of_the_noise() -> None:
     base = np.zeros(4)
     others = [np.array([1.0, 0, 0, 0]), np.array([0, 2.0, 2.0, 0]), np.array([3.0, 0, 0, 0])]
-    laplace = Laplace(query="q", shape=(4,), sensitivity=by_unit(value=1), scale=0.5, times=7)
+    laplace = Laplace(query="q", shape=(4,), sensitivity={RATING: 1}, scale=0.5, times=7)
     probe = sensitivity_probe(lambda x: x, base, others, laplace)
-    assert (probe.change, probe.index, probe.epsilon, probe.mu) == (4.0, 1, 8.0, 0.0)
-    gaussian = Gaussian(query="q", shape=(4,), sensitivity=by_unit(value=1), scale=2.0, times=7)
+    assert (probe.change, probe.index, probe.loss.epsilon, probe.loss.mu) == (4.0, 1, 8.0, 0.0)
+    gaussian = Gaussian(query="q", shape=(4,), sensitivity={RATING: 1}, scale=2.0, times=7)
     probe = sensitivity_probe(lambda x: x, base, others, gaussian)
-    assert (probe.change, probe.index, probe.epsilon) == (3.0, 2, 0.0)
-    assert probe.mu == pytest.approx(1.5)
-    rows = NormLaplace(query="q", shape=(2, 2), sensitivity=by_unit(value=1), scale=1.0)
+    assert (probe.change, probe.index, probe.loss.epsilon) == (3.0, 2, 0.0)
+    assert probe.loss.mu == pytest.approx(1.5)
+    rows = NormLaplace(query="q", shape=(2, 2), sensitivity={RATING: 1}, scale=1.0)
     probe = sensitivity_probe(lambda x: x.reshape(2, 2), base, others, rows)
     assert probe.change == 4.0
     with pytest.raises(InvalidSetting, match="neighbours must be at least one data set"):
@@ -51,10 +51,10 @@ def test_the_probe_refutes_a_sensitivity_of_one_cell_for_a_whole_matrix() -> Non
         other = matrix.copy()
         other[i, j] *= -1
         neighbours.append(other)
-    release = Laplace(query="matrix", shape=(6, 8), sensitivity=by_unit(value=2), scale=2.0)
-    assert sensitivity_probe(fitted, matrix, neighbours, release).epsilon > 1.5
+    release = Laplace(query="matrix", shape=(6, 8), sensitivity={RATING: 2}, scale=2.0)
+    assert sensitivity_probe(fitted, matrix, neighbours, release).loss.epsilon > 1.5
     honest = sensitivity_probe(lambda m: m, matrix, neighbours, release)
-    assert honest.epsilon == release.epsilon(2.0)
+    assert honest.loss == release.loss(2.0)
 
 
 # The canary bound
@@ -119,7 +119,7 @@ Mechanism = Callable[[Bits, np.random.Generator], Floats]
 def response(epsilon: float) -> Mechanism:
     p = 1 / (1 + math.exp(epsilon))
     release = RandomizedResponse(
-        query="bits", shape=(None,), sensitivity=by_unit(value=1), channel=((1 - p, p), (p, 1 - p))
+        query="bits", shape=(None,), sensitivity={RATING: 1}, channel=((1 - p, p), (p, 1 - p))
     )
     return lambda bits, rng: release.publish(bits, rng) - 0.5
 
@@ -140,13 +140,13 @@ def test_a_confidence_that_says_nothing_is_refused() -> None:
 
 
 def laplace(epsilon: float) -> Mechanism:
-    release = Laplace(query="bits", shape=(None,), sensitivity=by_unit(value=1), scale=1 / epsilon)
+    release = Laplace(query="bits", shape=(None,), sensitivity={RATING: 1}, scale=1 / epsilon)
     # Outside [0, 1] every answer is equally telling: clipping keeps ties there.
     return lambda bits, rng: np.clip(release.publish(bits, rng), 0, 1) - 0.5
 
 
 def gaussian(mu: float) -> Mechanism:
-    release = Gaussian(query="bits", shape=(None,), sensitivity=by_unit(value=1), scale=1 / mu)
+    release = Gaussian(query="bits", shape=(None,), sensitivity={RATING: 1}, scale=1 / mu)
     return lambda bits, rng: release.publish(bits, rng) - 0.5
 
 

@@ -9,7 +9,7 @@ from store_helpers import record
 
 from dpmc_core import store
 from dpmc_core.metrics import METRICS
-from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.store import CurveInfo, Store
 from dpmc_core.views import comparison, lines
@@ -41,8 +41,7 @@ def line(truth, seeds=6, spread=0.004, key="a", metric="accuracy", common=None, 
         seeds=np.arange(1, seeds + 1),
         values=values,
         claimed=GRID,
-        unit=Unit.VALUE,
-        neighbours=Neighbours.REPLACE,
+        change=RATING,
         certified=units | {"value": GRID},
         reasons={"user_empty": "the pattern is public"},
     )
@@ -135,13 +134,13 @@ def test_a_claim_that_is_not_upheld_is_hollow_and_stays_at_its_claim():
     assert placed(never).reason == "claimed, not certified: no noise on it"
 
 
-@pytest.mark.parametrize("relation", Neighbours)
+@pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
 def test_a_claim_per_user_is_held_against_its_own_relation(relation):
     """Certified where a row becomes empty, twice the claim where it becomes any other row."""
     proved = {"user_empty": GRID, "user_replace": 2 * GRID}
-    view = placed(line(rising, unit=Unit.USER, neighbours=relation, certified=proved))
-    assert view.solid == (relation is Neighbours.EMPTY)
-    assert ("2 times what is claimed" in view.reason) == (relation is Neighbours.REPLACE)
+    view = placed(line(rising, change=relation, certified=proved))
+    assert view.solid == (relation is USER_EMPTIED)
+    assert ("2 times what is claimed" in view.reason) == (relation is USER_REPLACED)
 
 
 def test_the_same_unit_moves_each_line_to_its_certified_value():
@@ -254,7 +253,7 @@ def test_only_seeds_that_both_have_everywhere_are_compared(rng):
 
 
 def test_lines_in_different_units_are_never_compared(rng):
-    per_user = line(rising, key="b", unit=Unit.USER, certified={"user_replace": GRID})
+    per_user = line(rising, key="b", change=USER_REPLACED, certified={"user_replace": GRID})
     assert comparison.duels([placed(line(steep)), placed(per_user)], rng) == []
 
 

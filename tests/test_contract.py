@@ -171,7 +171,7 @@ def test_each_release_is_published_exactly_as_often_as_stated(id):
     mechanism = make(id)
     ratings = ratings_for(mechanism.task)
     stated = Counter()
-    for release in mechanism.guarantee(ratings.public).releases.values():
+    for _, release in mechanism.guarantee(ratings.public).releases:
         stated[release.query] += release.times
     with privacy.ledger() as entries:
         fit(mechanism, ratings)
@@ -188,8 +188,8 @@ def test_no_model_is_yielded_before_the_first_release(private_id):
 def test_certified_is_finite_or_says_why(id):
     mechanism = make(id)
     card = mechanism.guarantee(ratings_for(mechanism.task).public)
-    for unit, neighbours in privacy.UNITS:
-        proved = card.certified(unit, neighbours)
+    for change in privacy.Change:
+        proved = card.certified(change)
         assert proved.finite or proved.reason
         assert proved.epsilon >= 0
     assert card.source
@@ -197,7 +197,7 @@ def test_certified_is_finite_or_says_why(id):
     if id in PRIVATE:
         assert card.claimed is not None
         assert card.notion is not Notion.NONE
-        assert card.releases
+        assert list(card.releases)
     else:
         assert card.claimed is None
         assert card.notion is Notion.NONE
@@ -209,8 +209,8 @@ def test_certified_grows_with_epsilon_and_noise_shrinks(private_id):
     cards = [make(private_id, epsilon=e).guarantee(public) for e in (0.5, 1.0, 4.0)]
     proved = [card.certified().epsilon for card in cards]
     assert proved == sorted(proved)
-    for name in cards[0].releases:
-        scales = [getattr(card.releases[name], "scale", None) for card in cards]
+    for same in zip(*(card.releases for card in cards), strict=True):
+        scales = [getattr(release, "scale", None) for _, release in same]
         if scales[0] is not None:
             assert scales == sorted(scales, reverse=True)
 
@@ -230,8 +230,7 @@ def test_fit_uses_the_releases_of_the_guarantee(private_id, monkeypatch):
 
     def doctored(self, public):
         card = honest(self, public)
-        releases = {name: _louder(release) for name, release in card.releases.items()}
-        return dataclasses.replace(card, releases=releases)
+        return dataclasses.replace(card, releases=card.releases.each(_louder))
 
     monkeypatch.setattr(type(mechanism), "guarantee", doctored)
     second = _first_noise(mechanism, ratings)
@@ -255,7 +254,7 @@ def _louder(release):
 
 
 def _only_release(card):
-    return next(iter(card.releases.values()))
+    return next(iter(card.releases))[1]
 
 
 def _first_noise(mechanism, ratings):

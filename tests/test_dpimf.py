@@ -12,7 +12,7 @@ from statistics_helpers import assert_release_noise
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Dpimf, Norms, Profiles
-from dpmc_core.privacy import Laplace, Neighbours, Unit, witness
+from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Laplace, ledger, witness
 from dpmc_core.privacy.importance import (
     importance_weights,
     uniform_weights,
@@ -72,7 +72,7 @@ def factor_sets(rng) -> list[np.ndarray]:
 def test_one_cell_moves_no_release_further_than_stated_and_reaches_it(variant: str) -> None:
     rng = np.random.default_rng(1)
     mechanism = make(variant)
-    stated = {r.query: r.sensitivity for r in mechanism.releases(ITEMS).values()}
+    stated = {r.query: r.sensitivity for _, r in mechanism.releases(ITEMS)}
     most = dict.fromkeys(stated, 0.0)
     for factors in factor_sets(rng):
         for _ in range(30):
@@ -83,7 +83,7 @@ def test_one_cell_moves_no_release_further_than_stated_and_reaches_it(variant: s
             for query, moved in change(mechanism, before, after, factors).items():
                 most[query] = max(most[query], moved)
     for query, moved in most.items():
-        bound = stated[query][(Unit.ENTRY, Neighbours.REPLACE)]
+        bound = stated[query][CELL]
         assert moved <= bound * (1 + 1e-9), query
         assert moved >= 0.7 * bound, f"{query}: the bound is never approached"
 
@@ -93,13 +93,13 @@ def test_a_whole_row_is_bounded_by_the_group_of_its_cells(variant: str) -> None:
     rng = np.random.default_rng(2)
     mechanism = make(variant)
     card = mechanism.guarantee(ratings_of(cells_of()).public)
-    for neighbours in Neighbours:
-        proved = card.certified(Unit.USER, neighbours).epsilon
+    for change in (USER_EMPTIED, USER_REPLACED):
+        proved = card.certified(change).epsilon
         assert proved == pytest.approx(1.3 * ITEMS)
         for factors in factor_sets(rng):
             before = cells_of(3)
             after = before.copy()
-            after[4] = 0 if neighbours is Neighbours.EMPTY else 1 - after[4]
+            after[4] = 0 if change is USER_EMPTIED else 1 - after[4]
             one, other = (private_terms(mechanism, c, factors) for c in (before, after))
             spent = sum(r.distance(v, other[q][1]) / r.scale for q, (r, v) in one.items())
             assert spent <= proved * (1 + 1e-9)
@@ -127,19 +127,19 @@ def test_certified_per_cell_for_one_solve_with_a_public_clip_only() -> None:
     public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
     for variant in (*VARIANTS, "sampled"):
         one = make(variant).guarantee(public)
-        assert one.certified(Unit.ENTRY).epsilon == pytest.approx(1.3)
-        assert one.certified(Unit.USER).epsilon == pytest.approx(1.3 * ITEMS)
+        assert one.certified(CELL).epsilon == pytest.approx(1.3)
+        assert one.certified(USER_EMPTIED).epsilon == pytest.approx(1.3 * ITEMS)
         capped = PublicFacts(users=USERS, items=ITEMS, low=0, high=1, cap=2)
         card = make(variant).guarantee(capped)
-        assert card.certified(Unit.USER, Neighbours.EMPTY).epsilon == pytest.approx(2.6)
-        assert card.certified(Unit.USER, Neighbours.REPLACE).epsilon == pytest.approx(5.2)
-        users = make(variant, profiles=Profiles.USERS).guarantee(public).certified(Unit.ENTRY)
+        assert card.certified(USER_EMPTIED).epsilon == pytest.approx(2.6)
+        assert card.certified(USER_REPLACED).epsilon == pytest.approx(5.2)
+        users = make(variant, profiles=Profiles.USERS).guarantee(public).certified(CELL)
         assert not users.finite
         assert "item factors: fitted to every user's raw row" in users.reason
-        several = make(variant, rounds=2).guarantee(public).certified(Unit.ENTRY)
+        several = make(variant, rounds=2).guarantee(public).certified(CELL)
         assert not several.finite
         assert "refitted" in several.reason
-        read_off = make(variant, clip=None).guarantee(public).certified(Unit.ENTRY)
+        read_off = make(variant, clip=None).guarantee(public).certified(CELL)
         assert not read_off.finite
         assert "read off the data" in read_off.reason
 
@@ -152,16 +152,16 @@ def test_a_clip_read_off_the_data_scales_the_noise_by_the_largest_norm(variant: 
     assert norms.full == pytest.approx(np.abs(outer).sum(axis=(1, 2)).max())
     assert norms.upper == pytest.approx(np.abs(np.triu(outer)).sum(axis=(1, 2)).max())
     mechanism = make(variant, clip=None)
-    stated = mechanism.terms(norms)
+    stated = mechanism.noised(norms, ITEMS)
     used = [release for release, _ in private_terms(mechanism, cells_of(), factors).values()]
-    assert [r.scale for r in used] == pytest.approx([t.scale for t in stated.values()])
+    assert [r.scale for r in used] == pytest.approx([release.scale for _, release in stated])
     assert not any(r.sensitivity for r in used)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_noise_is_fresh_in_every_coefficient_of_every_round(variant: str) -> None:
     rng = np.random.default_rng(4)
-    for release in make(variant).releases(3).values():
+    for _, release in make(variant).releases(3):
         assert_release_noise(release, rng, runs=1500)
 
 
@@ -177,7 +177,7 @@ class _SharedDraw(Laplace):
 
 @pytest.mark.parametrize("bug", [_HalfNoise, _SharedDraw])
 def test_planted_bugs_in_the_noise_are_caught(bug) -> None:
-    release = make("optimal").releases(3)["first"]
+    release = make("optimal").releases(3).first
     wrong = bug(
         query=release.query, shape=release.shape, sensitivity=release.sensitivity, scale=0.2
     )
@@ -195,8 +195,6 @@ def test_planted_bug_a_round_without_noise_is_caught(monkeypatch) -> None:
     """What the contract test counts: one publication of each release per round."""
     from collections import Counter
 
-    from dpmc_core.privacy import ledger
-
     mechanism = make("optimal", rounds=3)
     honest = Dpimf.private_profiles
 
@@ -209,7 +207,7 @@ def test_planted_bug_a_round_without_noise_is_caught(monkeypatch) -> None:
     monkeypatch.setattr(Dpimf, "private_profiles", skipping)
     with ledger() as entries:
         list(mechanism.fit(ratings_of(cells_of()), np.random.default_rng(0)))
-    stated = {r.query: r.times for r in mechanism.releases(ITEMS).values()}
+    stated = {r.query: r.times for _, r in mechanism.releases(ITEMS)}
     assert Counter(entries) != stated
 
 

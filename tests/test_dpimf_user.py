@@ -18,7 +18,7 @@ from dpmc_core.data import synthetic
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.mechanisms import user_ranking
 from dpmc_core.mechanisms.user_ranking import DpimfUser, Per
-from dpmc_core.privacy import Gaussian, Neighbours, Unit, witness
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Change, Gaussian, witness
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
@@ -50,12 +50,12 @@ def queries(mechanism: DpimfUser, cells: np.ndarray, features: np.ndarray) -> di
     }
 
 
-@pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_no_user_moves_a_release_further_than_stated(neighbours: Neighbours) -> None:
+@pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
+def test_no_user_moves_a_release_further_than_stated(change: Change) -> None:
     """Random and worst rows: full, single, disjoint ones, and features that turn profiles round."""
     rng = np.random.default_rng(0)
     mechanism = DpimfUser(epsilon=1.0, rank=3, contributions=4)
-    stated = mechanism.guarantee(FACTS).releases
+    stated = dict(mechanism.guarantee(FACTS).releases)
     most = dict.fromkeys(stated, 0.0)
     rows = [np.ones(ITEMS), np.eye(ITEMS)[0], np.arange(ITEMS) < 4, np.arange(ITEMS) >= 6]
     for trial in range(300):
@@ -66,12 +66,12 @@ def test_no_user_moves_a_release_further_than_stated(neighbours: Neighbours) -> 
         after = before.copy()
         user = int(rng.integers(USERS))
         before[user] = rows[trial % 4] if trial % 2 else rng.random(ITEMS) < 0.5
-        after[user] = 0 if neighbours is Neighbours.EMPTY else rows[int(rng.integers(4))]
+        after[user] = 0 if change is USER_EMPTIED else rows[int(rng.integers(4))]
         one, other = (queries(mechanism, c, features) for c in (before, after))
         for name in most:
             most[name] = max(most[name], stated[name].distance(one[name], other[name]))
     for name, moved in most.items():
-        bound = stated[name].sensitivity[(Unit.USER, neighbours)]
+        bound = stated[name].sensitivity[change]
         assert moved <= bound * (1 + 1e-9), name
         assert moved >= 0.6 * bound, f"{name}: the bound is never approached"
 
@@ -113,24 +113,22 @@ def test_asking_again_leaves_the_noise_of_private_popularity() -> None:
         mechanism = DpimfUser(epsilon=epsilon)
         mine = mechanism.guarantee(public).releases
         floor = registry.create("private-popularity", epsilon=epsilon).guarantee(public)
-        known = mine["popularity"].scale ** -2 + mine["taste"].times * mine["taste"].scale ** -2
-        lost = 1 - known * floor.releases["counts"].scale ** 2
+        known = mine.popularity.scale**-2 + mine.taste.times * mine.taste.scale**-2
+        lost = 1 - known * floor.releases.counts.scale**2
         assert lost == pytest.approx(0.1 * mechanism.share(public), abs=1e-6)
 
 
-@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("epsilon", [0.5, 1e3])
-def test_what_is_asked_follows_from_what_was_released(
-    epsilon: float, neighbours: Neighbours
-) -> None:
+def test_what_is_asked_follows_from_what_was_released(epsilon: float, change: Change) -> None:
     """Under one history, neighbouring data meet the same queries, each within its sensitivity."""
     mechanism = DpimfUser(epsilon=epsilon, rank=3, contributions=2)
     for trial in range(20):
         before = cells_of(trial)
         after = before.copy()
         before[3] = np.arange(ITEMS) < 1 + trial % 4
-        after[3] = 0 if neighbours is Neighbours.EMPTY else np.arange(ITEMS) >= 5
-        found = moves(mechanism, ratings_of(before), ratings_of(after), Unit.USER, neighbours)
+        after[3] = 0 if change is USER_EMPTIED else np.arange(ITEMS) >= 5
+        found = moves(mechanism, ratings_of(before), ratings_of(after), change)
         assert len(found) == 1 + 2 * mechanism.rounds
         for moved in found:
             assert moved.change <= moved.allowed * (1 + 1e-9), moved
@@ -148,8 +146,7 @@ def test_planted_bug_rows_that_are_not_scaled_are_caught(
     found = moves(
         DpimfUser(epsilon=epsilon, rank=3),
         *(ratings_of(c) for c in (before, after)),
-        Unit.USER,
-        Neighbours.EMPTY,
+        USER_EMPTIED,
     )
     assert found[0].change > 2 * found[0].allowed
     assert any(m.change > 2 * m.allowed for m in found[1:])
@@ -174,7 +171,7 @@ def test_planted_bug_a_choice_by_the_private_counts_is_caught(
     monkeypatch.setattr(user_ranking, "contributions", spying)
     monkeypatch.setattr(user_ranking, "_audible", lambda *_: private[-1])
     pair = (ratings_of(c) for c in (before, after))
-    found = moves(DpimfUser(epsilon=1.0, rank=3), *pair, Unit.USER, Neighbours.EMPTY)
+    found = moves(DpimfUser(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
     assert any(m.change > m.allowed for m in found)
 
 
@@ -195,13 +192,13 @@ def test_certified_is_what_an_independent_accountant_finds(epsilon: float) -> No
         proved = card.certified()
         assert proved.epsilon <= epsilon
         accountant = pld_privacy_accountant.PLDAccountant()
-        for release in card.releases.values():
+        for _, release in card.releases:
             assert isinstance(release, Gaussian)
-            moved = release.sensitivity[(Unit.USER, Neighbours.EMPTY)]
+            moved = release.sensitivity[USER_EMPTIED]
             event = dp_event.GaussianDpEvent(release.scale / moved)
             accountant.compose(event, release.times)
         assert proved.epsilon == pytest.approx(accountant.get_epsilon(1e-6), rel=2e-3)
-        assert card.certified(Unit.USER, Neighbours.REPLACE).epsilon > epsilon
+        assert card.certified(USER_REPLACED).epsilon > epsilon
 
 
 def test_where_nothing_clears_the_noise_the_ranking_is_the_released_popularity() -> None:
@@ -305,7 +302,7 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
     )
     card = mechanism.guarantee(FACTS)
     assert card.certified().epsilon == pytest.approx(0.7)
-    release = card.releases["counts"]
+    release = card.releases.counts
     rng = np.random.default_rng(7)
     for trial in range(100):
         before = cells_of(trial)
@@ -321,7 +318,7 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
             with witness() as seen:
                 list(mechanism.fit(ratings_of(cells), np.random.default_rng(0)))
             values.append(seen[0].private)
-        bound = release.sensitivity[(card.unit, card.neighbours)]
+        bound = release.sensitivity[card.change]
         assert release.distance(*values) <= bound * (1 + 1e-9)
     assert_release_noise(release, rng, runs=1500)
 
@@ -334,7 +331,7 @@ class _Half(Gaussian):
 
 
 def test_planted_bug_half_the_noise_is_caught() -> None:
-    release = DpimfUser(epsilon=1.0, rank=3).guarantee(FACTS).releases["taste"]
+    release = DpimfUser(epsilon=1.0, rank=3).guarantee(FACTS).releases.taste
     wrong = _Half(
         query="taste", shape=release.shape, sensitivity=release.sensitivity, scale=release.scale
     )

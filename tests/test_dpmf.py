@@ -10,7 +10,7 @@ import pytest
 from dpmc_core import metrics, privacy, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
-from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
 from dpmc_core.privacy.audit import sensitivity_probe
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.als import normal_equations, ridge
@@ -77,8 +77,8 @@ def test_sensitivity_covers_the_worst_neighbours(form, rank):
     """Every changed rating of a small set, at both ends of the range, with public factors."""
     mechanism = DPMF(epsilon=1.0, noise=form, rank=rank, user_factors=RANDOM)
     ratings = ratings_of(np.random.default_rng(3), 8, 5)
-    release = mechanism.guarantee(ratings.public).releases["linear term"]
-    stated = release.sensitivity[(Unit.VALUE, Neighbours.REPLACE)]
+    release = mechanism.guarantee(ratings.public).releases.linear_term
+    stated = release.sensitivity[RATING]
     users = mechanism.user_factors.load(8, rank)
 
     def query(data):
@@ -100,7 +100,7 @@ def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
     """Planted bug: public factors of length 3, used as they are, count three times."""
     mechanism = DPMF(epsilon=1.0, rank=2, user_factors=RANDOM)
     ratings = ratings_of(np.random.default_rng(3), 8, 5)
-    release = mechanism.guarantee(ratings.public).releases["linear term"]
+    release = mechanism.guarantee(ratings.public).releases.linear_term
     neighbours = [changed(ratings, 0, value) for value in (1.0, 5.0)]
     worst = {}
     for length in (1, 3):
@@ -109,7 +109,9 @@ def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
         def query(data, users=users):
             return -2 * normal_equations(mechanism.sides(data).by_item, users)[1]
 
-        worst[length] = sensitivity_probe(query, neighbours[0], neighbours[1:], release).epsilon
+        worst[length] = sensitivity_probe(
+            query, neighbours[0], neighbours[1:], release
+        ).loss.epsilon
     assert worst[1] == pytest.approx(mechanism.epsilon)
     assert worst[3] == pytest.approx(3 * mechanism.epsilon)
 
@@ -119,8 +121,8 @@ def test_certified_with_public_factors_and_infinite_as_published(form):
     public = PublicFacts(users=8, items=5, low=1, high=5)
     card = DPMF(epsilon=0.7, noise=form, user_factors=RANDOM).guarantee(public)
     assert card.certified().epsilon == pytest.approx(0.7)
-    assert not card.certified(Unit.ENTRY).finite
-    assert not card.certified(Unit.USER).finite
+    assert not card.certified(CELL).finite
+    assert not card.certified(USER_EMPTIED).finite
     published = DPMF(epsilon=0.7, noise=form).guarantee(public).certified()
     assert not published.finite
     assert "the sum of u u'" in published.reason
@@ -133,7 +135,7 @@ def test_certified_with_public_factors_and_infinite_as_published(form):
 @pytest.mark.parametrize("form", list(NoiseForm))
 def test_noise_is_of_the_stated_form(form):
     public = PublicFacts(users=8, items=3, low=1, high=5)
-    release = DPMF(epsilon=2.0, noise=form, rank=4).guarantee(public).releases["linear term"]
+    release = DPMF(epsilon=2.0, noise=form, rank=4).guarantee(public).releases.linear_term
     assert release.scale == pytest.approx(4.0 if form is NoiseForm.NORM else 8.0)
     assert_release_noise(release, np.random.default_rng(0))
 

@@ -9,7 +9,7 @@ from dpmc_core import metrics, registry
 from dpmc_core.data import synthetic
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
-from dpmc_core.privacy import Unit
+from dpmc_core.privacy import CELL
 from dpmc_core.problem import LeaveLast
 from dpmc_core.protocol.federated import SERVER, FederatedRun, Federation
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -83,7 +83,7 @@ def test_the_budget_line_is_honest() -> None:
     single = Federation(mechanism=mechanism(2.0, rounds=1), parties=5, rounds=1).budget(public)
     assert single.certified
     card = mechanism(2.0, rounds=1).guarantee(public)
-    assert single.cell_composed == pytest.approx(card.certified(Unit.ENTRY).epsilon)
+    assert single.cell_composed == pytest.approx(card.certified(CELL).epsilon)
     users = mechanism(2.0, rounds=1, profiles=Profiles.USERS)
     assert not Federation(mechanism=users, parties=5, rounds=1).budget(public).certified
     read_off = Federation(mechanism=mechanism(2.0, clip=None), rounds=1).budget(public)

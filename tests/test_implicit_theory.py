@@ -186,7 +186,7 @@ def test_figure_5_draws_the_noise_that_the_variants_add(coefficient: str) -> Non
         if c.mechanism in ("dpimf-complementary", "dpimf-symmetric"):
             settings |= views.FIGURE_5
         card = registry.create(c.mechanism, epsilon=0.1, **settings).guarantee(PUBLIC)
-        release = card.releases.get(coefficient)
+        release = dict(card.releases).get(coefficient)
         assert (c.density is None) == (release is None)
         if release is None:
             continue

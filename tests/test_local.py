@@ -13,12 +13,12 @@ from scipy.sparse import csr_array
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import (
+    CELL,
+    USER_EMPTIED,
+    USER_REPLACED,
     LocalChannel,
     ModifiedLaplace,
-    Neighbours,
     SymbolChannel,
-    Unit,
-    by_unit,
     noise,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -29,15 +29,13 @@ MISSING = None
 
 
 def laplace_channel(epsilon, shape=(200, 500)):
-    return ModifiedLaplace.calibrated(
-        epsilon, query="rows", shape=shape, sensitivity=by_unit(entry=1)
-    )
+    return ModifiedLaplace.calibrated(epsilon, query="rows", shape=shape, sensitivity={CELL: 1})
 
 
 def symbol_channel(epsilon, d=5, shape=(200, 500)):
     levels = tuple(np.linspace(-1, 1, d).tolist())
     return SymbolChannel.symmetric(
-        epsilon, levels, query="rows", shape=shape, sensitivity=by_unit(entry=1)
+        epsilon, levels, query="rows", shape=shape, sensitivity={CELL: 1}
     )
 
 
@@ -59,7 +57,7 @@ def assert_symbols(channel, seed=0):
         counts = np.bincount(out.data.astype(int), minlength=size)
         counts[0] = channel.shape[0] * channel.shape[1] - out.nnz
         truth = SymbolChannel.symmetric(
-            1.0, channel.levels, query="", shape=(1, 1), sensitivity=by_unit()
+            1.0, channel.levels, query="", shape=(1, 1), sensitivity={}
         ).matrix[a]
         assert_frequencies(counts, truth, FALSE_ALARM / size)
 
@@ -86,7 +84,7 @@ def test_modified_laplace_meets_its_law_for_every_input(epsilon):
 def test_a_missing_cell_is_reported_however_rarely(epsilon):
     """At epsilon 38 the chance is below half a rounding of 1: as 1 - kept it would be never."""
     channel = SymbolChannel.symmetric(
-        epsilon, (0.5, 1.0), query="rows", shape=(3, 4), sensitivity=by_unit(entry=1)
+        epsilon, (0.5, 1.0), query="rows", shape=(3, 4), sensitivity={CELL: 1}
     )
     rare = 2 / (math.exp(epsilon) + 2)
     assert channel.reported_if_missing == pytest.approx(rare, rel=1e-12, abs=0)
@@ -155,8 +153,8 @@ def test_certified_is_claimed_per_cell_and_n_times_that_per_user(id, epsilon):
     public = PublicFacts(users=30, items=40, low=1, high=5)
     card = registry.create(id, epsilon=epsilon).guarantee(public)
     assert card.certified().epsilon == pytest.approx(epsilon)
-    assert card.certified(Unit.USER, Neighbours.REPLACE).epsilon == pytest.approx(40 * epsilon)
-    assert card.certified(Unit.USER, Neighbours.EMPTY).epsilon == pytest.approx(40 * epsilon)
+    assert card.certified(USER_REPLACED).epsilon == pytest.approx(40 * epsilon)
+    assert card.certified(USER_EMPTIED).epsilon == pytest.approx(40 * epsilon)
 
 
 def test_a_channel_with_too_little_noise_is_certified_as_such():
@@ -267,7 +265,7 @@ def test_the_estimated_density_is_unbiased(id, epsilon):
     public = PublicFacts(users=300, items=200, low=1, high=5)
     ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
     mechanism = registry.create(id, epsilon=epsilon)
-    channel = mechanism.guarantee(public).releases["rows"]
+    channel = mechanism.guarantee(public).releases.rows
     assert isinstance(channel, LocalChannel)
     slope = channel.reported_if_rated - channel.reported_if_missing
     found = []
@@ -281,7 +279,7 @@ def test_the_estimated_density_is_unbiased(id, epsilon):
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
 def test_gain_and_energy_are_the_moments_of_a_report(id):
     public = PublicFacts(users=400, items=500, low=1, high=5)
-    channel = registry.create(id, epsilon=1.5).guarantee(public).releases["rows"]
+    channel = registry.create(id, epsilon=1.5).guarantee(public).releases.rows
     rng = np.random.default_rng(2)
     for x, symbol in ((MISSING, MISSING), (1.0, 5), (0.5, 4), (-1.0, 1)):
         given = x if isinstance(channel, ModifiedLaplace) else symbol

@@ -13,7 +13,7 @@ from statistics_helpers import assert_channel
 from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.mechanisms.plain import Similarity
-from dpmc_core.privacy import Neighbours, Unit, by_unit
+from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import neighbours
 from dpmc_core.solvers.implicit import binary_matrix
@@ -38,9 +38,9 @@ def test_each_bit_passes_the_stated_channel(id: str) -> None:
     public = PublicFacts(users=30, items=20, low=0, high=1)
     card = registry.create(id, epsilon=1.7).guarantee(public)
     assert card.certified().epsilon == pytest.approx(1.7)
-    assert card.certified(Unit.USER, Neighbours.EMPTY).epsilon == pytest.approx(1.7 * 20)
+    assert card.certified(USER_EMPTIED).epsilon == pytest.approx(1.7 * 20)
     assert_channel(
-        dataclasses.replace(card.releases["bits"], shape=(None,), sensitivity=by_unit()),
+        dataclasses.replace(card.releases.bits, shape=(None,), sensitivity={}),
         np.random.default_rng(1),
     )
 

@@ -20,12 +20,12 @@ from statistics_helpers import (
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import (
+    RATING,
     Additive,
     Gaussian,
     Laplace,
     NormLaplace,
     RandomizedResponse,
-    by_unit,
     noise,
 )
 
@@ -34,7 +34,7 @@ RNG = np.random.default_rng
 
 
 def release(kind: type[Additive], shape: tuple[int | None, ...], scale: float) -> Any:
-    return kind(query="test", shape=shape, sensitivity=by_unit(value=1), scale=scale)
+    return kind(query="test", shape=shape, sensitivity={RATING: 1}, scale=scale)
 
 
 # Sound releases pass
@@ -219,9 +219,7 @@ def test_sample_draws_one_coordinate() -> None:
 
 
 def response(channel: Any, shape: tuple[int | None, ...] = (None,)) -> RandomizedResponse:
-    return RandomizedResponse(
-        query="symbol", shape=shape, sensitivity=by_unit(value=1), channel=channel
-    )
+    return RandomizedResponse(query="symbol", shape=shape, sensitivity={RATING: 1}, channel=channel)
 
 
 CHANNELS = {
@@ -325,7 +323,7 @@ def test_planted_channel_bugs_fail(bug: type[RandomizedResponse]) -> None:
     planted = bug(
         query="symbol",
         shape=(None,),
-        sensitivity=by_unit(value=1),
+        sensitivity={RATING: 1},
         channel=CHANNELS["symmetric flip"],
     )
     with pytest.raises(AssertionError):

@@ -13,7 +13,17 @@ from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.mechanisms.one_bit import InputLoss, OutputBound
 from dpmc_core.mechanisms.plain import Clear
-from dpmc_core.privacy import Calibration, Neighbours, Unit, audit, noise, releases
+from dpmc_core.privacy import (
+    CELL,
+    RATING,
+    ROW_VALUES,
+    USER_EMPTIED,
+    USER_REPLACED,
+    Calibration,
+    audit,
+    noise,
+    releases,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.one_bit import Completion
 from tests.statistics_helpers import (
@@ -132,8 +142,8 @@ def test_claimed_is_certified_per_rating_and_nothing_per_user(id):
     card = registry.create(id, epsilon=0.8).guarantee(RATINGS.public)
     assert card.claimed.epsilon == 0.8
     assert card.certified().epsilon == pytest.approx(0.8)
-    assert card.certified(Unit.ROW_VALUES).epsilon == pytest.approx(0.8 * ITEMS)
-    for unit in (Unit.ENTRY, Unit.USER):
+    assert card.certified(ROW_VALUES).epsilon == pytest.approx(0.8 * ITEMS)
+    for unit in (CELL, USER_EMPTIED):
         assert math.isinf(card.certified(unit).epsilon)
         assert "public" in card.certified(unit).reason
 
@@ -141,7 +151,7 @@ def test_claimed_is_certified_per_rating_and_nothing_per_user(id):
 def test_a_cap_on_ratings_bounds_the_row():
     public = dataclasses.replace(RATINGS.public, cap=12)
     card = registry.create("input-flip", epsilon=0.8).guarantee(public)
-    assert card.certified(Unit.ROW_VALUES).epsilon == pytest.approx(0.8 * 12)
+    assert card.certified(ROW_VALUES).epsilon == pytest.approx(0.8 * 12)
 
 
 def test_asymmetric_flips_can_cost_more_than_the_theorem_claims():
@@ -219,11 +229,11 @@ def test_output_perturbation_claims_one_cell_and_moves_many():
         lambda r: completed(r, 1.0, radius=1.2, tolerance=1e-7, iterations=500),
         data,
         [other],
-        card.releases["matrix"],
+        card.releases.matrix,
     )
-    assert probe.epsilon >= 3 * card.claimed.epsilon
+    assert probe.loss.epsilon >= 3 * card.claimed.epsilon
     assert probe.change == pytest.approx(51, rel=0.05)
-    assert probe.epsilon <= card.certified().epsilon
+    assert probe.loss.epsilon <= card.certified().epsilon
 
 
 @pytest.mark.parametrize(("bound", "radius"), [(0.1, 0.7), (1.0, 0.05)])
@@ -232,8 +242,8 @@ def test_output_certificate_is_the_diameter_of_what_it_publishes(bound, radius):
     card = mechanism.guarantee(RATINGS.public)
     cells = USERS * ITEMS
     want = min(2 * bound * cells, 2 * radius * cells) * 2.0 / (2 * bound)
-    for unit in (Unit.VALUE, Unit.ENTRY, Unit.USER):
-        assert card.certified(unit, Neighbours.REPLACE).epsilon == pytest.approx(want)
+    for change in (RATING, CELL, USER_REPLACED):
+        assert card.certified(change).epsilon == pytest.approx(want)
 
 
 @pytest.mark.parametrize("within", OutputBound)
@@ -251,11 +261,11 @@ def test_output_publishes_nothing_outside_its_diameter(within):
         mechanism = registry.create(
             "output", epsilon=1.0, bound=bound, radius=radius, tolerance=0.1, within=within
         )
-        (release,) = mechanism.guarantee(public).releases.values()
+        release = mechanism.guarantee(public).releases.matrix
         with releases.witness() as seen:
             list(mechanism.fit(data, np.random.default_rng(1)))
         private = seen[0].private
-        diameter = release.sensitivity[(Unit.VALUE, Neighbours.REPLACE)]
+        diameter = release.sensitivity[RATING]
         assert 0.95 * bound <= np.abs(private).max() <= bound
         assert 2 * np.abs(private).sum() <= diameter * (1 + 1e-12)
 
@@ -269,8 +279,8 @@ def test_gradient_sensitivity_bounds_every_flip(link, clamp):
     zeros, ones = (likelihood(link, np.full_like(x, s))(x)[1] for s in (0.0, 1.0))
     moved = np.abs(np.clip(zeros, -clamp, clamp) - np.clip(ones, -clamp, clamp)).max()
     mechanism = registry.create("gradient", epsilon=1.0, rounds=1, clamp=clamp, link=link)
-    (release,) = mechanism.guarantee(RATINGS.public).releases.values()
-    stated = release.sensitivity[(Unit.VALUE, Neighbours.REPLACE)]
+    release = mechanism.guarantee(RATINGS.public).releases.gradient
+    stated = release.sensitivity[RATING]
     assert moved <= stated * (1 + 1e-12)
     if link == LOGISTIC:
         assert moved >= 0.99 * stated
@@ -283,7 +293,7 @@ def test_gradient_rounds_share_the_budget_and_are_all_counted(rounds):
     card = mechanism.guarantee(RATINGS.public)
     with releases.ledger() as published:
         list(mechanism.fit(RATINGS, np.random.default_rng(0)))
-    assert len(published) == card.releases["gradient"].times == rounds
+    assert len(published) == card.releases.gradient.times == rounds
     assert card.certified().epsilon == pytest.approx(1.2)
 
 

@@ -11,7 +11,7 @@ from dpmc_core.cli import main
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Profiles
-from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.protocol.federated import SERVER, VARIANTS, FederatedRun, build
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.views import federated, messages
@@ -68,14 +68,14 @@ def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
     public = PublicFacts(users=50, items=30, low=0, high=1, cap=7)
     once = flow(epsilon=0.5, rounds=1, local=1)
     rows = federated.budget_rows(once.budget(public))
-    card = once.mechanism.guarantee(public).certified(Unit.USER, Neighbours.EMPTY)
+    card = once.mechanism.guarantee(public).certified(USER_EMPTIED)
     assert rows["certified for one user"] == pytest.approx(card.epsilon) == pytest.approx(3.5)
     more = flow(epsilon=0.5)
     rows = federated.budget_rows(more.budget(public))
     assert rows["one click, all solves"] == pytest.approx(2.0)
     assert rows["one user, all solves"] == pytest.approx(14.0)
     assert rows["certified for one user"] == math.inf
-    assert not more.mechanism.guarantee(public).certified(Unit.USER).finite
+    assert not more.mechanism.guarantee(public).certified(USER_EMPTIED).finite
     words = " ".join(federated.why_not_per_user(more, public))
     assert "a cap keeps k at 7" in words
     assert "solves 4 times" in words

@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
 import itertools
 import json
 import math
 import pickle
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import (
-    UNITS,
+    CELL,
+    RATING,
+    ROW_VALUES,
+    USER_EMPTIED,
+    USER_REPLACED,
     Additive,
     Budget,
+    Change,
     Gaussian,
     Guarantee,
     Laplace,
-    Neighbours,
+    Loss,
     NormLaplace,
     Notion,
+    Publishes,
     RandomizedResponse,
     Release,
+    Releases,
     Trust,
     Unaccounted,
-    Unit,
     accounting,
-    by_unit,
     calibrate,
-    default_neighbours,
     ledger,
     sensitivity_at,
     witness,
@@ -42,7 +48,6 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts
 
 FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
-VALUE, ROW_VALUES, ENTRY, USER_EMPTY, USER_REPLACE = UNITS
 FLIP = ((0.75, 0.25), (0.25, 0.75))
 
 
@@ -50,38 +55,53 @@ def facts(items: int, cap: int | None) -> PublicFacts:
     return PublicFacts(users=2, items=items, low=-1, high=1, cap=cap)
 
 
+def moves(sensitivity: Mapping[str, float]) -> dict[Change, float]:
+    """A sensitivity table by the names of its changes in small letters."""
+    return {Change[name.upper()]: s for name, s in sensitivity.items()}
+
+
 def laplace(scale: float = 1.0, times: int = 1, **sensitivity: float) -> Laplace:
     return Laplace(
-        query="laplace", shape=(3,), sensitivity=by_unit(**sensitivity), scale=scale, times=times
+        query="laplace", shape=(3,), sensitivity=moves(sensitivity), scale=scale, times=times
     )
 
 
 def gaussian(scale: float = 1.0, times: int = 1, **sensitivity: float) -> Gaussian:
     return Gaussian(
-        query="gaussian", shape=(3,), sensitivity=by_unit(**sensitivity), scale=scale, times=times
+        query="gaussian", shape=(3,), sensitivity=moves(sensitivity), scale=scale, times=times
     )
 
 
 def response(channel: Any = FLIP, times: int = 1, **sensitivity: float) -> RandomizedResponse:
     return RandomizedResponse(
-        query="response", shape=(3,), sensitivity=by_unit(**sensitivity), channel=channel,
+        query="response", shape=(3,), sensitivity=moves(sensitivity), channel=channel,
         times=times,
     )  # fmt: skip
 
 
+@dataclasses.dataclass(frozen=True)
+class Several(Releases):
+    given: tuple[Release, ...]
+
+
 def card(*releases: Release, **changes: Any) -> Guarantee:
     settings: dict[str, Any] = {
-        "unit": Unit.VALUE,
-        "neighbours": Neighbours.REPLACE,
+        "change": RATING,
         "notion": Notion.PURE,
         "trust": Trust.CURATOR,
-        "publishes": "a vector",
+        "publishes": Publishes.ITEM_COUNTS,
         "public": FACTS,
         "claimed": Budget(1.0),
         "source": "a test",
-        "releases": {str(k): release for k, release in enumerate(releases)},
+        "releases": Several(releases),
     }
     return Guarantee(**(settings | changes))
+
+
+def test_the_examples_at_the_top_hold() -> None:
+    found = doctest.testmod(privacy, globs={})
+    assert found.failed == 0
+    assert found.attempted >= 10
 
 
 # Conversions between units, by enumeration of every data set of a tiny shape
@@ -98,16 +118,16 @@ def pattern(row: Row) -> tuple[bool, ...]:
     return tuple(c is not None for c in row)
 
 
-def neighbouring(key: tuple[Unit, Neighbours], a: Row, b: Row) -> bool:
+def neighbouring(key: Change, a: Row, b: Row) -> bool:
     """The relations by their definitions; one user's row is enough, the others do not move."""
     changed = sum(x != y for x, y in zip(a, b, strict=True))
-    if key == VALUE:
+    if key == RATING:
         return pattern(a) == pattern(b) and changed == 1
     if key == ROW_VALUES:
         return pattern(a) == pattern(b)
-    if key == ENTRY:
+    if key == CELL:
         return changed == 1
-    if key == USER_EMPTY:
+    if key == USER_EMPTIED:
         return not any(pattern(a)) or not any(pattern(b))
     return True
 
@@ -146,13 +166,13 @@ def true_sensitivities(
     norm: Callable[[NDArray[np.float64]], float],
     items: int,
     cap: int | None,
-) -> dict[tuple[Unit, Neighbours], float]:
+) -> dict[Change, float]:
     every = rows(items, cap)
     answers = [query(row) for row in every]
-    worst = dict.fromkeys(UNITS, 0.0)
+    worst = dict.fromkeys(Change, 0.0)
     for (a, x), (b, y) in itertools.combinations(zip(every, answers, strict=True), 2):
         change = norm(x - y)
-        for key in UNITS:
+        for key in Change:
             if change > worst[key] and neighbouring(key, a, b):
                 worst[key] = change
     return worst
@@ -166,71 +186,71 @@ def test_derived_sensitivities_are_never_below_the_truth(
     public = facts(items, cap)
     for name, query in QUERIES.items():
         truth = true_sensitivities(query, NORMS[norm], items, cap)
-        for known in UNITS:
+        for known in Change:
             table = {known: truth[known]}
-            for unit, neighbours in UNITS:
-                derived = sensitivity_at(table, unit, neighbours, public)
-                assert derived >= truth[unit, neighbours] - 1e-12, (name, known, unit, neighbours)
+            for change in Change:
+                derived = sensitivity_at(table, change, public)
+                assert derived >= truth[change] - 1e-12, (name, known, change)
         # A table with every true value derives nothing smaller than the truth either.
-        for key in UNITS:
-            assert sensitivity_at(truth, *key, public) == pytest.approx(truth[key], abs=1e-12)
+        for key in Change:
+            assert sensitivity_at(truth, key, public) == pytest.approx(truth[key], abs=1e-12)
 
 
 @pytest.mark.parametrize(
     ("query", "start", "end", "items", "cap", "factor"),
     [
-        ("values", VALUE, ROW_VALUES, 3, 2, 2),  # k values of a row
-        ("values", VALUE, ROW_VALUES, 3, None, 3),  # n without a cap
-        ("pattern", ENTRY, USER_EMPTY, 3, 2, 2),  # k cells come or go
-        ("pattern", ENTRY, USER_EMPTY, 3, None, 3),
-        ("pattern", ENTRY, USER_REPLACE, 4, 2, 4),  # 2k cells: disjoint rows
-        ("pattern", ENTRY, USER_REPLACE, 3, 2, 3),  # min(2k, n) = n
-        ("pattern", USER_EMPTY, USER_REPLACE, 4, 2, 2),
-        ("values", USER_REPLACE, ROW_VALUES, 3, None, 1),
-        ("values", USER_REPLACE, ENTRY, 1, None, 1),
-        ("values", ENTRY, VALUE, 3, None, 1),
-        ("values", ROW_VALUES, VALUE, 1, None, 1),
-        ("count", USER_REPLACE, USER_EMPTY, 3, None, 1),
-        ("values", USER_EMPTY, ENTRY, 1, None, 2),
-        ("values", USER_EMPTY, VALUE, 1, None, 2),
+        ("values", RATING, ROW_VALUES, 3, 2, 2),  # k values of a row
+        ("values", RATING, ROW_VALUES, 3, None, 3),  # n without a cap
+        ("pattern", CELL, USER_EMPTIED, 3, 2, 2),  # k cells come or go
+        ("pattern", CELL, USER_EMPTIED, 3, None, 3),
+        ("pattern", CELL, USER_REPLACED, 4, 2, 4),  # 2k cells: disjoint rows
+        ("pattern", CELL, USER_REPLACED, 3, 2, 3),  # min(2k, n) = n
+        ("pattern", USER_EMPTIED, USER_REPLACED, 4, 2, 2),
+        ("values", USER_REPLACED, ROW_VALUES, 3, None, 1),
+        ("values", USER_REPLACED, CELL, 1, None, 1),
+        ("values", CELL, RATING, 3, None, 1),
+        ("values", ROW_VALUES, RATING, 1, None, 1),
+        ("count", USER_REPLACED, USER_EMPTIED, 3, None, 1),
+        ("values", USER_EMPTIED, CELL, 1, None, 2),
+        ("values", USER_EMPTIED, RATING, 1, None, 2),
     ],
 )
 def test_conversions_are_tight(
     query: str,
-    start: tuple[Unit, Neighbours],
-    end: tuple[Unit, Neighbours],
+    start: Change,
+    end: Change,
     items: int,
     cap: int | None,
     factor: int,
 ) -> None:
     """For some query the truth attains the factor, so no smaller one would be sound."""
     truth = true_sensitivities(QUERIES[query], NORMS["l1"], items, cap)
-    derived = sensitivity_at({start: truth[start]}, *end, facts(items, cap))
+    derived = sensitivity_at({start: truth[start]}, end, facts(items, cap))
     assert derived == factor * truth[start]
     assert derived == truth[end]
 
 
 def test_values_never_bound_cells_or_users() -> None:
-    table = by_unit(value=1, row_values=5)
-    for key in (ENTRY, USER_EMPTY, USER_REPLACE):
-        assert sensitivity_at(table, *key, FACTS) == math.inf
-    assert sensitivity_at(by_unit(), *VALUE, FACTS) == math.inf
+    table = {RATING: 1, ROW_VALUES: 5}
+    for key in (CELL, USER_EMPTIED, USER_REPLACED):
+        assert sensitivity_at(table, key, FACTS) == math.inf
+    assert sensitivity_at({}, RATING, FACTS) == math.inf
 
 
 def test_the_smaller_of_a_stated_and_a_derived_sensitivity_counts() -> None:
     public = facts(100, 10)
-    assert sensitivity_at(by_unit(entry=1, user_empty=3), *USER_EMPTY, public) == 3
-    assert sensitivity_at(by_unit(entry=1, user_empty=30), *USER_EMPTY, public) == 10
-    assert sensitivity_at(by_unit(entry=1, user_empty=3), *USER_REPLACE, public) == 6
-    tight = by_unit(user_empty=4, user_replace=4 * math.sqrt(2))
-    assert sensitivity_at(tight, *USER_REPLACE, public) == 4 * math.sqrt(2)
-    assert sensitivity_at(tight, *VALUE, public) == 4 * math.sqrt(2)
+    assert sensitivity_at({CELL: 1, USER_EMPTIED: 3}, USER_EMPTIED, public) == 3
+    assert sensitivity_at({CELL: 1, USER_EMPTIED: 30}, USER_EMPTIED, public) == 10
+    assert sensitivity_at({CELL: 1, USER_EMPTIED: 3}, USER_REPLACED, public) == 6
+    tight = {USER_EMPTIED: 4, USER_REPLACED: 4 * math.sqrt(2)}
+    assert sensitivity_at(tight, USER_REPLACED, public) == 4 * math.sqrt(2)
+    assert sensitivity_at(tight, RATING, public) == 4 * math.sqrt(2)
 
 
 def test_a_cap_above_the_number_of_items_changes_nothing() -> None:
     for cap in (None, 3, 50):
-        assert sensitivity_at(by_unit(entry=1), *USER_REPLACE, facts(3, cap)) == 3
-        assert sensitivity_at(by_unit(value=1), *ROW_VALUES, facts(3, cap)) == 3
+        assert sensitivity_at({CELL: 1}, USER_REPLACED, facts(3, cap)) == 3
+        assert sensitivity_at({RATING: 1}, ROW_VALUES, facts(3, cap)) == 3
 
 
 def test_derivation_does_not_depend_on_the_order_of_the_table() -> None:
@@ -239,36 +259,43 @@ def test_derivation_does_not_depend_on_the_order_of_the_table() -> None:
     for _ in range(200):
         items = int(rng.integers(1, 20))
         cap = int(rng.integers(1, 20)) if rng.random() < 0.5 else None
-        keys = [key for key in UNITS if rng.random() < 0.5]
+        keys = [key for key in Change if rng.random() < 0.5]
         values = {key: float(rng.uniform(0, 10)) for key in keys}
         backwards = {key: values[key] for key in reversed(keys)}
         public = facts(items, cap)
-        derived = {key: sensitivity_at(values, *key, public) for key in UNITS}
-        assert derived == {key: sensitivity_at(backwards, *key, public) for key in UNITS}
+        derived = {key: sensitivity_at(values, key, public) for key in Change}
+        assert derived == {key: sensitivity_at(backwards, key, public) for key in Change}
         finite = {key: s for key, s in derived.items() if math.isfinite(s)}
-        assert {key: sensitivity_at(finite, *key, public) for key in UNITS} == derived
+        assert {key: sensitivity_at(finite, key, public) for key in Change} == derived
         assert all(derived[key] <= values[key] for key in keys)
 
 
-@pytest.mark.parametrize("unit", [Unit.VALUE, Unit.ROW_VALUES, Unit.ENTRY])
-def test_a_rating_cannot_be_emptied(unit: Unit) -> None:
-    with pytest.raises(InvalidSetting, match=f"neighbours {unit.label} must be replace"):
-        sensitivity_at(by_unit(user_replace=1), unit, Neighbours.EMPTY, FACTS)
+@pytest.mark.parametrize("change", Change)
+def test_a_change_is_found_again_by_its_pair(change: Change) -> None:
+    assert Change.of(change.unit, change.neighbours) is change
+
+
+@pytest.mark.parametrize("change", [RATING, ROW_VALUES, CELL])
+def test_a_rating_cannot_be_emptied(change: Change) -> None:
+    with pytest.raises(InvalidSetting, match=f"neighbours {change.label} must be replace"):
+        Change.of(change.unit, "empty")
+
+
+def test_an_unknown_unit_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="unit must be one of value, row-values, entry, user"):
+        Change.of("rating", "replace")
 
 
 # Sensitivity tables
 
 
-def test_tables_are_immutable_also_when_given_as_a_dict() -> None:
-    table = by_unit(value=1)
-    with pytest.raises(TypeError):
-        table[ENTRY] = 0.0  # type: ignore[index]
-    own: dict[tuple[Unit, Neighbours], float] = {VALUE: 1.0}
+def test_a_release_keeps_its_own_table_which_nobody_can_change() -> None:
+    own: dict[Change, float] = {RATING: 1.0}
     release = Laplace(query="q", shape=(), sensitivity=own, scale=1.0)
-    own[ENTRY] = 0.0
-    assert dict(release.sensitivity) == {VALUE: 1.0}
+    own[CELL] = 0.0
+    assert dict(release.sensitivity) == {RATING: 1.0}
     with pytest.raises(TypeError):
-        release.sensitivity[ENTRY] = 0.0  # type: ignore[index]
+        release.sensitivity[CELL] = 0.0  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -281,74 +308,74 @@ def test_tables_are_immutable_also_when_given_as_a_dict() -> None:
 )
 def test_impossible_sensitivities(sensitivity: float, sentence: str) -> None:
     with pytest.raises(InvalidSetting, match=sentence):
-        laplace(value=sensitivity)
+        laplace(rating=sensitivity)
 
 
 @pytest.mark.parametrize("times", [0, -3, 1.5])
 def test_a_release_happens_a_whole_number_of_times(times: Any) -> None:
     """times = 0 would make any noise free of charge."""
     with pytest.raises(InvalidSetting, match="times of 'laplace' must be"):
-        laplace(times=times, value=1)
+        laplace(times=times, rating=1)
 
 
 @pytest.mark.parametrize("scale", [0, -1.0, math.nan, math.inf])
 def test_noise_has_a_positive_finite_scale(scale: float) -> None:
     with pytest.raises(InvalidSetting, match="noise scale of 'laplace' must be"):
-        laplace(scale=scale, value=1)
+        laplace(scale=scale, rating=1)
 
 
-@pytest.mark.parametrize("key", ["entry", "user_empty", "user_replace"])
-def test_one_number_per_observed_rating_shows_how_many_there_are(key: str) -> None:
+@pytest.mark.parametrize("change", [CELL, USER_EMPTIED, USER_REPLACED])
+def test_one_number_per_observed_rating_shows_how_many_there_are(change: Change) -> None:
     with pytest.raises(InvalidSetting, match="left out where the number of ratings may change"):
-        Laplace(query="q", shape=(None,), sensitivity=by_unit(**{key: 1.0}), scale=1.0)
+        Laplace(query="q", shape=(None,), sensitivity={change: 1.0}, scale=1.0)
 
 
 # What one release is worth
 
 
 def test_laplace_and_norm_laplace_epsilon() -> None:
-    assert laplace(scale=0.5, times=3, value=2).epsilon(2) == 12
-    assert laplace(scale=0.5, value=2).mu(2) == 0
-    rows_ = NormLaplace(query="q", shape=(4, 5), sensitivity=by_unit(value=2), scale=4.0, times=2)
-    assert rows_.epsilon(2) == 1
-    assert rows_.mu(2) == 0
+    assert laplace(scale=0.5, times=3, rating=2).loss(2).epsilon == 12
+    assert laplace(scale=0.5, rating=2).loss(2).mu == 0
+    rows_ = NormLaplace(query="q", shape=(4, 5), sensitivity={RATING: 2}, scale=4.0, times=2)
+    assert rows_.loss(2).epsilon == 1
+    assert rows_.loss(2).mu == 0
 
 
 def test_gaussian_mu() -> None:
-    assert gaussian(scale=4.0, times=9, user_empty=2).mu(2) == 1.5
-    assert gaussian(scale=4.0, times=9, user_empty=2).epsilon(2) == 0
+    assert gaussian(scale=4.0, times=9, user_emptied=2).loss(2).mu == 1.5
+    assert gaussian(scale=4.0, times=9, user_emptied=2).loss(2).epsilon == 0
 
 
 def test_channel_epsilon_counts_changed_symbols() -> None:
-    assert response(times=2, entry=1).epsilon(3) == pytest.approx(6 * math.log(3))
-    identity = response(((1.0, 0.0), (0.0, 1.0)), value=1)
-    assert identity.epsilon(1) == math.inf
-    assert identity.epsilon(0) == 0  # and not 0 times infinity
+    assert response(times=2, cell=1).loss(3).epsilon == pytest.approx(6 * math.log(3))
+    identity = response(((1.0, 0.0), (0.0, 1.0)), rating=1)
+    assert identity.loss(1).epsilon == math.inf
+    assert identity.loss(0).epsilon == 0  # and not 0 times infinity
 
 
 def test_distances_are_in_the_norm_of_the_noise() -> None:
     one, other = np.array([[3.0, 0.0], [1.0, 1.0]]), np.array([[0.0, 4.0], [1.0, 0.0]])
-    assert laplace(value=1).distance(one, other) == 8
-    assert laplace(value=1).distance([True, False], [False, False]) == 1
-    assert gaussian(value=1).distance(one, other) == math.sqrt(26)
-    rows_ = NormLaplace(query="q", shape=(2, 2), sensitivity=by_unit(value=1), scale=1.0)
+    assert laplace(rating=1).distance(one, other) == 8
+    assert laplace(rating=1).distance([True, False], [False, False]) == 1
+    assert gaussian(rating=1).distance(one, other) == math.sqrt(26)
+    rows_ = NormLaplace(query="q", shape=(2, 2), sensitivity={RATING: 1}, scale=1.0)
     assert rows_.distance(one, other) == 6
-    assert response(value=1).distance([0, 1, 1], [0, 0, 2]) == 2
+    assert response(rating=1).distance([0, 1, 1], [0, 0, 2]) == 2
 
 
 def test_laplace_likelihood_ratios_attain_the_certified_epsilon() -> None:
     """The exact ratio of densities at two answers one sensitivity apart."""
-    release = laplace(scale=0.7, value=1.3)
+    release = laplace(scale=0.7, rating=1.3)
     x = np.linspace(-10, 10, 2001)
     loss = np.log(release.density(x) / release.density(x - 1.3))
-    assert np.abs(loss).max() == pytest.approx(release.epsilon(1.3), rel=1e-9)
+    assert np.abs(loss).max() == pytest.approx(release.loss(1.3).epsilon, rel=1e-9)
 
 
 def test_a_release_that_states_no_price_is_never_free() -> None:
     class Forgotten(Additive):
         pass
 
-    new = Forgotten(query="q", shape=(), sensitivity=by_unit(value=1), scale=1.0)
+    new = Forgotten(query="q", shape=(), sensitivity={RATING: 1}, scale=1.0)
     assert card(new).certified().epsilon == math.inf
 
 
@@ -365,13 +392,13 @@ def test_a_release_that_states_no_price_is_never_free() -> None:
 )
 def test_channels_have_rows_of_probabilities(channel: Any) -> None:
     with pytest.raises(InvalidSetting, match="channel of 'response' must be rows of prob"):
-        response(channel, value=1)
+        response(channel, rating=1)
 
 
 def test_norm_laplace_rows_have_a_fixed_length() -> None:
     for shape in ((), (None,), (3, None)):
         with pytest.raises(InvalidSetting, match="shape of 'q' must be rows of a fixed length"):
-            NormLaplace(query="q", shape=shape, sensitivity=by_unit(value=1), scale=1.0)
+            NormLaplace(query="q", shape=shape, sensitivity={RATING: 1}, scale=1.0)
 
 
 # Publishing
@@ -395,7 +422,7 @@ def test_norm_laplace_rows_have_a_fixed_length() -> None:
 def test_the_wrong_shape_is_refused(
     kind: type[Additive], shape: tuple[int | None, ...], value: Any
 ) -> None:
-    release = kind(query="item sums", shape=shape, sensitivity=by_unit(value=1), scale=1.0)
+    release = kind(query="item sums", shape=shape, sensitivity={RATING: 1}, scale=1.0)
     with ledger() as entries, pytest.raises(InvalidSetting, match="shape of 'item sums' must be"):
         release.publish(value, np.random.default_rng(0))
     assert entries == []
@@ -403,27 +430,27 @@ def test_the_wrong_shape_is_refused(
 
 def test_channels_refuse_the_wrong_shape_too() -> None:
     with pytest.raises(InvalidSetting, match="shape of 'response' must be"):
-        response(value=1).publish([0, 1], np.random.default_rng(0))
+        response(rating=1).publish([0, 1], np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_what_noise_cannot_hide_is_not_published(bad: float) -> None:
     with pytest.raises(InvalidSetting, match="'laplace' must be finite before noise"):
-        laplace(value=1).publish([0.0, bad, 0.0], np.random.default_rng(0))
+        laplace(rating=1).publish([0.0, bad, 0.0], np.random.default_rng(0))
 
 
 def test_the_ledger_counts_every_publication() -> None:
     rng = np.random.default_rng(0)
     with ledger() as entries:
         for _ in range(3):
-            laplace(value=1).publish(np.zeros(3), rng)
-        gaussian(value=1).publish(np.zeros(3), rng)
-        response(value=1).publish([0, 1, 1], rng)
-        laplace(value=1).at_scale(5.0).publish(np.zeros(3), rng)
+            laplace(rating=1).publish(np.zeros(3), rng)
+        gaussian(rating=1).publish(np.zeros(3), rng)
+        response(rating=1).publish([0, 1, 1], rng)
+        laplace(rating=1).at_scale(5.0).publish(np.zeros(3), rng)
         with ledger() as inner:
-            gaussian(value=1).publish(np.zeros(3), rng)
+            gaussian(rating=1).publish(np.zeros(3), rng)
         assert inner == ["gaussian"]
-    laplace(value=1).publish(np.zeros(3), rng)
+    laplace(rating=1).publish(np.zeros(3), rng)
     assert Counter(entries) == {"laplace": 4, "gaussian": 1, "response": 1}
 
 
@@ -431,9 +458,9 @@ def test_the_witness_sees_copies_and_only_inside_its_block() -> None:
     rng = np.random.default_rng(0)
     private = np.arange(3.0)
     with witness() as seen:
-        published = laplace(value=1).publish(private, rng)
-        response(value=1).publish([0, 1, 1], rng)
-    laplace(value=1).publish(private, rng)
+        published = laplace(rating=1).publish(private, rng)
+        response(rating=1).publish([0, 1, 1], rng)
+    laplace(rating=1).publish(private, rng)
     assert len(seen) == 2
     np.testing.assert_array_equal(seen[0].private, private)
     np.testing.assert_array_equal(seen[0].published, published)
@@ -446,7 +473,7 @@ def test_the_witness_sees_copies_and_only_inside_its_block() -> None:
 
 
 def test_pure_releases_add_up() -> None:
-    guarantee = card(laplace(2.0, times=3, value=1), laplace(0.5, value=0.25), response(value=1))
+    guarantee = card(laplace(2.0, times=3, rating=1), laplace(0.5, rating=0.25), response(rating=1))
     certified = guarantee.certified()
     assert certified.epsilon == pytest.approx(1.5 + 0.5 + math.log(3))
     assert certified.delta == 0
@@ -455,22 +482,22 @@ def test_pure_releases_add_up() -> None:
 
 
 def test_gaussian_releases_compose_exactly() -> None:
-    guarantee = card(gaussian(2.0, times=16, user_empty=1), gaussian(4.0, user_empty=6))
-    certified = guarantee.certified(Unit.USER, delta=1e-6)
-    assert certified.neighbours is Neighbours.EMPTY
+    guarantee = card(gaussian(2.0, times=16, user_emptied=1), gaussian(4.0, user_emptied=6))
+    certified = guarantee.certified(USER_EMPTIED, delta=1e-6)
+    assert certified.change is USER_EMPTIED
     assert certified.epsilon == accounting.gaussian_epsilon(2.5, 1e-6)
-    replaced = guarantee.certified(Unit.USER, Neighbours.REPLACE, 1e-6)
+    replaced = guarantee.certified(USER_REPLACED, 1e-6)
     assert replaced.epsilon == pytest.approx(accounting.gaussian_epsilon(5.0, 1e-6), rel=1e-12)
 
 
 def test_mixed_releases_add_the_pure_to_the_gaussian_epsilon() -> None:
-    mixed = card(laplace(2.0, value=1), gaussian(2.0, value=1))
+    mixed = card(laplace(2.0, rating=1), gaussian(2.0, rating=1))
     expected = 0.5 + accounting.gaussian_epsilon(0.5, 1e-6)
     assert mixed.certified(delta=1e-6).epsilon == pytest.approx(expected, rel=1e-12)
 
 
 def test_leaving_out_any_release_lowers_the_certified_value() -> None:
-    releases = [laplace(value=1), gaussian(value=1), response(value=1), gaussian(3.0, value=1)]
+    releases = [laplace(rating=1), gaussian(rating=1), response(rating=1), gaussian(3.0, rating=1)]
     whole = card(*releases).certified(delta=1e-6).epsilon
     for k in range(len(releases)):
         rest = releases[:k] + releases[k + 1 :]
@@ -478,10 +505,10 @@ def test_leaving_out_any_release_lowers_the_certified_value() -> None:
 
 
 def test_delta_defaults_to_the_claim() -> None:
-    claim = card(gaussian(value=1), claimed=Budget(1.0, 1e-5))
+    claim = card(gaussian(rating=1), claimed=Budget(1.0, 1e-5))
     assert claim.certified().delta == 1e-5
     assert claim.certified().epsilon == accounting.gaussian_epsilon(1.0, 1e-5)
-    pure = card(gaussian(value=1), claimed=None).certified()
+    pure = card(gaussian(rating=1), claimed=None).certified()
     assert pure.epsilon == math.inf
     assert pure.reason == "Gaussian noise gives no finite epsilon at delta = 0"
     with pytest.raises(InvalidSetting, match="delta must be >= 0 and < 1, got 1"):
@@ -490,44 +517,44 @@ def test_delta_defaults_to_the_claim() -> None:
 
 def test_other_units_cost_what_group_privacy_says() -> None:
     capped = dataclasses.replace(FACTS, cap=20)
-    value = card(laplace(value=1), public=capped)
-    assert value.certified(Unit.ROW_VALUES).epsilon == 20
-    assert card(laplace(value=1)).certified(Unit.ROW_VALUES).epsilon == 1682
-    for unit in (Unit.ENTRY, Unit.USER):
-        infinite = value.certified(unit)
+    value = card(laplace(rating=1), public=capped)
+    assert value.certified(ROW_VALUES).epsilon == 20
+    assert card(laplace(rating=1)).certified(ROW_VALUES).epsilon == 1682
+    for change in (CELL, USER_EMPTIED):
+        infinite = value.certified(change)
         assert not infinite.finite
         assert "which ratings exist is public" in infinite.reason
-        assert unit.label in infinite.reason
-    entry = card(laplace(entry=1), public=capped)
-    assert entry.certified(Unit.VALUE).epsilon == 1
-    assert entry.certified(Unit.USER).epsilon == 20
-    assert entry.certified(Unit.USER, Neighbours.REPLACE).epsilon == 40
-    user = card(laplace(user_empty=1))
-    assert user.certified(Unit.USER).epsilon == 1
-    assert user.certified(Unit.ENTRY).epsilon == 2
-    assert user.certified(Unit.VALUE).epsilon == 2
+        assert change.label in infinite.reason
+    entry = card(laplace(cell=1), public=capped)
+    assert entry.certified(RATING).epsilon == 1
+    assert entry.certified(USER_EMPTIED).epsilon == 20
+    assert entry.certified(USER_REPLACED).epsilon == 40
+    user = card(laplace(user_emptied=1))
+    assert user.certified(USER_EMPTIED).epsilon == 1
+    assert user.certified(CELL).epsilon == 2
+    assert user.certified(RATING).epsilon == 2
 
 
-def test_the_relation_defaults_to_the_claim_s_own() -> None:
-    claim = card(laplace(user_empty=1), unit=Unit.USER, neighbours=Neighbours.REPLACE)
+def test_the_change_defaults_to_the_claim_s_own() -> None:
+    claim = card(laplace(user_emptied=1), change=USER_REPLACED)
     assert claim.certified().epsilon == 2
-    assert claim.certified(Unit.USER).neighbours is Neighbours.REPLACE
-    assert claim.certified(Unit.USER, Neighbours.EMPTY).epsilon == 1
-    assert claim.certified(Unit.ENTRY).neighbours is Neighbours.REPLACE
+    assert claim.certified().change is USER_REPLACED
+    assert claim.certified(USER_EMPTIED).epsilon == 1
+    assert claim.certified(CELL).change is CELL
 
 
 def test_one_uncovered_release_is_enough_to_be_infinite() -> None:
-    guarantee = card(laplace(user_empty=1), gaussian(value=1), claimed=Budget(1, 1e-6))
-    assert guarantee.certified(Unit.VALUE).finite
-    users = guarantee.certified(Unit.USER)
+    guarantee = card(laplace(user_emptied=1), gaussian(rating=1), claimed=Budget(1, 1e-6))
+    assert guarantee.certified(RATING).finite
+    users = guarantee.certified(USER_EMPTIED)
     assert users.epsilon == math.inf
     assert "'gaussian' covers the values of ratings only" in users.reason
 
 
 def test_an_unaccounted_access_is_infinite_and_says_why() -> None:
     accesses = (Unaccounted("item means", "read without noise"), Unaccounted("clip", "a maximum"))
-    for unit in Unit:
-        certified = card(laplace(user_replace=1), unaccounted=accesses).certified(unit)
+    for change in Change:
+        certified = card(laplace(user_replaced=1), unaccounted=accesses).certified(change)
         assert certified.epsilon == math.inf
         assert certified.reason == "item means: read without noise; clip: a maximum"
 
@@ -538,36 +565,81 @@ def test_no_release_is_no_privacy() -> None:
 
 
 def test_a_scale_read_off_the_data_certifies_nothing() -> None:
-    for release in (laplace(user_replace=1), gaussian(user_replace=1)):
+    for release in (laplace(user_replaced=1), gaussian(user_replaced=1)):
         scaled = release.at_scale(7.0)
         assert scaled.scale == 7.0
         assert type(scaled) is type(release)
-        for unit in Unit:
-            certified = card(scaled, claimed=Budget(1, 1e-6)).certified(unit)
+        for change in Change:
+            certified = card(scaled, claimed=Budget(1, 1e-6)).certified(change)
             assert certified.epsilon == math.inf
             assert "read off the data" in certified.reason
     with pytest.raises(InvalidSetting, match="noise scale of 'laplace' must be > 0, got 0"):
-        laplace(value=1).at_scale(0.0)
+        laplace(rating=1).at_scale(0.0)
 
 
 def test_an_unbounded_channel_says_so() -> None:
-    certified = card(response(((1.0, 0.0), (0.5, 0.5)), value=1)).certified()
+    certified = card(response(((1.0, 0.0), (0.5, 0.5)), rating=1)).certified()
     assert certified.epsilon == math.inf
     assert certified.reason == "some outputs reveal their input"
 
 
 def test_nothing_that_moves_costs_nothing() -> None:
     """A query over public facts alone has sensitivity 0."""
-    free = card(laplace(user_replace=0), gaussian(user_replace=0), response(user_replace=0))
-    for unit in Unit:
-        assert free.certified(unit).epsilon == 0
+    free = card(laplace(user_replaced=0), gaussian(user_replaced=0), response(user_replaced=0))
+    for change in Change:
+        assert free.certified(change).epsilon == 0
+
+
+# Releases as fields
+
+
+@dataclasses.dataclass(frozen=True)
+class Rounds(Releases):
+    first_part: Release
+    second: Release | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Grouped(Releases):
+    alone: Release
+    group: Rounds | None
+    rounds: tuple[Rounds, ...]
+    gram: tuple[Release, ...]
+
+
+def test_releases_are_named_by_fields_in_their_order_and_rounds_are_numbered() -> None:
+    one, two, three = laplace(rating=1), gaussian(rating=1), response(rating=1)
+    several = Grouped(one, Rounds(two, None), (Rounds(one, two), Rounds(two, three)), (three, one))
+    assert list(several) == [
+        ("alone", one),
+        ("first part", two),
+        ("first part 1", one),
+        ("second 1", two),
+        ("first part 2", two),
+        ("second 2", three),
+        ("gram 1", three),
+        ("gram 2", one),
+    ]
+    single = Grouped(one, None, (Rounds(one, two),), (three,))
+    assert [name for name, _ in single] == ["alone", "first part", "second", "gram"]
+    assert list(Releases()) == []
+
+
+def test_every_release_can_be_put_through_a_change() -> None:
+    several = Grouped(laplace(rating=1), None, (Rounds(gaussian(rating=1), None),), ())
+    louder = several.each(lambda release: dataclasses.replace(release, scale=9.0))
+    assert [(name, release.scale) for name, release in louder] == [
+        ("alone", 9.0),
+        ("first part", 9.0),
+    ]
+    assert louder.rounds[0].second is None
 
 
 # Cards
 
 
 def test_prepared_steps_become_caveats() -> None:
-    guarantee = card(laplace(value=1), caveats=("first",))
+    guarantee = card(laplace(rating=1), caveats=("first",))
     given = guarantee.given(("the threshold 3.5", "the choice of 100 items"))
     assert given.caveats == (
         "first",
@@ -580,7 +652,7 @@ def test_prepared_steps_become_caveats() -> None:
 
 def test_numbers_of_any_type_end_as_plain_ones() -> None:
     release = Laplace(
-        query="q", shape=(), sensitivity={VALUE: np.float32(0.5)}, scale=np.float32(0.25)
+        query="q", shape=(), sensitivity={RATING: np.float32(0.5)}, scale=np.float32(0.25)
     )
     guarantee = card(release, claimed=Budget(np.float32(2), np.int64(0)))
     assert json.loads(strict_json(guarantee.as_dict()))["certified"]["epsilon"] == 2.0
@@ -592,9 +664,9 @@ def strict_json(value: Any) -> str:
 
 def test_cards_are_plain_json() -> None:
     for guarantee in (
-        card(laplace(value=1)),
-        card(gaussian(value=1), claimed=None),
-        card(gaussian(user_empty=1), unit=Unit.USER, neighbours=Neighbours.EMPTY,
+        card(laplace(rating=1)),
+        card(gaussian(rating=1), claimed=None),
+        card(gaussian(user_emptied=1), change=USER_EMPTIED,
              claimed=Budget(1, 1e-6)),
         card(unaccounted=(Unaccounted("ratings", "read raw"),), notion=Notion.NONE, claimed=None),
     ):  # fmt: skip
@@ -609,14 +681,16 @@ def test_cards_are_plain_json() -> None:
 
 
 def test_cards_cross_process_borders_and_stay_immutable() -> None:
-    guarantee = card(laplace(value=1), gaussian(value=1), response(value=1))
+    guarantee = card(laplace(rating=1), gaussian(rating=1), response(rating=1))
     copy = pickle.loads(pickle.dumps(guarantee))
     assert copy == guarantee
     assert copy.certified(delta=1e-6) == guarantee.certified(delta=1e-6)
     with pytest.raises(TypeError):
-        copy.releases["0"] = laplace(value=0)
+        copy.releases.given[0] = laplace(rating=0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        copy.releases.given = ()
     with pytest.raises(TypeError):
-        copy.releases["0"].sensitivity[VALUE] = 0.0
+        copy.releases.given[0].sensitivity[RATING] = 0.0
 
 
 @pytest.mark.parametrize(
@@ -627,11 +701,12 @@ def test_impossible_budgets(epsilon: float, delta: float) -> None:
         Budget(epsilon, delta)
 
 
-def test_units_have_words_and_a_default_relation() -> None:
-    assert Unit.VALUE.label == "per rating"
-    assert Unit.USER.label == "per user"
-    assert all(unit.label and unit.protects for unit in Unit)
-    assert all((unit, default_neighbours(unit)) in UNITS for unit in Unit)
+def test_changes_have_words_and_columns() -> None:
+    assert RATING.label == "per rating"
+    assert USER_EMPTIED.label == "per user"
+    assert all(change.label and change.protects and change.relation for change in Change)
+    columns = ["value", "row_values", "entry", "user_empty", "user_replace"]
+    assert [change.value for change in Change] == columns
 
 
 # Calibration
@@ -643,56 +718,58 @@ def laplace_at(sensitivity: float, **table: float) -> Callable[[float], Guarante
 
 @pytest.mark.parametrize("target", [0.01, 1.0, 10.0])
 def test_calibrate_inverts_a_loose_constant(target: float) -> None:
-    paper = laplace_at(4.0, value=1.0)  # spends a quarter of what it is set to
+    paper = laplace_at(4.0, rating=1.0)  # spends a quarter of what it is set to
     setting = calibrate(paper, Budget(target))
     assert setting == pytest.approx(4 * target, rel=1e-11)
     assert paper(setting).certified().epsilon <= target
 
 
-@pytest.mark.parametrize("unit", [Unit.ROW_VALUES, Unit.VALUE])
-def test_calibrate_to_another_unit(unit: Unit) -> None:
-    at = laplace_at(1.0, value=1.0)
-    setting = calibrate(at, Budget(2.0), unit)
-    assert setting == pytest.approx(2.0 / (1682 if unit is Unit.ROW_VALUES else 1), rel=1e-11)
-    assert at(setting).certified(unit).epsilon <= 2.0
+@pytest.mark.parametrize("change", [ROW_VALUES, RATING])
+def test_calibrate_to_another_change(change: Change) -> None:
+    at = laplace_at(1.0, rating=1.0)
+    setting = calibrate(at, Budget(2.0), change)
+    assert setting == pytest.approx(2.0 / (1682 if change is ROW_VALUES else 1), rel=1e-11)
+    assert at(setting).certified(change).epsilon <= 2.0
 
 
-@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
-def test_calibrate_mixed_releases(epsilon: float, neighbours: Neighbours) -> None:
+def test_calibrate_mixed_releases(epsilon: float, change: Change) -> None:
     def at(setting: float) -> Guarantee:
-        return card(laplace(10 / setting, user_empty=1), gaussian(8 / setting, 20, user_empty=1))
+        return card(
+            laplace(10 / setting, user_emptied=1), gaussian(8 / setting, 20, user_emptied=1)
+        )
 
     target = Budget(epsilon, 1e-6)
-    setting = calibrate(at, target, Unit.USER, neighbours)
-    certified = at(setting).certified(Unit.USER, neighbours, 1e-6).epsilon
+    setting = calibrate(at, target, change)
+    certified = at(setting).certified(change, 1e-6).epsilon
     assert certified <= epsilon
     assert certified == pytest.approx(epsilon, rel=1e-9)
 
 
 def test_calibrate_refuses_what_has_no_finite_value() -> None:
     with pytest.raises(InvalidSetting, match="which ratings exist is public"):
-        calibrate(laplace_at(1.0, value=1.0), Budget(1.0), Unit.USER)
+        calibrate(laplace_at(1.0, rating=1.0), Budget(1.0), USER_EMPTIED)
     with pytest.raises(InvalidSetting, match="target epsilon must be > 0, got 0"):
-        calibrate(laplace_at(1.0, value=1.0), Budget(0.0))
+        calibrate(laplace_at(1.0, rating=1.0), Budget(0.0))
     with pytest.raises(InvalidSetting, match="no finite epsilon at delta = 0"):
-        calibrate(lambda e: card(gaussian(1 / e, value=1)), Budget(1.0, 0.0))
+        calibrate(lambda e: card(gaussian(1 / e, rating=1)), Budget(1.0, 0.0))
 
 
 def test_calibrate_ends_where_the_certified_value_saturates() -> None:
     def saturating(setting: float) -> Guarantee:
-        return card(laplace(1 + 1 / setting, value=3))  # tends to 3 from below
+        return card(laplace(1 + 1 / setting, rating=3))  # tends to 3 from below
 
     assert saturating(calibrate(saturating, Budget(2.9))).certified().epsilon <= 2.9
     with pytest.raises(InvalidSetting, match="target epsilon must be below 3, the most that any"):
         calibrate(saturating, Budget(4.0))
     with pytest.raises(InvalidSetting, match="must be below 1, the most that any setting spends"):
-        calibrate(lambda _: card(laplace(value=1)), Budget(2.0))
+        calibrate(lambda _: card(laplace(rating=1)), Budget(2.0))
 
 
 def test_calibrate_ends_where_the_certified_value_never_gets_small() -> None:
     def fixed_part(setting: float) -> Guarantee:
-        return card(laplace(value=1), laplace(1 / setting, value=1))
+        return card(laplace(rating=1), laplace(1 / setting, rating=1))
 
     assert calibrate(fixed_part, Budget(1.5)) == pytest.approx(0.5)
     with pytest.raises(InvalidSetting, match="target epsilon must be at least 1, spent at any"):
@@ -703,7 +780,7 @@ def test_calibrate_stops_at_the_setting_s_own_limit() -> None:
     def limited(setting: float) -> Guarantee:
         if setting > 27.6:
             raise InvalidSetting("epsilon", "<= 27.6", setting)
-        return card(laplace(4 / setting, value=1))
+        return card(laplace(4 / setting, rating=1))
 
     assert calibrate(limited, Budget(5.0)) == pytest.approx(20.0)
     assert calibrate(limited, Budget(20.0)) == pytest.approx(27.6)
@@ -716,19 +793,20 @@ def test_calibrate_stops_at_the_setting_s_own_limit() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_a_split_budget_certifies_exactly_its_target(epsilon: float) -> None:
-    l2 = {"sums": 5.0, "counts": 2.0, "rounds": 0.5}
-    times = {"rounds": 40}
-    mus = accounting.split_gaussian(epsilon, 1e-6, {"sums": 1, "counts": 2, "rounds": 0.7}, times)
+    l2, times = (5.0, 2.0, 0.5), (1, 1, 40)
+    parts = Loss(mu=accounting.gaussian_mu(epsilon, 1e-6)).split(1, 4, 40 * 0.49)
     releases = [
-        gaussian(l2[name] / mu, times.get(name, 1), user_empty=l2[name]) for name, mu in mus.items()
+        gaussian(moved / (part / n).mu, n, user_emptied=moved)
+        for moved, n, part in zip(l2, times, parts, strict=True)
     ]
-    certified = card(*releases).certified(Unit.USER, delta=1e-6).epsilon
+    certified = card(*releases).certified(USER_EMPTIED, delta=1e-6).epsilon
     assert certified <= epsilon
     assert certified == pytest.approx(epsilon, rel=1e-10)
-    pure = accounting.split_pure(epsilon, {"sums": 1, "counts": 2, "rounds": 0.7}, times)
+    pure = Loss(epsilon=epsilon).split(1, 2, 40 * 0.7)
     laplaces = [
-        laplace(l2[name] / e, times.get(name, 1), user_empty=l2[name]) for name, e in pure.items()
+        laplace(moved / (part / n).epsilon, n, user_emptied=moved)
+        for moved, n, part in zip(l2, times, pure, strict=True)
     ]
-    certified = card(*laplaces).certified(Unit.USER).epsilon
+    certified = card(*laplaces).certified(USER_EMPTIED).epsilon
     assert certified <= epsilon
     assert certified == pytest.approx(epsilon, rel=1e-10)

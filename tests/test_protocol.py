@@ -99,7 +99,7 @@ def test_the_release_is_published_once_and_certified_as_scenario_1s(scenario):
     with privacy.ledger() as entries:
         play(settings)
     card = settings.guarantee(ratings_of().public)
-    assert entries == [card.releases["linear term"].query]
+    assert entries == [card.releases.linear_term.query]
     assert not card.certified().finite  # user factors fitted on the same ratings
     public_input = dataclasses.replace(card, unaccounted=())
     assert public_input.certified().epsilon == pytest.approx(0.8)

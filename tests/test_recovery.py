@@ -142,7 +142,7 @@ def test_penalty_and_target_depend_on_the_reports_alone():
     mechanism = registry.create("modified-laplace", epsilon=2.0)
     first, _ = low_rank_ratings(np.random.default_rng(8))
     second, _ = low_rank_ratings(np.random.default_rng(9), density=0.5)
-    channel = mechanism.guarantee(first.public).releases["rows"]
+    channel = mechanism.guarantee(first.public).releases.rows
     reported = channel.publish(mechanism.rows(first, channel), np.random.default_rng(1))
     one, other = (
         mechanism.reports(reported, channel, ratings.public) for ratings in (first, second)
@@ -161,7 +161,7 @@ def test_theorem_3_bounds_the_measured_residual(id):
     misfit = float(np.sqrt(np.mean((ratings.values - truth[ratings.users, ratings.items]) ** 2)))
     for epsilon in (0.5, 2.0, 8.0):
         mechanism = registry.create(id, epsilon=epsilon, intrinsic=max(misfit / 4, 1e-6))
-        channel = mechanism.guarantee(public).releases["rows"]
+        channel = mechanism.guarantee(public).releases.rows
         bound = mechanism.rho(public, s)
         fails = 0
         for seed in range(20):
@@ -201,7 +201,7 @@ def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id):
     """A deaf channel reports the same cells whatever goes in: so must the model be the same."""
     mechanism = registry.create(id, epsilon=2.0)
     some, _ = low_rank_ratings(np.random.default_rng(10))
-    channel = mechanism.guarantee(some.public).releases["rows"]
+    channel = mechanism.guarantee(some.public).releases.rows
     reports = channel.publish(mechanism.rows(some, channel), np.random.default_rng(0))
     monkeypatch.setattr(type(channel), "publish", lambda *_: reports)
     models = []

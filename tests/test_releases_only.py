@@ -10,7 +10,7 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.model import Task
-from dpmc_core.privacy import releases
+from dpmc_core.privacy import Additive, RandomizedResponse
 from dpmc_core.ratings import PublicFacts, Ratings
 
 USERS, ITEMS = 24, 16
@@ -47,8 +47,8 @@ def deaf(monkeypatch):
     def channel(self, value, rng):
         return rng.integers(0, len(self.channel[0]), np.shape(value))
 
-    monkeypatch.setattr(releases.Additive, "publish", additive)
-    monkeypatch.setattr(releases.RandomizedResponse, "publish", channel)
+    monkeypatch.setattr(Additive, "publish", additive)
+    monkeypatch.setattr(RandomizedResponse, "publish", channel)
 
 
 def scores(mechanism, ratings):

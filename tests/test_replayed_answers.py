@@ -14,7 +14,7 @@ from replay import replayed
 from dpmc_core import registry
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
-from dpmc_core.privacy import Unit
+from dpmc_core.privacy import CELL, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.user_level_helpers import IDS, ITEMS, VARIANTS, build, extreme_rows, make, rows_of
 
@@ -78,7 +78,7 @@ def test_user_profiles_show_a_row_to_others_and_certify_nothing(variant):
     mechanism = registry.create(f"dpimf-{variant}", epsilon=2.0, rounds=1, profiles=Profiles.USERS)
     with pytest.raises(AssertionError, match="others see a raw value"):
         assert_nothing_but_answers_counts(mechanism)
-    for unit in (Unit.ENTRY, Unit.USER):
+    for unit in (CELL, USER_EMPTIED):
         assert not mechanism.guarantee(build(rows_of()).public).certified(unit).finite
 
 
@@ -101,7 +101,7 @@ PLANTED = [
         *((id, make(id, **s)) for id, s in VARIANTS[:7]),
         *((id, registry.create(id, **s)) for id, s in RANKING + COLLECTED),
     ]
-    for name in settings.guarantee(build(rows_of()).public).releases
+    for name, _ in settings.guarantee(build(rows_of()).public).releases
     # so noisy that it asks for the popularity again, and nothing of the Gram matrix
     if (id, settings.epsilon, name) != ("dpimf-user", 2.0, "gram")
 ]
@@ -128,7 +128,8 @@ def test_a_raw_value_used_after_it_was_published_is_caught(mechanism, name, monk
 
     def guarantee(self, public):
         card = honest(self, public)
-        planted = card.releases | {name: leaking(card.releases[name])}
+        chosen = dict(card.releases)[name]
+        planted = card.releases.each(lambda r: leaking(r) if r is chosen else r)
         return dataclasses.replace(card, releases=planted)
 
     monkeypatch.setattr(type(mechanism), "guarantee", guarantee)

@@ -23,18 +23,20 @@ from dpmc_core.errors import CannotRelease
 from dpmc_core.mechanisms.per_user import PrivateItemMean
 from dpmc_core.model import Task
 from dpmc_core.privacy import (
+    CELL,
+    RATING,
+    Change,
     Gaussian,
     Laplace,
     ModifiedLaplace,
     NormLaplace,
     Notion,
+    Publishes,
     RandomizedResponse,
     SharedLaplace,
     Shares,
     SymbolChannel,
     Trust,
-    Unit,
-    by_unit,
     exact_noise,
     noise,
 )
@@ -69,7 +71,7 @@ RELEASED = [id for id in PRIVATE if id not in REFUSED]
 
 
 def release(kind, shape, scale, **more):
-    return kind(query="test", shape=shape, sensitivity=by_unit(value=1), scale=scale, **more)
+    return kind(query="test", shape=shape, sensitivity={RATING: 1}, scale=scale, **more)
 
 
 def make(id, **settings):
@@ -151,7 +153,7 @@ def test_long_answers_are_sampled_in_blocks_and_counted_once(monkeypatch):
 def test_a_channel_has_the_chances_its_release_states(channel, monkeypatch):
     monkeypatch.setattr(exact_noise, "_CELLS", 5_000)
     here = RandomizedResponse(
-        query="signs", shape=(None,), sensitivity=by_unit(value=1), channel=channel
+        query="signs", shape=(None,), sensitivity={RATING: 1}, channel=channel
     )
     assert_channel(here, SecureSource())
     wrong = dataclasses.replace(here, channel=((0.5, 0.5), (0.5, 0.5)))
@@ -164,7 +166,7 @@ def test_a_channel_has_the_chances_its_release_states(channel, monkeypatch):
 def symbols(epsilon=1.0, d=3, shape=(100, 200)):
     levels = tuple(np.linspace(-1, 1, d).tolist())
     return SymbolChannel.symmetric(
-        epsilon, levels, query="rows", shape=shape, sensitivity=by_unit(entry=1)
+        epsilon, levels, query="rows", shape=shape, sensitivity={CELL: 1}
     )
 
 
@@ -225,7 +227,7 @@ def test_two_sources_never_draw_the_same():
             np.zeros((2, 3)), np.zeros(2, dtype=int), None, rng
         ),
         lambda rng: ModifiedLaplace.calibrated(
-            1.0, query="rows", shape=(4, 5), sensitivity=by_unit(entry=1)
+            1.0, query="rows", shape=(4, 5), sensitivity={CELL: 1}
         ).publish(np.ones((4, 5)), rng),
     ],
 )
@@ -295,8 +297,8 @@ def test_the_secured_card_certifies_no_less_and_barely_more(id):
     ratings = ratings_for(registry.get(id).task)
     plain = make(id).guarantee(ratings.public)
     exact = secured(plain, len(ratings))
-    for unit in Unit:
-        before, after = (g.certified(unit).epsilon for g in (plain, exact))
+    for change in Change:
+        before, after = (g.certified(change).epsilon for g in (plain, exact))
         assert before <= after
         assert math.isinf(before) == math.isinf(after)
         if math.isfinite(before):
@@ -316,7 +318,7 @@ def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
     guarantee = mechanism.guarantee(ratings.public)
     if guarantee.trust is Trust.LOCAL:
         assert set(arrays[0]) == {"users", "items", "symbols"}
-    elif guarantee.publishes == "completed matrix":
+    elif guarantee.publishes is Publishes.MATRIX:
         assert set(arrays[0]) in ({"left", "right"}, {"matrix"})
     else:
         assert set(arrays[0]) == {"items"}
@@ -380,8 +382,8 @@ def test_nothing_written_depends_on_ratings_but_through_the_noise(id, monkeypatc
     """With deaf noise, other ratings give the same file: their values change where only those are
     protected, the whole matrix changes elsewhere."""
     mechanism = make(id)
-    unit = mechanism.guarantee(ratings_for(mechanism.task).public).unit
-    other = {"seed": 8, "pattern": 7 if unit is Unit.VALUE else 8}
+    change = mechanism.guarantee(ratings_for(mechanism.task).public).change
+    other = {"seed": 8, "pattern": 7 if change is RATING else 8}
     one = heard(id, monkeypatch, ratings_for(mechanism.task))
     two = heard(id, monkeypatch, ratings_for(mechanism.task, **other))
     assert set(one) == set(two)

@@ -6,7 +6,7 @@ from scipy import stats
 
 from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.privacy import SharedLaplace, Shares, by_unit, noise
+from dpmc_core.privacy import RATING, SharedLaplace, Shares, noise
 from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from
 
 SIZES = (2, 3, 7, 40)
@@ -16,7 +16,7 @@ def release(shares, rows=400, length=3, colluding=0):
     return SharedLaplace(
         query="linear term",
         shape=(rows, length),
-        sensitivity=by_unit(value=1),
+        sensitivity={RATING: 1},
         scale=2.5,
         shares=shares,
         colluding=colluding,

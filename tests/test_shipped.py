@@ -55,7 +55,7 @@ def test_a_shipped_line_equals_the_one_a_sweep_gives(computed):
         at = np.isin(line.epsilon, other.epsilon)
         assert line.key == other.key
         assert line.info._replace(id=0) == other.info._replace(id=0)
-        assert line.unit is other.unit
+        assert line.change is other.change
         assert line.claimed[at] == pytest.approx(other.claimed)
         assert set(line.certified) == set(other.certified)
         for unit, certified in line.certified.items():

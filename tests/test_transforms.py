@@ -18,7 +18,7 @@ from dpmc_core.data.transforms import (
     parse_step,
 )
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.privacy import Unit
+from dpmc_core.privacy import CELL, RATING
 from dpmc_core.ratings import PublicFacts, Ratings
 
 
@@ -98,7 +98,7 @@ def test_an_implicit_limit_makes_the_pattern_private_and_the_card_says_so() -> N
     card = registry.create("dplcf", epsilon=1.0).guarantee(liked.public).given(liked.prepared)
     assert card.caveats[-1] == f"certified given that {phrase} is public"
     # Per rating this card is proved through cells, so it holds for the raw ratings too.
-    assert card.certified(Unit.VALUE).epsilon == card.certified(Unit.ENTRY).epsilon
+    assert card.certified(RATING).epsilon == card.certified(CELL).epsilon
     assert apply_steps([Implicit()], ratings)[0].prepared == ()
     with pytest.raises(BadRatings, match="no rating is 9 or more"):
         apply_steps([Implicit(9)], ratings)

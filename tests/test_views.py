@@ -16,7 +16,15 @@ from dpmc_core.data import Binarise, datasets
 from dpmc_core.experiment import run
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.model import Factors, Task
-from dpmc_core.privacy import Budget, Gaussian, Laplace, Neighbours, Unit, by_unit
+from dpmc_core.privacy import (
+    RATING,
+    USER_EMPTIED,
+    USER_REPLACED,
+    Budget,
+    Gaussian,
+    Laplace,
+    Releases,
+)
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import cards, data, lines, noise, run_card, training
@@ -158,7 +166,7 @@ def test_before_and_after_differ_by_the_releases_noise(ratings, id):
     shown = {view.query for view in views}
     items = corner.public.items
     drawn = (corner.shape, (None,), (items,), (items, items))
-    releases = [r for r in mechanism.guarantee(corner.public).releases.values() if r.shape in drawn]
+    releases = [r for _, r in mechanism.guarantee(corner.public).releases if r.shape in drawn]
     assert shown
     assert [view.query for view in views] == [release.query for release in releases]
     for view, release in zip(views, releases, strict=True):
@@ -183,7 +191,7 @@ def test_scales_shrink_or_the_budget_is_spent_on_more_rounds(ratings, id):
 
 
 def test_density_integrates_to_one_and_matches_its_draws():
-    release = Laplace(query="q", shape=(None,), sensitivity=by_unit(value=1), scale=0.7)
+    release = Laplace(query="q", shape=(None,), sensitivity={RATING: 1}, scale=0.7)
     view = noise.density(release, draws=20_000)
     assert np.trapezoid(view.density, view.x) == pytest.approx(1, abs=0.01)
     bars = np.interp(view.bar_centers, view.x, view.density)
@@ -195,8 +203,8 @@ def test_card_row_shows_what_is_certified(ratings, id):
     card = registry.create(id, epsilon=1.5).guarantee(ratings.public)
     row = cards.card_row("name", card)
     assert row.claimed == 1.5
-    assert row.per_rating == card.certified(Unit.VALUE).epsilon
-    assert row.per_user == card.certified(Unit.USER).epsilon
+    assert row.per_rating == card.certified(RATING).epsilon
+    assert row.per_user == card.certified(USER_EMPTIED).epsilon
     assert cards.upheld(card) == (row.certified <= 1.5 * (1 + 1e-9))
     if not cards.upheld(card):
         assert row.why
@@ -205,30 +213,35 @@ def test_card_row_shows_what_is_certified(ratings, id):
 def test_ledger_costs_add_up_to_the_certified_value(ratings):
     for id in MECHANISMS:
         card = registry.create(id, epsilon=1.5).guarantee(ratings.public)
-        total = sum(row.epsilon for row in cards.ledger(card, Unit.VALUE))
-        certified = card.certified(Unit.VALUE).epsilon
-        if any(isinstance(release, Gaussian) for release in card.releases.values()):
+        total = sum(row.epsilon for row in cards.ledger(card, RATING))
+        certified = card.certified(RATING).epsilon
+        if any(isinstance(release, Gaussian) for _, release in card.releases):
             assert total >= certified  # Gaussian releases compose better than by adding up
         else:
             assert total == pytest.approx(certified)
 
 
-@pytest.mark.parametrize("relation", Neighbours)
+@dataclasses.dataclass(frozen=True)
+class Sum(Releases):
+    sum: Laplace | Gaussian
+
+
+@pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
 def test_ledger_counts_the_claims_own_unit_under_its_own_relation(relation, ratings):
-    table = by_unit(user_empty=1, user_replace=2)
+    table = {USER_EMPTIED: 1, USER_REPLACED: 2}
     release = Laplace(query="sum", shape=(3,), sensitivity=table, scale=5.0)
     card = registry.create("input-flip", epsilon=1.0).guarantee(ratings.public)
-    card = dataclasses.replace(card, unit=Unit.USER, neighbours=relation, releases={"sum": release})
+    card = dataclasses.replace(card, change=relation, releases=Sum(release))
     (row,) = cards.ledger(card)
-    assert row.epsilon == card.certified().epsilon == (0.2 if relation is Neighbours.EMPTY else 0.4)
+    assert row.epsilon == card.certified().epsilon == (0.2 if relation is USER_EMPTIED else 0.4)
 
 
 def test_ledger_prices_gaussian_noise_at_the_claims_delta(ratings):
     card = registry.create("input-flip", epsilon=1.0).guarantee(ratings.public)
-    release = Gaussian(query="sum", shape=(3,), sensitivity=by_unit(value=1), scale=5.0)
-    card = dataclasses.replace(card, releases={"sum": release}, claimed=Budget(1.0, 1e-6))
-    (row,) = cards.ledger(card, Unit.VALUE)
-    assert row.epsilon == pytest.approx(card.certified(Unit.VALUE).epsilon)
+    release = Gaussian(query="sum", shape=(3,), sensitivity={RATING: 1}, scale=5.0)
+    card = dataclasses.replace(card, releases=Sum(release), claimed=Budget(1.0, 1e-6))
+    (row,) = cards.ledger(card, RATING)
+    assert row.epsilon == pytest.approx(card.certified(RATING).epsilon)
 
 
 def test_a_row_of_ratings_costs_as_many_epsilons(ratings):
@@ -346,7 +359,7 @@ def test_row_channels_show_cells_that_vanish_and_cells_that_speak(ratings, id):
     rated = ~np.isnan(view.before)
     reported = ~np.isnan(view.after)
     assert rated.sum() == len(corner)
-    channel = mechanism.guarantee(corner.public).releases["rows"]
+    channel = mechanism.guarantee(corner.public).releases.rows
     for cells, chance in (
         (rated, channel.reported_if_rated),
         (~rated, channel.reported_if_missing),
@@ -364,7 +377,7 @@ def test_row_channels_show_cells_that_vanish_and_cells_that_speak(ratings, id):
 
 def test_a_symbol_channel_is_drawn_by_its_rows():
     public = PublicFacts(users=5, items=5, low=1, high=5)
-    release = registry.create("randomised-response", epsilon=2.0).guarantee(public).releases["rows"]
+    release = registry.create("randomised-response", epsilon=2.0).guarantee(public).releases.rows
     view = noise.channel(release, draws=20_000)
     assert np.abs(view.drawn - view.matrix).max() < 5 * math.sqrt(0.25 / 20_000)
 
@@ -376,6 +389,6 @@ def test_a_release_as_large_as_items_x_items_by_chance_is_no_matrix_of_items(id)
     n = clicks.public.items
     rank = 8 if id == "dpimf-symmetric" else n
     mechanism = registry.create(id, epsilon=1.0, rank=rank, rounds=1)
-    shapes = [r.shape for r in mechanism.guarantee(clicks.public).releases.values()]
+    shapes = [r.shape for _, r in mechanism.guarantee(clicks.public).releases]
     assert (n, n) in shapes
     assert all(view.rows != "items" for view in noise.before_after(mechanism, clicks))

@@ -14,7 +14,7 @@ from dpmc_core.data import datasets, parse_step
 from dpmc_core.experiment import EVALUATION_ONLY, Result, run
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism, Step
-from dpmc_core.privacy import Unit
+from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.problem import (
     LeaveLast,
     Problem,
@@ -146,8 +146,8 @@ def _guarantee(result: Result) -> str:
     card = result.guarantee
     own, facts = card.certified(), [("caveat", caveat) for caveat in card.caveats]
     if own.finite:
-        whole = card.unit is Unit.USER
-        text = cards.relations(card) if whole else output.certified(card.certified(Unit.USER))
+        whole = card.change.per_user
+        text = cards.relations(card) if whole else output.certified(card.certified(USER_EMPTIED))
         facts.insert(0, ("", text))
     return output.promise(card, *facts, proved=output.certified(own))
 

@@ -11,7 +11,7 @@ from dpmc_core.cli import arguments, output
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Mechanism
-from dpmc_core.privacy import UNITS, Guarantee
+from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.views import cards
@@ -115,12 +115,12 @@ def public_facts(args: argparse.Namespace) -> PublicFacts:
 def describe(cls: type[Mechanism], card: Guarantee) -> dict[str, Any]:
     """A card as plain JSON, with the certified epsilon of every unit (null: infinite)."""
     units = []
-    for unit, neighbours in UNITS:
-        proved = card.certified(unit, neighbours)
+    for change in Change:
+        proved = card.certified(change)
         units.append(
             {
-                "unit": unit.value,
-                "neighbours": neighbours.value,
+                "unit": change.unit,
+                "neighbours": change.neighbours,
                 "epsilon": proved.epsilon if proved.finite else None,
                 "delta": proved.delta,
                 "reason": proved.reason,

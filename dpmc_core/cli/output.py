@@ -46,8 +46,8 @@ def budget(epsilon: float, delta: float) -> str:
 def certified(proved: Certified) -> str:
     """'epsilon 1 per rating', or 'no bound per user: ...' with the reason."""
     if proved.finite:
-        return f"{budget(proved.epsilon, proved.delta)} {proved.unit.label}"
-    return f"no bound {proved.unit.label}: {proved.reason}"
+        return f"{budget(proved.epsilon, proved.delta)} {proved.change.label}"
+    return f"no bound {proved.change.label}: {proved.reason}"
 
 
 def promise(card: Guarantee, *facts: tuple[str, str], proved: str) -> str:

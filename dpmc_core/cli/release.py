@@ -83,4 +83,4 @@ def report(mechanism: Mechanism, found: Export, path: Path) -> list[str]:
     facts = [("mind", caveat) for caveat in card.caveats]
     proved = output.certified(card.certified()) + ", as sampled"
     promise = output.promise(card, *facts, proved=proved)
-    return [f"Wrote {path}: {mechanism.name}, {card.publishes}\n{files}", promise]
+    return [f"Wrote {path}: {mechanism.name}, {card.publishes.value}\n{files}", promise]

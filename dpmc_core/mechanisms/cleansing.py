@@ -13,32 +13,24 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpmc_core.mechanisms.per_user import PerUser, split
+from dpmc_core.mechanisms.per_user import PerUser
 from dpmc_core.model import Step
-from dpmc_core.privacy import Gaussian, Guarantee, by_unit
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.cleansing import Cleansing
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import capped
 from dpmc_core.solvers.sizes import check_gram, check_rank
 
-# Shares of mu^2: the overall mean and the item means are easy, the covariance is what costs.
-_SHARES = {
-    "total": 0.01,
-    "count": 0.01,
-    "item sums": 0.05,
-    "item counts": 0.03,
-    "products": 0.7,
-    "weights": 0.2,
-}
-_QUERIES = {
-    "total": "sum of all ratings less the middle of the range",
-    "count": "number of ratings",
-    "item sums": "sum of the ratings of each item less the middle of the range",
-    "item counts": "number of ratings of each item",
-    "products": "weighted products of residuals of each two items",
-    "weights": "weighted number of users who rated each two items",
-}
+
+@dataclass(frozen=True)
+class CleansingStatistics(Releases):
+    total: Gaussian
+    count: Gaussian
+    item_sums: Gaussian
+    item_counts: Gaussian
+    products: Gaussian
+    weights: Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,44 +48,55 @@ class SvdAfterCleansing(PerUser, Cleansing):
     twin: ClassVar[str] = "cleansed-svd"
     revision: ClassVar[int] = 1
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
         check_rank(self.rank, public)
         check_gram(public.items)
         n, most = public.items, self.most(public)
         half, bound = 0.5 * public.width, self.clamp * public.width
         root, both = math.sqrt(most), math.sqrt(min(2 * most, n))
-        moves = {  # where the row becomes empty, and where it becomes another
-            "total": (most * half, 2 * most * half),
-            "count": (float(most), float(most)),
-            "item sums": (root * half, 2 * root * half),
-            "item counts": (root, both),
-            "products": (root * bound**2, math.sqrt(2) * root * bound**2),
-            "weights": (root, math.sqrt(2) * root),
-        }
-        shapes: dict[str, tuple[int, ...]] = {
-            "total": (), "count": (), "item sums": (n,), "item counts": (n,),
-            "products": (n, n), "weights": (n, n),
-        }  # fmt: skip
-        mus = split(self.budget(), {name: math.sqrt(s) for name, s in _SHARES.items()})
-        releases = {
-            name: Gaussian(
-                query=_QUERIES[name],
-                shape=shapes[name],
-                sensitivity=by_unit(user_empty=empty, user_replace=other),
-                scale=empty / mus[name],
+        budget = self.budget()
+
+        def noisy(
+            share: float, query: str, shape: tuple[int, ...], emptied: float, replaced: float
+        ) -> Gaussian:
+            return Gaussian(
+                query=query,
+                shape=shape,
+                sensitivity={USER_EMPTIED: emptied, USER_REPLACED: replaced},
+                scale=emptied / (budget * share).mu,
             )
-            for name, (empty, other) in moves.items()
-        }
+
+        # The overall mean and the item means are easy, the covariance is what costs.
+        releases = CleansingStatistics(
+            total=noisy(
+                *(0.01, "sum of all ratings less the middle of the range", ()),
+                *(most * half, 2 * most * half),
+            ),
+            count=noisy(0.01, "number of ratings", (), most, most),
+            item_sums=noisy(
+                *(0.05, "sum of the ratings of each item less the middle of the range", (n,)),
+                *(root * half, 2 * root * half),
+            ),
+            item_counts=noisy(0.03, "number of ratings of each item", (n,), root, both),
+            products=noisy(
+                *(0.7, "weighted products of residuals of each two items", (n, n)),
+                *(root * bound**2, math.sqrt(2) * root * bound**2),
+            ),
+            weights=noisy(
+                *(0.2, "weighted number of users who rated each two items", (n, n)),
+                *(root, math.sqrt(2) * root),
+            ),
+        )
         return self.card(
             public,
             releases,
             "exact Gaussian curve for McSherry and Mironov (2009), whose own card is per rating",
-            publishes="item means and covariance; each user's predictions go to that user alone",
+            publishes=Publishes.ITEM_COVARIANCE,
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
-        releases = self.guarantee(public).releases
+        releases = dict(self.guarantee(public).releases)
         kept = capped(ratings, self.most(public), rng)
         model, clamped = self.complete(
             Pattern.of(kept), kept.values, public, lambda name, x: releases[name].publish(x, rng)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from dpmc_core.bounds.collection import modified_laplace_rho, randomised_response_rho
 from dpmc_core.model import Step, Task
 from dpmc_core.privacy import (
+    CELL,
     Budget,
     Guarantee,
     LocalChannel,
     ModifiedLaplace,
-    Neighbours,
     Notion,
+    Publishes,
+    Releases,
     SymbolChannel,
     Trust,
-    Unit,
-    by_unit,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
@@ -40,8 +40,16 @@ Floats = NDArray[np.float64]
 _GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
 
 
+C = TypeVar("C", bound=LocalChannel)
+
+
+@dataclass(frozen=True)
+class RandomisedRows(Releases, Generic[C]):
+    rows: C
+
+
 @dataclass(frozen=True, kw_only=True)
-class Collection(Recovery):
+class Collection(Recovery, Generic[C]):
     """What both mechanisms share: a budget per cell, the card, and the server's estimates."""
 
     task: ClassVar[Task] = Task.RATINGS
@@ -50,15 +58,15 @@ class Collection(Recovery):
     theorem: ClassVar[str]
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
-    def channel(self, public: PublicFacts) -> LocalChannel:
+    def channel(self, public: PublicFacts) -> C:
         """The release: every cell of every row, rated or not."""
         raise NotImplementedError
 
-    def rows(self, ratings: Ratings, channel: LocalChannel) -> csr_array:
+    def rows(self, ratings: Ratings, channel: C) -> csr_array:
         """The ratings as the channel takes them."""
         raise NotImplementedError
 
-    def values(self, reported: Floats, channel: LocalChannel) -> Floats:
+    def values(self, reported: Floats, channel: C) -> Floats:
         """Reports on the scale -1..1."""
         raise NotImplementedError
 
@@ -66,27 +74,25 @@ class Collection(Recovery):
         """Theorem 3's bound on the residual, on the scale -1..1."""
         raise NotImplementedError
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[RandomisedRows[C]]:
         return Guarantee(
-            unit=Unit.ENTRY,
-            neighbours=Neighbours.REPLACE,
+            change=CELL,
             notion=Notion.PURE,
             trust=Trust.LOCAL,
-            publishes="randomised rows",
+            publishes=Publishes.RANDOMISED_ROWS,
             public=public,
             claimed=Budget(self.epsilon),
             source=f"Z16, {self.theorem}: epsilon per cell, items x epsilon for a row",
-            releases={"rows": self.channel(public)},
+            releases=RandomisedRows(self.channel(public)),
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        channel = self.guarantee(ratings.public).releases["rows"]
-        assert isinstance(channel, LocalChannel)
+        channel = self.guarantee(ratings.public).releases.rows
         reported = channel.publish(self.rows(ratings, channel), rng)
         reports = self.reports(reported, channel, ratings.public)
         yield from self.recover(reports, ratings.public, rng, raw=False)
 
-    def reports(self, reported: csr_array, channel: LocalChannel, public: PublicFacts) -> Reports:
+    def reports(self, reported: csr_array, channel: C, public: PublicFacts) -> Reports:
         """What the server knows; the density is estimated from the number of reports alone."""
         users, items = public.shape
         cells = users * items
@@ -115,7 +121,7 @@ def estimated_density(share: float, cells: int, channel: LocalChannel) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceCollection(Collection):
+class LaplaceCollection(Collection[ModifiedLaplace]):
     """Modified Laplace: ratings get Laplace(2/eps) noise and may vanish, missing cells may speak.
 
     Ratings are scaled to -1..1. With q = e^(eps/2) / (e^(eps/2) + 1) a rated cell is reported with
@@ -128,19 +134,19 @@ class LaplaceCollection(Collection):
     revision: ClassVar[int] = 1
     theorem: ClassVar[str] = "Theorem 1"
 
-    def channel(self, public: PublicFacts) -> LocalChannel:
+    def channel(self, public: PublicFacts) -> ModifiedLaplace:
         return ModifiedLaplace.calibrated(
             self.epsilon,
             query="every cell of a row, scaled to -1..1",
             shape=public.shape,
-            sensitivity=by_unit(entry=1),
+            sensitivity={CELL: 1},
         )
 
-    def rows(self, ratings: Ratings, channel: LocalChannel) -> csr_array:  # noqa: ARG002
+    def rows(self, ratings: Ratings, channel: ModifiedLaplace) -> csr_array:  # noqa: ARG002
         scaled = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
         return Pattern.of(ratings).by_user(scaled)
 
-    def values(self, reported: Floats, channel: LocalChannel) -> Floats:  # noqa: ARG002
+    def values(self, reported: Floats, channel: ModifiedLaplace) -> Floats:  # noqa: ARG002
         return reported
 
     def rho(self, public: PublicFacts, rated: float) -> float:
@@ -149,7 +155,7 @@ class LaplaceCollection(Collection):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResponseCollection(Collection):
+class ResponseCollection(Collection[SymbolChannel]):
     """Randomised response over 0 (missing) and 1..d: keep the symbol or take any other alike.
 
     A symbol is kept with chance e^eps / (e^eps + d) (Z16, Definition 3). The d levels are spread
@@ -174,23 +180,21 @@ class ResponseCollection(Collection):
         whole = public.low.is_integer() and public.high.is_integer()
         return int(public.width) + 1 if whole and public.width < 10 else 5
 
-    def channel(self, public: PublicFacts) -> LocalChannel:
+    def channel(self, public: PublicFacts) -> SymbolChannel:
         return SymbolChannel.symmetric(
             self.epsilon,
             tuple(np.linspace(-1, 1, self.levels_of(public)).tolist()),
             query="every cell of a row, as a symbol",
             shape=public.shape,
-            sensitivity=by_unit(entry=1),
+            sensitivity={CELL: 1},
         )
 
-    def rows(self, ratings: Ratings, channel: LocalChannel) -> csr_array:
-        assert isinstance(channel, SymbolChannel)
+    def rows(self, ratings: Ratings, channel: SymbolChannel) -> csr_array:
         share = (ratings.values - ratings.public.low) / ratings.public.width
         symbols = 1 + np.rint(share * (len(channel.levels) - 1))
         return Pattern.of(ratings).by_user(symbols)
 
-    def values(self, reported: Floats, channel: LocalChannel) -> Floats:
-        assert isinstance(channel, SymbolChannel)
+    def values(self, reported: Floats, channel: SymbolChannel) -> Floats:
         return np.array(channel.levels)[reported.astype(np.int64) - 1]
 
     def rho(self, public: PublicFacts, rated: float) -> float:

@@ -11,15 +11,16 @@ import enum
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.per_user import UserLevel, private_item_means, scale_of, split
+from dpmc_core.mechanisms.per_user import UserLevel, UserLevelReleases, private_item_means
 from dpmc_core.model import Step
-from dpmc_core.privacy import Gaussian, Guarantee, by_unit
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import (
@@ -45,6 +46,19 @@ class ItemBudget(enum.Enum):
     UNIFORM = "uniform"  # a random choice
     TAIL = "tail"  # those of the items with the lowest private counts
     ADAPTIVE = "adaptive"  # all, item j weighted by its private count to the power -exponent
+
+
+@dataclass(frozen=True)
+class ItemProblems(Releases):
+    """Of one round."""
+
+    squares: Gaussian
+    moments: Gaussian
+
+
+@dataclass(frozen=True)
+class DpalsReleases(UserLevelReleases):
+    rounds: tuple[ItemProblems, ...]  # one record stands for all rounds where they are alike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,40 +117,40 @@ class Dpals(UserLevel):
         """(c, g) in rating points."""
         return self.factor_clip * public.width, self.residual_clip * public.width
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
         check_rank(self.rank, public)
         n, r, root = public.items, self.rank, math.sqrt(self.most(public))
         c, g = self.bounds(public)
-        budget = self.budget()
-        rounds = split(
-            self.rest(budget), {str(t): self.growth**t for t in range(1, self.rounds + 1)}
-        )
-        releases = self.item_releases(public, budget)
-        even = self.growth == 1  # then one record stands for all rounds
-        for t, mu in enumerate(rounds.values(), 1):
-            times, words = (self.rounds, "") if even else (1, f", round {t}")
-            releases[self._name("squares", t)] = Gaussian(
-                query=f"weighted squares of the users' factors of each item{words}",
-                shape=(n, r, r),
-                sensitivity=by_unit(
-                    user_empty=root * c * c, user_replace=math.sqrt(2) * root * c * c
-                ),
-                scale=root * c * c / (mu * math.sqrt(self.squares_share)),
-                times=times,
-            )
-            releases[self._name("moments", t)] = Gaussian(
-                query=f"weighted ratings times the users' factors of each item{words}",
-                shape=(n, r),
-                sensitivity=by_unit(user_empty=root * c * g, user_replace=2 * root * c * g),
-                scale=root * c * g / (mu * math.sqrt(1 - self.squares_share)),
-                times=times,
-            )
-            if even:
-                break
-        return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
+        rounds = self.rest().split(*(self.growth ** (2 * t) for t in range(self.rounds)))
 
-    def _name(self, what: str, index: int) -> str:
-        return what if self.growth == 1 else f"{what} {index}"
+        def release(part: Loss, times: int, words: str) -> ItemProblems:
+            squares, moments = part.split(self.squares_share, 1 - self.squares_share)
+            return ItemProblems(
+                squares=Gaussian(
+                    query=f"weighted squares of the users' factors of each item{words}",
+                    shape=(n, r, r),
+                    sensitivity={
+                        USER_EMPTIED: root * c * c,
+                        USER_REPLACED: math.sqrt(2) * root * c * c,
+                    },
+                    scale=root * c * c / squares.mu,
+                    times=times,
+                ),
+                moments=Gaussian(
+                    query=f"weighted ratings times the users' factors of each item{words}",
+                    shape=(n, r),
+                    sensitivity={USER_EMPTIED: root * c * g, USER_REPLACED: 2 * root * c * g},
+                    scale=root * c * g / moments.mu,
+                    times=times,
+                ),
+            )
+
+        if self.growth == 1:
+            each: tuple[ItemProblems, ...] = (release(rounds[0], self.rounds, ""),)
+        else:
+            each = tuple(release(part, 1, f", round {t}") for t, part in enumerate(rounds, 1))
+        releases = DpalsReleases(self.item_releases(public), each)
+        return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
@@ -144,7 +158,7 @@ class Dpals(UserLevel):
         most = self.most(public)
         c, g = self.bounds(public)
         capped = user_rows(ratings, most, rng)
-        offsets = private_item_means(releases, capped, self.row_norm(public), public, rng)
+        offsets = private_item_means(releases.means, capped, self.row_norm(public), public, rng)
         # A user's own problem may use the whole row: what leaves it is bounded below.
         rows = recentred(user_rows(ratings, public.items, rng), offsets.means)
         cells = rows.cells
@@ -154,15 +168,14 @@ class Dpals(UserLevel):
         by_user, by_item = cells.by_user(rows.values), cells.by_item(bounded)
         item_weights = cells.by_item(weights).data
         left = ridge_rows(by_user, right, self.ridge)
-        for index in range(1, self.rounds + 1):
+        for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
             kept, cut = clip_dense_rows(left, c)
             squares, moments = normal_equations(by_item, kept, item_weights)
-            noisy_squares = releases[self._name("squares", index)].publish(squares, rng)
-            release = releases[self._name("moments", index)]
-            noisy_moments = release.publish(moments, rng)
+            noisy_squares = release.squares.publish(squares, rng)
+            noisy_moments = release.moments.publish(moments, rng)
             symmetric = 0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1))
             # The second part keeps the problem solvable where there is no noise to speak of.
-            penalty = self.item_ridge * scale_of(release) + _LEAST_RIDGE * c * c
+            penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
             right = bounded_scale(ridge(nearest_positive(symmetric), noisy_moments, penalty))
             left = ridge_rows(by_user, right, self.ridge)
             yield Step(

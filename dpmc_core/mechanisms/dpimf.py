@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,16 +23,16 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
+    CELL,
+    USER_REPLACED,
     Budget,
     Guarantee,
     Laplace,
-    Neighbours,
     Notion,
-    Release,
+    Publishes,
+    Releases,
     Trust,
     Unaccounted,
-    Unit,
-    by_unit,
 )
 from dpmc_core.privacy.importance import importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -89,13 +89,12 @@ class Norms:
 
 
 @dataclass(frozen=True)
-class Term:
-    """One coefficient of the loss: its query, shape per profile, l1 sensitivity and noise scale."""
+class Coefficients(Releases):
+    """The coefficients of a profile's loss that are noised, one of each for every profile."""
 
-    query: str
-    shape: tuple[int, ...]
-    sensitivity: float
-    scale: float
+    first: Laplace
+    second: Laplace | None = None
+    ridge: Laplace | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,17 +137,17 @@ class Dpimf:
         """alpha, the weight of cells that were not observed, in 0..1."""
         return 1.0
 
-    def terms(self, norms: Norms) -> dict[str, Term]:
-        """What is noised, given bounds on the fixed factors."""
+    def noised(self, norms: Norms, published: int) -> Coefficients:
+        """What is noised for so many profiles, given bounds on the fixed factors."""
         raise NotImplementedError
 
     def solve(
-        self, columns: csr_array, factors: Floats, releases: Mapping[str, Release], rng: Rng
+        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
     ) -> Floats:
         """The minimisers of the noisy losses: profiles x d.
 
-        columns: a row of ones for each profile (profiles x m). factors: m x d. releases: as `terms`
-        names them, at the scale to use.
+        columns: a row of ones for each profile (profiles x m). factors: m x d. releases: as
+        `noised` names them, at the scale to use.
         """
         raise NotImplementedError
 
@@ -176,21 +175,28 @@ class Dpimf:
         l2 = shrinkage(np.linalg.norm(factors, axis=1), self.clip_l2)
         return factors * np.minimum(l1, l2)[:, None]
 
-    def releases(self, published: int) -> dict[str, Release]:
+    def releases(self, published: int) -> Coefficients:
         """The releases of all rounds, for so many profiles."""
-        clip_is_public = self.clip is not None
-        return {
-            name: Laplace(
-                query=term.query,
-                shape=(published, *term.shape),
-                times=self.rounds,
-                sensitivity=by_unit(entry=term.sensitivity) if clip_is_public else by_unit(),
-                scale=term.scale,
-            )
-            for name, term in self.terms(self.norms()).items()
-        }
+        return self.noised(self.norms(), published)
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def release(self, query: str, shape: tuple[int, ...], moves: float, scale: float) -> Laplace:
+        """A coefficient that one cell moves so far; it certifies nothing without a public clip."""
+        release = Laplace(
+            query=query,
+            shape=shape,
+            times=self.rounds,
+            sensitivity={CELL: moves},
+            scale=scale,
+        )
+        return release if self.clip is not None else release.at_scale(scale)
+
+    def only_first(self, norms: Norms, published: int, words: str = "") -> Coefficients:
+        """The first-order term with all of the budget, where the others need no noise."""
+        first, shape = 2.0 * norms.l1, (published, self.rank)
+        query = _FIRST[self.profiles] + words
+        return Coefficients(self.release(query, shape, first, first / self.epsilon))
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
         items = self.profiles is Profiles.ITEMS
         other = "user" if items else "item"
         refit = Unaccounted(
@@ -202,11 +208,10 @@ class Dpimf:
         )
         unaccounted = ((refit,) if self.rounds > 1 else ()) + (() if items else (shared,))
         return Guarantee(
-            unit=Unit.USER,
-            neighbours=Neighbours.REPLACE,
+            change=USER_REPLACED,
             notion=Notion.PURE,
             trust=Trust.FEDERATED,
-            publishes=f"{self.profiles.value[:-1]} profiles, to the server and every party",
+            publishes=Publishes.ITEM_PROFILES if items else Publishes.USER_PROFILES,
             public=public,
             claimed=Budget(self.epsilon),
             source="RYHH24, Theorem 3",
@@ -238,21 +243,18 @@ class Dpimf:
             yield Step(k, self.rounds, Factors(*sides), raw, frozenset(raw), k == self.rounds)
 
     def private_profiles(
-        self, columns: csr_array, factors: Floats, releases: Mapping[str, Release], rng: Rng
+        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
     ) -> Floats:
         """Clip the fixed factors and solve every profile once with noise."""
         fixed = self.clipped(factors)
         if self.clip is None:
-            stated, found = self.terms(self.norms()), self.terms(Norms.read_off(fixed))
-            releases = {
-                name: _louder(release, found[name].scale / stated[name].scale)
-                for name, release in releases.items()
-            }
+            releases = self.noised(Norms.read_off(fixed), columns.shape[0])
         return self.solve(columns, fixed, releases, rng)
 
     def check_size(self, published: int) -> None:
         """Refuse noise that would not fit in memory."""
-        largest = max(math.prod(term.shape) for term in self.terms(self.norms()).values())
+        one = self.releases(1)
+        largest = max(math.prod(n or 1 for n in release.shape) for _, release in one)
         if published * largest > LARGEST:
             raise InvalidSetting(
                 "rank",
@@ -263,11 +265,6 @@ class Dpimf:
 
     def _share_clipped(self, factors: Floats) -> float:
         return float(np.mean(np.any(self.clipped(factors) != factors, axis=1)))
-
-
-def _louder(release: Release, factor: float) -> Release:
-    assert isinstance(release, Laplace)
-    return release.at_scale(factor * release.scale)
 
 
 Rng = np.random.Generator
@@ -299,23 +296,25 @@ class _Weighted(Dpimf):
         return self.alpha
 
     def solve(
-        self, columns: csr_array, factors: Floats, releases: Mapping[str, Release], rng: Rng
+        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
     ) -> Floats:
         m = columns.shape[1]
         counts = np.diff(columns.indptr).astype(np.int64)
-        linear = releases["first"].publish(2.0 * (columns @ factors), rng)
-        if "second" not in releases:  # alpha = 1: both are the same for every profile
+        linear = releases.first.publish(2.0 * (columns @ factors), rng)
+        if (
+            releases.second is None or releases.ridge is None
+        ):  # alpha = 1: both are the same for every profile
             shared = factors.T @ factors + self.regularisation * m * np.eye(self.rank)
             return minimise_in_ball(shared, linear, self.radius)
         own = self.loss.own_weight * normal_equations(columns, factors)[0]
-        quadratic = self._second(own + self.alpha * (factors.T @ factors), releases["second"], rng)
+        quadratic = self._second(own + self.alpha * (factors.T @ factors), releases.second, rng)
         ridge = self.loss.ridge(counts, m) / self.regularisation
-        ridge = self.regularisation * releases["ridge"].publish(ridge, rng)
+        ridge = self.regularisation * releases.ridge.publish(ridge, rng)
         diagonal = np.arange(self.rank)
         quadratic[:, diagonal, diagonal] += ridge[:, None]
         return minimise_in_ball(quadratic, linear, self.radius)
 
-    def _second(self, moments: Floats, release: Release, rng: Rng) -> Floats:
+    def _second(self, moments: Floats, release: Laplace, rng: Rng) -> Floats:
         return release.publish(moments, rng)
 
 
@@ -332,14 +331,14 @@ class Strawman(_Weighted):
     revision: ClassVar[int] = 1
     over: ClassVar[Over] = Over.ALL
 
-    def terms(self, norms: Norms) -> dict[str, Term]:
+    def noised(self, norms: Norms, published: int) -> Coefficients:
         scale = (2.0 * norms.l1 + norms.full + 1.0) / self.epsilon
         d = self.rank
-        return {
-            "first": Term(_FIRST[self.profiles], (d,), 2.0 * norms.l1, scale),
-            "second": Term(_SECOND[self.profiles], (d, d), norms.full, scale),
-            "ridge": Term(_RIDGE[self.profiles], (), 1.0, scale),
-        }
+        return Coefficients(
+            first=self.release(_FIRST[self.profiles], (published, d), 2.0 * norms.l1, scale),
+            second=self.release(_SECOND[self.profiles], (published, d, d), norms.full, scale),
+            ridge=self.release(_RIDGE[self.profiles], (published,), 1.0, scale),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,24 +366,23 @@ class Complementary(_Weighted):
             if self.alpha < 1 and getattr(self, name) == 0:
                 raise InvalidSetting(name, "> 0 where alpha < 1", 0)
 
-    def terms(self, norms: Norms) -> dict[str, Term]:
-        first = 2.0 * norms.l1
+    def noised(self, norms: Norms, published: int) -> Coefficients:
         if self.alpha == 1:
-            return {"first": Term(_FIRST[self.profiles], (self.rank,), first, first / self.epsilon)}
-        rest = 1.0 - self.alpha
+            return self.only_first(norms, published)
+        first, rest, epsilon = 2.0 * norms.l1, 1.0 - self.alpha, self.epsilon
         shape, moved = self._second_shape(norms)
-        return {
-            "first": Term(
-                _FIRST[self.profiles], (self.rank,), first, first / (self.beta1 * self.epsilon)
+        second = rest * moved
+        return Coefficients(
+            first=self.release(
+                _FIRST[self.profiles], (published, self.rank), first, first / (self.beta1 * epsilon)
             ),
-            "second": Term(
-                _SECOND[self.profiles],
-                shape,
-                rest * moved,
-                rest * moved / (self.beta2 * self.epsilon),
+            second=self.release(
+                _SECOND[self.profiles], (published, *shape), second, second / (self.beta2 * epsilon)
             ),
-            "ridge": Term(_RIDGE[self.profiles], (), rest, rest / (self.beta3 * self.epsilon)),
-        }
+            ridge=self.release(
+                _RIDGE[self.profiles], (published,), rest, rest / (self.beta3 * epsilon)
+            ),
+        )
 
     def _second_shape(self, norms: Norms) -> tuple[tuple[int, ...], float]:
         return (self.rank, self.rank), norms.full
@@ -405,7 +403,7 @@ class Symmetric(Complementary):
     def _second_shape(self, norms: Norms) -> tuple[tuple[int, ...], float]:
         return (self.rank * (self.rank + 1) // 2,), norms.upper
 
-    def _second(self, moments: Floats, release: Release, rng: Rng) -> Floats:
+    def _second(self, moments: Floats, release: Laplace, rng: Rng) -> Floats:
         rows, columns = np.triu_indices(self.rank)
         noisy = release.publish(moments[:, rows, columns], rng)
         quadratic = np.empty_like(moments)
@@ -425,14 +423,13 @@ class Optimal(Dpimf):
     name: ClassVar[str] = "DPIMF, optimal"
     revision: ClassVar[int] = 1
 
-    def terms(self, norms: Norms) -> dict[str, Term]:
-        first = 2.0 * norms.l1
-        return {"first": Term(_FIRST[self.profiles], (self.rank,), first, first / self.epsilon)}
+    def noised(self, norms: Norms, published: int) -> Coefficients:
+        return self.only_first(norms, published)
 
     def solve(
-        self, columns: csr_array, factors: Floats, releases: Mapping[str, Release], rng: Rng
+        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
     ) -> Floats:
-        linear = releases["first"].publish(self._first(columns, factors, releases, rng), rng)
+        linear = releases.first.publish(self._first(columns, factors, releases, rng), rng)
         m = columns.shape[1]
         shared = factors.T @ factors + self.regularisation * m * np.eye(self.rank)
         return minimise_in_ball(shared, linear, self.radius)
@@ -441,7 +438,7 @@ class Optimal(Dpimf):
         self,
         columns: csr_array,
         factors: Floats,
-        releases: Mapping[str, Release],  # noqa: ARG002
+        releases: Coefficients,  # noqa: ARG002
         rng: Rng,  # noqa: ARG002
     ) -> Floats:
         return 2.0 * (columns @ factors)
@@ -460,20 +457,14 @@ class Sampled(Optimal):
     name: ClassVar[str] = "DPIMF, optimal with importance sampling"
     revision: ClassVar[int] = 1
 
-    def terms(self, norms: Norms) -> dict[str, Term]:
-        first = 2.0 * norms.l1
-        query = (
-            f"{_FIRST[self.profiles]}, importance-sampled so that no cell's loss passes that of"
-            " the longest"
-        )
-        return {"first": Term(query, (self.rank,), first, first / self.epsilon)}
+    def noised(self, norms: Norms, published: int) -> Coefficients:
+        words = ", importance-sampled so that no cell's loss passes that of the longest"
+        return self.only_first(norms, published, words)
 
     def _first(
-        self, columns: csr_array, factors: Floats, releases: Mapping[str, Release], rng: Rng
+        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
     ) -> Floats:
-        release = releases["first"]
-        assert isinstance(release, Laplace)
-        losses = 2.0 * np.abs(factors).sum(axis=1) / release.scale
+        losses = 2.0 * np.abs(factors).sum(axis=1) / releases.first.scale
         weights = importance_weights(losses, self.epsilon)[columns.indices]
         drawn = rng.random(len(weights)) * weights < 1.0
         counted = Pattern.of_matrix(columns).by_user(np.where(drawn, weights, 0.0))

@@ -16,17 +16,16 @@ from numpy.typing import NDArray
 
 from dpmc_core.model import Step, Task
 from dpmc_core.privacy import (
-    Additive,
+    RATING,
     Budget,
     Guarantee,
     Laplace,
-    Neighbours,
     NormLaplace,
     Notion,
+    Publishes,
+    Releases,
     Trust,
     Unaccounted,
-    Unit,
-    by_unit,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
@@ -44,6 +43,11 @@ class NoiseForm(enum.Enum):
 
     NORM = "norm"  # density prop. to exp(-eps ||eta||_2 / (2 width)), as published for scenario 1
     COORDINATE = "coordinate"  # Laplace coordinates, as in the scenarios without a trusted party
+
+
+@dataclass(frozen=True)
+class LinearTerm(Releases):
+    linear_term: NormLaplace | Laplace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,25 +100,16 @@ class DPMF(LeastSquaresMF):
         )
         return self.item_penalty + 0.5 * self.scale(public) * per_coordinate / (public.width / 4)
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        width = public.width
-        shape = (public.items, self.rank)
+    def guarantee(self, public: PublicFacts) -> Guarantee[LinearTerm]:
+        norm = self.noise is NoiseForm.NORM
+        moves = 2 * public.width * (1 if norm else math.sqrt(self.rank))
         bounded = self.unit_ball or self.user_factors is not None
-        if self.noise is NoiseForm.NORM:
-            release: Additive = NormLaplace(
-                query=LINEAR_TERM,
-                shape=shape,
-                sensitivity=by_unit(value=2 * width if bounded else None),
-                scale=self.scale(public),
-            )
-        else:
-            l1 = 2 * width * math.sqrt(self.rank)
-            release = Laplace(
-                query=LINEAR_TERM,
-                shape=shape,
-                sensitivity=by_unit(value=l1 if bounded else None),
-                scale=self.scale(public),
-            )
+        release = (NormLaplace if norm else Laplace)(
+            query=LINEAR_TERM,
+            shape=(public.items, self.rank),
+            sensitivity={RATING: moves} if bounded else {},
+            scale=self.scale(public),
+        )
         fitted = (
             Unaccounted(
                 "user factors, fitted on the same ratings without noise",
@@ -126,15 +121,14 @@ class DPMF(LeastSquaresMF):
             ),
         )
         return Guarantee(
-            unit=Unit.VALUE,
-            neighbours=Neighbours.REPLACE,
+            change=RATING,
             notion=Notion.PURE,
             trust=Trust.CURATOR,
-            publishes="item factors; each user's own factors stay with the user",
+            publishes=Publishes.FACTORS_ALONE,
             public=public,
             claimed=Budget(self.epsilon),
             source="HXZ15, scenario 1",
-            releases={"linear term": release},
+            releases=LinearTerm(release),
             unaccounted=fitted if self.user_factors is None else (),
             caveats=()
             if self.user_factors is None
@@ -173,9 +167,9 @@ class DPMF(LeastSquaresMF):
         self, sides: Sides, users: Floats, public: PublicFacts, rng: np.random.Generator
     ) -> Floats:
         """Item factors from the noisy linear terms; zeros for items that nobody rated."""
-        release = self.guarantee(public).releases["linear term"]
+        releases = self.guarantee(public).releases
         squares, moments = normal_equations(sides.by_item, users)
-        noisy = release.publish(-2 * moments, rng)
+        noisy = releases.linear_term.publish(-2 * moments, rng)
         items = ridge(squares, -noisy / 2, self.noisy_penalty(public))
         items[np.diff(sides.by_item.indptr) == 0] = 0.0  # which ratings exist is public here
         return items

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     UserLevel,
-    check_paper_epsilon,
-    noisy_gram,
+    UserLevelReleases,
     private_item_means,
-    scale_of,
 )
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Step
-from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Release, by_unit
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
@@ -48,7 +46,79 @@ _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserFrankWolfe(UserLevel, ABC):
+class Calibrated(UserLevel):
+    """The paper's methods, with noise by the exact Gaussian curve or by the paper's constant."""
+
+    theorem: ClassVar[str]
+    calibration: Calibration = setting(
+        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        limit = 2 * math.log(1 / self.delta)
+        if self.paper and self.epsilon > limit:
+            raise InvalidSetting(
+                "epsilon",
+                f"<= 2 ln(1/delta) = {limit:.4g} with the paper's constant",
+                self.epsilon,
+                "calibration tight has no such condition",
+            )
+
+    @property
+    def paper(self) -> bool:
+        """Whether the paper's constant holds."""
+        return self.calibration is Calibration.PAPER
+
+    @property
+    def source(self) -> str:
+        """What the claim rests on."""
+        return f"{'' if self.paper else 'exact Gaussian curve for '}JTT18, {self.theorem}"
+
+    def budget(self) -> Loss:
+        """What all releases may spend; in the paper's arithmetic mu = eps/(2 sqrt(ln(1/delta)))."""
+        if self.paper:
+            return Loss(mu=self.epsilon / (2 * math.sqrt(math.log(1 / self.delta))))
+        return super().budget()
+
+    def gram_release(
+        self, public: PublicFacts, query: str, moves: float, part: Loss, times: int = 1
+    ) -> Gaussian:
+        """A Gram matrix of rows of norm sqrt(moves), whose publications spend a part together.
+
+        It moves by `moves` where a row becomes empty and by sqrt(2) moves where it becomes any
+        other. The paper's constant is for rows of norm 2 L, whatever they are clipped to.
+        """
+        counted = 4 * self.row_norm(public) ** 2 if self.paper else moves
+        return Gaussian(
+            query=query,
+            shape=(public.items, public.items),
+            sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
+            scale=counted / (part / times).mu,
+            times=times,
+        )
+
+
+def noisy_gram(
+    release: Gaussian, gram: Floats, symmetric: bool, rng: np.random.Generator
+) -> Floats:
+    """The published Gram matrix as a symmetric one.
+
+    symmetric: (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma; else the upper triangle
+    of the noise is mirrored (2 sqrt(n) sigma), as eigenvalue routines that read one triangle do.
+    """
+    published: Floats = release.publish(gram, rng)
+    if symmetric:
+        return 0.5 * (published + published.T)
+    upper = np.triu(published)
+    return upper + np.triu(published, 1).T
+
+
+R = TypeVar("R", bound=UserLevelReleases)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserFrankWolfe(Calibrated, ABC, Generic[R]):
     """The two private Frank-Wolfe methods: they differ in how the top eigenpair is released.
 
     A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy
@@ -72,54 +142,33 @@ class UserFrankWolfe(UserLevel, ABC):
         0.0, "share of the paper's eigenvalue slack that is added (1: as published)",
         at_least=0, at_most=10,
     )  # fmt: skip
-    calibration: Calibration = setting(
-        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_paper_epsilon(self.epsilon, self.delta, self.calibration)
         if self.step is StepRule.LINE_SEARCH:
             raise InvalidSetting(
                 "step", "fixed or decreasing", "line-search",
                 "a line search reads every user's ratings, which no release covers",
             )  # fmt: skip
 
-    def budget(self) -> float:
-        """mu of all releases; the paper's is eps / (2 sqrt(ln(1/delta)))."""
-        if self.calibration is Calibration.PAPER:
-            return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
-        return super().budget()
-
     def sensitivity(self, public: PublicFacts) -> float:
         """How far one row of the residual moves A'A, in squared rating points."""
         return (self.residual * self.row_norm(public)) ** 2
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        releases = self.item_releases(public, self.budget())
-        paper = self.calibration is Calibration.PAPER
-        return self.card(
-            public,
-            {**releases, **self.eigen_releases(public)},
-            f"JTT18, {self.theorem}"
-            if paper
-            else f"exact Gaussian curve for JTT18, {self.theorem}",
-            self.caveats(),
-        )
-
-    theorem: ClassVar[str]
+    def guarantee(self, public: PublicFacts) -> Guarantee[R]:
+        return self.card(public, self.releases(public), self.source, self.caveats())
 
     def caveats(self) -> tuple[str, ...]:
         return ()
 
     @abstractmethod
-    def eigen_releases(self, public: PublicFacts) -> dict[str, Release]:
-        """The releases of all rounds."""
+    def releases(self, public: PublicFacts) -> R:
+        """Those of the item means and of all rounds."""
 
     @abstractmethod
     def top_pair(
         self,
-        releases: Mapping[str, Release],
+        releases: R,
         index: int,
         cells: Pattern,
         residual: Floats,
@@ -132,7 +181,7 @@ class UserFrankWolfe(UserLevel, ABC):
         releases = self.guarantee(public).releases
         bound = self.row_norm(public)
         rows = user_rows(ratings, self.most(public), rng)
-        offsets = private_item_means(releases, rows, bound, public, rng)
+        offsets = private_item_means(releases.means, rows, bound, public, rng)
         rows = recentred(rows, offsets.means)
         cells = rows.cells
         target, clipped = clip_rows(cells, rows.values, bound)
@@ -170,8 +219,13 @@ class UserFrankWolfe(UserLevel, ABC):
             )
 
 
+@dataclass(frozen=True)
+class GramReleases(UserLevelReleases):
+    gram: tuple[Gaussian, ...]  # one record stands for all rounds where they are alike
+
+
 @dataclass(frozen=True, kw_only=True)
-class PrivateFrankWolfe(UserFrankWolfe):
+class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
     """Private Frank-Wolfe with a noisy Gram matrix a round (JTT18, Algorithm 1).
 
     The Gram matrix of rows of norm <= C moves by C^2 where a row becomes empty and by sqrt(2) C^2
@@ -191,45 +245,43 @@ class PrivateFrankWolfe(UserFrankWolfe):
         1.0, "signal-to-noise ratio of a round over that of the round before", above=0.1, at_most=10
     )
 
-    def eigen_releases(self, public: PublicFacts) -> dict[str, Release]:
+    def releases(self, public: PublicFacts) -> GramReleases:
         check_gram(public.items, "private-frank-wolfe-oja does not build it")
-        n, moves = public.items, self.sensitivity(public)
-        # The paper's constant is for rows of norm 2 L, whatever the residual rows are clipped to.
-        paper = self.calibration is Calibration.PAPER
-        counted = 4 * self.row_norm(public) ** 2 if paper else moves
-        shares = [self.growth**t for t in range(self.rounds)]
-        length = math.sqrt(math.fsum(s * s for s in shares))
-        mus = [self.rest(self.budget()) * s / length for s in shares]
-
-        def release(mu: float, times: int, name: str) -> Gaussian:
-            return Gaussian(
-                query=f"Gram matrix of the residual rows{name}",
-                shape=(n, n),
-                sensitivity=by_unit(user_empty=moves, user_replace=math.sqrt(2) * moves),
-                scale=counted / mu,
-                times=times,
-            )
-
+        means, query = self.item_releases(public), "Gram matrix of the residual rows"
+        moves, rest = self.sensitivity(public), self.rest()
         if self.growth == 1:
-            return {"gram": release(mus[0], self.rounds, "")}
-        return {f"gram {t}": release(mu, 1, f", round {t}") for t, mu in enumerate(mus, 1)}
+            return GramReleases(
+                means, (self.gram_release(public, query, moves, rest, self.rounds),)
+            )
+        parts = rest.split(*(self.growth ** (2 * t) for t in range(self.rounds)))
+        each = (
+            self.gram_release(public, f"{query}, round {t}", moves, part)
+            for t, part in enumerate(parts, 1)
+        )
+        return GramReleases(means, tuple(each))
 
     def top_pair(
         self,
-        releases: Mapping[str, Release],
+        releases: GramReleases,
         index: int,
         cells: Pattern,
         residual: Floats,
         rng: np.random.Generator,
     ) -> tuple[Floats, float, float]:
-        release = releases["gram" if self.growth == 1 else f"gram {index}"]
+        release = releases.gram[(index - 1) % len(releases.gram)]
         noisy = noisy_gram(release, gram(cells, residual), self.symmetric, rng)
         squares, vectors = top_eigenpairs(noisy, 1)
-        return vectors[:, -1], float(squares[-1]), scale_of(release)
+        return vectors[:, -1], float(squares[-1]), release.scale
+
+
+@dataclass(frozen=True)
+class OjaReleases(UserLevelReleases):
+    products: Gaussian
+    squared_norms: Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateFrankWolfeOja(UserFrankWolfe):
+class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
     """Private Frank-Wolfe with Oja's method, for many items (JTT18, Algorithm 2).
 
     A round releases `updates` noisy products A'A v of unit vectors and the noisy squared norm
@@ -253,64 +305,69 @@ class PrivateFrankWolfeOja(UserFrankWolfe):
     updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
 
     def caveats(self) -> tuple[str, ...]:
-        if self.calibration is Calibration.TIGHT or self.rounds == 1:
+        if not self.paper or self.rounds == 1:
             return ()
         return (
             "the paper's noise is for one eigenproblem; the certified value counts every round",
         )
 
-    def eigen_releases(self, public: PublicFacts) -> dict[str, Release]:
+    def releases(self, public: PublicFacts) -> OjaReleases:
         moves = self.sensitivity(public)
-        if self.calibration is Calibration.PAPER:
+        if self.paper:
             spent = self.epsilon * math.sqrt(1 - self.item_share)
             constant = math.sqrt(256 * self.updates * math.log(2 / self.delta))
             scale = self.row_norm(public) ** 2 * constant / spent
         else:
-            each = self.rest(self.budget()) / math.sqrt(self.rounds * (self.updates + 1))
-            scale = moves / each
-        both = by_unit(user_empty=moves, user_replace=moves)
-        return {
-            "products": Gaussian(
+            scale = moves / (self.rest() / (self.rounds * (self.updates + 1))).mu
+        both = {USER_EMPTIED: moves, USER_REPLACED: moves}
+        return OjaReleases(
+            means=self.item_releases(public),
+            products=Gaussian(
                 query="Gram matrix of the residual rows times a unit vector",
                 shape=(public.items,),
                 sensitivity=both,
                 scale=scale,
                 times=self.rounds * self.updates,
             ),
-            "squared norms": Gaussian(
+            squared_norms=Gaussian(
                 query="squared norm of the residual rows along a unit vector",
                 shape=(),
                 sensitivity=both,
                 scale=scale,
                 times=self.rounds,
             ),
-        }
+        )
 
     def top_pair(
         self,
-        releases: Mapping[str, Release],
+        releases: OjaReleases,
         index: int,  # noqa: ARG002 - every round has the same noise
         cells: Pattern,
         residual: Floats,
         rng: np.random.Generator,
     ) -> tuple[Floats, float, float]:
-        products, squares = releases["products"], releases["squared norms"]
-        scale, n = scale_of(products), cells.shape[1]
+        scale, n = releases.products.scale, cells.shape[1]
 
         def product(v: Floats) -> Floats:
             along = times_vector(cells, residual, v)
             exact = item_sums(cells, residual * along[cells.users])
-            noisy: Floats = products.publish(exact, rng)
+            noisy: Floats = releases.products.publish(exact, rng)
             return noisy
 
         step = 1 / (self.updates * scale * math.sqrt(n))
         v = top_vector(product, n, self.updates, step, rng)
         along = times_vector(cells, residual, v)
-        return v, float(squares.publish(float(along @ along), rng)), scale
+        return v, float(releases.squared_norms.publish(float(along @ along), rng)), scale
+
+
+@dataclass(frozen=True)
+class SvdReleases(UserLevelReleases):
+    ratings: Gaussian | None  # how many there are, where the density is not public
+    gram: Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSvd(UserLevel):
+class PrivateSvd(Calibrated):
     """Y_i = (1/p) P(Y*_i) V V', V the leading r eigenvectors of one noisy Gram matrix.
 
     p = |Omega|/(m n): how many ratings there are is private too, so it is counted with noise
@@ -323,6 +380,7 @@ class PrivateSvd(UserLevel):
     name: ClassVar[str] = "Private SVD"
     twin: ClassVar[str] = "svd"
     revision: ClassVar[int] = 1
+    theorem: ClassVar[str] = "Theorem B.1"
     rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
     density: float | None = setting(
         None, "public share of cells observed (none: counted with noise)", above=0, at_most=1
@@ -334,60 +392,39 @@ class PrivateSvd(UserLevel):
     symmetric: bool = setting(
         True, "average the noise matrix with its transpose (else mirror its upper triangle)"
     )
-    calibration: Calibration = setting(
-        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
-    )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_paper_epsilon(self.epsilon, self.delta, self.calibration)
-
-    def budget(self) -> float:
-        """mu of all releases; in the paper's arithmetic eps / (2 sqrt(ln(1/delta)))."""
-        if self.calibration is Calibration.PAPER:
-            return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
-        return super().budget()
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
         check_rank(self.rank, public)
         check_gram(public.items)
-        budget, n, most = self.budget(), public.items, self.most(public)
-        paper = self.calibration is Calibration.PAPER
-        moves = self.row_norm(public) ** 2
-        releases = self.item_releases(public, budget)
-        rest = self.rest(budget)
+        most, count, rest = self.most(public), None, self.rest()
         if self.density is None:
-            releases["ratings"] = Gaussian(
+            part, rest = rest.split(self.count_share, 1 - self.count_share)
+            count = Gaussian(
                 query="number of ratings",
                 shape=(),
-                sensitivity=by_unit(user_empty=most, user_replace=most),
-                scale=most / (rest * math.sqrt(self.count_share)),
+                sensitivity={USER_EMPTIED: most, USER_REPLACED: most},
+                scale=most / part.mu,
             )
-            rest *= math.sqrt(1 - self.count_share)
-        releases["gram"] = Gaussian(
-            query="Gram matrix of the users' rows",
-            shape=(n, n),
-            sensitivity=by_unit(user_empty=moves, user_replace=math.sqrt(2) * moves),
-            scale=(4 * moves if paper else moves) / rest,
+        gram = self.gram_release(
+            public, "Gram matrix of the users' rows", self.row_norm(public) ** 2, rest
         )
-        theorem = "JTT18, Theorem B.1"
-        return self.card(
-            public, releases, theorem if paper else f"exact Gaussian curve for {theorem}"
-        )
+        releases = SvdReleases(self.item_releases(public), count, gram)
+        return self.card(public, releases, self.source)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases = self.guarantee(public).releases
         bound = self.row_norm(public)
         rows = user_rows(ratings, self.most(public), rng)
-        offsets = private_item_means(releases, rows, bound, public, rng)
+        offsets = private_item_means(releases.means, rows, bound, public, rng)
         rows = recentred(rows, offsets.means)
-        density = self.density
-        if density is None:
-            count = float(releases["ratings"].publish(len(rows.values), rng))
+        if self.density is not None:
+            density = self.density
+        elif releases.ratings is not None:
+            count = float(releases.ratings.publish(len(rows.values), rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
         kept, clipped = clip_rows(rows.cells, rows.values, bound)
-        noisy = noisy_gram(releases["gram"], gram(rows.cells, kept), self.symmetric, rng)
+        noisy = noisy_gram(releases.gram, gram(rows.cells, kept), self.symmetric, rng)
         squares, basis = top_eigenpairs(noisy, self.rank)
         left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
         yield Step(
@@ -404,8 +441,13 @@ class PrivateSvd(UserLevel):
         )
 
 
+@dataclass(frozen=True)
+class PgdReleases(UserLevelReleases):
+    gram: Gaussian
+
+
 @dataclass(frozen=True, kw_only=True)
-class PrivatePgd(UserLevel):
+class PrivatePgd(Calibrated):
     """Gradient step, noisy Gram matrix of the whole iterate, soft-thresholded singular values.
 
     The rows of the iterate are clipped to L before the Gram matrix, for without that the paper's
@@ -416,6 +458,7 @@ class PrivatePgd(UserLevel):
     name: ClassVar[str] = "Private projected gradient"
     twin: ClassVar[str] = "pgd"
     revision: ClassVar[int] = 1
+    theorem: ClassVar[str] = "Algorithm 5"
     rounds: int = setting(5, "rounds that share the budget", at_least=1, at_most=500)
     schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")
     step: float = setting(0.5, "step size of the constant schedule", above=0, at_most=1)
@@ -426,43 +469,21 @@ class PrivatePgd(UserLevel):
     symmetric: bool = setting(
         True, "average the noise matrix with its transpose (else mirror its upper triangle)"
     )
-    calibration: Calibration = setting(
-        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
-    )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_paper_epsilon(self.epsilon, self.delta, self.calibration)
-
-    def budget(self) -> float:
-        """mu of all releases; in the paper's arithmetic eps / (2 sqrt(ln(1/delta)))."""
-        if self.calibration is Calibration.PAPER:
-            return self.epsilon / (2 * math.sqrt(math.log(1 / self.delta)))
-        return super().budget()
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[PgdReleases]:
         check_gram(public.items)
         check_descent(public.shape)
-        budget, n = self.budget(), public.items
-        paper = self.calibration is Calibration.PAPER
-        moves = self.row_norm(public) ** 2
-        releases = self.item_releases(public, budget)
-        releases["gram"] = Gaussian(
-            query="Gram matrix of the completed rows",
-            shape=(n, n),
-            sensitivity=by_unit(user_empty=moves, user_replace=math.sqrt(2) * moves),
-            scale=(4 * moves if paper else moves) * math.sqrt(self.rounds) / self.rest(budget),
-            times=self.rounds,
-        )
-        name = "JTT18, Algorithm 5"
-        return self.card(public, releases, name if paper else f"exact Gaussian curve for {name}")
+        moves, query = self.row_norm(public) ** 2, "Gram matrix of the completed rows"
+        gram = self.gram_release(public, query, moves, self.rest(), self.rounds)
+        releases = PgdReleases(self.item_releases(public), gram)
+        return self.card(public, releases, self.source)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases = self.guarantee(public).releases
         bound = self.row_norm(public)
         rows = user_rows(ratings, self.most(public), rng)
-        offsets = private_item_means(releases, rows, bound, public, rng)
+        offsets = private_item_means(releases.means, rows, bound, public, rng)
         rows = recentred(rows, offsets.means)
         target, clipped = clip_rows(rows.cells, rows.values, bound)
         descent = Descent(rows.cells, target)
@@ -470,7 +491,7 @@ class PrivatePgd(UserLevel):
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
             exact, cut = descent.stepped_gram(step, bound)
-            noisy = noisy_gram(releases["gram"], exact, self.symmetric, rng)
+            noisy = noisy_gram(releases.gram, exact, self.symmetric, rng)
             descent.project(step, bound, *np.linalg.eigh(noisy), radius)
             factors = descent.factors()
             yield Step(

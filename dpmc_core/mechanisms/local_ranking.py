@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Step, Task
 from dpmc_core.privacy import (
+    CELL,
     Budget,
     Guarantee,
-    Neighbours,
     Notion,
+    Publishes,
     RandomizedResponse,
+    Releases,
     Trust,
-    Unit,
-    by_unit,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
@@ -35,6 +35,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LARGEST = 30_000_000  # cells of the reported matrix: 240 MB
+
+
+@dataclass(frozen=True)
+class FlippedBits(Releases):
+    bits: RandomizedResponse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,25 +60,24 @@ class LocalNeighbours:
         """Probability 1/(1 + e^eps) that a bit is reported wrongly."""
         return 1.0 / (1.0 + math.exp(min(self.epsilon, 700.0)))
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[FlippedBits]:
         p = self.flip
         return Guarantee(
-            unit=Unit.ENTRY,
-            neighbours=Neighbours.REPLACE,
+            change=CELL,
             notion=Notion.PURE,
             trust=Trust.LOCAL,
-            publishes="flipped rows, hence item similarities",
+            publishes=Publishes.FLIPPED_ROWS,
             public=public,
             claimed=Budget(self.epsilon),
             source=self.source,
-            releases={
-                "bits": RandomizedResponse(
+            releases=FlippedBits(
+                bits=RandomizedResponse(
                     query="every bit of every row",
                     shape=public.shape,
-                    sensitivity=by_unit(entry=1),
+                    sensitivity={CELL: 1},
                     channel=((1 - p, p), (p, 1 - p)),
                 )
-            },
+            ),
             caveats=("each user scores with the own true row, on the own device",),
         )
 
@@ -91,7 +95,7 @@ class LocalNeighbours:
         rows = binary_matrix(ratings)
         bits = np.zeros(ratings.shape, dtype=np.int64)
         bits[ratings.users, ratings.items] = 1
-        reported = self.guarantee(ratings.public).releases["bits"].publish(bits, rng)
+        reported = self.guarantee(ratings.public).releases.bits.publish(bits, rng)
         pairs = FlippedPairs(reported, self.flip)
         similar = nearest(
             ratings.public.items, self.neighbours, lambda block: self.similarities(pairs, block)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +19,18 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import Logistic, steepness
 from dpmc_core.model import Dense, Rounds, Step, Task
 from dpmc_core.privacy import (
+    RATING,
+    USER_REPLACED,
     Budget,
     Calibration,
     Guarantee,
     Laplace,
-    Neighbours,
     Notion,
+    Publishes,
     RandomizedResponse,
-    Release,
+    Releases,
     Trust,
     Unaccounted,
-    Unit,
-    by_unit,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
@@ -47,6 +47,8 @@ from dpmc_core.solvers.one_bit import (
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.solvers.spg import spectral_step
 
+R = TypeVar("R", bound=Releases)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OneBit:
@@ -62,16 +64,15 @@ class OneBit:
         public: PublicFacts,
         *,
         source: str,
-        releases: Mapping[str, Release],
+        releases: R,
         trust: Trust = Trust.CURATOR,
-        publishes: str = "completed matrix",
+        publishes: Publishes = Publishes.MATRIX,
         unaccounted: tuple[Unaccounted, ...] = (),
         caveats: tuple[str, ...] = (),
-    ) -> Guarantee:
+    ) -> Guarantee[R]:
         """The card of a pure claim of epsilon for the value of one rating."""
         return Guarantee(
-            unit=Unit.VALUE,
-            neighbours=Neighbours.REPLACE,
+            change=RATING,
             notion=Notion.PURE,
             trust=trust,
             publishes=publishes,
@@ -89,6 +90,11 @@ class InputLoss(enum.Enum):
 
     LIKELIHOOD = "likelihood"  # of the flipped signs, as published; not convex
     UNBIASED = "unbiased"  # logistic loss with the flips' bias removed; convex
+
+
+@dataclass(frozen=True)
+class FlippedSigns(Releases):
+    signs: RandomizedResponse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,26 +149,26 @@ class InputFlip(OneBit, Completion):
             return p, p
         return self.p_plus, self.p_minus
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
         plus, minus = self.flips
         return self.per_rating(
             public,
             source="LWHM22, Theorem 1",
             trust=Trust.LOCAL,
-            publishes="flipped signs",
-            releases={
-                "signs": RandomizedResponse(
+            publishes=Publishes.FLIPPED_SIGNS,
+            releases=FlippedSigns(
+                signs=RandomizedResponse(
                     query="sign of each observed rating",
                     shape=(None,),
-                    sensitivity=by_unit(value=1),
+                    sensitivity={RATING: 1},
                     channel=((1 - minus, minus), (plus, 1 - plus)),
                 )
-            },
+            ),
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        signs = self.guarantee(ratings.public).releases["signs"]
-        flipped = signs.publish(positive(ratings), rng).astype(float)
+        releases = self.guarantee(ratings.public).releases
+        flipped = releases.signs.publish(positive(ratings), rng).astype(float)
         plus, minus = self.flips
         if self.loss is InputLoss.UNBIASED:
             loss = likelihood(self.link, (flipped - minus) / (1 - plus - minus))
@@ -173,6 +179,14 @@ class InputFlip(OneBit, Completion):
 
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ObjectiveNoise(Releases):
+    """The noisy statistic of the logistic link, or the bare noise term of another one."""
+
+    signs: Laplace | None = None
+    linear_term: Laplace | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,21 +225,22 @@ class Objective(OneBit, Completion):
         zero, end = np.array([0.0]), np.array([-self.bound])
         return float(2 * self.link.density(zero)[0] / self.link.probability(end)[0])
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[ObjectiveNoise]:
         logistic = isinstance(self.link, Logistic)
-        scale = self.delta_h / self.epsilon
-        # The two links publish different things: the noisy statistic, or a bare noise term.
-        query = "1{Y = +1} of each observed rating" if logistic else "linear term of the objective"
         release = Laplace(
-            query=query,
+            query="1{Y = +1} of each observed rating"
+            if logistic
+            else "linear term of the objective",
             shape=(None,),
-            sensitivity=by_unit(value=1) if logistic else by_unit(),
-            scale=scale,
+            sensitivity={RATING: 1} if logistic else {},
+            scale=self.delta_h / self.epsilon,
         )
         return self.per_rating(
             public,
             source="LWHM22, Theorem 2",
-            releases={"signs" if logistic else "linear term": release},
+            releases=ObjectiveNoise(signs=release)
+            if logistic
+            else ObjectiveNoise(linear_term=release),
             unaccounted=()
             if logistic
             else (
@@ -245,10 +260,10 @@ class Objective(OneBit, Completion):
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         releases = self.guarantee(ratings.public).releases
-        if "signs" in releases:
-            loss = likelihood(self.link, releases["signs"].publish(positive(ratings), rng))
-        else:
-            tilt = releases["linear term"].publish(np.zeros(len(ratings)), rng)
+        if releases.signs is not None:
+            loss = likelihood(self.link, releases.signs.publish(positive(ratings), rng))
+        elif releases.linear_term is not None:
+            tilt = releases.linear_term.publish(np.zeros(len(ratings)), rng)
             raw = likelihood(self.link, positive(ratings))
 
             def loss(x: Floats) -> tuple[float, Floats]:
@@ -256,7 +271,12 @@ class Objective(OneBit, Completion):
                 return value + float(tilt @ x), gradient + tilt
 
         for iterate in self.solve(loss, ratings, rng):
-            yield as_step(iterate, self.iterations, publishable=True, raw="signs" not in releases)
+            yield as_step(iterate, self.iterations, publishable=True, raw=releases.signs is None)
+
+
+@dataclass(frozen=True)
+class NoisySigns(Releases):
+    signs: Laplace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,18 +303,18 @@ class ObjectiveStatistic(OneBit, Completion):
         """E[clip(Laplace(1/eps), 0, 1)]; by symmetry 1 minus it is the mean at s = 1."""
         return -math.expm1(-self.epsilon) / (2 * self.epsilon)
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[NoisySigns]:
         return self.per_rating(
             public,
             source="Laplace mechanism on the signs, in place of LWHM22, Theorem 2",
-            releases={
-                "signs": Laplace(
+            releases=NoisySigns(
+                signs=Laplace(
                     query="1{Y = +1} of each observed rating",
                     shape=(None,),
-                    sensitivity=by_unit(value=1),
+                    sensitivity={RATING: 1},
                     scale=1 / self.epsilon,
                 )
-            },
+            ),
             caveats=()
             if self.debias
             else (
@@ -303,7 +323,8 @@ class ObjectiveStatistic(OneBit, Completion):
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        noisy = self.guarantee(ratings.public).releases["signs"].publish(positive(ratings), rng)
+        releases = self.guarantee(ratings.public).releases
+        noisy = releases.signs.publish(positive(ratings), rng)
         labels = np.clip(noisy, 0.0, 1.0)
         if self.debias:
             labels = (labels - self.clipping_bias) / (1 - 2 * self.clipping_bias)
@@ -312,6 +333,11 @@ class ObjectiveStatistic(OneBit, Completion):
 
 
 _PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
+
+
+@dataclass(frozen=True)
+class NoisyGradients(Releases):
+    gradient: Laplace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,32 +363,32 @@ class Gradient(OneBit, OneBitModel):
     def rounds_taken(self) -> int:
         return self.rounds or min(1 + int(self.epsilon / 10), 100)
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
         moves = 2 * self.clamp
         if isinstance(self.link, Logistic):
             moves = min(moves, 1.0)
         return self.per_rating(
             public,
             source="LWHM22, Theorem 3",
-            releases={
-                "gradient": Laplace(
+            releases=NoisyGradients(
+                gradient=Laplace(
                     query="clamped loss gradient on the observed cells",
                     shape=(None,),
-                    sensitivity=by_unit(value=moves),
+                    sensitivity={RATING: moves},
                     scale=self.rounds_taken * moves / self.epsilon,
                     times=self.rounds_taken,
                 )
-            },
+            ),
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        release = self.guarantee(ratings.public).releases["gradient"]
+        releases = self.guarantee(ratings.public).releases
         loss = likelihood(self.link, positive(ratings))
         feasible = self.feasible(ratings, rng)
         point, before, step = feasible.origin(), None, 0.0
         for k in range(1, self.rounds_taken + 1):
             objective, gradient = loss(point.observed)
-            noisy = release.publish(np.clip(gradient, -self.clamp, self.clamp), rng)
+            noisy = releases.gradient.publish(np.clip(gradient, -self.clamp, self.clamp), rng)
             if before is None:
                 step = feasible.first_step(noisy)
             else:
@@ -386,6 +412,11 @@ class OutputBound(enum.Enum):
     SOLVER = "solver"  # as published: the bound is a constraint of the solver
 
 
+@dataclass(frozen=True)
+class NoisyMatrix(Releases):
+    matrix: Laplace
+
+
 @dataclass(frozen=True, kw_only=True)
 class Output(OneBit, Completion):
     """Output perturbation: complete, then Laplace(2 bound / eps) on every cell (LWHM22, Alg. 4).
@@ -406,20 +437,20 @@ class Output(OneBit, Completion):
         choices=tuple(m.value for m in OutputBound),
     )
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[NoisyMatrix]:
         cells = public.users * public.items
         diameter = 2 * min(self.bound * cells, self.largest_sum(public))
         return self.per_rating(
             public,
             source="LWHM22, Theorem 4",
-            releases={
-                "matrix": Laplace(
+            releases=NoisyMatrix(
+                matrix=Laplace(
                     query="completed matrix",
                     shape=public.shape,
-                    sensitivity=by_unit(value=diameter, user_replace=diameter),
+                    sensitivity={RATING: diameter, USER_REPLACED: diameter},
                     scale=2 * self.bound / self.epsilon,
                 )
-            },
+            ),
             caveats=(
                 "the claim holds for publishing one cell: 2 bound is one cell's sensitivity, and"
                 " one rating moves many cells",
@@ -449,7 +480,7 @@ class Output(OneBit, Completion):
         self, ratings: Ratings, rng: np.random.Generator, rounds: Rounds | None = None
     ) -> Iterator[Step]:
         check_dense(ratings.shape, "output perturbation")
-        release = self.guarantee(ratings.public).releases["matrix"]
+        releases = self.guarantee(ratings.public).releases
         largest = self.largest_sum(ratings.public)
         for step, solution in self.before_noise(ratings) if rounds is None else rounds:
             if solution is None:
@@ -461,4 +492,4 @@ class Output(OneBit, Completion):
             total = float(np.abs(clipped).sum())
             if total > largest:
                 clipped *= largest / total
-            yield dataclasses.replace(step, model=Dense(release.publish(clipped, rng)))
+            yield dataclasses.replace(step, model=Dense(releases.matrix.publish(clipped, rng)))

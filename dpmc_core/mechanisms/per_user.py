@@ -8,9 +8,9 @@ private, so what a user computes from the own row alone (mean, clip, last update
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Step, Task
 from dpmc_core.privacy import (
+    USER_EMPTIED,
+    USER_REPLACED,
     Budget,
-    Calibration,
     Gaussian,
     Guarantee,
-    Neighbours,
+    Loss,
     Notion,
-    Release,
+    Publishes,
+    Releases,
     Trust,
-    Unit,
-    accounting,
-    by_unit,
 )
+from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.rows import (
@@ -46,6 +46,22 @@ from dpmc_core.solvers.rows import (
 Floats = NDArray[np.float64]
 
 _SUMS_SHARE = 0.6  # of the item means' budget; the counts get the rest
+
+
+R = TypeVar("R", bound=Releases)
+
+
+@dataclass(frozen=True)
+class ItemStatistics(Releases):
+    item_sums: Gaussian
+    item_counts: Gaussian
+
+
+@dataclass(frozen=True)
+class UserLevelReleases(Releases):
+    """What a method with private item means releases first; none where they get no budget."""
+
+    means: ItemStatistics | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,18 +83,18 @@ class PerUser:
         """The enforced cap on ratings per user: at most the number of items."""
         return min(self.cap or public.items, public.cap or public.items, public.items)
 
-    def budget(self) -> float:
-        """mu of all releases together, by the exact curve."""
-        return accounting.gaussian_mu(self.epsilon, self.delta)
+    def budget(self) -> Loss:
+        """What all releases together may spend, by the exact curve."""
+        return Loss(mu=gaussian_mu(self.epsilon, self.delta))
 
     def card(
         self,
         public: PublicFacts,
-        releases: Mapping[str, Release],
+        releases: R,
         source: str,
         caveats: tuple[str, ...] = (),
-        publishes: str = "item factors; each user's predictions go to that user alone",
-    ) -> Guarantee:
+        publishes: Publishes = Publishes.ITEM_FACTORS,
+    ) -> Guarantee[R]:
         """The user-level card. Raises InvalidSetting where delta is not below 1/users."""
         check_delta(self.delta, public)
         few: tuple[str, ...] = ()
@@ -89,8 +105,7 @@ class PerUser:
                 " own mean",
             )
         return Guarantee(
-            unit=Unit.USER,
-            neighbours=Neighbours.EMPTY,
+            change=USER_EMPTIED,
             notion=Notion.JOINT,
             trust=Trust.CURATOR,
             publishes=publishes,
@@ -103,8 +118,8 @@ class PerUser:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserLevel(PerUser):
-    """What the methods with clipped rows and private item means add."""
+class ClippedRows(PerUser):
+    """Centred rows are clipped before anything is asked of them, first of all the item means."""
 
     clip: float = setting(
         0.45,
@@ -112,24 +127,54 @@ class UserLevel(PerUser):
         above=0,
         at_most=10,
     )
-    item_share: float = setting(
-        0.1, "share of the budget spent on private item means first (0: none)", at_least=0, below=1
-    )
 
     def row_norm(self, public: PublicFacts) -> float:
         """The clip L of a centred row, in rating points."""
         return self.clip * public.half_width * math.sqrt(self.most(public))
 
-    def item_releases(self, public: PublicFacts, budget: float) -> dict[str, Release]:
-        """Releases of the private item means, for their share of mu^2; none for share 0."""
-        if self.item_share == 0:
-            return {}
-        mu = budget * math.sqrt(self.item_share)
-        return item_mean_releases(public, mu, self.row_norm(public), self.most(public))
+    def item_statistics(self, public: PublicFacts, budget: Loss) -> ItemStatistics:
+        """Sums and counts of the users' weighted rows by item, which spend the budget together.
 
-    def rest(self, budget: float) -> float:
-        """mu left after the item means."""
-        return budget * math.sqrt(1 - self.item_share)
+        A user's weight brings the centred row to l2 norm L at most and is never above one; with k
+        ratings at most the row of weights has norm sqrt(k), and two such rows differ by at most
+        sqrt(min(2k, items)).
+        """
+        sums, counts = budget.split(_SUMS_SHARE, 1 - _SUMS_SHARE)
+        n, norm, most = public.items, self.row_norm(public), self.most(public)
+        root, both = math.sqrt(most), math.sqrt(min(2 * most, n))
+        return ItemStatistics(
+            item_sums=Gaussian(
+                query="weighted sum of centred ratings of each item",
+                shape=(n,),
+                sensitivity={USER_EMPTIED: norm, USER_REPLACED: 2 * norm},
+                scale=norm / sums.mu,
+            ),
+            item_counts=Gaussian(
+                query="weighted number of ratings of each item",
+                shape=(n,),
+                sensitivity={USER_EMPTIED: root, USER_REPLACED: both},
+                scale=root / counts.mu,
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserLevel(ClippedRows):
+    """The methods that spend a share of the budget on item means first."""
+
+    item_share: float = setting(
+        0.1, "share of the budget spent on private item means first (0: none)", at_least=0, below=1
+    )
+
+    def item_releases(self, public: PublicFacts) -> ItemStatistics | None:
+        """Releases of the private item means, for their share of the budget; none for share 0."""
+        if self.item_share == 0:
+            return None
+        return self.item_statistics(public, self.budget() * self.item_share)
+
+    def rest(self) -> Loss:
+        """What is left of the budget after the item means."""
+        return self.budget() * (1 - self.item_share)
 
 
 def check_delta(delta: float, public: PublicFacts) -> None:
@@ -143,53 +188,6 @@ def check_delta(delta: float, public: PublicFacts) -> None:
         )
 
 
-def check_paper_epsilon(epsilon: float, delta: float, calibration: Calibration) -> None:
-    """Raise InvalidSetting where JTT18's constant does not hold: it needs eps <= 2 ln(1/delta)."""
-    limit = 2 * math.log(1 / delta)
-    if calibration is Calibration.PAPER and epsilon > limit:
-        raise InvalidSetting(
-            "epsilon",
-            f"<= 2 ln(1/delta) = {limit:.4g} with the paper's constant",
-            epsilon,
-            "calibration tight has no such condition",
-        )
-
-
-def split(budget: float, weights: Mapping[str, float]) -> dict[str, float]:
-    """mu of each release where the squares of `weights` are its shares, up to a common factor."""
-    length = math.sqrt(math.fsum(w * w for w in weights.values()))
-    return {name: budget * w / length for name, w in weights.items()}
-
-
-def item_mean_releases(
-    public: PublicFacts, mu: float, norm: float, most: int
-) -> dict[str, Release]:
-    """Sums and counts of the users' weighted rows by item, worth mu together.
-
-    A user's weight brings the centred row to l2 norm `norm` at most and is never above one; with
-    at most `most` ratings the row of weights has norm sqrt(most), and two such rows differ by at
-    most sqrt(min(2 most, items)).
-    """
-    each = split(mu, {"sums": math.sqrt(_SUMS_SHARE), "counts": math.sqrt(1 - _SUMS_SHARE)})
-    n = public.items
-    return {
-        "item sums": Gaussian(
-            query="weighted sum of centred ratings of each item",
-            shape=(n,),
-            sensitivity=by_unit(user_empty=norm, user_replace=2 * norm),
-            scale=norm / each["sums"],
-        ),
-        "item counts": Gaussian(
-            query="weighted number of ratings of each item",
-            shape=(n,),
-            sensitivity=by_unit(
-                user_empty=math.sqrt(most), user_replace=math.sqrt(min(2 * most, n))
-            ),
-            scale=math.sqrt(most) / each["counts"],
-        ),
-    }
-
-
 @dataclass(frozen=True, eq=False)
 class ItemMeans:
     """means: length n, in rating points; counts: the published ones; clipped: rows scaled down."""
@@ -200,72 +198,40 @@ class ItemMeans:
 
 
 def private_item_means(
-    releases: Mapping[str, Release],
+    releases: ItemStatistics | None,
     rows: Rows,
     norm: float,
     public: PublicFacts,
     rng: np.random.Generator,
 ) -> ItemMeans:
-    """Item means from the two releases of `item_mean_releases`; zeros where there are none."""
-    if "item sums" not in releases:
+    """Item means from `ClippedRows.item_statistics`; zeros where none are released."""
+    if releases is None:
         return ItemMeans(np.zeros(public.items), np.zeros(public.items), 0)
     cells = rows.cells
     weights = shrinkage(row_norms(cells, rows.values), norm)
     each = weights[cells.users]
-    sums, counts = releases["item sums"], releases["item counts"]
+    sums, counts = releases.item_sums, releases.item_counts
     noisy_sums = sums.publish(item_sums(cells, rows.values * each), rng)
     noisy_counts = counts.publish(item_sums(cells, each), rng)
-    means = shrunken_means(noisy_sums, noisy_counts, public.width, scale_of(sums), scale_of(counts))
+    means = shrunken_means(noisy_sums, noisy_counts, public.width, sums.scale, counts.scale)
     return ItemMeans(means, noisy_counts, int((weights < 1).sum()))
 
 
-def scale_of(release: Release) -> float:
-    """Noise scale of an additive release."""
-    assert isinstance(release, Gaussian)
-    return release.scale
-
-
-def noisy_gram(release: Release, gram: Floats, symmetric: bool, rng: np.random.Generator) -> Floats:
-    """The published Gram matrix as a symmetric one.
-
-    symmetric: (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma; else the upper triangle
-    of the noise is mirrored (2 sqrt(n) sigma), as eigenvalue routines that read one triangle do.
-    """
-    published: Floats = release.publish(gram, rng)
-    if symmetric:
-        return 0.5 * (published + published.T)
-    upper = np.triu(published)
-    return upper + np.triu(published, 1).T
-
-
 @dataclass(frozen=True, kw_only=True)
-class PrivateItemMean(PerUser):
+class PrivateItemMean(ClippedRows):
     """Each user's own mean, which is free, plus item means that take the whole budget."""
 
     id: ClassVar[str] = "private-item-mean"
     name: ClassVar[str] = "Private user and item means"
     twin: ClassVar[str] = "item-mean"
     revision: ClassVar[int] = 1
-    clip: float = setting(
-        0.45,
-        "largest l2 norm of a user's centred row, in units of half the range x sqrt(cap)",
-        above=0,
-        at_most=10,
-    )
 
-    def row_norm(self, public: PublicFacts) -> float:
-        """The clip of a centred row, in rating points."""
-        return self.clip * public.half_width * math.sqrt(self.most(public))
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        releases = item_mean_releases(
-            public, self.budget(), self.row_norm(public), self.most(public)
-        )
+    def guarantee(self, public: PublicFacts) -> Guarantee[ItemStatistics]:
         return self.card(
             public,
-            releases,
+            self.item_statistics(public, self.budget()),
             "exact Gaussian curve",
-            publishes="item means; each user's predictions go to that user alone",
+            publishes=Publishes.ITEM_MEANS,
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:

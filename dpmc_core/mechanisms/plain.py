@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Constant, Factors, Step, Task
-from dpmc_core.privacy import Guarantee, Neighbours, Notion, Trust, Unaccounted, Unit
+from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import (
@@ -49,17 +49,17 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.solvers.sizes import check_gram, check_rank
 
 
-def no_guarantee(public: PublicFacts, query: str, publishes: str) -> Guarantee:
+def no_guarantee(public: PublicFacts, query: str, publishes: Publishes) -> Guarantee:
     """The card of a method that reads raw ratings and adds no noise."""
     return Guarantee(
-        unit=Unit.VALUE,
-        neighbours=Neighbours.REPLACE,
+        change=RATING,
         notion=Notion.NONE,
         trust=Trust.CURATOR,
         publishes=publishes,
         public=public,
         claimed=None,
         source="no privacy",
+        releases=Releases(),
         unaccounted=(Unaccounted(query, "used without noise"),),
     )
 
@@ -76,7 +76,7 @@ class Clear(Completion):
     revision: ClassVar[int] = 1
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "completed matrix")
+        return no_guarantee(public, "every rating", Publishes.MATRIX)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         loss = likelihood(self.link, positive(ratings))
@@ -96,7 +96,7 @@ class Majority:
     revision: ClassVar[int] = 2
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "the more frequent sign", "one sign")
+        return no_guarantee(public, "the more frequent sign", Publishes.ONE_SIGN)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         labels = positive(ratings)
@@ -119,7 +119,7 @@ class GlobalMean:
     revision: ClassVar[int] = 1
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "the mean of all ratings", "one number")
+        return no_guarantee(public, "the mean of all ratings", Publishes.ONE_NUMBER)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         mean = float(ratings.values.mean())
@@ -138,7 +138,7 @@ class SoftImpute(Recovery):
     revision: ClassVar[int] = 1
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "completed matrix")
+        return no_guarantee(public, "every rating", Publishes.MATRIX)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
@@ -164,7 +164,7 @@ class PMF(LeastSquaresMF):
     revision: ClassVar[int] = 1
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "item factors and user factors")
+        return no_guarantee(public, "every rating", Publishes.ITEM_AND_USER_FACTORS)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         sides = self.sides(ratings)
@@ -194,7 +194,7 @@ class RatingBaseline:
         check_settings(self)
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "everything it learns")
+        return no_guarantee(public, "every rating", Publishes.EVERYTHING)
 
 
 def centred(ratings: Ratings, rng: np.random.Generator) -> tuple[Rows, Floats]:
@@ -445,7 +445,7 @@ class Ials:
         return ImplicitLoss(self.alpha, self.regularisation, self.over, self.frequency)
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "user and item factors")
+        return no_guarantee(public, "every rating", Publishes.USER_AND_ITEM_FACTORS)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         matrix = binary_matrix(ratings)
@@ -472,7 +472,7 @@ class Popularity:
     revision: ClassVar[int] = 1
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "how many users have each item", "one number per item")
+        return no_guarantee(public, "how many users have each item", Publishes.ITEM_COUNTS)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         check_interactions(ratings)
@@ -510,7 +510,7 @@ class ItemNeighbours:
         check_settings(self)
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", "item similarities")
+        return no_guarantee(public, "every rating", Publishes.ITEM_SIMILARITIES)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         rows = binary_matrix(ratings)

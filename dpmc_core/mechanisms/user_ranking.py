@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -14,18 +14,20 @@ from numpy.typing import NDArray
 from dpmc_core.mechanisms.per_user import check_delta
 from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
+    CELL,
+    USER_EMPTIED,
+    USER_REPLACED,
     Budget,
     Gaussian,
     Guarantee,
     Laplace,
-    Neighbours,
+    Loss,
     Notion,
-    Release,
+    Publishes,
+    Releases,
     Trust,
-    Unit,
-    by_unit,
 )
-from dpmc_core.privacy.accounting import gaussian_mu, split_gaussian
+from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import check_interactions
@@ -39,6 +41,11 @@ class Per(enum.Enum):
 
     USER = "user"
     CELL = "cell"
+
+
+@dataclass(frozen=True)
+class NoisyCounts(Releases):
+    counts: Laplace | Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,40 +73,39 @@ class PrivatePopularity:
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[NoisyCounts]:
         user = self.per is Per.USER
         if user:
             check_delta(self.delta, public)
         k = min(self.contributions, public.items)
-        release: Release
+        release: Laplace | Gaussian
         if self.delta == 0:
             moves = float(k) if user else 1.0
             release = Laplace(
                 query="how many users have each item",
                 shape=(public.items,),
-                sensitivity=by_unit(user_empty=moves) if user else by_unit(entry=1.0),
+                sensitivity={USER_EMPTIED: moves} if user else {CELL: 1.0},
                 scale=moves / self.epsilon,
             )
         else:
             moves = math.sqrt(k) if user else 1.0
             # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
-            table = by_unit(user_empty=moves, user_replace=math.sqrt(2.0) * moves)
+            table = {USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2.0) * moves}
             release = Gaussian(
                 query="how many users have each item",
                 shape=(public.items,),
-                sensitivity=table if user else by_unit(entry=1.0),
+                sensitivity=table if user else {CELL: 1.0},
                 scale=moves / gaussian_mu(self.epsilon, self.delta),
             )
         return Guarantee(
-            unit=Unit.USER if user else Unit.ENTRY,
-            neighbours=Neighbours.EMPTY if user else Neighbours.REPLACE,
+            change=USER_EMPTIED if user else CELL,
             notion=Notion.APPROX if self.delta else Notion.PURE,
             trust=Trust.CURATOR,
-            publishes="one number per item",
+            publishes=Publishes.ITEM_COUNTS,
             public=public,
             claimed=Budget(self.epsilon, self.delta),
             source="Gaussian mechanism" if self.delta else "Laplace mechanism",
-            releases={"counts": release},
+            releases=NoisyCounts(release),
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
@@ -109,20 +115,27 @@ class PrivatePopularity:
             norm = 2 if self.delta else 1
             values = contributions(ratings, self.contributions, norm)
         counts = item_sums(Pattern.of(ratings), values)
-        noisy = self.guarantee(ratings.public).releases["counts"].publish(counts, rng)
+        noisy = self.guarantee(ratings.public).releases.counts.publish(counts, rng)
         model = Factors(np.ones((ratings.public.users, 1)), noisy[:, None])
         yield Step(1, 1, model, {"most popular item": float(noisy.max())}, final=True)
 
 
 Floats = NDArray[np.float64]
 
-_GRAM = 0.1  # share of a round's budget (in mu^2) for the small Gram matrix
+_GRAM = 0.1  # share of a round's budget for the small Gram matrix
 _EVEN = 100.0  # mu users / sqrt(items) at which popularity and taste share the budget evenly
 _MOST = 0.9  # of the budget for taste
 _LEAST = 0.3  # of the noise: the smallest believed count
 _SPREAD = 2.0  # believed variance of an item's moments goes with its popularity to this power
 _DROWNED = 0.02  # weight of a direction below the noise, relative to the noise
 _FLOOR = 0.05  # smallest eigenvalue of the Gram matrix, relative to that of spread-out profiles
+
+
+@dataclass(frozen=True)
+class TasteReleases(Releases):
+    popularity: Gaussian
+    taste: Gaussian
+    gram: Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,47 +194,40 @@ class DpimfUser:
         clear = gaussian_mu(self.epsilon, self.delta) * public.users / math.sqrt(public.items)
         return min(clear**2 / (clear**2 + _EVEN**2), _MOST)
 
-    def guarantee(self, public: PublicFacts) -> Guarantee:
+    def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
         check_delta(self.delta, public)
-        taste = self.share(public) / self.rounds
-        weights = {
-            "popularity": math.sqrt(1 - self.share(public)),
-            "taste": math.sqrt((1 - _GRAM) * taste),
-            "gram": math.sqrt(_GRAM * taste),
-        }
-        times = {"popularity": 1, "taste": self.rounds, "gram": self.rounds}
-        mu = split_gaussian(self.epsilon, self.delta, weights, times)
+        share, budget = self.share(public), Loss(mu=gaussian_mu(self.epsilon, self.delta))
+        popularity, taste, gram = budget.split(1 - share, share * (1 - _GRAM), share * _GRAM)
         row = math.sqrt(min(self.contributions, public.items))
         d = self.rank
-        releases: dict[str, Release] = {
-            "popularity": Gaussian(
+        releases = TasteReleases(
+            popularity=Gaussian(
                 query="how many users have each item, rows scaled",
                 shape=(public.items,),
-                sensitivity=by_unit(user_empty=row, user_replace=math.sqrt(2) * row),
-                scale=row / mu["popularity"],
+                sensitivity={USER_EMPTIED: row, USER_REPLACED: math.sqrt(2) * row},
+                scale=row / popularity.mu,
             ),
-            "taste": Gaussian(
+            taste=Gaussian(
                 query="sum of the profiles of each item's users, the item left out (where that"
                 " cannot be heard: how many users, again)",
                 shape=(public.items, d),
                 times=self.rounds,
-                sensitivity=by_unit(user_empty=row, user_replace=2 * row),
-                scale=row / mu["taste"],
+                sensitivity={USER_EMPTIED: row, USER_REPLACED: 2 * row},
+                scale=row / (taste / self.rounds).mu,
             ),
-            "gram": Gaussian(
+            gram=Gaussian(
                 query="second moments of the profiles and an intercept",
                 shape=(d + 1, d + 1),
                 times=self.rounds,
-                sensitivity=by_unit(user_empty=math.sqrt(3), user_replace=math.sqrt(8)),
-                scale=math.sqrt(3) / mu["gram"],
+                sensitivity={USER_EMPTIED: math.sqrt(3), USER_REPLACED: math.sqrt(8)},
+                scale=math.sqrt(3) / (gram / self.rounds).mu,
             ),
-        }
+        )
         return Guarantee(
-            unit=Unit.USER,
-            neighbours=Neighbours.EMPTY,
+            change=USER_EMPTIED,
             notion=Notion.JOINT,
             trust=Trust.CURATOR,
-            publishes="item factors, and to each user the own scores",
+            publishes=Publishes.FACTORS_AND_SCORES,
             public=public,
             claimed=Budget(self.epsilon, self.delta),
             source="Gaussian mechanism, composed exactly",
@@ -235,9 +241,9 @@ class DpimfUser:
         weights = contributions(ratings, self.contributions)
         users, items = ratings.public.users, ratings.public.items
         count = item_sums(pattern, weights)
-        counts = releases["popularity"].publish(count, rng)
-        noise = _scale(releases["popularity"])
-        if not _audible(counts, noise, _scale(releases["taste"])):
+        counts = releases.popularity.publish(count, rng)
+        noise = releases.popularity.scale
+        if not _audible(counts, noise, releases.taste.scale):
             yield from self._again(users, count, counts, releases, rng)
             return
         least = _LEAST * noise  # no count is believed to be less
@@ -248,10 +254,10 @@ class DpimfUser:
         for k in range(1, self.rounds + 1):
             features = features - chance @ features  # what popularity alone would give
             own = profiles(pattern, features)
-            moments = releases["taste"].publish(cross_moments(pattern, weights, features), rng)
+            moments = releases.taste.publish(cross_moments(pattern, weights, features), rng)
             with_one = np.hstack([own, np.ones((users, 1))])
-            gram = releases["gram"].publish(with_one.T @ with_one, rng)
-            taste = _Taste.of(moments, gram, counts / users, users, _scale(releases["taste"]))
+            gram = releases.gram.publish(with_one.T @ with_one, rng)
+            taste = _Taste.of(moments, gram, counts / users, users, releases.taste.scale)
             model = _popularity(counts, users)
             if taste.found:
                 model = taste.model(own, _believed(counts, noise), chance)
@@ -264,26 +270,21 @@ class DpimfUser:
         users: int,
         count: Floats,
         counts: Floats,
-        releases: Mapping[str, Release],
+        releases: TasteReleases,
         rng: np.random.Generator,
     ) -> Iterator[Step]:
         """Rounds that ask for the popularity again and average it with what is known."""
-        known, new = (_scale(releases[name]) ** -2 for name in ("popularity", "taste"))
+        known, new = releases.popularity.scale**-2, releases.taste.scale**-2
         asked = np.zeros((len(count), self.rank))
         asked[:, 0] = count
         nothing = np.zeros((self.rank + 1, self.rank + 1))
         for k in range(1, self.rounds + 1):
-            more = releases["taste"].publish(asked, rng)[:, 0]
-            releases["gram"].publish(nothing, rng)  # on the card, so it is spent
+            more = releases.taste.publish(asked, rng)[:, 0]
+            releases.gram.publish(nothing, rng)  # on the card, so it is spent
             counts = (known * counts + new * more) / (known + new)
             known += new
             trace = {"directions that clear the noise": 0.0}
             yield Step(k, self.rounds, _popularity(counts, users), trace, final=k == self.rounds)
-
-
-def _scale(release: Release) -> float:
-    assert isinstance(release, Gaussian)
-    return release.scale
 
 
 def _audible(counts: Floats, noise: float, taste_noise: float) -> bool:

@@ -3,28 +3,71 @@
 A guarantee lists its releases. Private values leave a mechanism only through
 `release.publish(value, rng)`, and the certified epsilon is computed from the same records, so the
 claim on the card and the noise in the code cannot drift apart.
+
+A Laplace release, and the epsilon it certifies. One rating of 1..5 moves the sum by 4 at most:
+
+>>> from dpmc_core.privacy import *
+>>> total = Laplace(query="sum of all ratings", shape=(), sensitivity={RATING: 4}, scale=8)
+>>> total.loss(4).epsilon
+0.5
+
+A Gaussian budget, split over two releases, and the exact epsilon that they compose to:
+
+>>> from dpmc_core.privacy.accounting import gaussian_mu
+>>> sums, counts = Loss(mu=gaussian_mu(epsilon=1.0, delta=1e-6)).split(0.6, 0.4)
+>>> item_sums = Gaussian(
+...     query="sums", shape=(1682,), sensitivity={USER_EMPTIED: 30}, scale=30 / sums.mu
+... )
+>>> item_counts = Gaussian(
+...     query="counts", shape=(1682,), sensitivity={USER_EMPTIED: 9}, scale=9 / counts.mu
+... )
+>>> spent = item_sums.loss(30) + item_counts.loss(9)
+>>> print(f"{spent.epsilon_at(1e-6):.6f}")
+1.000000
+
+What one cell's epsilon means for a whole user, of whom at most 20 ratings are used:
+
+>>> from dpmc_core.ratings import PublicFacts
+>>> public = PublicFacts(users=943, items=1682, low=0, high=1, cap=20)
+>>> bits = RandomizedResponse(
+...     query="every bit", shape=public.shape, sensitivity={CELL: 1},
+...     channel=((0.75, 0.25), (0.25, 0.75)),
+... )
+>>> for change in (CELL, USER_EMPTIED, USER_REPLACED):
+...     changed = sensitivity_at(bits.sensitivity, change, public)
+...     print(f"{change.label}, {change.relation}: {bits.loss(changed).epsilon:.1f}")
+per user-item cell, it changes, comes or goes: 1.1
+per user, row becomes empty: 22.0
+per user, row becomes any other: 43.9
 """
 
 from __future__ import annotations
 
+from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.changes import (
-    UNITS,
-    Neighbours,
+    CELL,
+    RATING,
+    ROW_VALUES,
+    USER_EMPTIED,
+    USER_REPLACED,
+    Change,
     Sensitivity,
-    Unit,
-    by_unit,
-    default_neighbours,
     read_only,
-    relation,
     sensitivity_at,
 )
-from dpmc_core.privacy.channels import LocalChannel, ModifiedLaplace, SymbolChannel
+from dpmc_core.privacy.channels import (
+    LocalChannel,
+    ModifiedLaplace,
+    RandomizedResponse,
+    SymbolChannel,
+)
 from dpmc_core.privacy.guarantee import (
     Budget,
     Calibration,
     Certified,
     Guarantee,
     Notion,
+    Publishes,
     Trust,
     Unaccounted,
     calibrate,
@@ -35,43 +78,46 @@ from dpmc_core.privacy.releases import (
     Laplace,
     NormLaplace,
     Publication,
-    RandomizedResponse,
     Release,
+    Releases,
     ledger,
     witness,
 )
 from dpmc_core.privacy.shares import SharedLaplace, Shares
 
 __all__ = [
-    "UNITS",
+    "CELL",
+    "RATING",
+    "ROW_VALUES",
+    "USER_EMPTIED",
+    "USER_REPLACED",
     "Additive",
     "Budget",
     "Calibration",
     "Certified",
+    "Change",
     "Gaussian",
     "Guarantee",
     "Laplace",
     "LocalChannel",
+    "Loss",
     "ModifiedLaplace",
-    "Neighbours",
     "NormLaplace",
     "Notion",
     "Publication",
+    "Publishes",
     "RandomizedResponse",
     "Release",
+    "Releases",
     "Sensitivity",
     "SharedLaplace",
     "Shares",
     "SymbolChannel",
     "Trust",
     "Unaccounted",
-    "Unit",
-    "by_unit",
     "calibrate",
-    "default_neighbours",
     "ledger",
     "read_only",
-    "relation",
     "sensitivity_at",
     "witness",
 ]

@@ -10,7 +10,8 @@ Gaussian mechanism with mu = sqrt(sum mu_i^2) (Dong, Roth, Su, "Gaussian differe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,38 @@ _EVALUATION = 1e-12  # error of ln delta as evaluated here: what is promised sta
 _ROUNDING = 1 - 1e-12  # a calibrated budget, composed again in floats, never exceeds its target
 
 
-def compose_gaussian(mus: Iterable[float]) -> float:
-    """The single mu of a sequence of Gaussian releases: the root of the sum of squares."""
-    return math.hypot(*mus)
+@dataclass(frozen=True)
+class Loss:
+    """What releases spend, or may spend: epsilons of pure ones add up, squares of Gaussian mus too.
+
+    Losses are added (also adaptively; the start of a sum is `Loss()`), and a budget is divided the
+    same way. A Gaussian release whose part of the budget is `part` has sigma = l2 / part.mu.
+    """
+
+    epsilon: float = 0.0
+    mu: float = 0.0
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.epsilon + other.epsilon, math.hypot(self.mu, other.mu))
+
+    def __mul__(self, share: float) -> Loss:
+        """A share of it, or several of it: epsilon and the square of mu count alike."""
+        return Loss(self.epsilon * share, self.mu * math.sqrt(share))
+
+    def __truediv__(self, parts: float) -> Loss:
+        """One of so many equal parts."""
+        return self * (1 / parts)
+
+    def split(self, *weights: float) -> tuple[Loss, ...]:
+        """Parts in proportion to the weights; added again in floats they never exceed the whole."""
+        for weight in weights:
+            check_number("weight of a share", weight, above=0)
+        total = math.fsum(weights)
+        return tuple(self * (_ROUNDING * weight / total) for weight in weights)
+
+    def epsilon_at(self, delta: float) -> float:
+        """The epsilon of everything together at a delta, which the Gaussian part alone uses."""
+        return self.epsilon + gaussian_epsilon(self.mu, delta)
 
 
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
@@ -100,50 +130,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     # In terms of x = 1/mu the condition holds from some point on, as _boundary wants.
     end = _boundary(lambda x: gaussian_log_delta(epsilon, 1.0 / x) <= target, start=1.0)
     return _ROUNDING / end
-
-
-def split_gaussian(
-    epsilon: float,
-    delta: float,
-    weights: Mapping[str, float],
-    times: Mapping[str, int] | None = None,
-) -> dict[str, float]:
-    """The ratio mu_i of one publication of each Gaussian release that spends a budget together.
-
-    mu_i = mu w_i with sum times_i w_i^2 = 1, so noise of sigma_i = l2_i / mu_i certifies at most
-    (epsilon, delta). `weights` are positive and need no common scale; `times` counts the
-    publications of a release and defaults to 1.
-    """
-    counts = _check_split(weights, times)
-    length = math.hypot(*(math.sqrt(counts[name]) * w for name, w in weights.items()))
-    mu = gaussian_mu(epsilon, delta)
-    return {name: mu * w / length for name, w in weights.items()}
-
-
-def split_pure(
-    epsilon: float, weights: Mapping[str, float], times: Mapping[str, int] | None = None
-) -> dict[str, float]:
-    """The epsilon_i of one publication of each pure release that spends epsilon together.
-
-    epsilon_i = epsilon w_i with sum times_i w_i = 1; weights and times as in `split_gaussian`.
-    """
-    check_number("epsilon", epsilon, above=0)
-    counts = _check_split(weights, times)
-    total = math.fsum(counts[name] * w for name, w in weights.items())
-    return {name: epsilon * _ROUNDING * w / total for name, w in weights.items()}
-
-
-def _check_split(
-    weights: Mapping[str, float], times: Mapping[str, int] | None
-) -> Mapping[str, int]:
-    counts = dict.fromkeys(weights, 1) | dict(times or {})
-    if not weights or counts.keys() != weights.keys():
-        names = ", ".join(counts) or "none"
-        raise InvalidSetting("budget weights", f"given for each release ({names})", list(weights))
-    for name, weight in weights.items():
-        check_number(f"budget weight of {name}", weight, above=0)
-        check_number(f"times of {name}", counts[name], at_least=1, integer=True)
-    return counts
 
 
 def _boundary(holds: Callable[[float], bool], start: float) -> float:

@@ -5,6 +5,7 @@ A certified value above the bound is consistent with it; a claimed value below i
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc
 
 from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.releases import Additive
 
 Data = TypeVar("Data")
@@ -25,14 +27,12 @@ class Probe:
     """The largest change of a query seen among neighbouring data sets, and what it proves.
 
     change: in the norm of the release's noise. index: which neighbour, counted from 0.
-    epsilon, mu: exact lower bounds for one publication; a Gaussian one proves mu, any other
-    epsilon.
+    loss: an exact lower bound on what one publication spends.
     """
 
     change: float
     index: int
-    epsilon: float
-    mu: float
+    loss: Loss
 
 
 def sensitivity_probe(
@@ -53,13 +53,7 @@ def sensitivity_probe(
         raise InvalidSetting("neighbours", "at least one data set", 0)
     index = int(np.argmax(changes))
     change = changes[index]
-    times = release.times
-    return Probe(
-        change=change,
-        index=index,
-        epsilon=release.epsilon(change) / times,
-        mu=release.mu(change) / math.sqrt(times),
-    )
+    return Probe(change, index, dataclasses.replace(release, times=1).loss(change))
 
 
 @dataclass(frozen=True)

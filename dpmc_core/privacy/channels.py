@@ -1,7 +1,8 @@
-"""Channels by which each user randomises a whole sparse row, missing cells included.
+"""Channels: symbols that are randomised one by one, and whole sparse rows of them.
 
-A row channel takes a sparse matrix, whose stored cells are the rated ones (a stored 0 is a rating
-of 0), and gives back another: memory and time go with the cells reported, not with users x items.
+A local channel randomises every cell of a row, missing cells included. It takes a sparse matrix,
+whose stored cells are the rated ones (a stored 0 is a rating of 0), and gives back another: memory
+and time go with the cells reported, not with users x items.
 """
 
 from __future__ import annotations
@@ -11,16 +12,65 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.privacy import accounting, noise
+from dpmc_core.privacy import noise
+from dpmc_core.privacy.accounting import Loss, channel_epsilon
 from dpmc_core.privacy.releases import Release
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse(Release):
+    """Each symbol passes a channel matrix C[input, output] on its own."""
+
+    channel: tuple[tuple[float, ...], ...]
+    norm: ClassVar[str] = "changed symbols"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ragged = len({len(row) for row in self.channel}) != 1
+        if (
+            ragged
+            or not (self.matrix >= 0).all()
+            or not np.allclose(self.matrix.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+        ):
+            raise InvalidSetting(
+                f"channel of '{self.query}'", "rows of probabilities", self.channel
+            )
+
+    @property
+    def matrix(self) -> Floats:
+        return np.array(self.channel, dtype=float)
+
+    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
+        return float(np.count_nonzero(np.not_equal(one, other)))
+
+    def loss(self, sensitivity: float) -> Loss:
+        if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
+            return Loss()
+        return Loss(epsilon=self.times * sensitivity * channel_epsilon(self.matrix))
+
+    def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Randomised symbols for symbols 0..inputs-1."""
+        array = np.asarray(value)
+        with np.errstate(invalid="ignore"):  # a NaN is reported below
+            symbols = array.astype(np.int64)
+        inputs = len(self.channel)
+        wrong = (symbols != array) | (symbols < 0) | (symbols >= inputs)
+        if wrong.any():
+            raise InvalidSetting(
+                f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[wrong].flat[0]
+            )
+        self._admit(symbols)
+        published = noise.channel(self.matrix, symbols, rng)
+        self._show(symbols, published)
+        return published
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +109,9 @@ class LocalChannel(Release):
         """
         raise NotImplementedError
 
-    def epsilon(self, sensitivity: float) -> float:
-        return 0.0 if sensitivity == 0 else self.times * sensitivity * self.cell_epsilon
+    def loss(self, sensitivity: float) -> Loss:
+        changed = self.times * sensitivity
+        return Loss() if changed == 0 else Loss(epsilon=changed * self.cell_epsilon)
 
     def publish(  # type: ignore[override]  # sparse in, sparse out
         self, value: Any, rng: np.random.Generator
@@ -201,7 +252,7 @@ class SymbolChannel(LocalChannel):
 
     @property
     def cell_epsilon(self) -> float:
-        return accounting.channel_epsilon(self.matrix)
+        return channel_epsilon(self.matrix)
 
     @property
     def reported_if_missing(self) -> float:

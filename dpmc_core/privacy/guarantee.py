@@ -10,23 +10,24 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.privacy import accounting
-from dpmc_core.privacy.changes import (
-    Neighbours,
-    Unit,
-    default_neighbours,
-    read_only,
-    sensitivity_at,
-)
-from dpmc_core.privacy.releases import (
-    Release,
-)
+from dpmc_core.privacy.accounting import Loss
+from dpmc_core.privacy.changes import Change, sensitivity_at
+from dpmc_core.privacy.releases import Release, Releases
 from dpmc_core.ratings import PublicFacts
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", bound=Releases, covariant=True, default=Releases)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")  # before Python 3.13 a default is known to type checkers only
 
 
 class Notion(enum.Enum):
@@ -54,6 +55,30 @@ class Trust(enum.Enum):
     FEDERATED = "federated"  # each party its own users, the server nothing
 
 
+class Publishes(enum.Enum):
+    """What leaves the trusted side, in the words of the card."""
+
+    MATRIX = "completed matrix"
+    FLIPPED_SIGNS = "flipped signs"
+    RANDOMISED_ROWS = "randomised rows"
+    FLIPPED_ROWS = "flipped rows, hence item similarities"
+    ITEM_COUNTS = "one number per item"
+    ITEM_MEANS = "item means; each user's predictions go to that user alone"
+    ITEM_COVARIANCE = "item means and covariance; each user's predictions go to that user alone"
+    ITEM_FACTORS = "item factors; each user's predictions go to that user alone"
+    FACTORS_AND_SCORES = "item factors, and to each user the own scores"
+    FACTORS_ALONE = "item factors; each user's own factors stay with the user"
+    ITEM_PROFILES = "item profiles, to the server and every party"
+    USER_PROFILES = "user profiles, to the server and every party"
+    # by methods without privacy
+    ONE_SIGN = "one sign"
+    ONE_NUMBER = "one number"
+    ITEM_SIMILARITIES = "item similarities"
+    ITEM_AND_USER_FACTORS = "item factors and user factors"
+    USER_AND_ITEM_FACTORS = "user and item factors"
+    EVERYTHING = "everything it learns"
+
+
 @dataclass(frozen=True)
 class Budget:
     """An (epsilon, delta) pair."""
@@ -70,10 +95,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class Certified:
-    """A certified budget for one unit and relation; an infinite epsilon carries its reason."""
+    """A certified budget for one change; an infinite epsilon carries its reason."""
 
-    unit: Unit
-    neighbours: Neighbours
+    change: Change
     epsilon: float
     delta: float
     reason: str = ""
@@ -92,62 +116,51 @@ class Unaccounted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guarantee:
+class Guarantee(Generic[R]):
     """A privacy claim with all it rests on: the card of a mechanism on given public facts."""
 
-    unit: Unit
-    neighbours: Neighbours
+    change: Change
     notion: Notion
     trust: Trust
-    publishes: str
+    publishes: Publishes
     public: PublicFacts
     claimed: Budget | None
     source: str
-    releases: Mapping[str, Release] = field(default_factory=dict)
+    releases: R
     unaccounted: tuple[Unaccounted, ...] = ()
     caveats: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "releases", read_only(self.releases))
-
-    def certified(
-        self,
-        unit: Unit | None = None,
-        neighbours: Neighbours | None = None,
-        delta: float | None = None,
-    ) -> Certified:
-        """What the releases prove for a unit (default: the claim's own), or infinity and why.
+    def certified(self, change: Change | None = None, delta: float | None = None) -> Certified:
+        """What the releases prove for a change (default: the claim's own), or infinity and why.
 
         Pure releases add up; Gaussian ones compose exactly; both together add their epsilons.
         """
-        unit = unit or self.unit
-        if neighbours is None:
-            neighbours = self.neighbours if unit is self.unit else default_neighbours(unit)
+        found = change or self.change
         if delta is None:
             delta = self.claimed.delta if self.claimed else 0.0
         check_number("delta", delta, at_least=0, below=1)
 
         def result(epsilon: float, reason: str = "") -> Certified:
-            return Certified(unit, neighbours, epsilon, delta, reason)
+            return Certified(found, epsilon, delta, reason)
 
         if self.unaccounted:
             why = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
             return result(math.inf, why)
-        if not self.releases:
+        releases = [release for _, release in self.releases]
+        if not releases:
             return result(math.inf, "nothing is randomised")
-        pure, mus = 0.0, [0.0]
-        for release in self.releases.values():
-            s = sensitivity_at(release.sensitivity, unit, neighbours, self.public)
+        spent = Loss()
+        for release in releases:
+            s = sensitivity_at(release.sensitivity, found, self.public)
             if math.isinf(s):
-                return result(math.inf, _unbounded(release, unit))
-            pure += release.epsilon(s)
-            mus.append(release.mu(s))
-        epsilon = pure + accounting.gaussian_epsilon(accounting.compose_gaussian(mus), delta)
-        if math.isinf(epsilon) and math.isfinite(pure):
+                return result(math.inf, _unbounded(release, found))
+            spent += release.loss(s)
+        epsilon = spent.epsilon_at(delta)
+        if math.isinf(epsilon) and math.isfinite(spent.epsilon):
             return result(epsilon, "Gaussian noise gives no finite epsilon at delta = 0")
         return result(epsilon, "" if math.isfinite(epsilon) else "some outputs reveal their input")
 
-    def given(self, prepared: tuple[str, ...]) -> Guarantee:
+    def given(self, prepared: tuple[str, ...]) -> Self:
         """The same card with the data-dependent preparation steps of the input as caveats."""
         added = tuple(f"certified given that {step} is public" for step in prepared)
         return dataclasses.replace(self, caveats=self.caveats + added)
@@ -156,11 +169,11 @@ class Guarantee:
         """The card as plain JSON values (the command-line contract's `guarantee` object)."""
         certified = self.certified()
         return {
-            "unit": self.unit.value,
-            "neighbours": self.neighbours.value,
+            "unit": self.change.unit,
+            "neighbours": self.change.neighbours,
             "notion": self.notion.value,
             "trust": self.trust.value,
-            "publishes": self.publishes,
+            "publishes": self.publishes.value,
             "claimed": dataclasses.asdict(self.claimed) if self.claimed else None,
             "certified": {"epsilon": certified.epsilon, "delta": certified.delta}
             if certified.finite
@@ -177,8 +190,7 @@ _DOUBLINGS = 100  # a factor of 1e30 either way: more than any number of cells b
 def calibrate(
     guarantee_at: Callable[[float], Guarantee],
     target: Budget,
-    unit: Unit | None = None,
-    neighbours: Neighbours | None = None,
+    change: Change | None = None,
 ) -> float:
     """The largest epsilon setting whose certified epsilon does not exceed the target's.
 
@@ -189,7 +201,7 @@ def calibrate(
     check_number("target epsilon", target.epsilon, above=0)
 
     def certified(setting: float) -> Certified:
-        return guarantee_at(setting).certified(unit, neighbours, target.delta)
+        return guarantee_at(setting).certified(change, target.delta)
 
     def fits(setting: float) -> bool:
         try:
@@ -229,10 +241,10 @@ def calibrate(
     return low
 
 
-def _unbounded(release: Release, unit: Unit) -> str:
+def _unbounded(release: Release, change: Change) -> str:
     if not release.sensitivity:
         return f"the noise scale of '{release.query}' is read off the data"
     return (
         f"'{release.query}' covers the values of ratings only: which ratings exist is public,"
-        f" so it has no bound {unit.label}"
+        f" so it has no bound {change.label}"
     )

@@ -1,4 +1,4 @@
-"""Release records: a query, its sensitivity by unit, its noise, and the one way to publish it.
+"""Release records: a query, how far each change moves it, its noise, and the one way to publish it.
 
 Private values leave a mechanism only through `release.publish(value, rng)`.
 """
@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
-from dpmc_core.privacy import accounting, noise
-from dpmc_core.privacy.changes import Sensitivity, Unit, by_unit, read_only
+from dpmc_core.privacy import noise
+from dpmc_core.privacy.accounting import Loss
+from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
 from dpmc_core.privacy.exact_noise import SecureSource
 
 Floats = NDArray[np.float64]
@@ -65,7 +66,7 @@ def witness() -> Iterator[list[Publication]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One noisy answer: what is asked, its shape, how often, and how far one unit can move it.
+    """One noisy answer: what is asked, its shape, how often, and how far one change can move it.
 
     `shape` gives the length of each axis, None where it is the number of observed ratings.
     `sensitivity` is in the norm of the noise: l1 for Laplace, l2 for Gaussian and NormLaplace,
@@ -81,27 +82,23 @@ class Release:
 
     def __post_init__(self) -> None:
         check_number(f"times of '{self.query}'", self.times, at_least=1, integer=True)
-        for (unit, neighbours), s in self.sensitivity.items():
-            check_number(f"sensitivity of '{self.query}' {unit.label}", s, at_least=0)
-            if None in self.shape and unit not in (Unit.VALUE, Unit.ROW_VALUES):
+        for change, s in self.sensitivity.items():
+            check_number(f"sensitivity of '{self.query}' {change.label}", s, at_least=0)
+            if None in self.shape and change not in (RATING, ROW_VALUES):
                 raise InvalidSetting(
                     f"sensitivity of '{self.query}'",
                     "left out where the number of ratings may change, which its shape shows",
-                    f"{s:g} {unit.label} ({neighbours.value})",
+                    f"{s:g} {change.label} ({change.neighbours})",
                 )
-        plain = {key: float(s) for key, s in self.sensitivity.items()}
+        plain = {change: float(s) for change, s in self.sensitivity.items()}
         object.__setattr__(self, "sensitivity", read_only(plain))
 
-    def epsilon(self, sensitivity: float) -> float:  # noqa: ARG002
-        """Pure epsilon of all `times` publications; zero for Gaussian releases.
+    def loss(self, sensitivity: float) -> Loss:  # noqa: ARG002
+        """What all `times` publications spend on a change that moves the answer so far.
 
         Infinite until a subclass says what its noise is worth.
         """
-        return math.inf
-
-    def mu(self, sensitivity: float) -> float:  # noqa: ARG002
-        """Gaussian ratio of all `times` publications; zero for pure releases."""
-        return 0.0
+        return Loss(epsilon=math.inf)
 
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         """How far apart two answers are in the norm that `sensitivity` is stated in."""
@@ -159,9 +156,9 @@ class Additive(Release):
         """Density of one coordinate's noise at x."""
         raise NotImplementedError
 
-    def at_scale(self, scale: float) -> Additive:
+    def at_scale(self, scale: float) -> Self:
         """The release at a scale read off private data: it certifies nothing."""
-        return dataclasses.replace(self, scale=scale, sensitivity=by_unit())
+        return dataclasses.replace(self, scale=scale, sensitivity={})
 
     def _exact(self, value: Floats, source: SecureSource) -> Floats:  # noqa: ARG002
         raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")
@@ -179,8 +176,8 @@ class Laplace(Additive):
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.abs(np.subtract(one, other, dtype=float)).sum())
 
-    def epsilon(self, sensitivity: float) -> float:
-        return self.times * sensitivity / self.scale
+    def loss(self, sensitivity: float) -> Loss:
+        return Loss(epsilon=self.times * sensitivity / self.scale)
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.laplace_density(x, self.scale)
@@ -211,8 +208,8 @@ class NormLaplace(Additive):
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.linalg.norm(np.subtract(one, other, dtype=float), axis=-1).sum())
 
-    def epsilon(self, sensitivity: float) -> float:
-        return self.times * sensitivity / self.scale
+    def loss(self, sensitivity: float) -> Loss:
+        return Loss(epsilon=self.times * sensitivity / self.scale)
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
         return self._noise((count, self.length), rng)[:, 0]
@@ -233,11 +230,8 @@ class Gaussian(Additive):
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.linalg.norm(np.subtract(one, other, dtype=float).ravel()))
 
-    def epsilon(self, sensitivity: float) -> float:  # noqa: ARG002
-        return 0.0
-
-    def mu(self, sensitivity: float) -> float:
-        return math.sqrt(self.times) * sensitivity / self.scale
+    def loss(self, sensitivity: float) -> Loss:
+        return Loss(mu=math.sqrt(self.times) * sensitivity / self.scale)
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.gaussian_density(x, self.scale)
@@ -249,49 +243,39 @@ class Gaussian(Additive):
         return noise.gaussian(self.scale, shape, rng)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(Release):
-    """Each symbol passes a channel matrix C[input, output] on its own."""
+@dataclass(frozen=True)
+class Releases:
+    """What a mechanism releases, as the fields of a subclass.
 
-    channel: tuple[tuple[float, ...], ...]
-    norm: ClassVar[str] = "changed symbols"
+    A field is a release, None where these settings make none, a group of releases, or a tuple of
+    any of them, one for each round.
+    """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        ragged = len({len(row) for row in self.channel}) != 1
-        if (
-            ragged
-            or not (self.matrix >= 0).all()
-            or not np.allclose(self.matrix.sum(axis=1), 1.0, rtol=0, atol=1e-12)
-        ):
-            raise InvalidSetting(
-                f"channel of '{self.query}'", "rows of probabilities", self.channel
-            )
+    def __iter__(self) -> Iterator[tuple[str, Release]]:
+        """(name, release) of all of them, in the order of the fields; rounds are numbered."""
+        for field in dataclasses.fields(self):
+            yield from _named(field.name.replace("_", " "), getattr(self, field.name))
 
-    @property
-    def matrix(self) -> Floats:
-        return np.array(self.channel, dtype=float)
+    def each(self, change: Callable[[Release], Release]) -> Self:
+        """The same fields with every release put through `change`."""
+        fields = (field.name for field in dataclasses.fields(self))
+        return dataclasses.replace(self, **{f: _each(getattr(self, f), change) for f in fields})
 
-    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
-        return float(np.count_nonzero(np.not_equal(one, other)))
 
-    def epsilon(self, sensitivity: float) -> float:
-        if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
-            return 0.0
-        return self.times * sensitivity * accounting.channel_epsilon(self.matrix)
+def _named(name: str, found: Any) -> Iterator[tuple[str, Release]]:
+    if isinstance(found, Release):
+        yield name, found
+    elif isinstance(found, Releases):
+        yield from found
+    elif found is not None:
+        for index, part in enumerate(found, 1):
+            for inner, release in _named(name, part):
+                yield f"{inner} {index}" if len(found) > 1 else inner, release
 
-    def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Randomised symbols for symbols 0..inputs-1."""
-        array = np.asarray(value)
-        with np.errstate(invalid="ignore"):  # a NaN is reported below
-            symbols = array.astype(np.int64)
-        inputs = len(self.channel)
-        wrong = (symbols != array) | (symbols < 0) | (symbols >= inputs)
-        if wrong.any():
-            raise InvalidSetting(
-                f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[wrong].flat[0]
-            )
-        self._admit(symbols)
-        published = noise.channel(self.matrix, symbols, rng)
-        self._show(symbols, published)
-        return published
+
+def _each(found: Any, change: Callable[[Release], Release]) -> Any:
+    if isinstance(found, Release):
+        return change(found)
+    if isinstance(found, Releases):
+        return found.each(change)
+    return None if found is None else tuple(_each(part, change) for part in found)

@@ -8,8 +8,9 @@ at last each party refines its own factors. Then a whole run on a problem, measu
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
+from dpmc_core.mechanisms.dpimf import Coefficients, Dpimf, Profiles
 from dpmc_core.model import Factors, Task
-from dpmc_core.privacy import Laplace, Release, Unit
+from dpmc_core.privacy import CELL, Loss, Releases
 from dpmc_core.problem import Problem, generator
 from dpmc_core.protocol.messages import WORD, Message, Traffic, Transcript
 from dpmc_core.protocol.simulate import communication, data_facts, measured, shown_settings
@@ -215,7 +216,7 @@ class _Party:
         self.columns = self.rows.T.tocsr()
         self.factors = self.rng.random((len(self.owned), self.mechanism.rank))
 
-    def update(self, shared: Floats | None, releases: Mapping[str, Release], local: int) -> Floats:
+    def update(self, shared: Floats | None, releases: Coefficients, local: int) -> Floats:
         """Local rounds of the party's own factors and noisy profiles; the last profiles leave."""
         profiles = shared
         for _ in range(local):
@@ -232,15 +233,10 @@ class _Party:
         return solve_rows(self.rows, shared, self.mechanism.loss)
 
 
-def _solves(releases: Mapping[str, Release], count: int) -> float:
-    total = 0.0
-    for release in releases.values():
-        assert isinstance(release, Laplace)
-        key = next((k for k in release.sensitivity if k[0] is Unit.ENTRY), None)
-        if key is None:
-            return float("inf")
-        total += count * release.sensitivity[key] / release.scale
-    return total
+def _solves(releases: Releases, count: int) -> float:
+    """Epsilon per user-item cell of so many solves, taking the fixed factors as public."""
+    each = (dataclasses.replace(release, times=count) for _, release in releases)
+    return sum((r.loss(r.sensitivity.get(CELL, math.inf)) for r in each), Loss()).epsilon
 
 
 def build(

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
-from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
+from dpmc_core.mechanisms.factorization import DPMF, LinearTerm, NoiseForm
 from dpmc_core.model import Factors
-from dpmc_core.privacy import Guarantee, Laplace, SharedLaplace, Shares, Trust, Unaccounted
+from dpmc_core.privacy import Guarantee, SharedLaplace, Shares, Trust, Unaccounted
 from dpmc_core.protocol.messages import (
     RECOMMENDER,
     THIRD_PARTY,
@@ -143,7 +143,7 @@ class Scenario:
             card,
             trust=Trust.AGGREGATOR,
             source=f"HXZ15, scenario {self.number}",
-            releases={"linear term": self.release(public)},
+            releases=LinearTerm(self.release(public)),
             caveats=(
                 known if self.shares is Shares.GAUSSIAN else hardened,
                 "the recommender sees the noisy sum of every round with the same noise, and"
@@ -155,8 +155,7 @@ class Scenario:
 
     def release(self, public: PublicFacts) -> SharedLaplace:
         """Scenario 1's Laplace release, drawn by the users."""
-        own = self.mechanism.guarantee(public).releases["linear term"]
-        assert isinstance(own, Laplace)
+        own = self.mechanism.guarantee(public).releases.linear_term
         return SharedLaplace(
             query=own.query,
             shape=own.shape,

@@ -14,12 +14,12 @@ from typing import Any
 
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import METRICS
-from dpmc_core.privacy import UNITS, Guarantee
+from dpmc_core.privacy import Change, Guarantee
 
 VERSION = 1  # raised with every change of the tables; older files are then migrated on opening
 APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 
-UNIT_COLUMNS = ("value", "row_values", "entry", "user_empty", "user_replace")
+UNIT_COLUMNS = tuple(change.value for change in Change)
 
 # A curve is what stays the same along epsilon and seed; a card is the wording of a guarantee. Both
 # are kept once, so a million results stay small and a page reads only the curves it draws.
@@ -124,17 +124,11 @@ def unit_key(
 
 def every_unit(card: Guarantee) -> dict[str, dict[str, Any]]:
     """The certified epsilon of each unit by its column's name, and why it is infinite where so."""
-    units: dict[str, float | None] = {}
-    reasons: dict[str, str] = {}
-    for unit, neighbours in UNITS:
-        name = unit.value.replace("-", "_")
-        if name == "user":
-            name += f"_{neighbours.value}"
-        proved = card.certified(unit, neighbours)
-        units[name] = proved.epsilon if proved.finite else None
-        if not proved.finite:
-            reasons[name] = proved.reason
-    return {"units": units, "reasons": reasons}
+    proved = {change.value: card.certified(change) for change in Change}
+    return {
+        "units": {name: found.epsilon if found.finite else None for name, found in proved.items()},
+        "reasons": {name: found.reason for name, found in proved.items() if not found.finite},
+    }
 
 
 def to_tables(record: Record) -> tuple[dict[str, Any], str, dict[str, Any]]:

@@ -7,22 +7,23 @@ import math
 from typing import NamedTuple
 
 from dpmc_core.privacy import (
+    RATING,
+    ROW_VALUES,
+    USER_EMPTIED,
+    USER_REPLACED,
     Certified,
+    Change,
     Gaussian,
     Guarantee,
     Laplace,
-    Neighbours,
     NormLaplace,
     Notion,
     RandomizedResponse,
     Release,
     Trust,
-    Unit,
-    default_neighbours,
-    relation,
     sensitivity_at,
 )
-from dpmc_core.privacy.accounting import attacker_certainty, gaussian_epsilon
+from dpmc_core.privacy.accounting import attacker_certainty
 
 _TRUST = {
     Trust.CURATOR: "from whoever sees what is published; the server itself sees raw ratings",
@@ -105,41 +106,40 @@ class LedgerRow(NamedTuple):
     scale: str
     answers: str
     times: int
-    sensitivity: float  # for the unit asked about, in the norm of the noise
+    sensitivity: float  # for the change asked about, in the norm of the noise
     epsilon: float
 
 
 def card_row(name: str, guarantee: Guarantee) -> CardRow:
     """The row of one mechanism: its claim beside what its releases prove, in three units."""
     own = guarantee.certified()
-    rating = guarantee.certified(Unit.VALUE)
-    user = guarantee.certified(Unit.USER)
+    rating = guarantee.certified(RATING)
+    user = guarantee.certified(USER_EMPTIED)
     return CardRow(
         mechanism=name,
-        protects=guarantee.unit.label,
-        relation=relation(guarantee.unit, guarantee.neighbours),
+        protects=guarantee.change.label,
+        relation=guarantee.change.relation,
         notion=guarantee.notion.value,
         trust=guarantee.trust.value,
-        publishes=guarantee.publishes,
+        publishes=guarantee.publishes.value,
         claimed=guarantee.claimed.epsilon if guarantee.claimed else None,
         certified=own.epsilon,
         per_rating=rating.epsilon,
         per_user=user.epsilon,
-        per_user_other=guarantee.certified(Unit.USER, Neighbours.REPLACE).epsilon,
+        per_user_other=guarantee.certified(USER_REPLACED).epsilon,
         delta=own.delta,
         why=_why(guarantee, own, user),
         upheld=upheld(guarantee),
     )
 
 
-def ledger(guarantee: Guarantee, unit: Unit | None = None) -> tuple[LedgerRow, ...]:
-    """Every release with its noise and its cost for a unit; uncovered accesses cost infinity.
+def ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRow, ...]:
+    """Every release with its noise and its cost for a change (default: the claim's own).
 
-    For the claim's own unit under the claim's own relation, as `Guarantee.certified` counts.
+    Uncovered accesses cost infinity.
     """
-    unit = unit or guarantee.unit
-    neighbours = guarantee.neighbours if unit is guarantee.unit else default_neighbours(unit)
-    rows = [_ledger_row(r, guarantee, unit, neighbours) for r in guarantee.releases.values()]
+    counted = change or guarantee.change
+    rows = [_ledger_row(r, guarantee, counted) for _, r in guarantee.releases]
     for access in guarantee.unaccounted:
         rows.append(LedgerRow(access.query, "none", access.reason, "", 1, math.inf, math.inf))
     return tuple(rows)
@@ -200,13 +200,13 @@ def protects(guarantee: Guarantee) -> str:
         if guarantee.notion is Notion.JOINT
         else ""
     )
-    return f"{verb} {guarantee.unit.protects}, {_TRUST[guarantee.trust]}{joint}."
+    return f"{verb} {guarantee.change.protects}, {_TRUST[guarantee.trust]}{joint}."
 
 
 def relations(guarantee: Guarantee) -> str:
     """What is certified per user under both neighbour relations, as a sentence."""
-    empty = guarantee.certified(Unit.USER, Neighbours.EMPTY)
-    other = guarantee.certified(Unit.USER, Neighbours.REPLACE)
+    empty = guarantee.certified(USER_EMPTIED)
+    other = guarantee.certified(USER_REPLACED)
     return (
         f"Per user: epsilon {epsilon_text(empty.epsilon)} where a row becomes empty,"
         f" {epsilon_text(other.epsilon)} where it becomes any other row."
@@ -226,7 +226,7 @@ def certainty(epsilon: float, delta: float = 0.0) -> str:
 def row_of_ratings(guarantee: Guarantee, ratings: int) -> Certified:
     """What the releases prove for all values of one person with so many ratings."""
     public = dataclasses.replace(guarantee.public, cap=ratings)
-    return dataclasses.replace(guarantee, public=public).certified(Unit.ROW_VALUES)
+    return dataclasses.replace(guarantee, public=public).certified(ROW_VALUES)
 
 
 def percent(share: float) -> str:
@@ -264,16 +264,9 @@ def _why(guarantee: Guarantee, own: Certified, user: Certified) -> str:
     return "; ".join((*parts, *guarantee.caveats))
 
 
-def _ledger_row(
-    release: Release, guarantee: Guarantee, unit: Unit, neighbours: Neighbours
-) -> LedgerRow:
-    sensitivity = sensitivity_at(release.sensitivity, unit, neighbours, guarantee.public)
-    if isinstance(release, Gaussian):
-        mu = release.mu(sensitivity)
-        delta = guarantee.claimed.delta if guarantee.claimed else 0.0
-        epsilon = gaussian_epsilon(mu, delta)
-    else:
-        epsilon = release.epsilon(sensitivity)
+def _ledger_row(release: Release, guarantee: Guarantee, change: Change) -> LedgerRow:
+    sensitivity = sensitivity_at(release.sensitivity, change, guarantee.public)
+    delta = guarantee.claimed.delta if guarantee.claimed else 0.0
     size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape) or "one number"
     return LedgerRow(
         query=release.query,
@@ -282,7 +275,7 @@ def _ledger_row(
         answers=size,
         times=release.times,
         sensitivity=sensitivity,
-        epsilon=epsilon,
+        epsilon=release.loss(sensitivity).epsilon_at(delta),
     )
 
 

@@ -72,7 +72,7 @@ def figure_5(
         if longest is not None:
             settings |= {"clip": longest, "clip_l2": longest * _l2_share(id)}
         card = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
-        found.append((id, card.releases.get(coefficient)))
+        found.append((id, dict(card.releases).get(coefficient)))
     scales = sorted(r.scale for _, r in found if isinstance(r, Additive))
     reach = 6 * scales[len(scales) // 2]
     x = np.linspace(-reach, reach, points)

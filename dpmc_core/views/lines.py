@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 
 from dpmc_core import registry
 from dpmc_core.metrics import Metric, headline
-from dpmc_core.privacy import Neighbours, Unit
+from dpmc_core.privacy import RATING, USER_EMPTIED, Change
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.store import CurveInfo, Store, certified, curves, points
 from dpmc_core.views import cards
@@ -27,7 +27,6 @@ Ints = NDArray[np.int64]
 LEVEL = 0.95
 MOST_SEEDS = 200  # drawn of a curve, where the caller does not say which
 _SLACK = 1 + 1e-9  # claimed and certified may differ in the last digits
-_PER_USER = "user_empty"  # the default relation of whole users: their row becomes empty
 
 
 class Interval(NamedTuple):
@@ -56,8 +55,8 @@ class Line(NamedTuple):
 
     info: the curve in its store. label: the name with what is not default. epsilon: the setting,
     increasing (E). seeds: (S). values: E x S, NaN where there is none yet. claimed: (E), NaN where
-    nothing is claimed. unit, neighbours: of the claim. certified: (E) by the unit's column name,
-    inf where infinite; reasons: why, by the same names. prepared: what was read off the data, in
+    nothing is claimed. change: of the claim. certified: (E) by the change's column name, inf where
+    infinite; reasons: why, by the same names. prepared: what was read off the data, in
     words; version: of the program that computed it; both of the smallest epsilon.
     """
 
@@ -68,8 +67,7 @@ class Line(NamedTuple):
     seeds: Ints
     values: Floats
     claimed: Floats
-    unit: Unit
-    neighbours: Neighbours
+    change: Change
     certified: Mapping[str, Floats]
     reasons: Mapping[str, str]
     prepared: tuple[str, ...] = ()
@@ -208,8 +206,7 @@ def _line(
         seeds=np.array(drawn),
         values=np.array([[measured.get((e, s), math.nan) for s in drawn] for e in grid]),
         claimed=_numbers([fact.claimed for fact in there], math.nan),
-        unit=Unit(there[0].unit),
-        neighbours=Neighbours(there[0].neighbours),
+        change=Change.of(there[0].unit, there[0].neighbours),
         certified={
             unit: _numbers([fact.units[unit] for fact in there], math.inf)
             for unit in there[0].units
@@ -311,21 +308,18 @@ def place(line: Line, count: Count) -> Placed:
     that unit it stands, hollow, at what is claimed."""
     shown = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
     if count is Count.PAPER:
-        own = line.certified[_column(line.unit, line.neighbours)]
+        own = line.certified[line.change.value]
         solid = bool((own <= shown * _SLACK).all())
-        return Placed(line, shown, line.unit.label, solid, "" if solid else _short_of(line, own))
-    column, words = {
-        Count.RATING: ("value", Unit.VALUE.label),
-        Count.USER: (_PER_USER, Unit.USER.label),
-    }[count]
-    x = line.certified[column]
+        return Placed(line, shown, line.change.label, solid, "" if solid else _short_of(line, own))
+    counted = {Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]
+    x, words = line.certified[counted.value], counted.label
     if np.isfinite(x).all():
         return Placed(line, x, words, True, "")
-    why = line.reasons.get(column, "some epsilons have no finite certified value")
+    why = line.reasons.get(counted.value, "some epsilons have no finite certified value")
     return Placed(
         line,
         shown,
-        f"{line.unit.label}, as claimed",
+        f"{line.change.label}, as claimed",
         False,
         f"nothing finite is certified {words}: {why}",
     )
@@ -333,15 +327,10 @@ def place(line: Line, count: Count) -> Placed:
 
 def _short_of(line: Line, own: Floats) -> str:
     if not np.isfinite(own).all():
-        why = line.reasons.get(_column(line.unit, line.neighbours), "")
+        why = line.reasons.get(line.change.value, "")
         return f"claimed, not certified: {why}"
     factor = float(np.max(own / np.where(np.isnan(line.claimed), line.epsilon, line.claimed)))
-    return f"certified is up to {short(factor, 3)} times what is claimed {line.unit.label}"
-
-
-def _column(unit: Unit, neighbours: Neighbours) -> str:
-    name = unit.value.replace("-", "_")
-    return f"{name}_{neighbours.value}" if unit is Unit.USER else name
+    return f"certified is up to {short(factor, 3)} times what is claimed {line.change.label}"
 
 
 def short(value: float, digits: int = 4) -> str:

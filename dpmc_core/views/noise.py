@@ -22,7 +22,6 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     Release,
     SymbolChannel,
-    by_unit,
     witness,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -34,7 +33,7 @@ Floats = NDArray[np.float64]
 
 def main_release(guarantee: Guarantee) -> Release | None:
     """The release that carries most values: the one worth a picture; None without releases."""
-    releases = list(guarantee.releases.values())
+    releases = [release for _, release in guarantee.releases]
     return max(releases, key=lambda r: (len(r.shape), r.times), default=None)
 
 
@@ -80,9 +79,7 @@ class Density(NamedTuple):
 def density(release: Additive | ModifiedLaplace, seed: int = 0, draws: int = 5_000) -> Density:
     """Exact density within 6 scales of 0, with `draws` fresh samples."""
     if isinstance(release, ModifiedLaplace):  # the noise on a reported value, on its own
-        release = Laplace(
-            query=release.query, shape=(None,), sensitivity=by_unit(), scale=release.scale
-        )
+        release = Laplace(query=release.query, shape=(None,), sensitivity={}, scale=release.scale)
     reach = 6 * release.scale
     x = np.linspace(-reach, reach, 401)
     sample = release.sample(draws, np.random.default_rng(seed))
@@ -128,11 +125,11 @@ def _outputs(
 ) -> NDArray[np.int64]:
     """Fresh outputs for one input; of a symbol channel 0 is a missing cell."""
     if isinstance(release, RandomizedResponse):
-        loose = dataclasses.replace(release, shape=(None,), sensitivity=by_unit())
+        loose = dataclasses.replace(release, shape=(None,), sensitivity={})
         return loose.publish(np.full(draws, symbol), rng)
     from scipy.sparse import csr_array
 
-    row = dataclasses.replace(release, shape=(1, draws), sensitivity=by_unit())
+    row = dataclasses.replace(release, shape=(1, draws), sensitivity={})
     cells = (np.full(draws, float(symbol)), np.arange(draws), [0, draws])
     given = csr_array(cells, shape=(1, draws)) if symbol else csr_array((1, draws))
     reported = row.publish(given, rng).data.astype(np.int64)
@@ -178,7 +175,7 @@ def scales(
     for epsilon in epsilons:
         guarantee = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
         only = main_release(guarantee) if main else None
-        for name, release in guarantee.releases.items():
+        for name, release in guarantee.releases:
             if only is not None and release is not only:
                 continue
             unit, size = _size(release)
@@ -276,7 +273,7 @@ def before_after(mechanism: Mechanism, corner: Ratings, seed: int = 0) -> tuple[
     The values before noise are raw ratings, or computed from them: for looking at only.
     Releases whose values belong to no cell of the block, item or pair of items are left out.
     """
-    wanted = {r.query for r in mechanism.guarantee(corner.public).releases.values()}
+    wanted = {r.query for _, r in mechanism.guarantee(corner.public).releases}
     with witness() as publications:
         for step in mechanism.fit(corner, np.random.default_rng(seed)):
             if step.final or wanted <= {p.release.query for p in publications}:
@@ -300,11 +297,11 @@ def before_after(mechanism: Mechanism, corner: Ratings, seed: int = 0) -> tuple[
 def _foreign(mechanism: Mechanism, public: PublicFacts) -> set[str]:
     """Queries of releases as large as items x items by chance: one more item shows it."""
     n = public.items
-    more = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases.values()
-    grown = {r.query for r in more if r.shape == (n + 1, n + 1)}
+    more = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases
+    grown = {r.query for _, r in more if r.shape == (n + 1, n + 1)}
     return {
         r.query
-        for r in mechanism.guarantee(public).releases.values()
+        for _, r in mechanism.guarantee(public).releases
         if r.shape == (n, n) and r.query not in grown
     }
 

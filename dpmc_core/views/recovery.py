@@ -17,7 +17,6 @@ from dpmc_core.data.synthetic import known_truth
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
-from dpmc_core.privacy import LocalChannel
 from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
 
 Floats = NDArray[np.float64]
@@ -54,8 +53,7 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
         settings = {"epsilon": epsilon, "intrinsic": misfit / 2}
         mechanism = registry.create(id, **settings)
         assert isinstance(mechanism, Collection)
-        channel = mechanism.guarantee(public).releases["rows"]
-        assert isinstance(channel, LocalChannel)
+        channel = mechanism.guarantee(public).releases.rows
         out = channel.publish(mechanism.rows(ratings, channel), rng)
         reports = mechanism.reports(out, channel, public)
         rho = float(

@@ -15,7 +15,6 @@ from dpmc_core.errors import number_text
 from dpmc_core.experiment import EVALUATION_ONLY, Result
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism
-from dpmc_core.privacy import Unit
 from dpmc_core.problem import (
     LeaveLast,
     RandomShare,
@@ -86,7 +85,7 @@ def markdown(result: Result, title: str, fresh: bool) -> str:
         f"- claimed epsilon: {cards.epsilon_text(claimed)} ({guarantee.source})",
         f"- certified epsilon: {cards.epsilon_text(own.epsilon)}"
         + (f" ({own.reason})" if own.reason else ""),
-        *([f"- {cards.relations(guarantee)}"] if guarantee.unit is Unit.USER else []),
+        *([f"- {cards.relations(guarantee)}"] if guarantee.change.per_user else []),
         f"- {cards.certainty(own.epsilon, own.delta)}",
         *(f"- mind: {caveat}" for caveat in guarantee.caveats),
         "",

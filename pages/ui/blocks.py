@@ -16,7 +16,6 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     Release,
     SymbolChannel,
-    Unit,
 )
 from dpmc_core.views import cards, noise
 from pages.ui import state
@@ -96,7 +95,7 @@ def guarantee(card: Guarantee, *, ratings: int = 20) -> None:
             color="orange",
         )
     st.markdown(cards.certainty(own.epsilon, own.delta))
-    if own.finite and card.unit is Unit.USER:
+    if own.finite and card.change.per_user:
         st.markdown(cards.relations(card))
     elif own.finite:
         row = cards.row_of_ratings(card, ratings)
