@@ -51,8 +51,6 @@ from dpmc_core.privacy.changes import (
     USER_EMPTIED,
     USER_REPLACED,
     Change,
-    Sensitivity,
-    read_only,
     sensitivity_at,
 )
 from dpmc_core.privacy.channels import (
@@ -109,7 +107,6 @@ __all__ = [
     "RandomizedResponse",
     "Release",
     "Releases",
-    "Sensitivity",
     "SharedLaplace",
     "Shares",
     "SymbolChannel",
@@ -117,7 +114,6 @@ __all__ = [
     "Unaccounted",
     "calibrate",
     "ledger",
-    "read_only",
     "sensitivity_at",
     "witness",
 ]
