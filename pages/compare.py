@@ -22,7 +22,6 @@ from pages.ui import (
     blocks,
     charts_compare,
     prepare,
-    report_compare,
     rows,
     shell,
     sources,
@@ -373,7 +372,7 @@ def consequences(
         title = f"Mechanisms compared on {sources.names()[where.name]}"
         light = figure(grid, picture, placed, LIGHT)
         told = [" ".join(said[:2]), said[2], *won, *rest]
-        return report_compare.html(title, light, told, lines.table(placed), typed(where, grid))
+        return report.comparison(title, light, told, lines.table(placed), typed(where, grid))
 
     def csv() -> str:
         """Every stored row of the curves, also of other epsilons and seeds. Raises StoreError."""

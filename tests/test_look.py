@@ -17,7 +17,7 @@ from dpmc_core.views import lines, noise
 from dpmc_core.views.comparison import limits
 from dpmc_core.views.lines import Picture, Reference
 from dpmc_core.views.noise import BeforeAfter
-from pages.ui import charts, charts_compare, report_compare
+from pages.ui import charts, charts_compare, report
 from pages.ui.charts import noise as charts_noise
 
 THEMES = (charts.LIGHT, charts.DARK)
@@ -143,7 +143,7 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
     grid = Grid(data=["restaurants"], mechanisms=["output"], epsilons=[0.5, 2.0], seeds=[1, 2])
     typed = " ".join(["dpmc", "sweep", *grid.argv()])
     table = {"mechanism": ["Output"], "certified": [True], "seeds": [1]}
-    page = report_compare.html("T", charts.figure(charts.LIGHT), [], table, typed)
+    page = report.comparison("T", charts.figure(charts.LIGHT), [], table, typed)
     assert "<td>yes</td><td>1</td>" in page
     assert "True" not in page.split("<h2>Numbers</h2>")[1]
     assert "white-space: pre-wrap" in page

@@ -14,7 +14,6 @@ from dpmc_core.data import datasets, parse_step
 from dpmc_core.experiment import EVALUATION_ONLY, Result, run
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism, Step
-from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.problem import (
     LeaveLast,
     Problem,
@@ -127,7 +126,7 @@ def report(result: Result) -> list[str]:
     )
     if problem.steps:
         data += f"; prepared with {', '.join(problem.steps)}"
-    return [data, _metrics(result), _guarantee(result), _ending(result)]
+    return [data, _metrics(result), output.card(cards.card(result.guarantee)), _ending(result)]
 
 
 def _metrics(result: Result) -> str:
@@ -140,16 +139,6 @@ def _metrics(result: Result) -> str:
         cells = (METRICS[n].text(found[n]) if n in found else "" for n in names)
         rows.append((id + role, *cells))
     return output.table(rows, indent="  ") + f"\n  {EVALUATION_ONLY}"
-
-
-def _guarantee(result: Result) -> str:
-    card = result.guarantee
-    own, facts = card.certified(), [("caveat", caveat) for caveat in card.caveats]
-    if own.finite:
-        whole = card.change.per_user
-        text = cards.relations(card) if whole else output.certified(card.certified(USER_EMPTIED))
-        facts.insert(0, ("", text))
-    return output.promise(card, *facts, proved=output.certified(own))
 
 
 def _ending(result: Result) -> str:

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpmc_core.privacy import Certified, Guarantee
-from dpmc_core.views import cards
+from dpmc_core.views.cards import Card
 
 LINE = 100  # characters
 BAR = 24  # cells of a bar of progress
@@ -38,30 +37,10 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def budget(epsilon: float, delta: float) -> str:
-    """'epsilon 1' or 'epsilon 1, delta 1e-06'."""
-    return f"epsilon {number(epsilon)}" + (f", delta {delta:g}" if delta else "")
-
-
-def certified(proved: Certified) -> str:
-    """'epsilon 1 per rating', or 'no bound per user: ...' with the reason."""
-    if proved.finite:
-        return f"{budget(proved.epsilon, proved.delta)} {proved.change.label}"
-    return f"no bound {proved.change.label}: {proved.reason}"
-
-
-def promise(card: Guarantee, *facts: tuple[str, str], proved: str) -> str:
-    """What a card protects, what it claims and proves, facts by name, and what that means.
-
-    proved: what is certified, in words.
-    """
-    own, claim = card.certified(), card.claimed
-    claimed = f"{budget(claim.epsilon, claim.delta)} ({card.source})" if claim else "nothing"
-    rows = (("claimed", claimed), ("certified", proved), *facts)
-    lines = [paragraph(cards.protects(card))]
-    lines += [paragraph(text, " " * 13, f"  {name:<11}") for name, text in rows]
-    lines.append(paragraph(cards.certainty(own.epsilon, own.delta)))
-    return "\n".join(lines)
+def card(shown: Card) -> str:
+    """A guarantee as a paragraph with its facts below."""
+    lines = [paragraph(text, " " * 13, f"  {name:<11}") for name, text in shown.facts]
+    return "\n".join([paragraph(shown.protects), *lines])
 
 
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:

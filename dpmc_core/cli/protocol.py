@@ -176,9 +176,6 @@ def federation_from(args: argparse.Namespace) -> Federation:
 def _scenario_report(found: dict[str, Any], card: Guarantee) -> list[str]:
     data = found["data"]
     skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
-    claim = [output.paragraph(cards.protects(card))]
-    claim.append(output.paragraph(f"certified {output.certified(card.certified())}", "  "))
-    claim += [output.paragraph(f"mind: {caveat}", "  ") for caveat in card.caveats]
     return [
         f"Scenario {found['scenario']} ({found['title']}) on {data['name']}: {data['users']:,}"
         f" users x {data['items']:,} items, {data['ratings']:,} ratings, {found['rounds']} rounds"
@@ -187,7 +184,7 @@ def _scenario_report(found: dict[str, Any], card: Guarantee) -> list[str]:
         _traffic(found["communication"]),
         "largest difference from scenario 1 with the same noise:"
         f" {found['difference from scenario 1']:.2g} rating points",
-        "\n".join(claim),
+        output.card(cards.card(card)),
         *([_attacks(found["attacks"])] if "attacks" in found else []),
         *_transcript(found),
     ]

@@ -15,6 +15,7 @@ from dpmc_core.model import Mechanism, Step
 from dpmc_core.privacy import exact_noise
 from dpmc_core.problem import prepare_all
 from dpmc_core.release import Export, check, check_path, export, waiting, write
+from dpmc_core.views import cards
 
 EPILOG = """examples:
   dpmc release movie-night input-flip --epsilon 1 --prepare binarise=3.5 --out signs.npz
@@ -74,13 +75,10 @@ def release(args: argparse.Namespace) -> None:
 
 def report(mechanism: Mechanism, found: Export, path: Path) -> list[str]:
     """What was written, what it certifies and what it does not cover, as paragraphs."""
-    card = found.guarantee
     rows = [
         (name, " x ".join(map(str, array.shape)), what)
         for name, (array, what) in found.arrays.items()
     ]
     files = output.table([("array", "shape", "what it is"), *rows], indent="  ")
-    facts = [("mind", caveat) for caveat in card.caveats]
-    proved = output.certified(card.certified()) + ", as sampled"
-    promise = output.promise(card, *facts, proved=proved)
-    return [f"Wrote {path}: {mechanism.name}, {card.publishes.value}\n{files}", promise]
+    promise = output.card(cards.card(found.guarantee, sampled=True))
+    return [f"Wrote {path}: {mechanism.name}, {found.guarantee.publishes.value}\n{files}", promise]

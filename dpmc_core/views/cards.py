@@ -181,6 +181,47 @@ def ledger_table(rows: tuple[LedgerRow, ...]) -> dict[str, list[str]]:
     }
 
 
+class Card(NamedTuple):
+    """A guarantee for people, wherever it is shown: a sentence, a verdict, and named facts."""
+
+    protects: str
+    upheld: bool
+    facts: tuple[tuple[str, str], ...]
+
+
+def card(guarantee: Guarantee, *, ratings: int = 20, sampled: bool = False) -> Card:
+    """What is protected, claimed and certified, and what that means for people and attackers.
+
+    ratings: of the person whose values together are counted. sampled: the noise is sampled exactly,
+    and the guarantee counts that.
+    """
+    own, claim = guarantee.certified(), guarantee.claimed
+    claimed = f"{_budget(claim.epsilon, claim.delta)} ({guarantee.source})" if claim else "nothing"
+    facts = [("claimed", claimed), ("certified", certified(own) + ", as sampled" * sampled)]
+    if own.finite and guarantee.change.per_user:
+        facts.append(("per user", relations(guarantee)))
+    elif own.finite:
+        row = row_of_ratings(guarantee, ratings)
+        if row.finite:
+            words = f"all of one person's together: epsilon {epsilon_text(row.epsilon)}"
+            facts.append((f"{ratings} ratings", words))
+        facts.append(("per user", certified(guarantee.certified(USER_EMPTIED))))
+    facts.append(("attacker", certainty(own.epsilon, own.delta)))
+    facts += [("mind", caveat) for caveat in guarantee.caveats]
+    return Card(protects(guarantee), upheld(guarantee), tuple(facts))
+
+
+def certified(proved: Certified) -> str:
+    """'epsilon 1 per rating', or 'no bound per user: ...' with the reason."""
+    if proved.finite:
+        return f"{_budget(proved.epsilon, proved.delta)} {proved.change.label}"
+    return f"no bound {proved.change.label}: {proved.reason}"
+
+
+def _budget(epsilon: float, delta: float) -> str:
+    return f"epsilon {epsilon_text(epsilon)}" + (f", delta {delta:g}" if delta else "")
+
+
 def table_words(rows: list[CardRow]) -> str:
     """Claims and proofs as text."""
     return "; ".join(
@@ -204,12 +245,12 @@ def protects(guarantee: Guarantee) -> str:
 
 
 def relations(guarantee: Guarantee) -> str:
-    """What is certified per user under both neighbour relations, as a sentence."""
+    """What is certified per user under both neighbour relations."""
     empty = guarantee.certified(USER_EMPTIED)
     other = guarantee.certified(USER_REPLACED)
     return (
-        f"Per user: epsilon {epsilon_text(empty.epsilon)} where a row becomes empty,"
-        f" {epsilon_text(other.epsilon)} where it becomes any other row."
+        f"epsilon {epsilon_text(empty.epsilon)} where a row becomes empty,"
+        f" {epsilon_text(other.epsilon)} where it becomes any other row"
     )
 
 

@@ -59,9 +59,7 @@ def as_json(result: Result, fresh: bool) -> str:
 
 def markdown(result: Result, title: str, fresh: bool) -> str:
     """The run card as Markdown."""
-    guarantee, problem = result.guarantee, result.problem
-    own = guarantee.certified()
-    claimed = guarantee.claimed.epsilon if guarantee.claimed else None
+    shown, problem = cards.card(result.guarantee), result.problem
     public = problem.train.public
     lines = [
         f"# {result.mechanism.name} on {title}",
@@ -80,14 +78,9 @@ def markdown(result: Result, title: str, fresh: bool) -> str:
         "",
         "## Guarantee",
         "",
-        cards.protects(guarantee),
+        shown.protects,
         "",
-        f"- claimed epsilon: {cards.epsilon_text(claimed)} ({guarantee.source})",
-        f"- certified epsilon: {cards.epsilon_text(own.epsilon)}"
-        + (f" ({own.reason})" if own.reason else ""),
-        *([f"- {cards.relations(guarantee)}"] if guarantee.change.per_user else []),
-        f"- {cards.certainty(own.epsilon, own.delta)}",
-        *(f"- mind: {caveat}" for caveat in guarantee.caveats),
+        *(f"- {name}: {text}" for name, text in shown.facts),
         "",
         "## Settings",
         "",

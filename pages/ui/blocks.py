@@ -80,35 +80,22 @@ def chart(
             st.dataframe(table, hide_index=True, alt=f"Numbers of the chart: {alt}")
 
 
-def guarantee(card: Guarantee, *, ratings: int = 20) -> None:
+def guarantee(card: Guarantee) -> None:
     """The card: what is protected, claimed and certified, and what that means for an attacker."""
-    own = card.certified()
-    st.markdown(f"**{cards.protects(card)}**")
-    claimed = cards.epsilon_text(card.claimed.epsilon if card.claimed else None)
-    proved = cards.epsilon_text(own.epsilon)
-    if cards.upheld(card):
+    shown = cards.card(card)
+    st.markdown(f"**{shown.protects}**")
+    proved = cards.epsilon_text(card.certified().epsilon)
+    if shown.upheld:
         st.badge(f"certified: epsilon {proved}", icon=":material/verified:", color="green")
     else:
+        claimed = cards.epsilon_text(card.claimed.epsilon if card.claimed else None)
         st.badge(
             f"claimed {claimed}, certified {proved}",
             icon=":material/radio_button_unchecked:",
             color="orange",
         )
-    st.markdown(cards.certainty(own.epsilon, own.delta))
-    if own.finite and card.change.per_user:
-        st.markdown(cards.relations(card))
-    elif own.finite:
-        row = cards.row_of_ratings(card, ratings)
-        st.markdown(
-            f"A person with {ratings} ratings, all together: epsilon"
-            f" {cards.epsilon_text(row.epsilon)}."
-            if row.finite
-            else escape(sentence(row.reason))
-        )
-    else:
-        st.markdown(escape(sentence(own.reason)))
-    for caveat in card.caveats:
-        st.caption(escape(f"Mind: {caveat}."))
+    for name, text in shown.facts:
+        st.caption(f"**{sentence(name).rstrip('.')}**: {escape(sentence(text))}")
 
 
 def noise_of(id: str, release: Release | None, *, height: int = 320) -> None:

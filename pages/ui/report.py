@@ -1,9 +1,9 @@
-"""A finished run in pictures, and as one HTML file that opens anywhere, without a network."""
+"""A run in pictures; a run or a comparison as one HTML file that opens without a network."""
 
 from __future__ import annotations
 
-import html as escape
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -14,7 +14,6 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 from dpmc_core.views import cards, ranking, run_card, training
-from pages.ui import blocks
 from pages.ui.charts import LIGHT, Theme
 from pages.ui.charts import ranking as charts_ranking
 from pages.ui.charts import train as charts_train
@@ -26,7 +25,6 @@ body { font: 16px/1.5 "Source Sans 3", "Source Sans Pro", system-ui, sans-serif;
 table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: left;
   border-bottom: 1px solid #dcdcd6; } pre { background: #f1f1ee; padding: 1rem;
   white-space: pre-wrap; overflow-wrap: anywhere; }
-.small { color: #6b7076; font-size: .9rem; }
 """
 
 
@@ -120,44 +118,76 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
 
 
 def html(run: Run) -> str:
-    """The page as one file, charts and their library included."""
-    found, name = run.result, run.result.mechanism.name
-    guarantee = found.guarantee
-    own = guarantee.certified()
-    text = escape.escape
-    parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'>",
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-        f"<title>{text(name)} on {text(run.title)}</title><style>{STYLE}</style>",
-        f"<h1>{text(name)} on {text(run.title)}</h1>",
-        f"<p>Tested on {text(split_words(found.problem.split))}."
-        f" <span class='small'>{text(EVALUATION_ONLY)}."
-        "</span></p>",
-        "<table><tr><th>method</th>",
-        *(f"<th>{text(m)}</th>" for m in found.metrics),
-        "</tr>",
-        *(
-            f"<tr><td>{text(k)}</td>"
-            + "".join(f"<td>{METRICS[m].text(v[m])}</td>" for m in found.metrics)
-            + "</tr>"
-            for k, v in run.methods.items()
-        ),
-        "</table><h2>Guarantee</h2>",
-        f"<p>{text(cards.protects(guarantee))} {text(cards.certainty(own.epsilon, own.delta))}</p>",
-        f"<p>Claimed epsilon"
-        f" {cards.epsilon_text(guarantee.claimed.epsilon if guarantee.claimed else None)},"
-        f" certified {cards.epsilon_text(own.epsilon)}. "
-        f" {text(blocks.sentence(own.reason))}</p>",
-        *(f"<p class='small'>Mind: {text(c)}.</p>" for c in guarantee.caveats),
-    ]
-    drawn = [one for one in pictures(run, LIGHT) if one.fig is not None]
-    for number, one in enumerate(drawn):
-        chart = pio.to_html(
-            one.fig, include_plotlyjs=number == 0, full_html=False, config={"displaylogo": False}
+    """A run as one file, charts and their library included."""
+    found = run.result
+    shown = cards.card(found.guarantee)
+    table = {"method": list(run.methods)} | {
+        name: [METRICS[name].text(values[name]) for values in run.methods.values()]
+        for name in found.metrics
+    }
+    drawn = [(one.title, one.fig) for one in pictures(run, LIGHT) if one.fig is not None]
+    return _file(
+        f"{found.mechanism.name} on {run.title}",
+        [
+            _paragraphs(f"Tested on {split_words(found.problem.split)}. {EVALUATION_ONLY}."),
+            _table(table),
+            _heading("Guarantee"),
+            _paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
+            *_charts(drawn),
+        ],
+        run_card.command(run_card.Repeat(found, run.data, run.split, run.fresh, run.reading)),
+        "" if run.fresh else run_card.SEED_NOTE,
+    )
+
+
+def comparison(
+    title: str,
+    fig: go.Figure,
+    words: Sequence[str],
+    table: Mapping[str, Sequence[object]],
+    command: str,
+) -> str:
+    """A comparison as one file: the chart, the sentences, the numbers and the command."""
+    parts = [*_charts([("", fig)]), _paragraphs(*words), _heading("Numbers"), _table(table)]
+    return _file(title, parts, command)
+
+
+def _file(title: str, parts: Sequence[str], command: str, note: str = "") -> str:
+    """A page that opens anywhere, without a network. parts: HTML; the rest plain text."""
+    head = (
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style><h1>{escape(title)}</h1>"
+    )
+    repeat = f"{_heading('Repeat it')}<pre>{escape(command)}</pre>"
+    return "\n".join([head, *parts, repeat, _paragraphs(note) if note else "", "</html>"])
+
+
+def _heading(text: str) -> str:
+    return f"<h2>{escape(text)}</h2>" if text else ""
+
+
+def _paragraphs(*texts: str) -> str:
+    return "\n".join(f"<p>{escape(text)}</p>" for text in texts)
+
+
+def _table(columns: Mapping[str, Sequence[object]]) -> str:
+    """Columns by their heads; a truth value reads yes or no."""
+    words = {True: "yes", False: "no"}
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = (
+        "".join(f"<td>{escape(words[v] if isinstance(v, bool) else str(v))}</td>" for v in row)
+        for row in zip(*columns.values(), strict=True)
+    )
+    return f"<table><tr>{head}</tr>" + "".join(f"<tr>{row}</tr>" for row in body) + "</table>"
+
+
+def _charts(drawn: Sequence[tuple[str, go.Figure]]) -> list[str]:
+    """Headed charts; the first brings the library along."""
+    return [
+        _heading(title)
+        + pio.to_html(
+            fig, include_plotlyjs=number == 0, full_html=False, config={"displaylogo": False}
         )
-        parts += [f"<h2>{text(one.title)}</h2>", chart]
-    command = run_card.command(run_card.Repeat(found, run.data, run.split, run.fresh, run.reading))
-    parts += ["<h2>Repeat it</h2>", f"<pre>{text(command)}</pre>"]
-    if not run.fresh:
-        parts.append(f"<p class='small'>{text(run_card.SEED_NOTE)}</p>")
-    return "\n".join([*parts, "</html>"])
+        for number, (title, fig) in enumerate(drawn)
+    ]
