@@ -245,6 +245,7 @@ TYPED = [
         split=LeaveLast(),
         reading={"low": -10.0, "high": 10.0, "user": "who", "rating": 3},
     ),
+    Grid(data=["mine.csv"], mechanisms=["clear"], reading={"low": -1.0}),
     Grid(data=["u1.base"], mechanisms=["clear"], tests=["u1.test"], seeds=[5]),
 ]
 
@@ -259,7 +260,7 @@ def test_a_grid_is_typed_as_a_person_would():
     assert words.startswith("--data restaurants one-bit-lab:seed=each,observed=0.3 --mechanisms")
     assert "--mechanisms input-flip,output --epsilons 0.1,0.3333333333333333,4 --seeds 1:3" in words
     assert "--range" not in words
-    assert "--low=-10" in TYPED[2].argv()
+    assert "--range=-10:10" in TYPED[2].argv()
 
 
 @pytest.mark.parametrize("name", presets.PRESETS)

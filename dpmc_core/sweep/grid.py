@@ -86,11 +86,12 @@ class Grid:
             words.append("--leave-last")
         elif isinstance(self.split, RandomShare):
             words += ["--holdout", _exact(self.split.share)]
-        for name, value in self.reading.items():
-            if name in ("low", "high"):  # with = because a range may begin with a minus
-                words.append(f"--{name}={_exact(value)}")
-            else:
-                words += ["--read", f"{name}={value}"]
+        reading = dict(self.reading)
+        if "low" in reading and "high" in reading:  # with = because it may begin with a minus
+            words.append(f"--range={_exact(reading.pop('low'))}:{_exact(reading.pop('high'))}")
+        for name, value in reading.items():
+            known = name in ("low", "high")
+            words += [f"--{name}={_exact(value)}"] if known else ["--read", f"{name}={value}"]
         return words
 
     def opened(self) -> list[Source]:
