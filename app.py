@@ -60,5 +60,9 @@ def pages() -> list[st.Page]:
 if __name__ == "__main__":  # Streamlit runs this file for every visitor
     shell.run(pages())
 else:  # and imports it once, to serve it
-    middleware = [Middleware(server.StartByName), Middleware(server.ChartsAhead)]
-    app = st.App(__file__, lifespan=server.ready, middleware=middleware)
+    app = st.App(
+        __file__,
+        lifespan=server.ready,
+        routes=server.ROUTES,
+        middleware=[Middleware(server.ChartsAhead)],
+    )

@@ -1,4 +1,4 @@
-"""The server around the app: sent without delay, drawing code ahead, the first page by name."""
+"""The server around the app: sent without delay, the first page by name."""
 
 import asyncio
 import socket
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from starlette.routing import Router
 from streamlit.web.server.app_discovery import discover_asgi_app
 
 from pages.ui import server
@@ -51,16 +52,18 @@ def test_other_responses_are_left_alone():
 def answer_to(path, query=b""):
     """Status and address that a visit of a path is answered with; None where it goes through."""
 
-    async def page(scope, receive, send):  # noqa: ARG001
-        return
+    async def receive():
+        return {"type": "http.request"}
 
     async def send(message):
         sent.append(message)
 
     sent = []
-    scope = {"type": "http", "path": path, "query_string": query}
-    asyncio.run(server.StartByName(page)(scope, None, send))
-    return (sent[0]["status"], dict(sent[0]["headers"])[b"location"]) if sent else None
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": query, "headers": []}
+    asyncio.run(Router(routes=server.ROUTES, redirect_slashes=False)(scope, receive, send))
+    if sent[0]["status"] == 404:
+        return None
+    return sent[0]["status"], dict(sent[0]["headers"])[b"location"]
 
 
 def test_the_first_page_opens_under_its_own_name_with_its_link():
@@ -70,7 +73,7 @@ def test_the_first_page_opens_under_its_own_name_with_its_link():
     for other in ("/", "/train", "/what_if/_stcore/health", "/static/what_if.js"):
         assert answer_to(other) is None
     first = next(line for line in APP.read_text().splitlines() if "pages/" in line)
-    assert f'"pages/{server.START}.py"' in first
+    assert '"pages/what_if.py"' in first
 
 
 def test_nothing_is_sent_where_the_code_is_not_found(tmp_path, monkeypatch):
@@ -90,11 +93,6 @@ def test_connections_inherit_no_delay():
             accepted, _ = listening.accept()
             with accepted:
                 assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-def test_the_list_of_what_is_loaded_first_is_what_the_first_page_uses():
-    source = (APP.parent / "pages" / "what_if.py").read_text()
-    assert all(name in source for name in server.FIRST_PAGE)
 
 
 def test_importing_the_app_draws_nothing():
