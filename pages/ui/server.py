@@ -7,17 +7,13 @@ import socket
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import streamlit as st
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.ui import jobs
-
-SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 
 @asynccontextmanager
@@ -52,28 +48,6 @@ def _descriptors() -> list[int]:
     with suppress(OSError):
         return [int(name) for name in os.listdir("/dev/fd")]
     return []  # not a system of this kind
-
-
-class ChartsAhead:
-    """Middleware: the browser fetches the drawing code with the page, not with its first chart.
-
-    Where Streamlit keeps that code elsewhere, nothing is sent and nothing is lost.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        links = (f"<./static/js/{file.name}>" for file in SCRIPTS.glob("PlotlyChart.*.js"))
-        self._header = b"link", ", ".join(f"{link}; rel=modulepreload" for link in links).encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def add(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = list(message.get("headers", ()))
-                if any(k == b"content-type" and v.startswith(b"text/html") for k, v in headers):
-                    message = {**message, "headers": [*headers, self._header]}
-            await send(message)
-
-        await self._app(scope, receive, add if self._header[1] else send)
 
 
 async def _start(request: Request) -> RedirectResponse:
