@@ -11,7 +11,6 @@ from dpmc_core.views import cards, compare, noise, twins
 from dpmc_core.views import curves as picture
 from pages.ui import (
     blocks,
-    charts_curve,
     curve_job,
     shell,
     sources,
@@ -19,6 +18,7 @@ from pages.ui import (
     stored,
     widgets,
 )
+from pages.ui.charts import curve as charts_curve
 
 
 def page() -> None:

@@ -15,7 +15,8 @@ from dpmc_core.views import noise_words, twins
 from dpmc_core.views.budget import limits
 from dpmc_core.views.compare import Reference
 from dpmc_core.views.noise import BeforeAfter
-from pages.ui import charts, charts_compare, grid, report_compare
+from pages.ui import charts, grid, report_compare
+from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import noise as charts_noise
 
 THEMES = (charts.LIGHT, charts.DARK)

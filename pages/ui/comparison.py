@@ -12,8 +12,9 @@ from dpmc_core import registry
 from dpmc_core.views import budget, cards, compare, crossover, twins
 from dpmc_core.views.compare import Count, Placed
 from dpmc_core.views.curves import HEADLINE, amount, interval, is_share, spoken, title
-from pages.ui import blocks, charts_compare, grid, report_compare, rows, sources, state
+from pages.ui import blocks, grid, report_compare, rows, sources, state
 from pages.ui.charts import LIGHT, Theme
+from pages.ui.charts import compare as charts_compare
 from pages.ui.grid import Choice, Place
 from pages.ui.rows import Rows
 
