@@ -1,7 +1,6 @@
 """DPMC Lab: what differential privacy costs when a matrix of ratings is completed."""
 
 import streamlit as st
-from starlette.middleware import Middleware
 
 from pages.ui import server, shell
 
@@ -60,5 +59,4 @@ def pages() -> list[st.Page]:
 if __name__ == "__main__":  # Streamlit runs this file for every visitor
     shell.run(pages())
 else:  # and imports it once, to serve it
-    middleware = [Middleware(server.StartByName), Middleware(server.ChartsAhead)]
-    app = st.App(__file__, lifespan=server.ready, middleware=middleware)
+    app = st.App(__file__, lifespan=server.ready, routes=server.ROUTES)

@@ -4,9 +4,11 @@
 
 Starts its own server. Cold: the first visit after the start, imports included; warm: later visits.
 Times run from the server's first byte; the slider from the key press to the first frame in which
-the tile, and the rule in the chart, have moved. Chromium draws without a graphics card here.
+the tile, and the rule in the chart, have moved. Chromium draws without a graphics card here. Small
+files are asked for one by one over one connection, as a browser asks for a hundred at first.
 """
 
+import http.client
 import os
 import shutil
 import socket
@@ -19,7 +21,9 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import streamlit as st
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,6 +91,7 @@ def wait_for(address: str) -> None:
 
 def measure(address: str) -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    print(f"a small file: {1e3 * small_file(address):.1f} ms (median)")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         visits = [first_chart(chromium, address) for _ in range(6)]
@@ -95,6 +100,19 @@ def measure(address: str) -> None:
         tile, rule = slider(chromium, address)
         print(f"slider to tile: {tile:.0f} ms, slider to rule: {rule:.0f} ms (medians)")
         chromium.close()
+
+
+def small_file(address: str) -> float:
+    scripts = Path(st.__file__).parent / "static" / "static" / "js"
+    connection = http.client.HTTPConnection(urlsplit(address).netloc)
+    times = []
+    for file in sorted(scripts.glob("*.js"), key=lambda file: file.stat().st_size)[:60]:
+        start = time.perf_counter()
+        connection.request("GET", f"/static/js/{file.name}")
+        connection.getresponse().read()
+        times.append(time.perf_counter() - start)
+    connection.close()
+    return statistics.median(times)
 
 
 def first_chart(chromium, address: str) -> float:

@@ -20,7 +20,6 @@ from dpmc_core.views import comparison, lines
 from dpmc_core.views.lines import Count, Picture, Placed
 from pages.ui import (
     blocks,
-    charts_compare,
     prepare,
     rows,
     shell,
@@ -29,6 +28,7 @@ from pages.ui import (
     sweeps,
 )
 from pages.ui.charts import LIGHT, Theme
+from pages.ui.charts import compare as charts_compare
 from pages.ui.rows import Place, Rows
 from pages.ui.sweeps import Sweep
 

@@ -14,7 +14,6 @@ from dpmc_core.views import cards, lines, noise, ranking
 from dpmc_core.views.lines import Line, Picture
 from pages.ui import (
     blocks,
-    charts_curve,
     rows,
     shell,
     sources,
@@ -22,6 +21,7 @@ from pages.ui import (
     sweeps,
     widgets,
 )
+from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import ranking as charts_ranking
 from pages.ui.rows import Place, Rows
 

@@ -17,7 +17,8 @@ from dpmc_core.views import lines, noise
 from dpmc_core.views.comparison import limits
 from dpmc_core.views.lines import Picture, Reference
 from dpmc_core.views.noise import BeforeAfter
-from pages.ui import charts, charts_compare, report
+from pages.ui import charts, report
+from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import noise as charts_noise
 
 THEMES = (charts.LIGHT, charts.DARK)

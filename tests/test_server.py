@@ -1,4 +1,4 @@
-"""The server around the app: sent without delay, drawing code ahead, the first page by name."""
+"""The server around the app: sent without delay, the first page by name."""
 
 import asyncio
 import socket
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from starlette.routing import Router
 from streamlit.web.server.app_discovery import discover_asgi_app
 
 from pages.ui import server
@@ -15,52 +16,26 @@ APP = Path(__file__).resolve().parent.parent / "app.py"
 unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descriptors here")
 
 
-def headers_of(kind, path="/"):
-    """What a visitor is sent for a response of this content type."""
-
-    async def page(scope, receive, send):  # noqa: ARG001
-        headers = [(b"content-type", kind)]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"x"})
-
-    async def send(message):
-        sent.append(message)
-
-    sent = []
-    asyncio.run(server.ChartsAhead(page)({"type": "http", "path": path}, None, send))
-    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
-    return dict(sent[0]["headers"])
-
-
 def test_streamlit_serves_the_app_with_its_hooks():
     found = discover_asgi_app(APP)
     assert (found.is_asgi_app, found.import_string) == (True, "app:app")
 
 
-def test_the_drawing_code_is_named_with_the_page_and_exists():
-    link = headers_of(b"text/html; charset=utf-8")[b"link"].decode()
-    path = link.split(">")[0].removeprefix("<./static/js/")
-    assert "rel=modulepreload" in link
-    assert (server.SCRIPTS / path).stat().st_size > 1_000_000
-
-
-def test_other_responses_are_left_alone():
-    assert b"link" not in headers_of(b"application/javascript")
-
-
 def answer_to(path, query=b""):
     """Status and address that a visit of a path is answered with; None where it goes through."""
 
-    async def page(scope, receive, send):  # noqa: ARG001
-        return
+    async def receive():
+        return {"type": "http.request"}
 
     async def send(message):
         sent.append(message)
 
     sent = []
-    scope = {"type": "http", "path": path, "query_string": query}
-    asyncio.run(server.StartByName(page)(scope, None, send))
-    return (sent[0]["status"], dict(sent[0]["headers"])[b"location"]) if sent else None
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": query, "headers": []}
+    asyncio.run(Router(routes=server.ROUTES, redirect_slashes=False)(scope, receive, send))
+    if sent[0]["status"] == 404:
+        return None
+    return sent[0]["status"], dict(sent[0]["headers"])[b"location"]
 
 
 def test_the_first_page_opens_under_its_own_name_with_its_link():
@@ -70,12 +45,7 @@ def test_the_first_page_opens_under_its_own_name_with_its_link():
     for other in ("/", "/train", "/what_if/_stcore/health", "/static/what_if.js"):
         assert answer_to(other) is None
     first = next(line for line in APP.read_text().splitlines() if "pages/" in line)
-    assert f'"pages/{server.START}.py"' in first
-
-
-def test_nothing_is_sent_where_the_code_is_not_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(server, "SCRIPTS", tmp_path)
-    assert b"link" not in headers_of(b"text/html")
+    assert '"pages/what_if.py"' in first
 
 
 @unix
@@ -90,11 +60,6 @@ def test_connections_inherit_no_delay():
             accepted, _ = listening.accept()
             with accepted:
                 assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-def test_the_list_of_what_is_loaded_first_is_what_the_first_page_uses():
-    source = (APP.parent / "pages" / "what_if.py").read_text()
-    assert all(name in source for name in server.FIRST_PAGE)
 
 
 def test_importing_the_app_draws_nothing():

@@ -1,4 +1,4 @@
-"""What the server does so that the first visitor need not wait; the pages work without it too."""
+"""What the server does beyond Streamlit's own; the pages work without it too."""
 
 from __future__ import annotations
 
@@ -7,29 +7,19 @@ import socket
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from importlib import import_module
-from pathlib import Path
 
 import streamlit as st
+from starlette.requests import Request
 from starlette.responses import RedirectResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Route
 
 from pages.ui import jobs
-
-FIRST_PAGE = ("charts_curve", "charts.ranking", "rows", "sources", "sweeps", "widgets")
-START = "what_if"  # the file of the first page, which is served at the bare address
-SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 
 @asynccontextmanager
 async def ready(_: st.App) -> AsyncIterator[None]:
-    """Around the life of the server. Loading comes first: beside a visit it would slow both.
-
-    At the end jobs are asked to stop, which they do at their next report.
-    """
+    """Around the life of the server; at its end jobs stop, at their next report."""
     send_at_once()
-    for name in FIRST_PAGE:
-        import_module(f"pages.ui.{name}")
     yield
     jobs.cancel_all()
 
@@ -38,7 +28,8 @@ def send_at_once() -> int:
     """Let the server's connections send small packets without delay; how many sockets listen.
 
     Streamlit opens its socket in a way that keeps asyncio from asking for this (TCP_NODELAY), and
-    each of the hundred small files of a first visit then waits 40 ms for its second packet.
+    each of the hundred small files of a first visit then waits 40 ms for its second packet: see
+    `python benchmarks/app_speed.py`, where a small file takes 1.5 ms with this and 46 ms without.
     Accepted connections inherit what is set on the listening socket.
     """
     listening = 0
@@ -59,41 +50,11 @@ def _descriptors() -> list[int]:
     return []  # not a system of this kind
 
 
-class ChartsAhead:
-    """Middleware: the browser fetches the drawing code with the page, not with its first chart.
-
-    Where Streamlit keeps that code elsewhere, nothing is sent and nothing is lost.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        links = (f"<./static/js/{file.name}>" for file in SCRIPTS.glob("PlotlyChart.*.js"))
-        self._header = b"link", ", ".join(f"{link}; rel=modulepreload" for link in links).encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def add(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = list(message.get("headers", ()))
-                if any(k == b"content-type" and v.startswith(b"text/html") for k, v in headers):
-                    message = {**message, "headers": [*headers, self._header]}
-            await send(message)
-
-        await self._app(scope, receive, add if self._header[1] else send)
+async def _start(request: Request) -> RedirectResponse:
+    here = "../" if request.url.path.endswith("/") else "./"
+    return RedirectResponse(here + (f"?{request.url.query}" if request.url.query else ""))
 
 
-class StartByName:
-    """Middleware: the address of the first page's file leads to the bare address, links and all.
-
-    Every other page opens under its file's name; Streamlit calls this one not found.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].rstrip("/").endswith(f"/{START}"):
-            await self._app(scope, receive, send)
-            return
-        here = "../" if scope["path"].endswith("/") else "./"
-        query = f"?{scope['query_string'].decode()}" if scope["query_string"] else ""
-        await RedirectResponse(here + query)(scope, receive, send)
+# The name of the first page's file leads to the bare address, links and all: every other page opens
+# under its file's name, and Streamlit calls this one not found.
+ROUTES = [Route(f"/{{base:path}}what_if{end}", _start) for end in ("", "/")]
