@@ -94,7 +94,7 @@ def guarantee(card: Guarantee) -> None:
             icon=":material/radio_button_unchecked:",
             color="orange",
         )
-    for name, text in shown.facts:
+    for name, text in shown.facts[2 if shown.upheld else 1 :]:  # the badge says the first ones
         st.caption(f"**{sentence(name).rstrip('.')}**: {escape(sentence(text))}")
 
 
