@@ -65,6 +65,11 @@ def test_every_place_has_its_rank():
     assert places <= set(ORDER)
 
 
+def test_every_package_says_what_it_is():
+    for path in (*CORE.rglob("__init__.py"), *PAGES.rglob("__init__.py")):
+        assert ast.get_docstring(tree_of(path)), name_of(path)
+
+
 def imports_of(path):
     """Dotted names of everything a file imports, at the top or inside functions."""
     for node in ast.walk(tree_of(path)):

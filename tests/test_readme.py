@@ -1,4 +1,4 @@
-"""What README.md shows works as shown."""
+"""What README.md and docs/ show works as shown."""
 
 import re
 import shlex
@@ -11,7 +11,12 @@ from dpmc_core.cli import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^dpmc .*?(?=\s*#|$)", TEXT, flags=re.MULTILINE)
+DOCS = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
+COMMANDS = [
+    command
+    for text in (TEXT, *DOCS.values())
+    for command in re.findall(r"^dpmc .*?(?=\s*#|$)", text, flags=re.MULTILINE)
+]
 LIBRARY = TEXT.partition("## Library")[2].partition("\n## ")[0]
 EXAMPLE = "".join(re.findall(r"```python\n(.*?)```", LIBRARY, flags=re.DOTALL))
 
@@ -74,3 +79,7 @@ def test_every_picture_and_file_linked_exists():
     links = re.findall(r"\]\((?!https?:)([^)]+)\)", TEXT)
     assert "docs/what-if.png" in links
     assert all((ROOT / link).is_file() for link in links)
+    for path, text in DOCS.items():
+        assert str(path.relative_to(ROOT)) in links
+        for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
+            assert (path.parent / link).is_file(), link

@@ -1,0 +1,1 @@
+"""What the papers prove about errors, as functions, with our corrections."""

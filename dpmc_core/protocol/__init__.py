@@ -1,0 +1,1 @@
+"""Learning without a trusted recommender: parties, the messages between them, and attacks."""

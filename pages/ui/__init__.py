@@ -1,0 +1,1 @@
+"""What several screens share: charts, widgets, the data in a session, running jobs and sweeps."""
