@@ -99,7 +99,7 @@ class Coefficients(Releases):
 
 @dataclass(frozen=True, kw_only=True)
 class Dpimf:
-    """Settings, card and rounds; a variant says which terms are noised and how to solve.
+    """Settings, card and rounds; a variant says which terms are noised, and how.
 
     The norms that scale the noise are bounded by a public clip, or (clip `none`, as published) read
     off the data, which certifies nothing. With one round the fixed factors are still the random
@@ -149,7 +149,31 @@ class Dpimf:
         columns: a row of ones for each profile (profiles x m). factors: m x d. releases: as
         `noised` names them, at the scale to use.
         """
-        raise NotImplementedError
+        m, gram = columns.shape[1], factors.T @ factors
+        linear = releases.first.publish(self._first(columns, factors, releases.first, rng), rng)
+        if releases.second is None or releases.ridge is None:  # alpha = 1: shared by all profiles
+            shared = gram + self.regularisation * m * np.eye(self.rank)
+            return minimise_in_ball(shared, linear, self.radius)
+        own = self.loss.own_weight * normal_equations(columns, factors)[0]
+        quadratic = self._second(own + self.weight() * gram, releases.second, rng)
+        counts = np.diff(columns.indptr).astype(np.int64)
+        ridge = self.loss.ridge(counts, m) / self.regularisation
+        ridge = self.regularisation * releases.ridge.publish(ridge, rng)
+        diagonal = np.arange(self.rank)
+        quadratic[:, diagonal, diagonal] += ridge[:, None]
+        return minimise_in_ball(quadratic, linear, self.radius)
+
+    def _first(
+        self,
+        columns: csr_array,
+        factors: Floats,
+        release: Laplace,  # noqa: ARG002
+        rng: Rng,  # noqa: ARG002
+    ) -> Floats:
+        return 2.0 * (columns @ factors)
+
+    def _second(self, moments: Floats, release: Laplace, rng: Rng) -> Floats:
+        return release.publish(moments, rng)
 
     @property
     def loss(self) -> ImplicitLoss:
@@ -295,28 +319,6 @@ class _Weighted(Dpimf):
     def weight(self) -> float:
         return self.alpha
 
-    def solve(
-        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
-    ) -> Floats:
-        m = columns.shape[1]
-        counts = np.diff(columns.indptr).astype(np.int64)
-        linear = releases.first.publish(2.0 * (columns @ factors), rng)
-        if (
-            releases.second is None or releases.ridge is None
-        ):  # alpha = 1: both are the same for every profile
-            shared = factors.T @ factors + self.regularisation * m * np.eye(self.rank)
-            return minimise_in_ball(shared, linear, self.radius)
-        own = self.loss.own_weight * normal_equations(columns, factors)[0]
-        quadratic = self._second(own + self.alpha * (factors.T @ factors), releases.second, rng)
-        ridge = self.loss.ridge(counts, m) / self.regularisation
-        ridge = self.regularisation * releases.ridge.publish(ridge, rng)
-        diagonal = np.arange(self.rank)
-        quadratic[:, diagonal, diagonal] += ridge[:, None]
-        return minimise_in_ball(quadratic, linear, self.radius)
-
-    def _second(self, moments: Floats, release: Laplace, rng: Rng) -> Floats:
-        return release.publish(moments, rng)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Strawman(_Weighted):
@@ -426,23 +428,6 @@ class Optimal(Dpimf):
     def noised(self, norms: Norms, published: int) -> Coefficients:
         return self.only_first(norms, published)
 
-    def solve(
-        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
-    ) -> Floats:
-        linear = releases.first.publish(self._first(columns, factors, releases, rng), rng)
-        m = columns.shape[1]
-        shared = factors.T @ factors + self.regularisation * m * np.eye(self.rank)
-        return minimise_in_ball(shared, linear, self.radius)
-
-    def _first(
-        self,
-        columns: csr_array,
-        factors: Floats,
-        releases: Coefficients,  # noqa: ARG002
-        rng: Rng,  # noqa: ARG002
-    ) -> Floats:
-        return 2.0 * (columns @ factors)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled(Optimal):
@@ -461,10 +446,8 @@ class Sampled(Optimal):
         words = ", importance-sampled so that no cell's loss passes that of the longest"
         return self.only_first(norms, published, words)
 
-    def _first(
-        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
-    ) -> Floats:
-        losses = 2.0 * np.abs(factors).sum(axis=1) / releases.first.scale
+    def _first(self, columns: csr_array, factors: Floats, release: Laplace, rng: Rng) -> Floats:
+        losses = 2.0 * np.abs(factors).sum(axis=1) / release.scale
         weights = importance_weights(losses, self.epsilon)[columns.indices]
         drawn = rng.random(len(weights)) * weights < 1.0
         counted = Pattern.of_matrix(columns).by_user(np.where(drawn, weights, 0.0))
