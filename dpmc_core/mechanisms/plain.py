@@ -197,13 +197,12 @@ class RatingBaseline:
         return no_guarantee(public, "every rating", Publishes.EVERYTHING)
 
 
-def centred(ratings: Ratings, rng: np.random.Generator) -> tuple[Rows, Floats]:
-    """All rows less user and item means, and the item means (length n)."""
+def centred(ratings: Ratings, rng: np.random.Generator) -> Rows:
+    """All rows less user and item means."""
     rows = user_rows(ratings, ratings.public.items, rng)
     sums = item_sums(rows.cells, rows.values)
     counts = item_sums(rows.cells, np.ones_like(rows.values))
-    means = shrunken_means(sums, counts, ratings.public.width)
-    return recentred(rows, means), means
+    return recentred(rows, shrunken_means(sums, counts, ratings.public.width))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,10 +214,7 @@ class UserMean(RatingBaseline):
     twin: ClassVar[str] = "user-mean"
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        rows = user_rows(ratings, ratings.public.items, rng)
-        m, n = ratings.shape
-        model = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), rows.means)
-        yield Step(1, 1, model, final=True)
+        yield Step(1, 1, user_rows(ratings, ratings.public.items, rng).model(), final=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,10 +226,7 @@ class ItemMean(RatingBaseline):
     twin: ClassVar[str] = "item-mean"
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        rows, means = centred(ratings, rng)
-        m, n = ratings.shape
-        model = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), rows.means, means)
-        yield Step(1, 1, model, final=True)
+        yield Step(1, 1, centred(ratings, rng).model(), final=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,32 +251,29 @@ class FrankWolfe(RatingBaseline):
     )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        public = ratings.public
-        rows, means = centred(ratings, rng)
-        radius = nuclear_radius(self.radius, public)
+        rows = centred(ratings, rng)
         solver = complete(
             rows.cells,
             rows.values,
-            radius,
+            nuclear_radius(self.radius, ratings.public),
             rounds=self.rounds,
             rule=self.step,
             tolerance=self.tolerance,
             rng=rng,
         )
-        for iterate, solution in solver:
-            factors = solution.factors()
+        for progress, solution in solver:
             trace = {
-                "objective": iterate.objective,
-                "duality gap": iterate.gap,
-                "step": iterate.share,
+                "objective": progress.objective,
+                "duality gap": progress.gap,
+                "step": progress.share,
             }
             yield Step(
-                index=iterate.index,
+                index=progress.index,
                 total=self.rounds,
-                model=with_offsets(factors.left, factors.right, rows.means, means),
+                model=rows.model(solution.factors()),
                 trace=trace,
                 raw=frozenset(trace),
-                final=iterate.final,
+                final=progress.final,
             )
 
 
@@ -307,7 +297,7 @@ class Als(RatingBaseline):
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_rank(self.rank, ratings.public)
-        rows, means = centred(ratings, rng)
+        rows = centred(ratings, rng)
         cells = rows.cells
         by_user, by_item = cells.by_user(rows.values), cells.by_item(rows.values)
         right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
@@ -319,7 +309,7 @@ class Als(RatingBaseline):
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=with_offsets(left, right, rows.means, means),
+                model=rows.model(Factors(left, right)),
                 trace=trace,
                 raw=frozenset(trace),
                 final=index == self.rounds,
@@ -338,12 +328,11 @@ class Svd(RatingBaseline):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_rank(self.rank, ratings.public)
         check_gram(ratings.public.items)
-        rows, means = centred(ratings, rng)
+        rows = centred(ratings, rng)
         squares, basis = top_eigenpairs(gram(rows.cells, rows.values), self.rank)
         left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
         trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
-        model = with_offsets(left, basis, rows.means, means)
-        yield Step(1, 1, model, trace, frozenset(trace), True)
+        yield Step(1, 1, rows.model(Factors(left, basis)), trace, frozenset(trace), True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,7 +355,7 @@ class Pgd(RatingBaseline):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         check_gram(public.items)
-        rows, means = centred(ratings, rng)
+        rows = centred(ratings, rng)
         descent = Descent(rows.cells, rows.values)
         radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
@@ -381,7 +370,7 @@ class Pgd(RatingBaseline):
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=with_offsets(factors.left, factors.right, rows.means, means),
+                model=rows.model(factors),
                 trace=trace,
                 raw=frozenset(trace),
                 final=index == self.rounds,

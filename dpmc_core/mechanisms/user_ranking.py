@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.mechanisms.per_user import check_delta
+from dpmc_core.mechanisms.per_user import check_delta, user_gaussian
 from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
     CELL,
@@ -201,26 +201,18 @@ class DpimfUser:
         row = math.sqrt(min(self.contributions, public.items))
         d = self.rank
         releases = TasteReleases(
-            popularity=Gaussian(
-                query="how many users have each item, rows scaled",
-                shape=(public.items,),
-                sensitivity={USER_EMPTIED: row, USER_REPLACED: math.sqrt(2) * row},
-                scale=row / popularity.mu,
+            popularity=user_gaussian(
+                "how many users have each item, rows scaled",
+                *((public.items,), popularity, row, math.sqrt(2) * row),
             ),
-            taste=Gaussian(
-                query="sum of the profiles of each item's users, the item left out (where that"
+            taste=user_gaussian(
+                "sum of the profiles of each item's users, the item left out (where that"
                 " cannot be heard: how many users, again)",
-                shape=(public.items, d),
-                times=self.rounds,
-                sensitivity={USER_EMPTIED: row, USER_REPLACED: 2 * row},
-                scale=row / (taste / self.rounds).mu,
+                *((public.items, d), taste / self.rounds, row, 2 * row, self.rounds),
             ),
-            gram=Gaussian(
-                query="second moments of the profiles and an intercept",
-                shape=(d + 1, d + 1),
-                times=self.rounds,
-                sensitivity={USER_EMPTIED: math.sqrt(3), USER_REPLACED: math.sqrt(8)},
-                scale=math.sqrt(3) / (gram / self.rounds).mu,
+            gram=user_gaussian(
+                "second moments of the profiles and an intercept",
+                *((d + 1, d + 1), gram / self.rounds, math.sqrt(3), math.sqrt(8), self.rounds),
             ),
         )
         return Guarantee(
