@@ -124,11 +124,7 @@ class Dpimf:
         0.15, "largest l1 norm of a fixed factor (none: read off the data)", above=0, at_most=1e3
     )
     clip_l2: float = setting(0.07, "largest l2 norm of a fixed factor", above=0, at_most=1e3)
-    profiles: Profiles = setting(
-        Profiles.ITEMS,
-        "whose profiles are solved with noise",
-        choices=tuple(m.value for m in Profiles),
-    )
+    profiles: Profiles = setting(Profiles.ITEMS, "whose profiles are solved with noise")
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -33,7 +33,7 @@ from dpmc_core.solvers.implicit import (
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
 from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
-from dpmc_core.solvers.one_bit import Completion, as_step, likelihood, positive
+from dpmc_core.solvers.one_bit import Completion, likelihood, positive
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
@@ -49,23 +49,33 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.solvers.sizes import check_gram, check_rank
 
 
-def no_guarantee(public: PublicFacts, query: str, publishes: Publishes) -> Guarantee:
-    """The card of a method that reads raw ratings and adds no noise."""
-    return Guarantee(
-        change=RATING,
-        notion=Notion.NONE,
-        trust=Trust.CURATOR,
-        publishes=publishes,
-        public=public,
-        claimed=None,
-        source="no privacy",
-        releases=Releases(),
-        unaccounted=(Unaccounted(query, "used without noise"),),
-    )
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    """A method that reads raw ratings, adds no noise and promises nothing."""
+
+    revision: ClassVar[int] = 1
+    reads: ClassVar[str] = "every rating"
+    publishes: ClassVar[Publishes]
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return Guarantee(
+            change=RATING,
+            notion=Notion.NONE,
+            trust=Trust.CURATOR,
+            publishes=self.publishes,
+            public=public,
+            claimed=None,
+            source="no privacy",
+            releases=Releases(),
+            unaccounted=(Unaccounted(self.reads, "used without noise"),),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clear(Completion):
+class Clear(Completion, Plain):
     """Maximum-likelihood one-bit completion without privacy (Davenport et al. 2014)."""
 
     id: ClassVar[str] = "clear"
@@ -73,19 +83,15 @@ class Clear(Completion):
     task: ClassVar[Task] = Task.BINARY
     twin: ClassVar[str] = "clear"
     floor: ClassVar[str] = "majority"
-    revision: ClassVar[int] = 1
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.MATRIX)
+    publishes: ClassVar[Publishes] = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         loss = likelihood(self.link, positive(ratings))
-        for iterate in self.solve(loss, ratings, rng):
-            yield as_step(iterate, self.iterations, publishable=True, raw=True)
+        yield from self.solve(loss, ratings, rng, raw=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Majority:
+class Majority(Plain):
     """One score for every cell: the log odds of +1, whose sign is the more frequent one."""
 
     id: ClassVar[str] = "majority"
@@ -94,9 +100,8 @@ class Majority:
     twin: ClassVar[str] = "clear"
     floor: ClassVar[str] = "majority"
     revision: ClassVar[int] = 2
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "the more frequent sign", Publishes.ONE_SIGN)
+    reads: ClassVar[str] = "the more frequent sign"
+    publishes: ClassVar[Publishes] = Publishes.ONE_SIGN
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         labels = positive(ratings)
@@ -108,7 +113,7 @@ class Majority:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlobalMean:
+class GlobalMean(Plain):
     """The mean rating for every cell."""
 
     id: ClassVar[str] = "global-mean"
@@ -116,10 +121,8 @@ class GlobalMean:
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "global-mean"
     floor: ClassVar[str] = "global-mean"
-    revision: ClassVar[int] = 1
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "the mean of all ratings", Publishes.ONE_NUMBER)
+    reads: ClassVar[str] = "the mean of all ratings"
+    publishes: ClassVar[Publishes] = Publishes.ONE_NUMBER
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         mean = float(ratings.values.mean())
@@ -127,7 +130,7 @@ class GlobalMean:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftImpute(Recovery):
+class SoftImpute(Recovery, Plain):
     """Nuclear-norm recovery from the ratings themselves (Mazumder, Hastie, Tibshirani 2010)."""
 
     id: ClassVar[str] = "soft-impute"
@@ -135,10 +138,7 @@ class SoftImpute(Recovery):
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "soft-impute"
     floor: ClassVar[str] = "global-mean"
-    revision: ClassVar[int] = 1
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.MATRIX)
+    publishes: ClassVar[Publishes] = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
@@ -153,7 +153,7 @@ class SoftImpute(Recovery):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PMF(LeastSquaresMF):
+class PMF(LeastSquaresMF, Plain):
     """Regularised least-squares factorization (PMF), user factors in the unit ball, as in HXZ15."""
 
     id: ClassVar[str] = "pmf"
@@ -161,10 +161,7 @@ class PMF(LeastSquaresMF):
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "pmf"
     floor: ClassVar[str] = "global-mean"
-    revision: ClassVar[int] = 1
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.ITEM_AND_USER_FACTORS)
+    publishes: ClassVar[Publishes] = Publishes.ITEM_AND_USER_FACTORS
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         sides = self.sides(ratings)
@@ -183,18 +180,12 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RatingBaseline:
-    """A method for ratings that reads every rating as it is."""
+class RatingBaseline(Plain):
+    """What the twins of the user-level methods share."""
 
     task: ClassVar[Task] = Task.RATINGS
     floor: ClassVar[str] = "user-mean"
-    revision: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.EVERYTHING)
+    publishes: ClassVar[Publishes] = Publishes.EVERYTHING
 
 
 def centred(ratings: Ratings, rng: np.random.Generator) -> Rows:
@@ -261,19 +252,19 @@ class FrankWolfe(RatingBaseline):
             tolerance=self.tolerance,
             rng=rng,
         )
-        for progress, solution in solver:
+        for found, solution in solver:
             trace = {
-                "objective": progress.objective,
-                "duality gap": progress.gap,
-                "step": progress.share,
+                "objective": found.objective,
+                "duality gap": found.gap,
+                "step": found.share,
             }
             yield Step(
-                index=progress.index,
+                index=found.index,
                 total=self.rounds,
                 model=rows.model(solution.factors()),
                 trace=trace,
                 raw=frozenset(trace),
-                final=progress.final,
+                final=found.final,
             )
 
 
@@ -399,7 +390,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ials:
+class Ials(Plain):
     """Implicit alternating least squares (iALS), exact, without privacy.
 
     Rendle, Krichene, Zhang, Koren, "Revisiting the performance of iALS on item recommendation
@@ -411,30 +402,20 @@ class Ials:
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
     floor: ClassVar[str] = "popularity"
-    revision: ClassVar[int] = 1
+    publishes: ClassVar[Publishes] = Publishes.USER_AND_ITEM_FACTORS
     rank: int = setting(20, "number of factors (d)", at_least=1, at_most=1024)
     regularisation: float = setting(0.003, "weight of the ridge (lambda)", above=0, at_most=1e3)
     alpha: float = setting(
         0.2, "weight of cells that were not observed (alpha0)", at_least=0, at_most=1
     )
-    over: Over = setting(
-        Over.ALL,
-        "which cells pull predictions to zero",
-        choices=tuple(m.value for m in Over),
-    )
+    over: Over = setting(Over.ALL, "which cells pull predictions to zero")
     frequency: bool = setting(True, "ridge in proportion to a row's weight, else constant")
     single: bool = setting(True, "single precision: six digits or so, twice as fast")
     rounds: int = setting(15, "alternations of users and items", at_least=1, at_most=10_000)
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     @property
     def loss(self) -> ImplicitLoss:
         return ImplicitLoss(self.alpha, self.regularisation, self.over, self.frequency)
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.USER_AND_ITEM_FACTORS)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         matrix = binary_matrix(ratings)
@@ -450,7 +431,7 @@ class Ials:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Popularity:
+class Popularity(Plain):
     """Every user gets the items that most users have."""
 
     id: ClassVar[str] = "popularity"
@@ -458,10 +439,8 @@ class Popularity:
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
     floor: ClassVar[str] = "popularity"
-    revision: ClassVar[int] = 1
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "how many users have each item", Publishes.ITEM_COUNTS)
+    reads: ClassVar[str] = "how many users have each item"
+    publishes: ClassVar[Publishes] = Publishes.ITEM_COUNTS
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         check_interactions(ratings)
@@ -479,7 +458,7 @@ class Similarity(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ItemNeighbours:
+class ItemNeighbours(Plain):
     """Nearest-neighbour scores over items, without privacy: the limit of DPLCF and LDPICF."""
 
     id: ClassVar[str] = "item-knn"
@@ -487,19 +466,9 @@ class ItemNeighbours:
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "item-knn"
     floor: ClassVar[str] = "popularity"
-    revision: ClassVar[int] = 1
+    publishes: ClassVar[Publishes] = Publishes.ITEM_SIMILARITIES
     neighbours: int = setting(100, "nearest items that score an item", at_least=1, at_most=10_000)
-    similarity: Similarity = setting(
-        Similarity.JACCARD,
-        "how alike two items are",
-        choices=tuple(m.value for m in Similarity),
-    )
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.ITEM_SIMILARITIES)
+    similarity: Similarity = setting(Similarity.JACCARD, "how alike two items are")
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         rows = binary_matrix(ratings)

@@ -65,7 +65,7 @@ class PrivatePopularity:
     revision: ClassVar[int] = 2
     epsilon: float = setting(help="privacy budget", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure (0: Laplace noise)", at_least=0, below=1)
-    per: Per = setting(Per.USER, "what the budget protects", choices=tuple(m.value for m in Per))
+    per: Per = setting(Per.USER, "what the budget protects")
     contributions: int = setting(
         1, "items a user counts for in full (k); longer rows count less", at_least=1, at_most=10**6
     )

@@ -96,9 +96,7 @@ class Scenario:
     shrink: bool = setting(True, "raise the item penalty with the noise (reads no data)")
     iterations: int = setting(20, "rounds of gradients", at_least=1, at_most=10_000)
     shares: Shares = setting(
-        Shares.GAUSSIAN,
-        "shares of the noise: Gaussian (published) or Gamma (hardened)",
-        choices=tuple(m.value for m in Shares),
+        Shares.GAUSSIAN, "shares of the noise: Gaussian (published) or Gamma (hardened)"
     )
     colluding: int = setting(
         0, "users per item who may collude or vanish (Gamma shares)", at_least=0, at_most=10_000

@@ -240,12 +240,10 @@ class Recovery:
     recovery: Regress = setting(
         Regress.DEBIASED,
         "take reports as they come (published), or allow for their chance of being genuine",
-        choices=tuple(m.value for m in Regress),
     )
     rule: Rule = setting(
         Rule.NOISE_LEVEL,
         "what sets the penalty: the noise's spectral norm, or a residual to be met",
-        choices=tuple(m.value for m in Rule),
     )
     intrinsic: float = setting(
         0.2,
