@@ -121,7 +121,6 @@ class Dpals(UserLevel):
         check_rank(self.rank, public)
         n, r, root = public.items, self.rank, math.sqrt(self.most(public))
         c, g = self.bounds(public)
-        rounds = self.rest().split(*(self.growth ** (2 * t) for t in range(self.rounds)))
 
         def release(part: Loss, times: int, words: str) -> ItemProblems:
             squares, moments = part.split(self.squares_share, 1 - self.squares_share)
@@ -136,10 +135,7 @@ class Dpals(UserLevel):
                 ),
             )
 
-        if self.growth == 1:
-            each: tuple[ItemProblems, ...] = (release(rounds[0], self.rounds, ""),)
-        else:
-            each = tuple(release(part, 1, f", round {t}") for t, part in enumerate(rounds, 1))
+        each = self.by_round(self.growth, self.rounds, release)
         releases = DpalsReleases(self.item_releases(public), each)
         return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 

@@ -81,7 +81,7 @@ class Calibrated(UserLevel):
     def gram_release(
         self, public: PublicFacts, query: str, moves: float, part: Loss, times: int = 1
     ) -> Gaussian:
-        """A Gram matrix of rows of norm sqrt(moves), whose publications spend a part together.
+        """A Gram matrix of rows of norm sqrt(moves), of which each publication spends a part.
 
         It moves by `moves` where a row becomes empty and by sqrt(2) moves where it becomes any
         other. The paper's constant is for rows of norm 2 L, whatever they are clipped to.
@@ -91,7 +91,7 @@ class Calibrated(UserLevel):
             query=query,
             shape=(public.items, public.items),
             sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
-            scale=counted / (part / times).mu,
+            scale=counted / part.mu,
             times=times,
         )
 
@@ -239,18 +239,14 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
 
     def releases(self, public: PublicFacts) -> GramReleases:
         check_gram(public.items, "private-frank-wolfe-oja does not build it")
-        means, query = self.item_releases(public), "Gram matrix of the residual rows"
-        moves, rest = self.sensitivity(public), self.rest()
-        if self.growth == 1:
-            return GramReleases(
-                means, (self.gram_release(public, query, moves, rest, self.rounds),)
-            )
-        parts = rest.split(*(self.growth ** (2 * t) for t in range(self.rounds)))
-        each = (
-            self.gram_release(public, f"{query}, round {t}", moves, part)
-            for t, part in enumerate(parts, 1)
-        )
-        return GramReleases(means, tuple(each))
+        moves = self.sensitivity(public)
+
+        def release(part: Loss, times: int, words: str) -> Gaussian:
+            query = f"Gram matrix of the residual rows{words}"
+            return self.gram_release(public, query, moves, part, times)
+
+        each = self.by_round(self.growth, self.rounds, release)
+        return GramReleases(self.item_releases(public), each)
 
     def top_pair(
         self,
@@ -457,7 +453,7 @@ class PrivatePgd(Calibrated):
         check_gram(public.items)
         check_descent(public.shape)
         moves, query = self.row_norm(public) ** 2, "Gram matrix of the completed rows"
-        gram = self.gram_release(public, query, moves, self.rest(), self.rounds)
+        gram = self.gram_release(public, query, moves, self.rest() / self.rounds, self.rounds)
         releases = PgdReleases(self.item_releases(public), gram)
         return self.card(public, releases, self.source)
 

@@ -8,7 +8,7 @@ private, so what a user computes from the own row alone (mean, clip, last update
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -49,6 +49,7 @@ _SUMS_SHARE = 0.6  # of the item means' budget; the counts get the rest
 
 
 R = TypeVar("R", bound=Releases)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,18 @@ class UserLevel(ClippedRows):
     def rest(self) -> Loss:
         """What is left of the budget after the item means."""
         return self.budget() * (1 - self.item_share)
+
+    def by_round(
+        self, growth: float, rounds: int, release: Callable[[Loss, int, str], T]
+    ) -> tuple[T, ...]:
+        """What rounds release with the rest: release(budget of one publication, times, words).
+
+        growth: of the signal-to-noise ratio from round to round; at 1 one record stands for all.
+        """
+        if growth == 1:
+            return (release(self.rest() / rounds, rounds, ""),)
+        parts = self.rest().split(*(growth ** (2 * t) for t in range(rounds)))
+        return tuple(release(part, 1, f", round {t}") for t, part in enumerate(parts, 1))
 
     def clipped_rows(
         self, ratings: Ratings, releases: UserLevelReleases, rng: np.random.Generator
