@@ -77,26 +77,17 @@ class PrivatePopularity:
         user = self.per is Per.USER
         if user:
             check_delta(self.delta, public)
-        k = min(self.contributions, public.items)
+        k = min(self.contributions, public.items) if user else 1
+        query, shape = "how many users have each item", (public.items,)
         release: Laplace | Gaussian
         if self.delta == 0:
-            moves = float(k) if user else 1.0
-            release = Laplace(
-                query="how many users have each item",
-                shape=(public.items,),
-                sensitivity={USER_EMPTIED: moves} if user else {CELL: 1.0},
-                scale=moves / self.epsilon,
-            )
+            table = {USER_EMPTIED if user else CELL: k}
+            release = Laplace(query=query, shape=shape, sensitivity=table, scale=k / self.epsilon)
         else:
-            moves = math.sqrt(k) if user else 1.0
+            l2, mu = math.sqrt(k), gaussian_mu(self.epsilon, self.delta)
             # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
-            table = {USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2.0) * moves}
-            release = Gaussian(
-                query="how many users have each item",
-                shape=(public.items,),
-                sensitivity=table if user else {CELL: 1.0},
-                scale=moves / gaussian_mu(self.epsilon, self.delta),
-            )
+            moves = {USER_EMPTIED: l2, USER_REPLACED: math.sqrt(2.0) * l2} if user else {CELL: l2}
+            release = Gaussian(query=query, shape=shape, sensitivity=moves, scale=l2 / mu)
         return Guarantee(
             change=USER_EMPTIED if user else CELL,
             notion=Notion.APPROX if self.delta else Notion.PURE,
