@@ -11,6 +11,7 @@ rows), an item's loss is q'A2 q - q'A1 (Algorithm 2), where
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import math
 from collections.abc import Iterator
@@ -134,8 +135,12 @@ class Dpimf:
         return 1.0
 
     def noised(self, norms: Norms, published: int) -> Coefficients:
-        """What is noised for so many profiles, given bounds on the fixed factors."""
-        raise NotImplementedError
+        """What is noised for so many profiles, given bounds on the fixed factors.
+
+        At alpha = 1 the first-order term with all of the budget: the others need no noise.
+        """
+        moves, shape = 2.0 * norms.l1, (published, self.rank)
+        return Coefficients(self.release(_FIRST, shape, moves, moves / self.epsilon))
 
     def solve(
         self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
@@ -199,22 +204,18 @@ class Dpimf:
         """The releases of all rounds, for so many profiles."""
         return self.noised(self.norms(), published)
 
-    def release(self, query: str, shape: tuple[int, ...], moves: float, scale: float) -> Laplace:
+    def release(
+        self, query: dict[Profiles, str], shape: tuple[int, ...], moves: float, scale: float
+    ) -> Laplace:
         """A coefficient that one cell moves so far; it certifies nothing without a public clip."""
         release = Laplace(
-            query=query,
+            query=query[self.profiles],
             shape=shape,
             times=self.rounds,
             sensitivity={CELL: moves},
             scale=scale,
         )
         return release if self.clip is not None else release.at_scale(scale)
-
-    def only_first(self, norms: Norms, published: int, words: str = "") -> Coefficients:
-        """The first-order term with all of the budget, where the others need no noise."""
-        first, shape = 2.0 * norms.l1, (published, self.rank)
-        query = _FIRST[self.profiles] + words
-        return Coefficients(self.release(query, shape, first, first / self.epsilon))
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
         items = self.profiles is Profiles.ITEMS
@@ -333,9 +334,9 @@ class Strawman(_Weighted):
         scale = (2.0 * norms.l1 + norms.full + 1.0) / self.epsilon
         d = self.rank
         return Coefficients(
-            first=self.release(_FIRST[self.profiles], (published, d), 2.0 * norms.l1, scale),
-            second=self.release(_SECOND[self.profiles], (published, d, d), norms.full, scale),
-            ridge=self.release(_RIDGE[self.profiles], (published,), 1.0, scale),
+            first=self.release(_FIRST, (published, d), 2.0 * norms.l1, scale),
+            second=self.release(_SECOND, (published, d, d), norms.full, scale),
+            ridge=self.release(_RIDGE, (published,), 1.0, scale),
         )
 
 
@@ -366,20 +367,18 @@ class Complementary(_Weighted):
 
     def noised(self, norms: Norms, published: int) -> Coefficients:
         if self.alpha == 1:
-            return self.only_first(norms, published)
+            return super().noised(norms, published)
         first, rest, epsilon = 2.0 * norms.l1, 1.0 - self.alpha, self.epsilon
         shape, moved = self._second_shape(norms)
         second = rest * moved
         return Coefficients(
             first=self.release(
-                _FIRST[self.profiles], (published, self.rank), first, first / (self.beta1 * epsilon)
+                _FIRST, (published, self.rank), first, first / (self.beta1 * epsilon)
             ),
             second=self.release(
-                _SECOND[self.profiles], (published, *shape), second, second / (self.beta2 * epsilon)
+                _SECOND, (published, *shape), second, second / (self.beta2 * epsilon)
             ),
-            ridge=self.release(
-                _RIDGE[self.profiles], (published,), rest, rest / (self.beta3 * epsilon)
-            ),
+            ridge=self.release(_RIDGE, (published,), rest, rest / (self.beta3 * epsilon)),
         )
 
     def _second_shape(self, norms: Norms) -> tuple[tuple[int, ...], float]:
@@ -421,9 +420,6 @@ class Optimal(Dpimf):
     name: ClassVar[str] = "DPIMF, optimal"
     revision: ClassVar[int] = 1
 
-    def noised(self, norms: Norms, published: int) -> Coefficients:
-        return self.only_first(norms, published)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled(Optimal):
@@ -440,7 +436,8 @@ class Sampled(Optimal):
 
     def noised(self, norms: Norms, published: int) -> Coefficients:
         words = ", importance-sampled so that no cell's loss passes that of the longest"
-        return self.only_first(norms, published, words)
+        first = super().noised(norms, published).first
+        return Coefficients(dataclasses.replace(first, query=first.query + words))
 
     def _first(self, columns: csr_array, factors: Floats, release: Laplace, rng: Rng) -> Floats:
         losses = 2.0 * np.abs(factors).sum(axis=1) / release.scale
