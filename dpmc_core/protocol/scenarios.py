@@ -258,11 +258,10 @@ class ScenarioRun:
             first.copy(), raters, mechanism.noisy_penalty(ratings.public), fixed, masks
         )
         self.third_party = ThirdParty(fixed, secrets)
-        self.first = first
         self.noise = np.zeros_like(first)  # the noise the users' shares add up to
         self.steps: list[tuple[Ints, Ints]] = []  # of each round: pairs summed, items stepped
         self.sums: list[Floats] = []  # what the recommender reads off each round, items x d
-        self.models: list[Floats] = [first.copy()]  # item factors before the round
+        self.models: list[Floats] = [first]  # item factors before the round
 
     @property
     def transcript(self) -> Transcript:
@@ -523,7 +522,7 @@ def _set_up(run: ScenarioRun, pairs: Ints, payload: dict[str, NDArray[Any]]) -> 
 
 def reference_items(run: ScenarioRun) -> Floats:
     """Scenario 1 by the same gradient steps in floating point: same noise, same attendance."""
-    items = run.first.copy()
+    items = run.models[0].copy()
     penalty = run.recommender.penalty
     deviations = run.users.deviations
     for pairs, where in run.steps:
