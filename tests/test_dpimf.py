@@ -311,7 +311,7 @@ def test_sampled_sums_are_unbiased() -> None:
     columns = binary_matrix(ratings_of(cells)).T.tocsr()
     releases = mechanism.releases(ITEMS)
     rng = np.random.default_rng(10)
-    runs = np.array([mechanism._first(columns, factors, releases, rng) for _ in range(1000)])
+    runs = np.array([mechanism._first(columns, factors, releases.first, rng) for _ in range(1000)])
     exact = 2 * columns @ factors
     error = runs.std(axis=0) / math.sqrt(len(runs))
     # 36 cells within 5 standard errors: false alarm rate about 2e-5.

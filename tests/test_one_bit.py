@@ -321,7 +321,7 @@ def loss_of(monkeypatch):
     def found(mechanism, seed=0):
         handed = []
         monkeypatch.setattr(
-            Completion, "solve", lambda _, loss, *__: handed.append(loss) or iter(())
+            Completion, "solve", lambda _, loss, *__, **___: handed.append(loss) or iter(())
         )
         list(mechanism.fit(ALIKE, np.random.default_rng(seed)))
         return handed[0]

@@ -63,7 +63,7 @@ def test_the_result_is_scenario_1_with_the_same_noise_up_to_the_fixed_point_step
     settings = scenario(epsilon=1.0, shares=shares, iterations=15)
     run, rounds = play(settings)
     assert rounds == list(range(1, 16))
-    moved = np.abs(run.items - run.first).max()
+    moved = np.abs(run.items - run.models[0]).max()
     # a round's sum is off by half a step for each user (twice: gradient and noise), its step size
     # is 1 / (2 (k + penalty)), and errors of earlier rounds do not grow
     bound = 15 * settings.fixed.step
@@ -343,7 +343,7 @@ def test_who_takes_no_part_is_reported():
     assert run.skipped.unrated.tolist() == [7]
     assert run.skipped.too_few.tolist() == [6]
     assert run.skipped.silent.tolist() == [11]
-    assert np.array_equal(run.items[6:], run.first[6:])  # data-free
+    assert np.array_equal(run.items[6:], run.models[0][6:])  # data-free
     hardened, _ = play(StaticUsers(epsilon=1.0, iterations=2, shares=Shares.GAMMA, colluding=5))
     assert set(hardened.skipped.too_few) == set(
         np.flatnonzero(np.isin(hardened.raters, range(1, 6)))

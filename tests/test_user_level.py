@@ -256,7 +256,7 @@ def _unclipped(cells, values, norm):  # noqa: ARG001
     [
         ("private-frank-wolfe", frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
         ("private-frank-wolfe-oja", frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
-        ("private-svd", frank_wolfe, "clip_rows", _unclipped, {"clip": 0.2}),
+        ("private-svd", per_user, "clip_rows", _unclipped, {"clip": 0.2}),
         (
             "private-item-mean", per_user, "shrinkage",
             lambda norms, _: np.ones(len(norms)), {"clip": 0.2},

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpmc_core.mechanisms.per_user import PerUser
+from dpmc_core.mechanisms.per_user import PerUser, user_gaussian
 from dpmc_core.model import Step
-from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee, Publishes, Releases
+from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.cleansing import Cleansing
 from dpmc_core.solvers.linalg import Pattern
@@ -52,38 +52,29 @@ class SvdAfterCleansing(PerUser, Cleansing):
         check_rank(self.rank, public)
         check_gram(public.items)
         n, most = public.items, self.most(public)
-        half, bound = 0.5 * public.width, self.clamp * public.width
+        half, bound = public.half_width, self.clamp * public.width
         root, both = math.sqrt(most), math.sqrt(min(2 * most, n))
         budget = self.budget()
-
-        def noisy(
-            share: float, query: str, shape: tuple[int, ...], emptied: float, replaced: float
-        ) -> Gaussian:
-            return Gaussian(
-                query=query,
-                shape=shape,
-                sensitivity={USER_EMPTIED: emptied, USER_REPLACED: replaced},
-                scale=emptied / (budget * share).mu,
-            )
-
         # The overall mean and the item means are easy, the covariance is what costs.
         releases = CleansingStatistics(
-            total=noisy(
-                *(0.01, "sum of all ratings less the middle of the range", ()),
+            total=user_gaussian(
+                *("sum of all ratings less the middle of the range", (), budget * 0.01),
                 *(most * half, 2 * most * half),
             ),
-            count=noisy(0.01, "number of ratings", (), most, most),
-            item_sums=noisy(
-                *(0.05, "sum of the ratings of each item less the middle of the range", (n,)),
-                *(root * half, 2 * root * half),
+            count=user_gaussian("number of ratings", (), budget * 0.01, most, most),
+            item_sums=user_gaussian(
+                "sum of the ratings of each item less the middle of the range",
+                *((n,), budget * 0.05, root * half, 2 * root * half),
             ),
-            item_counts=noisy(0.03, "number of ratings of each item", (n,), root, both),
-            products=noisy(
-                *(0.7, "weighted products of residuals of each two items", (n, n)),
+            item_counts=user_gaussian(
+                "number of ratings of each item", (n,), budget * 0.03, root, both
+            ),
+            products=user_gaussian(
+                *("weighted products of residuals of each two items", (n, n), budget * 0.7),
                 *(root * bound**2, math.sqrt(2) * root * bound**2),
             ),
-            weights=noisy(
-                *(0.2, "weighted number of users who rated each two items", (n, n)),
+            weights=user_gaussian(
+                *("weighted number of users who rated each two items", (n, n), budget * 0.2),
                 *(root, math.sqrt(2) * root),
             ),
         )
@@ -101,11 +92,5 @@ class SvdAfterCleansing(PerUser, Cleansing):
         model, clamped = self.complete(
             Pattern.of(kept), kept.values, public, lambda name, x: releases[name].publish(x, rng)
         )
-        yield Step(
-            index=1,
-            total=1,
-            model=model,
-            trace={"residuals clamped": float(clamped)},
-            raw=frozenset({"residuals clamped"}),
-            final=True,
-        )
+        trace = {"residuals clamped": float(clamped)}
+        yield Step(1, 1, model, trace, frozenset(trace), True)

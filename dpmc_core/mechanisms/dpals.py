@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.per_user import UserLevel, UserLevelReleases, private_item_means
-from dpmc_core.model import Step
-from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Gaussian, Guarantee, Loss, Releases
+from dpmc_core.mechanisms.per_user import UserLevel, UserLevelReleases, user_gaussian
+from dpmc_core.model import Factors, Step
+from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import (
@@ -32,7 +32,7 @@ from dpmc_core.solvers.als import (
     ridge_rows,
 )
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import clip_dense_rows, clip_rows, recentred, user_rows, with_offsets
+from dpmc_core.solvers.rows import clip_dense_rows, clip_rows, recentred, user_rows
 from dpmc_core.solvers.sizes import check_rank
 
 Floats = NDArray[np.float64]
@@ -121,44 +121,30 @@ class Dpals(UserLevel):
         check_rank(self.rank, public)
         n, r, root = public.items, self.rank, math.sqrt(self.most(public))
         c, g = self.bounds(public)
-        rounds = self.rest().split(*(self.growth ** (2 * t) for t in range(self.rounds)))
 
         def release(part: Loss, times: int, words: str) -> ItemProblems:
             squares, moments = part.split(self.squares_share, 1 - self.squares_share)
             return ItemProblems(
-                squares=Gaussian(
-                    query=f"weighted squares of the users' factors of each item{words}",
-                    shape=(n, r, r),
-                    sensitivity={
-                        USER_EMPTIED: root * c * c,
-                        USER_REPLACED: math.sqrt(2) * root * c * c,
-                    },
-                    scale=root * c * c / squares.mu,
-                    times=times,
+                user_gaussian(
+                    f"weighted squares of the users' factors of each item{words}",
+                    *((n, r, r), squares, root * c * c, math.sqrt(2) * root * c * c, times),
                 ),
-                moments=Gaussian(
-                    query=f"weighted ratings times the users' factors of each item{words}",
-                    shape=(n, r),
-                    sensitivity={USER_EMPTIED: root * c * g, USER_REPLACED: 2 * root * c * g},
-                    scale=root * c * g / moments.mu,
-                    times=times,
+                user_gaussian(
+                    f"weighted ratings times the users' factors of each item{words}",
+                    *((n, r), moments, root * c * g, 2 * root * c * g, times),
                 ),
             )
 
-        if self.growth == 1:
-            each: tuple[ItemProblems, ...] = (release(rounds[0], self.rounds, ""),)
-        else:
-            each = tuple(release(part, 1, f", round {t}") for t, part in enumerate(rounds, 1))
+        each = self.by_round(self.growth, self.rounds, release)
         releases = DpalsReleases(self.item_releases(public), each)
         return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases = self.guarantee(public).releases
-        most = self.most(public)
         c, g = self.bounds(public)
-        capped = user_rows(ratings, most, rng)
-        offsets = private_item_means(releases.means, capped, self.row_norm(public), public, rng)
+        capped = user_rows(ratings, self.most(public), rng)
+        offsets = self.item_means(releases.means, capped, public, rng)
         # A user's own problem may use the whole row: what leaves it is bounded below.
         rows = recentred(user_rows(ratings, public.items, rng), offsets.means)
         cells = rows.cells
@@ -181,7 +167,7 @@ class Dpals(UserLevel):
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=with_offsets(left, right, rows.means, offsets.means),
+                model=rows.model(Factors(left, right)),
                 trace={
                     "largest item factor": float(np.abs(right).max()),
                     "rows clipped": float(offsets.clipped),

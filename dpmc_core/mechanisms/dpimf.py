@@ -11,6 +11,7 @@ rows), an item's loss is q'A2 q - q'A1 (Algorithm 2), where
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import math
 from collections.abc import Iterator
@@ -99,7 +100,7 @@ class Coefficients(Releases):
 
 @dataclass(frozen=True, kw_only=True)
 class Dpimf:
-    """Settings, card and rounds; a variant says which terms are noised and how to solve.
+    """Settings, card and rounds; a variant says which terms are noised, and how.
 
     The norms that scale the noise are bounded by a public clip, or (clip `none`, as published) read
     off the data, which certifies nothing. With one round the fixed factors are still the random
@@ -124,11 +125,7 @@ class Dpimf:
         0.15, "largest l1 norm of a fixed factor (none: read off the data)", above=0, at_most=1e3
     )
     clip_l2: float = setting(0.07, "largest l2 norm of a fixed factor", above=0, at_most=1e3)
-    profiles: Profiles = setting(
-        Profiles.ITEMS,
-        "whose profiles are solved with noise",
-        choices=tuple(m.value for m in Profiles),
-    )
+    profiles: Profiles = setting(Profiles.ITEMS, "whose profiles are solved with noise")
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -138,8 +135,12 @@ class Dpimf:
         return 1.0
 
     def noised(self, norms: Norms, published: int) -> Coefficients:
-        """What is noised for so many profiles, given bounds on the fixed factors."""
-        raise NotImplementedError
+        """What is noised for so many profiles, given bounds on the fixed factors.
+
+        At alpha = 1 the first-order term with all of the budget: the others need no noise.
+        """
+        moves, shape = 2.0 * norms.l1, (published, self.rank)
+        return Coefficients(self.release(_FIRST, shape, moves, moves / self.epsilon))
 
     def solve(
         self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
@@ -149,7 +150,31 @@ class Dpimf:
         columns: a row of ones for each profile (profiles x m). factors: m x d. releases: as
         `noised` names them, at the scale to use.
         """
-        raise NotImplementedError
+        m, gram = columns.shape[1], factors.T @ factors
+        linear = releases.first.publish(self._first(columns, factors, releases.first, rng), rng)
+        if releases.second is None or releases.ridge is None:  # alpha = 1: shared by all profiles
+            shared = gram + self.regularisation * m * np.eye(self.rank)
+            return minimise_in_ball(shared, linear, self.radius)
+        own = self.loss.own_weight * normal_equations(columns, factors)[0]
+        quadratic = self._second(own + self.weight() * gram, releases.second, rng)
+        counts = np.diff(columns.indptr).astype(np.int64)
+        ridge = self.loss.ridge(counts, m) / self.regularisation
+        ridge = self.regularisation * releases.ridge.publish(ridge, rng)
+        diagonal = np.arange(self.rank)
+        quadratic[:, diagonal, diagonal] += ridge[:, None]
+        return minimise_in_ball(quadratic, linear, self.radius)
+
+    def _first(
+        self,
+        columns: csr_array,
+        factors: Floats,
+        release: Laplace,  # noqa: ARG002
+        rng: Rng,  # noqa: ARG002
+    ) -> Floats:
+        return 2.0 * (columns @ factors)
+
+    def _second(self, moments: Floats, release: Laplace, rng: Rng) -> Floats:
+        return release.publish(moments, rng)
 
     @property
     def loss(self) -> ImplicitLoss:
@@ -179,22 +204,18 @@ class Dpimf:
         """The releases of all rounds, for so many profiles."""
         return self.noised(self.norms(), published)
 
-    def release(self, query: str, shape: tuple[int, ...], moves: float, scale: float) -> Laplace:
+    def release(
+        self, query: dict[Profiles, str], shape: tuple[int, ...], moves: float, scale: float
+    ) -> Laplace:
         """A coefficient that one cell moves so far; it certifies nothing without a public clip."""
         release = Laplace(
-            query=query,
+            query=query[self.profiles],
             shape=shape,
             times=self.rounds,
             sensitivity={CELL: moves},
             scale=scale,
         )
         return release if self.clip is not None else release.at_scale(scale)
-
-    def only_first(self, norms: Norms, published: int, words: str = "") -> Coefficients:
-        """The first-order term with all of the budget, where the others need no noise."""
-        first, shape = 2.0 * norms.l1, (published, self.rank)
-        query = _FIRST[self.profiles] + words
-        return Coefficients(self.release(query, shape, first, first / self.epsilon))
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
         items = self.profiles is Profiles.ITEMS
@@ -295,28 +316,6 @@ class _Weighted(Dpimf):
     def weight(self) -> float:
         return self.alpha
 
-    def solve(
-        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
-    ) -> Floats:
-        m = columns.shape[1]
-        counts = np.diff(columns.indptr).astype(np.int64)
-        linear = releases.first.publish(2.0 * (columns @ factors), rng)
-        if (
-            releases.second is None or releases.ridge is None
-        ):  # alpha = 1: both are the same for every profile
-            shared = factors.T @ factors + self.regularisation * m * np.eye(self.rank)
-            return minimise_in_ball(shared, linear, self.radius)
-        own = self.loss.own_weight * normal_equations(columns, factors)[0]
-        quadratic = self._second(own + self.alpha * (factors.T @ factors), releases.second, rng)
-        ridge = self.loss.ridge(counts, m) / self.regularisation
-        ridge = self.regularisation * releases.ridge.publish(ridge, rng)
-        diagonal = np.arange(self.rank)
-        quadratic[:, diagonal, diagonal] += ridge[:, None]
-        return minimise_in_ball(quadratic, linear, self.radius)
-
-    def _second(self, moments: Floats, release: Laplace, rng: Rng) -> Floats:
-        return release.publish(moments, rng)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Strawman(_Weighted):
@@ -335,9 +334,9 @@ class Strawman(_Weighted):
         scale = (2.0 * norms.l1 + norms.full + 1.0) / self.epsilon
         d = self.rank
         return Coefficients(
-            first=self.release(_FIRST[self.profiles], (published, d), 2.0 * norms.l1, scale),
-            second=self.release(_SECOND[self.profiles], (published, d, d), norms.full, scale),
-            ridge=self.release(_RIDGE[self.profiles], (published,), 1.0, scale),
+            first=self.release(_FIRST, (published, d), 2.0 * norms.l1, scale),
+            second=self.release(_SECOND, (published, d, d), norms.full, scale),
+            ridge=self.release(_RIDGE, (published,), 1.0, scale),
         )
 
 
@@ -368,20 +367,18 @@ class Complementary(_Weighted):
 
     def noised(self, norms: Norms, published: int) -> Coefficients:
         if self.alpha == 1:
-            return self.only_first(norms, published)
+            return super().noised(norms, published)
         first, rest, epsilon = 2.0 * norms.l1, 1.0 - self.alpha, self.epsilon
         shape, moved = self._second_shape(norms)
         second = rest * moved
         return Coefficients(
             first=self.release(
-                _FIRST[self.profiles], (published, self.rank), first, first / (self.beta1 * epsilon)
+                _FIRST, (published, self.rank), first, first / (self.beta1 * epsilon)
             ),
             second=self.release(
-                _SECOND[self.profiles], (published, *shape), second, second / (self.beta2 * epsilon)
+                _SECOND, (published, *shape), second, second / (self.beta2 * epsilon)
             ),
-            ridge=self.release(
-                _RIDGE[self.profiles], (published,), rest, rest / (self.beta3 * epsilon)
-            ),
+            ridge=self.release(_RIDGE, (published,), rest, rest / (self.beta3 * epsilon)),
         )
 
     def _second_shape(self, norms: Norms) -> tuple[tuple[int, ...], float]:
@@ -423,26 +420,6 @@ class Optimal(Dpimf):
     name: ClassVar[str] = "DPIMF, optimal"
     revision: ClassVar[int] = 1
 
-    def noised(self, norms: Norms, published: int) -> Coefficients:
-        return self.only_first(norms, published)
-
-    def solve(
-        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
-    ) -> Floats:
-        linear = releases.first.publish(self._first(columns, factors, releases, rng), rng)
-        m = columns.shape[1]
-        shared = factors.T @ factors + self.regularisation * m * np.eye(self.rank)
-        return minimise_in_ball(shared, linear, self.radius)
-
-    def _first(
-        self,
-        columns: csr_array,
-        factors: Floats,
-        releases: Coefficients,  # noqa: ARG002
-        rng: Rng,  # noqa: ARG002
-    ) -> Floats:
-        return 2.0 * (columns @ factors)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled(Optimal):
@@ -459,12 +436,11 @@ class Sampled(Optimal):
 
     def noised(self, norms: Norms, published: int) -> Coefficients:
         words = ", importance-sampled so that no cell's loss passes that of the longest"
-        return self.only_first(norms, published, words)
+        first = super().noised(norms, published).first
+        return Coefficients(dataclasses.replace(first, query=first.query + words))
 
-    def _first(
-        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
-    ) -> Floats:
-        losses = 2.0 * np.abs(factors).sum(axis=1) / releases.first.scale
+    def _first(self, columns: csr_array, factors: Floats, release: Laplace, rng: Rng) -> Floats:
+        losses = 2.0 * np.abs(factors).sum(axis=1) / release.scale
         weights = importance_weights(losses, self.epsilon)[columns.indices]
         drawn = rng.random(len(weights)) * weights < 1.0
         counted = Pattern.of_matrix(columns).by_user(np.where(drawn, weights, 0.0))

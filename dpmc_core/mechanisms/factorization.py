@@ -70,7 +70,6 @@ class DPMF(LeastSquaresMF):
     noise: NoiseForm = setting(
         NoiseForm.NORM,
         "noise by the norm of an item's vector (published), or Laplace on each coordinate",
-        choices=tuple(m.value for m in NoiseForm),
     )
     shrink: bool = setting(
         True, "raise the item penalty with the noise, by a rule that reads no data"

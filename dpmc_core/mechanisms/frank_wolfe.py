@@ -18,10 +18,10 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     UserLevel,
     UserLevelReleases,
-    private_item_means,
+    user_gaussian,
 )
 from dpmc_core.metrics import rmse
-from dpmc_core.model import Step
+from dpmc_core.model import Factors, Step
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
@@ -33,10 +33,7 @@ from dpmc_core.solvers.rows import (
     gram,
     item_sums,
     nuclear_radius,
-    recentred,
     times_vector,
-    user_rows,
-    with_offsets,
 )
 from dpmc_core.solvers.sizes import check_descent, check_gram, check_rank
 
@@ -84,7 +81,7 @@ class Calibrated(UserLevel):
     def gram_release(
         self, public: PublicFacts, query: str, moves: float, part: Loss, times: int = 1
     ) -> Gaussian:
-        """A Gram matrix of rows of norm sqrt(moves), whose publications spend a part together.
+        """A Gram matrix of rows of norm sqrt(moves), of which each publication spends a part.
 
         It moves by `moves` where a row becomes empty and by sqrt(2) moves where it becomes any
         other. The paper's constant is for rows of norm 2 L, whatever they are clipped to.
@@ -94,7 +91,7 @@ class Calibrated(UserLevel):
             query=query,
             shape=(public.items, public.items),
             sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
-            scale=counted / (part / times).mu,
+            scale=counted / part.mu,
             times=times,
         )
 
@@ -178,13 +175,9 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
-        releases = self.guarantee(public).releases
-        bound = self.row_norm(public)
-        rows = user_rows(ratings, self.most(public), rng)
-        offsets = private_item_means(releases.means, rows, bound, public, rng)
-        rows = recentred(rows, offsets.means)
+        releases, bound = self.guarantee(public).releases, self.row_norm(public)
+        rows, target, clipped = self.clipped_rows(ratings, releases, rng)
         cells = rows.cells
-        target, clipped = clip_rows(cells, rows.values, bound)
         solution = Expansion(cells, self.rounds)
         radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
@@ -202,7 +195,6 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
             else:  # all noise: no direction to move along
                 solution.step(0.0, np.zeros_like(column), v)
             scaled = solution.scale_rows(bound)
-            factors = solution.factors()
             clips = {
                 "rows clipped": float(clipped),
                 "residual rows clipped": float(cut),
@@ -212,7 +204,7 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=with_offsets(factors.left, factors.right, rows.means, offsets.means),
+                model=rows.model(solution.factors()),
                 trace={"top singular value": top, **error, **clips},
                 raw=frozenset({*error, *clips}),
                 final=index == self.rounds,
@@ -247,18 +239,14 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
 
     def releases(self, public: PublicFacts) -> GramReleases:
         check_gram(public.items, "private-frank-wolfe-oja does not build it")
-        means, query = self.item_releases(public), "Gram matrix of the residual rows"
-        moves, rest = self.sensitivity(public), self.rest()
-        if self.growth == 1:
-            return GramReleases(
-                means, (self.gram_release(public, query, moves, rest, self.rounds),)
-            )
-        parts = rest.split(*(self.growth ** (2 * t) for t in range(self.rounds)))
-        each = (
-            self.gram_release(public, f"{query}, round {t}", moves, part)
-            for t, part in enumerate(parts, 1)
-        )
-        return GramReleases(means, tuple(each))
+        moves = self.sensitivity(public)
+
+        def release(part: Loss, times: int, words: str) -> Gaussian:
+            query = f"Gram matrix of the residual rows{words}"
+            return self.gram_release(public, query, moves, part, times)
+
+        each = self.by_round(self.growth, self.rounds, release)
+        return GramReleases(self.item_releases(public), each)
 
     def top_pair(
         self,
@@ -399,12 +387,7 @@ class PrivateSvd(Calibrated):
         most, count, rest = self.most(public), None, self.rest()
         if self.density is None:
             part, rest = rest.split(self.count_share, 1 - self.count_share)
-            count = Gaussian(
-                query="number of ratings",
-                shape=(),
-                sensitivity={USER_EMPTIED: most, USER_REPLACED: most},
-                scale=most / part.mu,
-            )
+            count = user_gaussian("number of ratings", (), part, most, most)
         gram = self.gram_release(
             public, "Gram matrix of the users' rows", self.row_norm(public) ** 2, rest
         )
@@ -414,23 +397,19 @@ class PrivateSvd(Calibrated):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases = self.guarantee(public).releases
-        bound = self.row_norm(public)
-        rows = user_rows(ratings, self.most(public), rng)
-        offsets = private_item_means(releases.means, rows, bound, public, rng)
-        rows = recentred(rows, offsets.means)
+        rows, kept, clipped = self.clipped_rows(ratings, releases, rng)
         if self.density is not None:
             density = self.density
         elif releases.ratings is not None:
             count = float(releases.ratings.publish(len(rows.values), rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
-        kept, clipped = clip_rows(rows.cells, rows.values, bound)
         noisy = noisy_gram(releases.gram, gram(rows.cells, kept), self.symmetric, rng)
         squares, basis = top_eigenpairs(noisy, self.rank)
         left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
         yield Step(
             index=1,
             total=1,
-            model=with_offsets(left, basis, rows.means, offsets.means),
+            model=rows.model(Factors(left, basis)),
             trace={
                 "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
                 "density": density,
@@ -474,18 +453,14 @@ class PrivatePgd(Calibrated):
         check_gram(public.items)
         check_descent(public.shape)
         moves, query = self.row_norm(public) ** 2, "Gram matrix of the completed rows"
-        gram = self.gram_release(public, query, moves, self.rest(), self.rounds)
+        gram = self.gram_release(public, query, moves, self.rest() / self.rounds, self.rounds)
         releases = PgdReleases(self.item_releases(public), gram)
         return self.card(public, releases, self.source)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
-        releases = self.guarantee(public).releases
-        bound = self.row_norm(public)
-        rows = user_rows(ratings, self.most(public), rng)
-        offsets = private_item_means(releases.means, rows, bound, public, rng)
-        rows = recentred(rows, offsets.means)
-        target, clipped = clip_rows(rows.cells, rows.values, bound)
+        releases, bound = self.guarantee(public).releases, self.row_norm(public)
+        rows, target, clipped = self.clipped_rows(ratings, releases, rng)
         descent = Descent(rows.cells, target)
         radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
@@ -497,7 +472,7 @@ class PrivatePgd(Calibrated):
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=with_offsets(factors.left, factors.right, rows.means, offsets.means),
+                model=rows.model(factors),
                 trace={
                     "training rmse": descent.residual_rmse(),
                     "rank": float(factors.right.shape[1]),

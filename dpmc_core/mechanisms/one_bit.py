@@ -39,7 +39,6 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import (
     Completion,
     OneBitModel,
-    as_step,
     flipped_likelihood,
     likelihood,
     positive,
@@ -118,7 +117,6 @@ class InputFlip(OneBit, Completion):
     loss: InputLoss = setting(
         InputLoss.LIKELIHOOD,
         "likelihood of the flipped signs (published) or a convex unbiased loss",
-        choices=tuple(m.value for m in InputLoss),
     )
 
     def __post_init__(self) -> None:
@@ -174,8 +172,7 @@ class InputFlip(OneBit, Completion):
             loss = likelihood(self.link, (flipped - minus) / (1 - plus - minus))
         else:
             loss = flipped_likelihood(self.link, flipped, plus, minus)
-        for iterate in self.solve(loss, ratings, rng):
-            yield as_step(iterate, self.iterations, publishable=True, raw=False)
+        yield from self.solve(loss, ratings, rng, raw=False)
 
 
 Floats = NDArray[np.float64]
@@ -205,7 +202,6 @@ class Objective(OneBit, Completion):
     calibration: Calibration = setting(
         Calibration.TIGHT,
         "probit link only: exact supremum of h'/(h(1-h)) or the paper's looser 2h'(0)/h(-bound)",
-        choices=tuple(m.value for m in Calibration),
     )
 
     def __post_init__(self) -> None:
@@ -270,8 +266,7 @@ class Objective(OneBit, Completion):
                 value, gradient = raw(x)
                 return value + float(tilt @ x), gradient + tilt
 
-        for iterate in self.solve(loss, ratings, rng):
-            yield as_step(iterate, self.iterations, publishable=True, raw=releases.signs is None)
+        yield from self.solve(loss, ratings, rng, raw=releases.signs is None)
 
 
 @dataclass(frozen=True)
@@ -328,8 +323,7 @@ class ObjectiveStatistic(OneBit, Completion):
         labels = np.clip(noisy, 0.0, 1.0)
         if self.debias:
             labels = (labels - self.clipping_bias) / (1 - 2 * self.clipping_bias)
-        for iterate in self.solve(likelihood(self.link, labels), ratings, rng):
-            yield as_step(iterate, self.iterations, publishable=True, raw=False)
+        yield from self.solve(likelihood(self.link, labels), ratings, rng, raw=False)
 
 
 _PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
@@ -434,7 +428,6 @@ class Output(OneBit, Completion):
     within: OutputBound = setting(
         OutputBound.CLIP,
         "clip to the bound after solving, or solve under the bound (published, slower)",
-        choices=tuple(m.value for m in OutputBound),
     )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyMatrix]:
@@ -472,9 +465,8 @@ class Output(OneBit, Completion):
         """The solve without noise, the same for every epsilon."""
         loss = likelihood(self.link, positive(ratings))
         start = np.random.default_rng(0)  # where the search for singular vectors begins: no noise
-        for iterate in self.solve(loss, ratings, start):
-            step = as_step(iterate, self.iterations, publishable=False, raw=True)
-            yield step, iterate.point.model() if iterate.final else None
+        for step in self.solve(loss, ratings, start, raw=True):
+            yield dataclasses.replace(step, model=None), step.model if step.final else None
 
     def fit(
         self, ratings: Ratings, rng: np.random.Generator, rounds: Rounds | None = None

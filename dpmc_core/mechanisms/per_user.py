@@ -8,7 +8,7 @@ private, so what a user computes from the own row alone (mean, clip, last update
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -34,13 +34,13 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.rows import (
     Rows,
+    clip_rows,
     item_sums,
     recentred,
     row_norms,
     shrinkage,
     shrunken_means,
     user_rows,
-    with_offsets,
 )
 
 Floats = NDArray[np.float64]
@@ -49,6 +49,7 @@ _SUMS_SHARE = 0.6  # of the item means' budget; the counts get the rest
 
 
 R = TypeVar("R", bound=Releases)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -143,19 +144,30 @@ class ClippedRows(PerUser):
         n, norm, most = public.items, self.row_norm(public), self.most(public)
         root, both = math.sqrt(most), math.sqrt(min(2 * most, n))
         return ItemStatistics(
-            item_sums=Gaussian(
-                query="weighted sum of centred ratings of each item",
-                shape=(n,),
-                sensitivity={USER_EMPTIED: norm, USER_REPLACED: 2 * norm},
-                scale=norm / sums.mu,
+            user_gaussian(
+                "weighted sum of centred ratings of each item", (n,), sums, norm, 2 * norm
             ),
-            item_counts=Gaussian(
-                query="weighted number of ratings of each item",
-                shape=(n,),
-                sensitivity={USER_EMPTIED: root, USER_REPLACED: both},
-                scale=root / counts.mu,
-            ),
+            user_gaussian("weighted number of ratings of each item", (n,), counts, root, both),
         )
+
+    def item_means(
+        self,
+        releases: ItemStatistics | None,
+        rows: Rows,
+        public: PublicFacts,
+        rng: np.random.Generator,
+    ) -> ItemMeans:
+        """Item means of capped rows from `item_statistics`; zeros where none are released."""
+        if releases is None:
+            return ItemMeans(np.zeros(public.items), np.zeros(public.items), 0)
+        cells = rows.cells
+        weights = shrinkage(row_norms(cells, rows.values), self.row_norm(public))
+        each = weights[cells.users]
+        sums, counts = releases.item_sums, releases.item_counts
+        noisy_sums = sums.publish(item_sums(cells, rows.values * each), rng)
+        noisy_counts = counts.publish(item_sums(cells, each), rng)
+        means = shrunken_means(noisy_sums, noisy_counts, public.width, sums.scale, counts.scale)
+        return ItemMeans(means, noisy_counts, int((weights < 1).sum()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +188,48 @@ class UserLevel(ClippedRows):
         """What is left of the budget after the item means."""
         return self.budget() * (1 - self.item_share)
 
+    def by_round(
+        self, growth: float, rounds: int, release: Callable[[Loss, int, str], T]
+    ) -> tuple[T, ...]:
+        """What rounds release with the rest: release(budget of one publication, times, words).
+
+        growth: of the signal-to-noise ratio from round to round; at 1 one record stands for all.
+        """
+        if growth == 1:
+            return (release(self.rest() / rounds, rounds, ""),)
+        parts = self.rest().split(*(growth ** (2 * t) for t in range(rounds)))
+        return tuple(release(part, 1, f", round {t}") for t, part in enumerate(parts, 1))
+
+    def clipped_rows(
+        self, ratings: Ratings, releases: UserLevelReleases, rng: np.random.Generator
+    ) -> tuple[Rows, Floats, int]:
+        """Capped rows less the private item means; their values clipped to L; rows scaled down."""
+        public = ratings.public
+        rows = user_rows(ratings, self.most(public), rng)
+        rows = recentred(rows, self.item_means(releases.means, rows, public, rng).means)
+        return rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
+
+
+def user_gaussian(
+    query: str,
+    shape: tuple[int, ...],
+    part: Loss,
+    emptied: float,
+    replaced: float,
+    times: int = 1,
+) -> Gaussian:
+    """Gaussian noise of which each publication spends `part` where a row becomes empty.
+
+    emptied, replaced: how far in l2 the answer moves then, and where a row becomes any other.
+    """
+    return Gaussian(
+        query=query,
+        shape=shape,
+        sensitivity={USER_EMPTIED: emptied, USER_REPLACED: replaced},
+        scale=emptied / part.mu,
+        times=times,
+    )
+
 
 def check_delta(delta: float, public: PublicFacts) -> None:
     """Raise InvalidSetting unless the delta of a promise per user is below 1/users."""
@@ -195,26 +249,6 @@ class ItemMeans:
     means: Floats
     counts: Floats
     clipped: int
-
-
-def private_item_means(
-    releases: ItemStatistics | None,
-    rows: Rows,
-    norm: float,
-    public: PublicFacts,
-    rng: np.random.Generator,
-) -> ItemMeans:
-    """Item means from `ClippedRows.item_statistics`; zeros where none are released."""
-    if releases is None:
-        return ItemMeans(np.zeros(public.items), np.zeros(public.items), 0)
-    cells = rows.cells
-    weights = shrinkage(row_norms(cells, rows.values), norm)
-    each = weights[cells.users]
-    sums, counts = releases.item_sums, releases.item_counts
-    noisy_sums = sums.publish(item_sums(cells, rows.values * each), rng)
-    noisy_counts = counts.publish(item_sums(cells, each), rng)
-    means = shrunken_means(noisy_sums, noisy_counts, public.width, sums.scale, counts.scale)
-    return ItemMeans(means, noisy_counts, int((weights < 1).sum()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,14 +272,7 @@ class PrivateItemMean(ClippedRows):
         public = ratings.public
         releases = self.guarantee(public).releases
         rows = user_rows(ratings, self.most(public), rng)
-        found = private_item_means(releases, rows, self.row_norm(public), public, rng)
+        found = self.item_means(releases, rows, public, rng)
         rows = recentred(user_rows(ratings, public.items, rng), found.means)
-        none = np.zeros((public.users, 0)), np.zeros((public.items, 0))
-        yield Step(
-            index=1,
-            total=1,
-            model=with_offsets(*none, rows.means, found.means),
-            trace={"rows clipped": float(found.clipped)},
-            raw=frozenset({"rows clipped"}),
-            final=True,
-        )
+        clipped = {"rows clipped": float(found.clipped)}
+        yield Step(1, 1, rows.model(), clipped, frozenset(clipped), True)

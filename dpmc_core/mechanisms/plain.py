@@ -33,7 +33,7 @@ from dpmc_core.solvers.implicit import (
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
 from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
-from dpmc_core.solvers.one_bit import Completion, as_step, likelihood, positive
+from dpmc_core.solvers.one_bit import Completion, likelihood, positive
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
@@ -49,23 +49,33 @@ from dpmc_core.solvers.rows import (
 from dpmc_core.solvers.sizes import check_gram, check_rank
 
 
-def no_guarantee(public: PublicFacts, query: str, publishes: Publishes) -> Guarantee:
-    """The card of a method that reads raw ratings and adds no noise."""
-    return Guarantee(
-        change=RATING,
-        notion=Notion.NONE,
-        trust=Trust.CURATOR,
-        publishes=publishes,
-        public=public,
-        claimed=None,
-        source="no privacy",
-        releases=Releases(),
-        unaccounted=(Unaccounted(query, "used without noise"),),
-    )
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    """A method that reads raw ratings, adds no noise and promises nothing."""
+
+    revision: ClassVar[int] = 1
+    reads: ClassVar[str] = "every rating"
+    publishes: ClassVar[Publishes]
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        return Guarantee(
+            change=RATING,
+            notion=Notion.NONE,
+            trust=Trust.CURATOR,
+            publishes=self.publishes,
+            public=public,
+            claimed=None,
+            source="no privacy",
+            releases=Releases(),
+            unaccounted=(Unaccounted(self.reads, "used without noise"),),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clear(Completion):
+class Clear(Completion, Plain):
     """Maximum-likelihood one-bit completion without privacy (Davenport et al. 2014)."""
 
     id: ClassVar[str] = "clear"
@@ -73,19 +83,15 @@ class Clear(Completion):
     task: ClassVar[Task] = Task.BINARY
     twin: ClassVar[str] = "clear"
     floor: ClassVar[str] = "majority"
-    revision: ClassVar[int] = 1
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.MATRIX)
+    publishes: ClassVar[Publishes] = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         loss = likelihood(self.link, positive(ratings))
-        for iterate in self.solve(loss, ratings, rng):
-            yield as_step(iterate, self.iterations, publishable=True, raw=True)
+        yield from self.solve(loss, ratings, rng, raw=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Majority:
+class Majority(Plain):
     """One score for every cell: the log odds of +1, whose sign is the more frequent one."""
 
     id: ClassVar[str] = "majority"
@@ -94,9 +100,8 @@ class Majority:
     twin: ClassVar[str] = "clear"
     floor: ClassVar[str] = "majority"
     revision: ClassVar[int] = 2
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "the more frequent sign", Publishes.ONE_SIGN)
+    reads: ClassVar[str] = "the more frequent sign"
+    publishes: ClassVar[Publishes] = Publishes.ONE_SIGN
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         labels = positive(ratings)
@@ -108,7 +113,7 @@ class Majority:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlobalMean:
+class GlobalMean(Plain):
     """The mean rating for every cell."""
 
     id: ClassVar[str] = "global-mean"
@@ -116,10 +121,8 @@ class GlobalMean:
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "global-mean"
     floor: ClassVar[str] = "global-mean"
-    revision: ClassVar[int] = 1
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "the mean of all ratings", Publishes.ONE_NUMBER)
+    reads: ClassVar[str] = "the mean of all ratings"
+    publishes: ClassVar[Publishes] = Publishes.ONE_NUMBER
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         mean = float(ratings.values.mean())
@@ -127,7 +130,7 @@ class GlobalMean:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftImpute(Recovery):
+class SoftImpute(Recovery, Plain):
     """Nuclear-norm recovery from the ratings themselves (Mazumder, Hastie, Tibshirani 2010)."""
 
     id: ClassVar[str] = "soft-impute"
@@ -135,10 +138,7 @@ class SoftImpute(Recovery):
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "soft-impute"
     floor: ClassVar[str] = "global-mean"
-    revision: ClassVar[int] = 1
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.MATRIX)
+    publishes: ClassVar[Publishes] = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
@@ -153,7 +153,7 @@ class SoftImpute(Recovery):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PMF(LeastSquaresMF):
+class PMF(LeastSquaresMF, Plain):
     """Regularised least-squares factorization (PMF), user factors in the unit ball, as in HXZ15."""
 
     id: ClassVar[str] = "pmf"
@@ -161,10 +161,7 @@ class PMF(LeastSquaresMF):
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "pmf"
     floor: ClassVar[str] = "global-mean"
-    revision: ClassVar[int] = 1
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.ITEM_AND_USER_FACTORS)
+    publishes: ClassVar[Publishes] = Publishes.ITEM_AND_USER_FACTORS
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         sides = self.sides(ratings)
@@ -183,27 +180,20 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RatingBaseline:
-    """A method for ratings that reads every rating as it is."""
+class RatingBaseline(Plain):
+    """What the twins of the user-level methods share."""
 
     task: ClassVar[Task] = Task.RATINGS
     floor: ClassVar[str] = "user-mean"
-    revision: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.EVERYTHING)
+    publishes: ClassVar[Publishes] = Publishes.EVERYTHING
 
 
-def centred(ratings: Ratings, rng: np.random.Generator) -> tuple[Rows, Floats]:
-    """All rows less user and item means, and the item means (length n)."""
+def centred(ratings: Ratings, rng: np.random.Generator) -> Rows:
+    """All rows less user and item means."""
     rows = user_rows(ratings, ratings.public.items, rng)
     sums = item_sums(rows.cells, rows.values)
     counts = item_sums(rows.cells, np.ones_like(rows.values))
-    means = shrunken_means(sums, counts, ratings.public.width)
-    return recentred(rows, means), means
+    return recentred(rows, shrunken_means(sums, counts, ratings.public.width))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,10 +205,7 @@ class UserMean(RatingBaseline):
     twin: ClassVar[str] = "user-mean"
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        rows = user_rows(ratings, ratings.public.items, rng)
-        m, n = ratings.shape
-        model = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), rows.means)
-        yield Step(1, 1, model, final=True)
+        yield Step(1, 1, user_rows(ratings, ratings.public.items, rng).model(), final=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,10 +217,7 @@ class ItemMean(RatingBaseline):
     twin: ClassVar[str] = "item-mean"
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        rows, means = centred(ratings, rng)
-        m, n = ratings.shape
-        model = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), rows.means, means)
-        yield Step(1, 1, model, final=True)
+        yield Step(1, 1, centred(ratings, rng).model(), final=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,32 +242,29 @@ class FrankWolfe(RatingBaseline):
     )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        public = ratings.public
-        rows, means = centred(ratings, rng)
-        radius = nuclear_radius(self.radius, public)
+        rows = centred(ratings, rng)
         solver = complete(
             rows.cells,
             rows.values,
-            radius,
+            nuclear_radius(self.radius, ratings.public),
             rounds=self.rounds,
             rule=self.step,
             tolerance=self.tolerance,
             rng=rng,
         )
-        for iterate, solution in solver:
-            factors = solution.factors()
+        for found, solution in solver:
             trace = {
-                "objective": iterate.objective,
-                "duality gap": iterate.gap,
-                "step": iterate.share,
+                "objective": found.objective,
+                "duality gap": found.gap,
+                "step": found.share,
             }
             yield Step(
-                index=iterate.index,
+                index=found.index,
                 total=self.rounds,
-                model=with_offsets(factors.left, factors.right, rows.means, means),
+                model=rows.model(solution.factors()),
                 trace=trace,
                 raw=frozenset(trace),
-                final=iterate.final,
+                final=found.final,
             )
 
 
@@ -307,7 +288,7 @@ class Als(RatingBaseline):
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_rank(self.rank, ratings.public)
-        rows, means = centred(ratings, rng)
+        rows = centred(ratings, rng)
         cells = rows.cells
         by_user, by_item = cells.by_user(rows.values), cells.by_item(rows.values)
         right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
@@ -319,7 +300,7 @@ class Als(RatingBaseline):
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=with_offsets(left, right, rows.means, means),
+                model=rows.model(Factors(left, right)),
                 trace=trace,
                 raw=frozenset(trace),
                 final=index == self.rounds,
@@ -338,12 +319,11 @@ class Svd(RatingBaseline):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_rank(self.rank, ratings.public)
         check_gram(ratings.public.items)
-        rows, means = centred(ratings, rng)
+        rows = centred(ratings, rng)
         squares, basis = top_eigenpairs(gram(rows.cells, rows.values), self.rank)
         left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
         trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
-        model = with_offsets(left, basis, rows.means, means)
-        yield Step(1, 1, model, trace, frozenset(trace), True)
+        yield Step(1, 1, rows.model(Factors(left, basis)), trace, frozenset(trace), True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,7 +346,7 @@ class Pgd(RatingBaseline):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         check_gram(public.items)
-        rows, means = centred(ratings, rng)
+        rows = centred(ratings, rng)
         descent = Descent(rows.cells, rows.values)
         radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
@@ -381,7 +361,7 @@ class Pgd(RatingBaseline):
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=with_offsets(factors.left, factors.right, rows.means, means),
+                model=rows.model(factors),
                 trace=trace,
                 raw=frozenset(trace),
                 final=index == self.rounds,
@@ -410,7 +390,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ials:
+class Ials(Plain):
     """Implicit alternating least squares (iALS), exact, without privacy.
 
     Rendle, Krichene, Zhang, Koren, "Revisiting the performance of iALS on item recommendation
@@ -422,30 +402,20 @@ class Ials:
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
     floor: ClassVar[str] = "popularity"
-    revision: ClassVar[int] = 1
+    publishes: ClassVar[Publishes] = Publishes.USER_AND_ITEM_FACTORS
     rank: int = setting(20, "number of factors (d)", at_least=1, at_most=1024)
     regularisation: float = setting(0.003, "weight of the ridge (lambda)", above=0, at_most=1e3)
     alpha: float = setting(
         0.2, "weight of cells that were not observed (alpha0)", at_least=0, at_most=1
     )
-    over: Over = setting(
-        Over.ALL,
-        "which cells pull predictions to zero",
-        choices=tuple(m.value for m in Over),
-    )
+    over: Over = setting(Over.ALL, "which cells pull predictions to zero")
     frequency: bool = setting(True, "ridge in proportion to a row's weight, else constant")
     single: bool = setting(True, "single precision: six digits or so, twice as fast")
     rounds: int = setting(15, "alternations of users and items", at_least=1, at_most=10_000)
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     @property
     def loss(self) -> ImplicitLoss:
         return ImplicitLoss(self.alpha, self.regularisation, self.over, self.frequency)
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.USER_AND_ITEM_FACTORS)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         matrix = binary_matrix(ratings)
@@ -461,7 +431,7 @@ class Ials:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Popularity:
+class Popularity(Plain):
     """Every user gets the items that most users have."""
 
     id: ClassVar[str] = "popularity"
@@ -469,10 +439,8 @@ class Popularity:
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
     floor: ClassVar[str] = "popularity"
-    revision: ClassVar[int] = 1
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "how many users have each item", Publishes.ITEM_COUNTS)
+    reads: ClassVar[str] = "how many users have each item"
+    publishes: ClassVar[Publishes] = Publishes.ITEM_COUNTS
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         check_interactions(ratings)
@@ -490,7 +458,7 @@ class Similarity(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ItemNeighbours:
+class ItemNeighbours(Plain):
     """Nearest-neighbour scores over items, without privacy: the limit of DPLCF and LDPICF."""
 
     id: ClassVar[str] = "item-knn"
@@ -498,19 +466,9 @@ class ItemNeighbours:
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "item-knn"
     floor: ClassVar[str] = "popularity"
-    revision: ClassVar[int] = 1
+    publishes: ClassVar[Publishes] = Publishes.ITEM_SIMILARITIES
     neighbours: int = setting(100, "nearest items that score an item", at_least=1, at_most=10_000)
-    similarity: Similarity = setting(
-        Similarity.JACCARD,
-        "how alike two items are",
-        choices=tuple(m.value for m in Similarity),
-    )
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def guarantee(self, public: PublicFacts) -> Guarantee:
-        return no_guarantee(public, "every rating", Publishes.ITEM_SIMILARITIES)
+    similarity: Similarity = setting(Similarity.JACCARD, "how alike two items are")
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
         rows = binary_matrix(ratings)

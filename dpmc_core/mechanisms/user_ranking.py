@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.mechanisms.per_user import check_delta
+from dpmc_core.mechanisms.per_user import check_delta, user_gaussian
 from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
     CELL,
@@ -65,7 +65,7 @@ class PrivatePopularity:
     revision: ClassVar[int] = 2
     epsilon: float = setting(help="privacy budget", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure (0: Laplace noise)", at_least=0, below=1)
-    per: Per = setting(Per.USER, "what the budget protects", choices=tuple(m.value for m in Per))
+    per: Per = setting(Per.USER, "what the budget protects")
     contributions: int = setting(
         1, "items a user counts for in full (k); longer rows count less", at_least=1, at_most=10**6
     )
@@ -77,26 +77,17 @@ class PrivatePopularity:
         user = self.per is Per.USER
         if user:
             check_delta(self.delta, public)
-        k = min(self.contributions, public.items)
+        k = min(self.contributions, public.items) if user else 1
+        query, shape = "how many users have each item", (public.items,)
         release: Laplace | Gaussian
         if self.delta == 0:
-            moves = float(k) if user else 1.0
-            release = Laplace(
-                query="how many users have each item",
-                shape=(public.items,),
-                sensitivity={USER_EMPTIED: moves} if user else {CELL: 1.0},
-                scale=moves / self.epsilon,
-            )
+            table = {USER_EMPTIED if user else CELL: k}
+            release = Laplace(query=query, shape=shape, sensitivity=table, scale=k / self.epsilon)
         else:
-            moves = math.sqrt(k) if user else 1.0
+            l2, mu = math.sqrt(k), gaussian_mu(self.epsilon, self.delta)
             # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
-            table = {USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2.0) * moves}
-            release = Gaussian(
-                query="how many users have each item",
-                shape=(public.items,),
-                sensitivity=table if user else {CELL: 1.0},
-                scale=moves / gaussian_mu(self.epsilon, self.delta),
-            )
+            moves = {USER_EMPTIED: l2, USER_REPLACED: math.sqrt(2.0) * l2} if user else {CELL: l2}
+            release = Gaussian(query=query, shape=shape, sensitivity=moves, scale=l2 / mu)
         return Guarantee(
             change=USER_EMPTIED if user else CELL,
             notion=Notion.APPROX if self.delta else Notion.PURE,
@@ -201,26 +192,18 @@ class DpimfUser:
         row = math.sqrt(min(self.contributions, public.items))
         d = self.rank
         releases = TasteReleases(
-            popularity=Gaussian(
-                query="how many users have each item, rows scaled",
-                shape=(public.items,),
-                sensitivity={USER_EMPTIED: row, USER_REPLACED: math.sqrt(2) * row},
-                scale=row / popularity.mu,
+            popularity=user_gaussian(
+                "how many users have each item, rows scaled",
+                *((public.items,), popularity, row, math.sqrt(2) * row),
             ),
-            taste=Gaussian(
-                query="sum of the profiles of each item's users, the item left out (where that"
+            taste=user_gaussian(
+                "sum of the profiles of each item's users, the item left out (where that"
                 " cannot be heard: how many users, again)",
-                shape=(public.items, d),
-                times=self.rounds,
-                sensitivity={USER_EMPTIED: row, USER_REPLACED: 2 * row},
-                scale=row / (taste / self.rounds).mu,
+                *((public.items, d), taste / self.rounds, row, 2 * row, self.rounds),
             ),
-            gram=Gaussian(
-                query="second moments of the profiles and an intercept",
-                shape=(d + 1, d + 1),
-                times=self.rounds,
-                sensitivity={USER_EMPTIED: math.sqrt(3), USER_REPLACED: math.sqrt(8)},
-                scale=math.sqrt(3) / (gram / self.rounds).mu,
+            gram=user_gaussian(
+                "second moments of the profiles and an intercept",
+                *((d + 1, d + 1), gram / self.rounds, math.sqrt(3), math.sqrt(8), self.rounds),
             ),
         )
         return Guarantee(

@@ -26,11 +26,25 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(Release):
-    """Each symbol passes a channel matrix C[input, output] on its own."""
+class Channel(Release):
+    """Each cell passes on its own; sensitivity counts the cells that change."""
+
+    @property
+    def cell_epsilon(self) -> float:
+        """The largest log-likelihood ratio of one cell: over outputs and pairs of inputs."""
+        raise NotImplementedError
+
+    def loss(self, sensitivity: float) -> Loss:
+        if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
+            return Loss()
+        return Loss(epsilon=self.times * sensitivity * self.cell_epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixChannel(Channel):
+    """Symbols pass a matrix C[input, output]."""
 
     channel: tuple[tuple[float, ...], ...]
-    norm: ClassVar[str] = "changed symbols"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,13 +62,19 @@ class RandomizedResponse(Release):
     def matrix(self) -> Floats:
         return np.array(self.channel, dtype=float)
 
+    @property
+    def cell_epsilon(self) -> float:
+        return channel_epsilon(self.matrix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse(MatrixChannel):
+    """Each symbol of an array passes the matrix on its own."""
+
+    norm: ClassVar[str] = "changed symbols"
+
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.count_nonzero(np.not_equal(one, other)))
-
-    def loss(self, sensitivity: float) -> Loss:
-        if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
-            return Loss()
-        return Loss(epsilon=self.times * sensitivity * channel_epsilon(self.matrix))
 
     def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         """Randomised symbols for symbols 0..inputs-1."""
@@ -74,18 +94,10 @@ class RandomizedResponse(Release):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalChannel(Release):
-    """Every cell of a users x items matrix, rated or not, passes a channel on its own.
-
-    sensitivity counts the cells that change; what one of them is worth is the channel's.
-    """
+class LocalChannel(Channel):
+    """Every cell of a users x items matrix, rated or not, passes on its own."""
 
     norm: ClassVar[str] = "changed cells"
-
-    @property
-    def cell_epsilon(self) -> float:
-        """The largest log-likelihood ratio of one cell: over outputs and pairs of inputs."""
-        raise NotImplementedError
 
     @property
     def reported_if_missing(self) -> float:
@@ -108,10 +120,6 @@ class LocalChannel(Release):
         square: mean square of a rating; density: the share of cells with one.
         """
         raise NotImplementedError
-
-    def loss(self, sensitivity: float) -> Loss:
-        changed = self.times * sensitivity
-        return Loss() if changed == 0 else Loss(epsilon=changed * self.cell_epsilon)
 
     def publish(  # type: ignore[override]  # sparse in, sparse out
         self, value: Any, rng: np.random.Generator
@@ -213,25 +221,19 @@ class ModifiedLaplace(LocalChannel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SymbolChannel(LocalChannel):
-    """Symbols 0 (missing), 1..d pass a matrix C[input, output]; `levels` are the values of 1..d.
+class SymbolChannel(LocalChannel, MatrixChannel):
+    """Symbols 0 (missing), 1..d of every cell; `levels` are the values of 1..d.
 
     publish takes and gives symbols 1..d on the stored cells; the moments are those of the levels,
     for a channel that keeps a symbol or moves to each other one with the same chance.
     """
 
-    channel: tuple[tuple[float, ...], ...]
     levels: tuple[float, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         size = len(self.levels) + 1
-        shape = {len(self.channel), *(len(row) for row in self.channel)}
-        if (
-            shape != {size}
-            or not (self.matrix >= 0).all()
-            or not np.allclose(self.matrix.sum(axis=1), 1, rtol=0, atol=1e-12)
-        ):
+        if self.matrix.shape != (size, size):
             raise InvalidSetting(
                 f"channel of '{self.query}'", f"{size} rows of {size} probabilities", self.channel
             )
@@ -245,14 +247,6 @@ class SymbolChannel(LocalChannel):
         for k in range(d + 1):
             rows[k][k] = 1 - d * other
         return cls(channel=tuple(map(tuple, rows)), levels=levels, **release)
-
-    @property
-    def matrix(self) -> Floats:
-        return np.array(self.channel, dtype=float)
-
-    @property
-    def cell_epsilon(self) -> float:
-        return channel_epsilon(self.matrix)
 
     @property
     def reported_if_missing(self) -> float:

@@ -1,9 +1,4 @@
-"""What a mechanism releases, and what that certifies.
-
-A guarantee lists its releases. Private values leave a mechanism only through
-`release.publish(value, rng)`, and the certified epsilon is computed from the same records, so the
-claim on the card and the noise in the code cannot drift apart.
-"""
+"""The card of a mechanism, what its releases certify, and settings calibrated to that."""
 
 from __future__ import annotations
 

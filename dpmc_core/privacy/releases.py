@@ -137,9 +137,7 @@ class Additive(Release):
         object.__setattr__(self, "scale", float(self.scale))
 
     def publish(self, value: ArrayLike, rng: np.random.Generator) -> Floats:
-        array = np.asarray(value, dtype=float)
-        if not np.isfinite(array).all():  # noise does not hide a NaN or an infinity
-            raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
+        array = self._finite(value)
         self._admit(array)
         if isinstance(rng, SecureSource):
             published = self._exact(array, rng)
@@ -159,6 +157,12 @@ class Additive(Release):
     def at_scale(self, scale: float) -> Self:
         """The release at a scale read off private data: it certifies nothing."""
         return dataclasses.replace(self, scale=scale, sensitivity={})
+
+    def _finite(self, value: ArrayLike) -> Floats:
+        array = np.asarray(value, dtype=float)
+        if not np.isfinite(array).all():  # noise does not hide a NaN or an infinity
+            raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
+        return array
 
     def _exact(self, value: Floats, source: SecureSource) -> Floats:  # noqa: ARG002
         raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")

@@ -64,14 +64,12 @@ class SharedLaplace(Laplace):
         groups: the row each share belongs to. Raises InvalidSetting for a group that is too small
         or values that are not finite.
         """
-        array = np.asarray(values, dtype=float)
+        array = self._finite(values)
         rows, length = self._size
         if array.shape != (len(groups), length):
             raise InvalidSetting(
                 f"shape of shares of '{self.query}'", f"({len(groups)}, {length})", array.shape
             )
-        if not np.isfinite(array).all():
-            raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
         sizes = np.bincount(groups, minlength=rows)
         small = np.flatnonzero((sizes > 0) & (sizes < self.fewest))
         if len(small):

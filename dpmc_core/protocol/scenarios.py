@@ -96,9 +96,7 @@ class Scenario:
     shrink: bool = setting(True, "raise the item penalty with the noise (reads no data)")
     iterations: int = setting(20, "rounds of gradients", at_least=1, at_most=10_000)
     shares: Shares = setting(
-        Shares.GAUSSIAN,
-        "shares of the noise: Gaussian (published) or Gamma (hardened)",
-        choices=tuple(m.value for m in Shares),
+        Shares.GAUSSIAN, "shares of the noise: Gaussian (published) or Gamma (hardened)"
     )
     colluding: int = setting(
         0, "users per item who may collude or vanish (Gamma shares)", at_least=0, at_most=10_000
@@ -260,11 +258,10 @@ class ScenarioRun:
             first.copy(), raters, mechanism.noisy_penalty(ratings.public), fixed, masks
         )
         self.third_party = ThirdParty(fixed, secrets)
-        self.first = first
         self.noise = np.zeros_like(first)  # the noise the users' shares add up to
         self.steps: list[tuple[Ints, Ints]] = []  # of each round: pairs summed, items stepped
         self.sums: list[Floats] = []  # what the recommender reads off each round, items x d
-        self.models: list[Floats] = [first.copy()]  # item factors before the round
+        self.models: list[Floats] = [first]  # item factors before the round
 
     @property
     def transcript(self) -> Transcript:
@@ -425,12 +422,11 @@ class DynamicUsers(Scenario):
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
         """The set-up; returns the pairs of items whose noise could be made."""
-        asked, leaving = self._present(run, np.arange(len(run.who))), self.leaves.at(0)
-        size = run.items.shape
+        present, size = self._present(run, np.arange(len(run.who))), run.items.shape
         run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)
         run.recommender.noise = np.zeros(size, dtype=np.uint64)
         made = np.zeros(size[0], dtype=bool)
-        while len(asked):
+        for asked, gone, kept in self._attempts(run, present, 0):
             group, betas = run.what[asked], run.recommender.mask(len(asked))
             mixing = _set_up(run, asked, {"mask": betas})
             shares = run.release.publish_shares(
@@ -439,10 +435,8 @@ class DynamicUsers(Scenario):
             members = np.bincount(group, minlength=size[0])[group]
             words = self.fixed.encode(shares, 2 * members[:, None], "a user's share of noise")
             sent = self.fixed.reduce(words + betas)
-            gone = np.isin(run.who[asked], sorted(leaving))
             answered = {"answer": sent[~gone]}
             run.wire.send(HIDDEN_SHARE, USERS, THIRD_PARTY, answered, asked[~gone], 0)
-            kept = ~np.isin(group, group[gone])
             done = np.unique(group[kept])
             total = run.third_party.add(sent[kept], group[kept], size[0])
             total = self.fixed.reduce(total + run.third_party.secret)
@@ -451,36 +445,26 @@ class DynamicUsers(Scenario):
             run.recommender.noise[done] = held[done]
             np.add.at(run.noise, group[kept], shares[kept])
             made[done] = True
-            # Where a share is missing, the users who stay draw theirs afresh.
-            self._restart(run, np.unique(group[gone]), 0)
-            asked, leaving = self._enough(run, asked[~kept & ~gone]), set()
         run.skipped = run.skipped._replace(unmade=run.active[~made[run.active]])
         run.active = np.flatnonzero(made)
         return np.flatnonzero(made[run.what])
 
     def _round(self, run: ScenarioRun, t: int, online: Ints) -> None:
-        asked, leaving = online, self.leaves.at(t)
         sums = np.zeros_like(run.items)
         summed: list[Ints] = []
-        while len(asked):
+        for asked, gone, kept in self._attempts(run, online, t):
             group = run.what[asked]
             items, masks = run.items[group], run.recommender.mask(len(asked))
             pieces = run.recommender.pieces(group)
             payload = {"v": items, "mask": masks, "piece": pieces}
             run.wire.send(MODEL, RECOMMENDER, USERS, payload, asked, t)
             answers = run.users.answer(asked, items, 2 * run.raters[group], masks, pieces)
-            gone = np.isin(run.who[asked], sorted(leaving))
             answered = {"answer": answers[~gone]}
             run.wire.send(ANSWER, USERS, THIRD_PARTY, answered, asked[~gone], t)
-            kept = ~np.isin(group, group[gone])
             done = np.unique(group[kept])
             found = self._sum(run, t, group[kept], answers[kept], masks[kept])
             sums[done] = found[done]
             summed.append(asked[kept])
-            # The pieces of who left are lost: fresh masks and pieces for the rest of those items,
-            # and the third party forgets what it got for them.
-            self._restart(run, np.unique(group[gone]), t)
-            asked, leaving = self._enough(run, asked[~kept & ~gone]), set()
         pairs = np.concatenate(summed) if summed else online
         run.finish_round(sums, pairs, np.unique(run.what[pairs]))
 
@@ -493,9 +477,23 @@ class DynamicUsers(Scenario):
         run.wire.send(SUM, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, t)
         return self.fixed.decode(run.recommender.unmask(total, masks, group))
 
-    def _restart(self, run: ScenarioRun, items: Ints, t: int) -> None:
-        missing = np.ones((len(items), 1))
-        run.wire.send(RESTART, THIRD_PARTY, RECOMMENDER, {"missing": missing}, items, t)
+    def _attempts(
+        self, run: ScenarioRun, pairs: Ints, t: int
+    ) -> Iterator[tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]]:
+        """(pairs asked, which of them leave, which are of items that lose nobody), till all is in.
+
+        Where somebody leaves, the third party forgets what it got for the item, and the users who
+        stay are asked again: for fresh shares of noise, or with fresh masks and pieces of it.
+        """
+        leaving = self.leaves.at(t)
+        while len(pairs):
+            group, gone = run.what[pairs], np.isin(run.who[pairs], sorted(leaving))
+            kept = ~np.isin(group, group[gone])
+            yield pairs, gone, kept
+            items = np.unique(group[gone])
+            missing = {"missing": np.ones((len(items), 1))}
+            run.wire.send(RESTART, THIRD_PARTY, RECOMMENDER, missing, items, t)
+            pairs, leaving = self._enough(run, pairs[~kept & ~gone]), set()
 
     def _present(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """The pairs whose user is online now, of items with enough of them."""
@@ -524,7 +522,7 @@ def _set_up(run: ScenarioRun, pairs: Ints, payload: dict[str, NDArray[Any]]) -> 
 
 def reference_items(run: ScenarioRun) -> Floats:
     """Scenario 1 by the same gradient steps in floating point: same noise, same attendance."""
-    items = run.first.copy()
+    items = run.models[0].copy()
     penalty = run.recommender.penalty
     deviations = run.users.deviations
     for pairs, where in run.steps:

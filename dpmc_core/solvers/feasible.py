@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 _DUAL_ROUNDS = 1_000
 
 
-class Point(ABC):
+class FeasiblePoint(ABC):
     """A feasible matrix. observed: its values on the pattern's cells; rank: None if not known."""
 
     observed: Floats
@@ -57,7 +57,7 @@ class Point(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankPoint(Point):
+class LowRankPoint(FeasiblePoint):
     """left @ right'."""
 
     left: Floats
@@ -86,7 +86,7 @@ class LowRankPoint(Point):
 
 
 @dataclass(frozen=True, eq=False)
-class DensePoint(Point):
+class DensePoint(FeasiblePoint):
     """A whole matrix."""
 
     matrix: Floats

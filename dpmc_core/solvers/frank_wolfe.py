@@ -74,7 +74,7 @@ class Expansion:
 
 
 @dataclass(frozen=True)
-class Iterate:
+class FrankWolfeRound:
     """One round: objective 1/2 ||P(Y - Y*)||^2 before it, its duality gap, the step taken."""
 
     index: int
@@ -93,7 +93,7 @@ def complete(
     rule: StepRule,
     tolerance: float,
     rng: np.random.Generator,
-) -> Iterator[tuple[Iterate, Expansion]]:
+) -> Iterator[tuple[FrankWolfeRound, Expansion]]:
     """Frank-Wolfe from zero on target values at the cells.
 
     The gap <P(Y - Y*), Y - Z> bounds how far the objective is from its minimum; stops where it is
@@ -119,7 +119,7 @@ def complete(
             share = rule.share(index, rounds)
         expansion.step(share, column, v)
         final = index == rounds or gap <= tolerance * objective
-        yield Iterate(index, objective, gap, share, final), expansion
+        yield FrankWolfeRound(index, objective, gap, share, final), expansion
         if final:
             return
 

@@ -73,14 +73,11 @@ class LeastSquaresMF:
         quadratic = squares + self.user_penalty * np.eye(self.rank)
         return minimise_in_ball(quadratic, 2 * moments, 1.0)
 
-    def fit_items(self, sides: Sides, user_factors: Floats) -> Floats:
-        return ridge_rows(sides.by_item, user_factors, self.item_penalty)
-
     def alternate(self, sides: Sides, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
         """(user factors, item factors) after each alternation, the users' fitted last."""
         users = self.fit_users(sides, self.first_items(sides.by_item.shape[0], rng))
         for _ in range(self.iterations):
-            items = self.fit_items(sides, users)
+            items = ridge_rows(sides.by_item, users, self.item_penalty)
             users = self.fit_users(sides, items)
             yield users, items
 

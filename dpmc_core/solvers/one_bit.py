@@ -16,7 +16,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.feasible import FeasibleSet, NuclearBall, NuclearBox
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.spg import Iterate, Loss, minimise
+from dpmc_core.solvers.spg import Loss, minimise
 
 Floats = NDArray[np.float64]
 
@@ -62,14 +62,29 @@ class Completion(OneBitModel):
         1e-3, "stop when the projected gradient is this small, relative to ||X||", above=0, below=1
     )
 
-    def solve(self, loss: Loss, ratings: Ratings, rng: np.random.Generator) -> Iterator[Iterate]:
-        """Spectral projected gradient from zero."""
-        return minimise(
-            loss,
-            self.feasible(ratings, rng),
-            iterations=self.iterations,
-            tolerance=self.tolerance,
-        )
+    def solve(
+        self, loss: Loss, ratings: Ratings, rng: np.random.Generator, *, raw: bool
+    ) -> Iterator[Step]:
+        """Spectral projected gradient from zero; the trace is marked raw where the loss is."""
+        feasible = self.feasible(ratings, rng)
+        for iterate in minimise(
+            loss, feasible, iterations=self.iterations, tolerance=self.tolerance
+        ):
+            trace = {
+                "objective": iterate.objective,
+                "projected gradient": iterate.stationarity,
+                "step length": iterate.step,
+            }
+            if iterate.point.rank is not None:
+                trace["rank"] = float(iterate.point.rank)
+            yield Step(
+                index=iterate.index,
+                total=self.iterations,
+                model=iterate.point.model(),
+                trace=trace,
+                raw=frozenset(trace) if raw else frozenset(),
+                final=iterate.final,
+            )
 
 
 def positive(ratings: Ratings) -> Floats:
@@ -116,22 +131,3 @@ def flipped_likelihood(link: Link, flipped: Floats, p_plus: float, p_minus: floa
         return -float(np.sum(np.log(seen))), gradient
 
     return loss
-
-
-def as_step(iterate: Iterate, total: int, *, publishable: bool, raw: bool) -> Step:
-    """An iterate as a Step; publishable: its model is covered by noise; raw: its trace is not."""
-    trace = {
-        "objective": iterate.objective,
-        "projected gradient": iterate.stationarity,
-        "step length": iterate.step,
-    }
-    if iterate.point.rank is not None:
-        trace["rank"] = float(iterate.point.rank)
-    return Step(
-        index=iterate.index,
-        total=total,
-        model=iterate.point.model() if publishable else None,
-        trace=trace,
-        raw=frozenset(trace) if raw else frozenset(),
-        final=iterate.final,
-    )

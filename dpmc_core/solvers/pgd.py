@@ -65,15 +65,13 @@ class Descent:
         kept = shrunken > 0
         basis = vectors[:, ::-1][:, kept]
         ratio = shrunken[kept] / roots[kept]
-        left = np.empty((self.cells.shape[0], max(1, int(kept.sum()))))
-        left[:] = 0.0
+        m, n = self.cells.shape
+        left, right = np.zeros((m, 1)), np.zeros((n, 1))
         if kept.any():
+            left, right = np.empty((m, basis.shape[1])), basis
             for where, rows, _ in self._blocks(step, norm):
                 left[where] = (rows @ basis) * ratio
-            self.right = basis
-        self.left = left
-        if not kept.any():
-            self.right = np.zeros((self.cells.shape[1], 1))
+        self.left, self.right = left, right
 
     def factors(self) -> Factors:
         return Factors(self.left, self.right)

@@ -11,6 +11,7 @@ import enum
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,12 +241,10 @@ class Recovery:
     recovery: Regress = setting(
         Regress.DEBIASED,
         "take reports as they come (published), or allow for their chance of being genuine",
-        choices=tuple(m.value for m in Regress),
     )
     rule: Rule = setting(
         Rule.NOISE_LEVEL,
         "what sets the penalty: the noise's spectral norm, or a residual to be met",
-        choices=tuple(m.value for m in Rule),
     )
     intrinsic: float = setting(
         0.2,
@@ -293,34 +292,21 @@ class Recovery:
             tolerance=_TOLERANCE,
             rng=rng,
         )
-        total = self.steps
-        last: Solution | None = None
-        index = 0
-        for solution in found:
-            if last is not None:
-                index += 1
-                yield _step(last, index, total, public, raw=raw, final=False)
-            last = solution
-        assert last is not None  # a path has at least one solution
-        yield _step(last, index + 1, total, public, raw=raw, final=True)
-
-
-def _step(
-    solution: Solution, index: int, total: int, public: PublicFacts, *, raw: bool, final: bool
-) -> Step:
-    trace = {
-        "penalty": solution.penalty,
-        "residual": solution.residual,
-        "rank": float(solution.rank),
-    }
-    return Step(
-        index=index,
-        total=total,
-        model=_in_points(solution, public),
-        trace=trace,
-        raw=frozenset(trace) if raw else frozenset(),
-        final=final,
-    )
+        for index, (solution, following) in enumerate(pairwise(chain(found, (None,))), start=1):
+            assert solution is not None
+            trace = {
+                "penalty": solution.penalty,
+                "residual": solution.residual,
+                "rank": float(solution.rank),
+            }
+            yield Step(
+                index=index,
+                total=self.steps,
+                model=_in_points(solution, public),
+                trace=trace,
+                raw=frozenset(trace) if raw else frozenset(),
+                final=following is None,
+            )
 
 
 def on_unit_scale(values: Floats, public: PublicFacts) -> Floats:

@@ -26,12 +26,21 @@ class Rows:
     """Rows of an m x n matrix on its observed cells.
 
     cells: where they are. values: in rating points, less each user's own mean. means: those means,
-    length m (the middle of the public range for a user without ratings).
+    length m (the middle of the public range for a user without ratings). item_means: what else was
+    taken off, length n.
     """
 
     cells: Pattern
     values: Floats
     means: Floats
+    item_means: Floats | None = None
+
+    def model(self, fitted: Factors | None = None) -> Factors:
+        """The model in rating points of what was fitted to the values (none: the means alone)."""
+        if fitted is None:
+            m, n = self.cells.shape
+            fitted = Factors(np.zeros((m, 0)), np.zeros((n, 0)))
+        return with_offsets(fitted.left, fitted.right, self.means, self.item_means)
 
 
 def user_rows(ratings: Ratings, cap: int, rng: np.random.Generator) -> Rows:
@@ -60,7 +69,7 @@ def recentred(rows: Rows, item_means: Floats) -> Rows:
     """The rows less the item means (length n), then less each user's own mean again."""
     values = rows.values - item_means[rows.cells.items]
     shift = row_means(rows.cells, values, 0.0)
-    return Rows(rows.cells, values - shift[rows.cells.users], rows.means + shift)
+    return Rows(rows.cells, values - shift[rows.cells.users], rows.means + shift, item_means)
 
 
 def row_means(cells: Pattern, values: Floats, empty: float) -> Floats:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.solvers.feasible import FeasibleSet, Point
+from dpmc_core.solvers.feasible import FeasiblePoint, FeasibleSet
 
 Floats = NDArray[np.float64]
 Loss = Callable[[Floats], tuple[float, Floats]]
@@ -54,7 +54,7 @@ def minimise(
     Stops when ||P(X - gradient) - X||_F <= tolerance max(1, ||X||_F). The bound on that norm costs
     nothing: ||P(X - t gradient) - X|| grows with t and, divided by t, falls with it.
     """
-    point: Point = feasible.origin() if start is None else start
+    point: FeasiblePoint = feasible.origin() if start is None else start
     objective, gradient = loss(point.observed)
     history = [objective]
     step = feasible.first_step(gradient)
@@ -88,7 +88,9 @@ def minimise(
             return
 
 
-def spectral_step(here: Point, before: Point, gradient_change: Floats) -> float | None:
+def spectral_step(
+    here: FeasiblePoint, before: FeasiblePoint, gradient_change: Floats
+) -> float | None:
     """Barzilai-Borwein step ||s||^2 / <s, y> within its limits; None unless <s, y> > 0."""
     curvature = float(gradient_change @ (here.observed - before.observed))
     if curvature <= 0:
@@ -96,7 +98,7 @@ def spectral_step(here: Point, before: Point, gradient_change: Floats) -> float 
     return float(np.clip(_distance(here, before) ** 2 / curvature, *STEP_LIMITS))
 
 
-def _distance(a: Point, b: Point) -> float:
+def _distance(a: FeasiblePoint, b: FeasiblePoint) -> float:
     return math.sqrt(max(0.0, a.dot(a) - 2 * a.dot(b) + b.dot(b)))
 
 
