@@ -5,9 +5,8 @@ from __future__ import annotations
 from dpmc_core.store.connection import Store, StoreError, StoreLocked, default_path
 from dpmc_core.store.export import write_csv, write_file
 from dpmc_core.store.queries import (
-    Certified,
+    Claim,
     CurveInfo,
-    Point,
     Summary,
     certified,
     curves,
@@ -22,15 +21,14 @@ from dpmc_core.store.rows import (
     curve_key,
     digest,
     every_unit,
-    flatten,
     unit_key,
+    without_epsilon,
 )
 
 __all__ = [
     "UNIT_COLUMNS",
-    "Certified",
+    "Claim",
     "CurveInfo",
-    "Point",
     "Record",
     "Store",
     "StoreError",
@@ -42,12 +40,12 @@ __all__ = [
     "default_path",
     "digest",
     "every_unit",
-    "flatten",
     "last_row",
     "points",
     "records",
     "summaries",
     "unit_key",
+    "without_epsilon",
     "write_csv",
     "write_file",
 ]

@@ -22,7 +22,7 @@ from dpmc_core.errors import BadRatings
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.store.connection import MEMORY, Store
-from dpmc_core.store.rows import Record, every_unit, unit_key
+from dpmc_core.store.rows import Record, every_unit, unit_key, without_epsilon
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "curves"  # also in a wheel
 _COLUMNS = ("data", "mechanism", "epsilon", "seed", "metric", "value")
@@ -52,7 +52,7 @@ def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[s
         "prepared": first["prepared"],
         "steps": first["prepare"],
         "split": first["split"],
-        "settings": {row["mechanism"]: _without_epsilon(row["settings"]) for row in rows},
+        "settings": {row["mechanism"]: without_epsilon(row["settings"]) for row in rows},
         "revisions": {row["mechanism"]: row["revision"] for row in rows},
         "source": source,
     }
@@ -157,7 +157,3 @@ def _records(
             "stopped": False,
             "seconds": 0.0,
         }
-
-
-def _without_epsilon(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name != "epsilon"}

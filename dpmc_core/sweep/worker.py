@@ -19,7 +19,7 @@ from dpmc_core.experiment import settings_dict
 from dpmc_core.model import AddsNoiseLast, Rounds
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
-from dpmc_core.store import Record, digest, every_unit
+from dpmc_core.store import Record, digest, every_unit, without_epsilon
 from dpmc_core.sweep.grid import Unit
 from dpmc_core.sweep.sources import Source
 from dpmc_core.version import version
@@ -123,7 +123,7 @@ def _problem(unit: Unit, source: Source) -> Problem:
 
 def shared_solve(mechanism: AddsNoiseLast, ratings: Ratings) -> Rounds:
     """The solve of a mechanism that adds its noise last, once for all its epsilons and seeds."""
-    settings = {name: v for name, v in settings_dict(mechanism).items() if name != "epsilon"}
+    settings = without_epsilon(settings_dict(mechanism))
     key = digest(mechanism.id, mechanism.revision, settings, ratings.fingerprint)
     return _solves.get(key, lambda: tuple(mechanism.before_noise(ratings)))
 
