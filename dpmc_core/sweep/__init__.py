@@ -14,7 +14,6 @@ from dpmc_core.sweep.grid import (
 )
 from dpmc_core.sweep.pools import (
     ClusterPool,
-    ExecutorPool,
     LocalPool,
     check_address,
     default_jobs,
@@ -22,14 +21,13 @@ from dpmc_core.sweep.pools import (
 )
 from dpmc_core.sweep.presets import PRESETS, Preset
 from dpmc_core.sweep.private import PrivateFolder, command
-from dpmc_core.sweep.run import Report, run
-from dpmc_core.sweep.sources import Drawn, Pair, Source, Whole, lean, open_source
+from dpmc_core.sweep.run import SweepReport, run
+from dpmc_core.sweep.sources import Drawn, Pair, SweepData, Whole, lean, open_source
 
 __all__ = [
     "PRESETS",
     "ClusterPool",
     "Drawn",
-    "ExecutorPool",
     "Grid",
     "Keys",
     "LocalPool",
@@ -37,8 +35,8 @@ __all__ = [
     "Plan",
     "Preset",
     "PrivateFolder",
-    "Report",
-    "Source",
+    "SweepData",
+    "SweepReport",
     "Unit",
     "Whole",
     "check_address",

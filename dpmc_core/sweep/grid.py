@@ -24,7 +24,7 @@ from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import GIVEN, LeaveLast, RandomShare, Split, build_problem, default_split
 from dpmc_core.settings import parse_setting, settings_of
 from dpmc_core.store import curve_key, digest, unit_key
-from dpmc_core.sweep.sources import Source, open_source
+from dpmc_core.sweep.sources import SweepData, open_source
 
 MOST_UNITS = 200_000
 MOST_VALUES = 10_000  # of a list that is typed in
@@ -104,7 +104,7 @@ class Grid:
             words += [f"--{name}={number_text(value)}"] if known else ["--read", f"{name}={value}"]
         return words
 
-    def opened(self) -> list[Source]:
+    def opened(self) -> list[SweepData]:
         """The data, read. Raises DpmcError or OSError."""
         tests: Sequence[str | None] = self.tests or [None] * len(self.data)
         return [
@@ -183,7 +183,7 @@ class Plan(NamedTuple):
     """The units of a grid, each once, with the sources they run on by fingerprint."""
 
     units: tuple[Unit, ...]
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SweepData]
 
     @property
     def keys(self) -> Keys:
@@ -193,7 +193,7 @@ class Plan(NamedTuple):
         return Keys(digest(sorted(units))[:16], units, curves)
 
 
-def plan(grid: Grid, sources: Sequence[Source] | None = None) -> Plan:
+def plan(grid: Grid, sources: Sequence[SweepData] | None = None) -> Plan:
     """The units of work, in an order that shows the whole curve early and then fills it.
 
     Seed by seed: first what needs no epsilon, then the ends of the epsilons, their middle, the
@@ -219,7 +219,7 @@ def plan(grid: Grid, sources: Sequence[Source] | None = None) -> Plan:
     return Plan(tuple(units.values()), opened)
 
 
-def _settle(grid: Grid, source: Source, task: Task) -> tuple[tuple[str, ...], Split | None]:
+def _settle(grid: Grid, source: SweepData, task: Task) -> tuple[tuple[str, ...], Split | None]:
     """The whole preparation of a task, and the split, tried out before anything runs.
 
     Tiny data may have splits that cannot be prepared: a few seeds get their chance.

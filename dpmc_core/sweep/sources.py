@@ -25,7 +25,7 @@ EACH = "each"  # as its seed: that of the unit
 SNAPSHOT = ".dpmc.npz"  # how the name of a private file of ratings ends
 
 
-class Source(Protocol):
+class SweepData(Protocol):
     """Where the ratings of a unit come from; small enough to travel to a worker process."""
 
     @property
@@ -114,7 +114,7 @@ class Drawn:
         return datasets.load(DRAWN, seed=seed, **self.options)
 
 
-def open_source(data: str, test: str | None = None, **options: Any) -> Source:
+def open_source(data: str, test: str | None = None, **options: Any) -> SweepData:
     """DATA as typed: what `datasets.load` opens, an official fold, a snapshot, or generated data.
 
     A fold: FOLDER/u1 where that has u1.base and u1.test, FOLDER a path or a downloaded set's name.
@@ -190,7 +190,7 @@ def read_snapshot(path: Path) -> Dataset:
     return Dataset(ratings, name, title, "a snapshot", "as its source", ())
 
 
-def _generated(text: str) -> Source:
+def _generated(text: str) -> SweepData:
     from dpmc_core.links import parse_link
 
     options: dict[str, Any] = {}
