@@ -11,7 +11,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.store.connection import Store, sentences
-from dpmc_core.store.rows import UNIT_COLUMNS, from_tables
+from dpmc_core.store.rows import PUBLIC, UNIT_COLUMNS, from_tables
 
 
 class CurveInfo(NamedTuple):
@@ -180,7 +180,7 @@ def last_row(store: Store) -> int:
 
 def _curve_info(row: Any) -> CurveInfo:
     found = dict(row)
-    public = {name: found.pop(name) for name in ("users", "items", "low", "high", "cap")}
+    public = {name: found.pop(name) for name in PUBLIC}
     found["prepare"] = tuple(json.loads(found["prepare"]))
     found["settings"] = json.loads(found["settings"])
     return CurveInfo(public=PublicFacts(**public), **found)

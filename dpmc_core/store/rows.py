@@ -6,6 +6,7 @@ A record is the `dpmc fit --json` object without its baselines (they are records
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import sqlite3
@@ -15,10 +16,12 @@ from typing import Any, NamedTuple
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import Change, Guarantee
+from dpmc_core.ratings import PublicFacts
 
 VERSION = 1  # raised with every change of the tables; older files are then migrated on opening
 APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 
+PUBLIC = tuple(field.name for field in dataclasses.fields(PublicFacts))
 UNIT_COLUMNS = tuple(change.value for change in Change)
 
 # A curve is what stays the same along epsilon and seed; a card is the wording of a guarantee. Both

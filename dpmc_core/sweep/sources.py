@@ -7,10 +7,10 @@ import hashlib
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,34 +25,12 @@ EACH = "each"  # as its seed: that of the unit
 SNAPSHOT = ".dpmc.npz"  # how the name of a private file of ratings ends
 
 
-class SweepData(Protocol):
-    """Where the ratings of a unit come from; small enough to travel to a worker process."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def fingerprint(self) -> str:
-        """Content hash of everything that results can depend on."""
-        ...
-
-    @property
-    def per_seed(self) -> bool:
-        """Whether the ratings, before any split, depend on the seed."""
-        ...
-
-    def at(self, seed: int) -> Dataset | tuple[Ratings, Ratings]:
-        """A data set to split, or (training, test) ratings."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Whole:
     """One data set, split by each unit."""
 
     dataset: Dataset
-    per_seed: bool = field(default=False, init=False)
+    per_seed: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -78,7 +56,7 @@ class Pair:
     test: Ratings
     name: str
     title: str
-    per_seed: bool = field(default=False, init=False)
+    per_seed: ClassVar[bool] = False
 
     @cached_property
     def fingerprint(self) -> str:
@@ -93,7 +71,7 @@ class Drawn:
     """Generated ratings, a new draw for each seed. options: of the generator, all but its seed."""
 
     options: Mapping[str, Any]
-    per_seed: bool = field(default=True, init=False)
+    per_seed: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -112,6 +90,12 @@ class Drawn:
 
     def at(self, seed: int) -> Dataset:
         return datasets.load(DRAWN, seed=seed, **self.options)
+
+
+# Where the ratings of a unit come from; small enough to travel to a worker process. fingerprint:
+# content hash of everything that results can depend on. per_seed: whether the ratings, before any
+# split, depend on the seed. at(seed): a data set to split, or (training, test) ratings.
+SweepData = Whole | Pair | Drawn
 
 
 def open_source(data: str, test: str | None = None, **options: Any) -> SweepData:
