@@ -5,9 +5,7 @@ from __future__ import annotations
 from dpmc_core.store.connection import Store, StoreError, StoreLocked, default_path
 from dpmc_core.store.export import write_csv, write_file
 from dpmc_core.store.queries import (
-    Claim,
     CurveInfo,
-    Summary,
     certified,
     curves,
     last_row,
@@ -16,7 +14,6 @@ from dpmc_core.store.queries import (
     summaries,
 )
 from dpmc_core.store.rows import (
-    UNIT_COLUMNS,
     Record,
     curve_key,
     digest,
@@ -26,14 +23,11 @@ from dpmc_core.store.rows import (
 )
 
 __all__ = [
-    "UNIT_COLUMNS",
-    "Claim",
     "CurveInfo",
     "Record",
     "Store",
     "StoreError",
     "StoreLocked",
-    "Summary",
     "certified",
     "curve_key",
     "curves",

@@ -75,6 +75,8 @@ class Grid:
             parse_step(step)
         for name, texts in self.settings.items():
             self._check_setting(name, texts)
+        for id in self.mechanisms:
+            self.values_of(id)
         if self.tests and len(self.tests) != len(self.data):
             raise InvalidSetting("--test", "one file for each DATA", f"{len(self.tests)}")
 
@@ -116,16 +118,21 @@ class Grid:
         only, _, plain = name.rpartition(".")
         if only and only not in self.mechanisms:
             raise unknown_name("mechanism of a setting", only, self.mechanisms)
-        having = [id for id in self.mechanisms if _applies(name, id)]
-        if not having:
+        if not any(_applies(name, id) for id in self.mechanisms):
             ids = [only] if only else self.mechanisms
             known = {s.name for id in ids for s in settings_of(registry.get(id))} - {"epsilon"}
             raise unknown_name(f"setting of {' or '.join(ids)}", plain, sorted(known))
         if not texts:
             raise InvalidSetting(name, "given at least one value", "none")
-        for id, text in itertools.product(having, texts):
-            if only or f"{id}.{plain}" not in self.settings:  # else it has values of its own
-                parse_setting(registry.get(id), plain, text)
+
+    def values_of(self, id: str) -> dict[str, list[Any]]:
+        """The values to try of a mechanism's settings: its own, else those given for all."""
+        found = {}
+        for name, texts in self.settings.items():
+            only, _, plain = name.rpartition(".")
+            if _applies(name, id) and (only or f"{id}.{plain}" not in self.settings):
+                found[plain] = [parse_setting(registry.get(id), plain, text) for text in texts]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,12 +250,7 @@ def _settle(grid: Grid, source: SweepData, task: Task) -> tuple[tuple[str, ...],
 
 
 def _variants(grid: Grid, id: str) -> Iterator[Mechanism]:
-    cls = registry.get(id)
-    values: dict[str, list[Any]] = {}
-    for name, texts in grid.settings.items():
-        only, _, plain = name.rpartition(".")
-        if _applies(name, id) and (only or f"{id}.{plain}" not in grid.settings):
-            values[plain] = [parse_setting(cls, plain, text) for text in texts]
+    values = grid.values_of(id)
     epsilons: Sequence[float | None] = list(grid.epsilons) if _noisy(id) else [None]
     for epsilon, *chosen in itertools.product(epsilons, *values.values()):
         settings = dict(zip(values, chosen, strict=True))
