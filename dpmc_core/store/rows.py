@@ -126,6 +126,11 @@ FIELDS = (
     *_fields("result", "float64", ("seconds",)),
 )
 _READ: Mapping[str, Callable[[Any], Any]] = {"json": json.loads, "bool_": bool}
+_STORED = [
+    (field.name.split("."), field.column, _READ.get(field.kind))
+    for field in FIELDS
+    if field.table != "card"
+]
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
@@ -200,14 +205,11 @@ def to_tables(record: Record) -> tuple[dict[str, Any], str, dict[str, Any]]:
 def from_tables(row: Mapping[str, Any]) -> dict[str, Any]:
     """The record behind a joined row of the three tables; the inverse of `to_tables`."""
     record: dict[str, Any] = {}
-    for field in FIELDS:
-        if field.table != "card":
-            *groups, name = field.name.split(".")
-            place = record
-            for group in groups:
-                place = place.setdefault(group, {})
-            value = row[field.column]
-            place[name] = _READ[field.kind](value) if field.kind in _READ else value
+    for (*groups, name), column, read in _STORED:
+        place = record
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[name] = row[column] if read is None else read(row[column])
     card, guarantee = json.loads(row["text"]), record["guarantee"]
     record["data"]["prepared"] = card.pop("prepared")
     guarantee |= card
