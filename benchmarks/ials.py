@@ -33,7 +33,7 @@ def main() -> None:
     from scipy.sparse import csr_matrix
 
     ratings = generated.ml1m_like(seed=0)
-    matrix = ours.binary_matrix(Implicit().learn(ratings)(ratings))
+    matrix = ours.binary_matrix(Implicit().apply(ratings, ratings))
     columns = matrix.T.tocsr()
     loss = ours.ImplicitLoss(ALPHA, RIDGE, ours.Over.MISSING, frequency=False)
     weights = csr_matrix(

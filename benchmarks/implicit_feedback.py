@@ -56,7 +56,7 @@ def text(rows: np.ndarray) -> str:
 def load(name: str) -> Ratings:
     files = {"ml-100k": "ml-100k/u.data", "amazon": "amazon-instant-video"}
     ratings = datasets.load(str(DATA / files[name])).ratings
-    return Implicit().learn(ratings)(ratings)
+    return Implicit().apply(ratings, ratings)
 
 
 def compare(data: str, ids: tuple[str, ...], seeds: int) -> None:

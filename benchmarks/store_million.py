@@ -20,6 +20,7 @@ from pathlib import Path
 from dpmc_core import store
 from dpmc_core.metrics import METRICS
 from dpmc_core.store import Store, digest
+from dpmc_core.store.rows import UNIT_COLUMNS
 from dpmc_core.views import lines
 
 EPSILONS = (0.1, 0.2, 0.5, 0.7, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0)
@@ -67,7 +68,7 @@ def record(source, mechanism, epsilon, seed):
             "caveats": [],
             "claimed": budget,
             "certified": budget,
-            "units": dict.fromkeys(store.UNIT_COLUMNS) | {"value": epsilon},
+            "units": dict.fromkeys(UNIT_COLUMNS) | {"value": epsilon},
             "reasons": {"user_empty": "which ratings exist is public"},
         },
         "metrics": {"accuracy": 0.5 + (epsilon or 1) / 50 + seed % 97 / 1e4},
@@ -119,7 +120,8 @@ def page(path, seeds):
         lines.read(opened, **drawable, seeds=drawn)
         lap("lines of five seeds")
         assert len(picture.lines) == len(MECHANISMS)
-        store.summaries(opened, [info.id for info in found], "accuracy")
+        for info in found:
+            store.summaries(opened, info.id, "accuracy")
         lap("means over all seeds")
     return taken
 

@@ -6,7 +6,9 @@ import difflib
 import math
 import numbers
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
+
+N = TypeVar("N", int, float)
 
 
 class DpmcError(Exception):
@@ -77,6 +79,15 @@ def check_number(
     )
     if not inside:
         raise InvalidSetting(field, limit, value)
+
+
+def parsed(kind: type[N], text: str, field: str, limit: str = "") -> N:
+    """An int or float from text. Raises InvalidSetting; limit: what else the text must be."""
+    try:
+        return kind(text)
+    except ValueError:
+        plain = "an integer" if kind is int else "a number"
+        raise InvalidSetting(field, limit or plain, text) from None
 
 
 def unknown_name(field: str, name: str, known: Iterable[str], listed: str = "") -> InvalidSetting:

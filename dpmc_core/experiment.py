@@ -86,7 +86,6 @@ def run(
     seed: int = 0,
     on_step: OnStep | None = None,
     stop: Stop | None = None,
-    known: Mapping[str, Mapping[str, float]] | None = None,
     with_baselines: bool = True,
     solve: Solve | None = None,
     so_far: Callable[[Result], None] | None = None,
@@ -100,11 +99,10 @@ def run(
     the steps, the split and the same seed.
 
     on_step sees every step with the method it belongs to; once `stop()` is true no further step
-    is taken. known: metrics of baselines that need not be computed again, by id. solve: where a
-    mechanism that adds its noise last gets its solve from. so_far: told the result as soon as the
-    mechanism is measured, and again with each baseline. Raises DpmcError where the run was stopped
-    before the first publishable model, BadRatings before any work where nothing can be measured on
-    the test ratings.
+    is taken. solve: where a mechanism that adds its noise last gets its solve from. so_far: told
+    the result as soon as the mechanism is measured, and again with each baseline. Raises DpmcError
+    where the run was stopped before the first publishable model, BadRatings before any work where
+    nothing can be measured on the test ratings.
     """
     check_number("seed", seed, at_least=0, integer=True)
     if not isinstance(problem, Problem):
@@ -133,12 +131,11 @@ def run(
     tell = so_far or (lambda _: None)
     tell(result)
     for other in baselines_of(mechanism) if with_baselines else ():
-        found = known.get(other.id) if known is not None else None
-        if found is None and not (stop and stop()):
-            model, _, cut = _fit(other, problem, seed, on_step, stop)
-            if model is not None and not cut:
-                found = measure(other, model, problem, seed)
-        if found is not None:
+        if stop and stop():
+            break
+        model, _, cut = _fit(other, problem, seed, on_step, stop)
+        if model is not None and not cut:
+            found = measure(other, model, problem, seed)
             result = replace(result, baselines={**result.baselines, other.id: found})
             tell(result)
     return result

@@ -22,46 +22,7 @@ from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 
 # The step that brings ratings into the form a task is about; RATINGS are as they are.
 _FORMS: Mapping[Task, Transform] = {Task.BINARY: Binarise(), Task.RANKING: Implicit()}
-
-
-def random_share(
-    ratings: Ratings, share: float, rng: np.random.Generator
-) -> tuple[Ratings, Ratings]:
-    """Hold out round(share n_obs) ratings chosen uniformly; both sides keep at least one."""
-    check_number("share of test ratings", share, above=0, below=1)
-    total = len(ratings)
-    if total < 2:
-        raise BadRatings("a split needs at least 2 ratings, got 1")
-    count = min(max(round(share * total), 1), total - 1)
-    held = np.zeros(total, dtype=bool)
-    held[rng.choice(total, size=count, replace=False)] = True
-    return _split(ratings, held)
-
-
-def per_user_share(
-    ratings: Ratings, share: float, rng: np.random.Generator
-) -> tuple[Ratings, Ratings]:
-    """Hold out a share of every user's ratings, chosen uniformly; one always stays in training.
-
-    A user of n ratings loses floor(share n + U), U uniform on [0, 1): share n on average, also for
-    users with few ratings.
-    """
-    check_number("share of test ratings", share, above=0, below=1)
-    counts = np.diff(ratings.indptr)
-    quota = np.floor(share * counts + rng.random(len(counts))).astype(np.int64)
-    quota = np.minimum(quota, counts - 1)
-    return _split(ratings, place_in_row(ratings, rng.random(len(ratings))) < quota[ratings.users])
-
-
-def leave_last_out(ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
-    """Hold out each user's latest rating (ties in time, or no times at all: a random one).
-
-    A user with a single rating keeps it in training.
-    """
-    tie = rng.random(len(ratings))
-    latest_first = () if ratings.times is None else (-ratings.times,)
-    newest = place_in_row(ratings, tie, *latest_first) == 0
-    return _split(ratings, newest & (np.diff(ratings.indptr)[ratings.users] > 1))
+GIVEN = "the given test ratings"  # what a problem calls the split of an official pair
 
 
 def _split(ratings: Ratings, held: NDArray[np.bool_]) -> tuple[Ratings, Ratings]:
@@ -80,7 +41,7 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class RandomShare:
-    """A random share of all ratings, in 0..1."""
+    """Round(share n_obs) ratings chosen uniformly; both sides keep at least one."""
 
     share: float = 0.2
 
@@ -88,12 +49,23 @@ class RandomShare:
         return f"a random {number_text(self.share)} of the ratings"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
-        return random_share(ratings, self.share, rng)
+        check_number("share of test ratings", self.share, above=0, below=1)
+        total = len(ratings)
+        if total < 2:
+            raise BadRatings("a split needs at least 2 ratings, got 1")
+        count = min(max(round(self.share * total), 1), total - 1)
+        held = np.zeros(total, dtype=bool)
+        held[rng.choice(total, size=count, replace=False)] = True
+        return _split(ratings, held)
 
 
 @dataclass(frozen=True)
 class SharePerUser:
-    """A random share of every user's ratings, in 0..1."""
+    """A share of every user's ratings, chosen uniformly; one always stays in training.
+
+    A user of n ratings loses floor(share n + U), U uniform on [0, 1): share n on average, also for
+    users with few ratings.
+    """
 
     share: float = 0.2
 
@@ -101,18 +73,29 @@ class SharePerUser:
         return f"a random {number_text(self.share)} of every user's ratings"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
-        return per_user_share(ratings, self.share, rng)
+        check_number("share of test ratings", self.share, above=0, below=1)
+        counts = np.diff(ratings.indptr)
+        quota = np.floor(self.share * counts + rng.random(len(counts))).astype(np.int64)
+        quota = np.minimum(quota, counts - 1)
+        place = place_in_row(ratings, rng.random(len(ratings)))
+        return _split(ratings, place < quota[ratings.users])
 
 
 @dataclass(frozen=True)
 class LeaveLast:
-    """The latest rating of every user."""
+    """Each user's latest rating (ties in time, or no times at all: a random one).
+
+    A user with a single rating keeps it in training.
+    """
 
     def __str__(self) -> str:
         return "the latest rating of every user"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
-        return leave_last_out(ratings, rng)
+        tie = rng.random(len(ratings))
+        latest_first = () if ratings.times is None else (-ratings.times,)
+        newest = place_in_row(ratings, tie, *latest_first) == 0
+        return _split(ratings, newest & (np.diff(ratings.indptr)[ratings.users] > 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +136,7 @@ def build_problem(
         if split is not None:
             raise InvalidSetting("split", "left out where the test ratings are given", str(split))
         train, test = data
-        words = "the given test ratings"
+        words = GIVEN
     else:
         split = split or default_split(task)
         key = f"split {split} of {data.ratings.fingerprint}"

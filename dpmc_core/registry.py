@@ -9,38 +9,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
-from dpmc_core.mechanisms.cleansing import SvdAfterCleansing
-from dpmc_core.mechanisms.collection import LaplaceCollection, ResponseCollection
-from dpmc_core.mechanisms.dpals import Dpals
-from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Sampled, Strawman, Symmetric
-from dpmc_core.mechanisms.factorization import DPMF
-from dpmc_core.mechanisms.frank_wolfe import (
-    PrivateFrankWolfe,
-    PrivateFrankWolfeOja,
-    PrivatePgd,
-    PrivateSvd,
+from dpmc_core.mechanisms import (
+    cleansing,
+    collection,
+    dpals,
+    dpimf,
+    factorization,
+    frank_wolfe,
+    local_ranking,
+    one_bit,
+    per_user,
+    plain,
+    user_ranking,
 )
-from dpmc_core.mechanisms.local_ranking import Dplcf, Ldpicf
-from dpmc_core.mechanisms.one_bit import Gradient, InputFlip, Objective, ObjectiveStatistic, Output
-from dpmc_core.mechanisms.per_user import PrivateItemMean
-from dpmc_core.mechanisms.plain import (
-    PMF,
-    Als,
-    CleansedSvd,
-    Clear,
-    FrankWolfe,
-    GlobalMean,
-    Ials,
-    ItemMean,
-    ItemNeighbours,
-    Majority,
-    Pgd,
-    Popularity,
-    SoftImpute,
-    Svd,
-    UserMean,
-)
-from dpmc_core.mechanisms.user_ranking import DpimfUser, PrivatePopularity
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.settings import settings_of, show_setting
 
@@ -119,45 +100,45 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
 # the contract test and the table of guarantees read this mapping.
 MECHANISMS = _Mechanisms(
     (
-        InputFlip,
-        Objective,
-        ObjectiveStatistic,
-        Gradient,
-        Output,
-        LaplaceCollection,
-        ResponseCollection,
-        DPMF,
-        Clear,
-        Majority,
-        GlobalMean,
-        PrivateFrankWolfe,
-        PrivateFrankWolfeOja,
-        PrivateSvd,
-        PrivatePgd,
-        SvdAfterCleansing,
-        Dpals,
-        PrivateItemMean,
-        FrankWolfe,
-        Als,
-        Pgd,
-        Svd,
-        CleansedSvd,
-        ItemMean,
-        UserMean,
-        SoftImpute,
-        PMF,
-        Strawman,
-        Complementary,
-        Symmetric,
-        Optimal,
-        Sampled,
-        DpimfUser,
-        Dplcf,
-        Ldpicf,
-        PrivatePopularity,
-        Ials,
-        ItemNeighbours,
-        Popularity,
+        one_bit.InputFlip,
+        one_bit.Objective,
+        one_bit.ObjectiveStatistic,
+        one_bit.Gradient,
+        one_bit.Output,
+        collection.LaplaceCollection,
+        collection.ResponseCollection,
+        factorization.DPMF,
+        plain.Clear,
+        plain.Majority,
+        plain.GlobalMean,
+        frank_wolfe.PrivateFrankWolfe,
+        frank_wolfe.PrivateFrankWolfeOja,
+        frank_wolfe.PrivateSvd,
+        frank_wolfe.PrivatePgd,
+        cleansing.SvdAfterCleansing,
+        dpals.Dpals,
+        per_user.PrivateItemMean,
+        plain.FrankWolfe,
+        plain.Als,
+        plain.Pgd,
+        plain.Svd,
+        plain.CleansedSvd,
+        plain.ItemMean,
+        plain.UserMean,
+        plain.SoftImpute,
+        plain.PMF,
+        dpimf.Strawman,
+        dpimf.Complementary,
+        dpimf.Symmetric,
+        dpimf.Optimal,
+        dpimf.Sampled,
+        user_ranking.DpimfUser,
+        local_ranking.Dplcf,
+        local_ranking.Ldpicf,
+        user_ranking.PrivatePopularity,
+        plain.Ials,
+        plain.ItemNeighbours,
+        plain.Popularity,
     )
 )
 

@@ -96,13 +96,19 @@ def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, in
     found: Counter[tuple[str, float, int]] = Counter()
     for _, release in guarantee.releases:
         count = coordinates(release, observed)
-        if type(release) in ADDITIVE:
-            assert isinstance(release, ADDITIVE)
+        if isinstance(release, ADDITIVE):
             kind = "laplace" if isinstance(release, Laplace) else "gaussian"
             found[kind, release.scale, count] += release.times
         else:
             found["channel", 0.0, 1] += release.times * count
     return found
+
+
+def _draws(guarantee: Guarantee, observed: int) -> tuple[int, int]:
+    """(values of Laplace and Gaussian noise, cells of channels) that are drawn."""
+    drawn = counted(guarantee, observed)
+    cells = drawn.pop(("channel", 0.0, 1), 0)
+    return sum(count * times for (_, _, count), times in drawn.items()), cells
 
 
 LARGEST = 100_000_000  # draws of exact noise
@@ -144,19 +150,14 @@ def check(mechanism: Mechanism, ratings: Ratings) -> None:
             f"{mechanism.id} has no finite certified epsilon {found.change.label}, so it is not"
             f" released as private: {found.reason}"
         )
-    draws = cells = 0
     for _, release in guarantee.releases:
-        size = release.times * coordinates(release, len(ratings))
-        if type(release) in ADDITIVE:
-            draws += size
-        elif type(release) in CHANNELS:
-            cells += size
-        else:
+        if type(release) not in (*ADDITIVE, *CHANNELS):
             raise CannotRelease(
                 f"{mechanism.id} cannot be released: the noise of '{release.query}'"
                 f" ({type(release).__name__}) is neither coordinate-wise Laplace or Gaussian nor a"
                 " discrete channel, and has no exact sampler here"
             )
+    draws, cells = _draws(guarantee, len(ratings))
     if draws > LARGEST or cells > _LARGEST_CHANNEL:
         many, most = (draws, LARGEST) if draws > LARGEST else (cells, _LARGEST_CHANNEL)
         raise CannotRelease(
@@ -167,9 +168,7 @@ def check(mechanism: Mechanism, ratings: Ratings) -> None:
 
 def waiting(mechanism: Mechanism, ratings: Ratings) -> float:
     """Roughly how many seconds the exact Laplace and Gaussian noise takes."""
-    releases = mechanism.guarantee(ratings.public).releases
-    additive = (r for _, r in releases if type(r) in ADDITIVE)
-    return SECONDS * sum(r.times * coordinates(r, len(ratings)) for r in additive)
+    return SECONDS * _draws(mechanism.guarantee(ratings.public), len(ratings))[0]
 
 
 def export(

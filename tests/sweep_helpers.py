@@ -56,6 +56,19 @@ def make_plan(sources=None, **changes):
     return sweep.plan(sweep.Grid(**(grid | changes)), sources)
 
 
+class ExecutorPool:
+    """Units on an executor of the caller's, who also shuts it down."""
+
+    def __init__(self, executor, sources, size):
+        self.executor, self.sources, self.size = executor, sources, size
+
+    def submit(self, unit):
+        return self.executor.submit(pools.run_unit, unit, self.sources[unit.source])
+
+    def close(self, *, at_once):
+        """Nothing is ours to close."""
+
+
 class InThisProcess:
     """A pool of one that needs no process."""
 

@@ -201,3 +201,12 @@ def test_importing_the_registry_is_quick():
         "print(time.process_time() - start)"
     )
     assert any(float(run_python(code)) < 0.6 for _ in range(5))
+
+
+def test_a_class_name_means_one_thing():
+    places = {}
+    for path in (*CORE_FILES, *PAGE_FILES):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name_of(path))
+    assert not {name: where for name, where in places.items() if len(where) > 1}

@@ -271,20 +271,6 @@ def test_baselines_share_the_settings_that_mean_the_same():
     assert baselines_of(registry.create("output", epsilon=1.0, bound=2.0))[1] == default
 
 
-def test_known_baselines_are_not_computed_again(stars, flips):
-    trained = []
-    known = {"clear": {"accuracy": 0.5}}
-    result = run(
-        flips,
-        build_problem(stars, Task.BINARY),
-        0,
-        on_step=lambda method, _: trained.append(method.id),
-        known=known,
-    )
-    assert result.baselines["clear"] == {"accuracy": 0.5}
-    assert set(trained) == {"input-flip", "majority"}
-
-
 def test_a_run_can_be_stopped_and_keeps_what_is_publishable(stars, flips):
     seen = []
     result = run(

@@ -10,7 +10,7 @@ import pytest
 from dpmc_core import experiment, metrics, registry
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Constant, Dense, Factors, Task
-from dpmc_core.problem import Problem, leave_last_out, random_share
+from dpmc_core.problem import LeaveLast, Problem, RandomShare
 from dpmc_core.ratings import PublicFacts, Ratings
 
 
@@ -84,7 +84,7 @@ def test_full_ranking_equals_brute_force(
 ) -> None:
     monkeypatch.setattr(metrics, "BLOCK", block)
     rng = np.random.default_rng(seed)
-    train, test = random_share(interactions(seed), 0.2, rng)
+    train, test = RandomShare(0.2)(interactions(seed), rng)
     scores = rng.integers(0, 6, train.shape).astype(float)  # plenty of ties
     got = metrics.ranking(Dense(scores), train, test, rng, k=5, negatives=None)
     assert got == pytest.approx(brute_full(scores, train, test, 5))
@@ -92,7 +92,7 @@ def test_full_ranking_equals_brute_force(
 
 def test_factors_and_their_matrix_rank_alike() -> None:
     rng = np.random.default_rng(3)
-    train, test = leave_last_out(interactions(3), rng)
+    train, test = LeaveLast()(interactions(3), rng)
     factors = Factors(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)))
     dense = Dense(factors.left @ factors.right.T)
     for negatives in (None, 10):
@@ -107,7 +107,7 @@ def test_factors_and_their_matrix_rank_alike() -> None:
 @pytest.mark.parametrize("value", [0.0, 1.0, math.nan])
 def test_a_constant_model_hits_nothing(negatives: int | None, value: float) -> None:
     rng = np.random.default_rng(0)
-    train, test = leave_last_out(interactions(0), rng)
+    train, test = LeaveLast()(interactions(0), rng)
     assert metrics.ranking(Constant(value), train, test, rng, negatives=negatives) == (0, 0)
 
 
@@ -130,7 +130,7 @@ def test_items_with_the_same_factors_tie_whatever_the_order_of_a_sum(negatives: 
 
 def test_an_oracle_hits_everything() -> None:
     rng = np.random.default_rng(0)
-    train, test = leave_last_out(interactions(0), rng)
+    train, test = LeaveLast()(interactions(0), rng)
     scores = np.zeros(train.shape)
     scores[test.users, test.items] = 1
     for negatives in (None, 12):
@@ -139,7 +139,7 @@ def test_an_oracle_hits_everything() -> None:
 
 def test_with_few_unseen_items_sampled_and_full_ranking_agree() -> None:
     rng = np.random.default_rng(5)
-    train, test = leave_last_out(interactions(5, items=30, density=0.6), rng)
+    train, test = LeaveLast()(interactions(5, items=30, density=0.6), rng)
     model = Dense(rng.normal(size=train.shape))
     sampled = metrics.ranking(model, train, test, rng, k=3, negatives=99)
     assert sampled == pytest.approx(metrics.ranking(model, train, test, rng, k=3, negatives=None))
@@ -181,7 +181,7 @@ def test_who_has_too_few_items_left_is_left_out_of_the_means(negatives: int | No
     ratings = interactions(6, users=40, items=14, density=0.5)
     few = brute_unseen(ratings, ratings)
     assert min(few) < 8 <= max(few)
-    train, test = leave_last_out(ratings, rng)
+    train, test = LeaveLast()(ratings, rng)
     for value in (0.0, math.nan):
         found = metrics.ranking(Constant(value), train, test, rng, k=8, negatives=negatives)
         assert found == (0, 0)
@@ -217,7 +217,7 @@ def test_a_k_above_the_catalogue_is_refused_in_a_sentence(negatives: int | None)
 
 def test_what_cannot_be_measured_is_refused_before_anything_is_trained() -> None:
     ratings = interactions(7, users=20, items=9)
-    train, test = leave_last_out(ratings, np.random.default_rng(0))
+    train, test = LeaveLast()(ratings, np.random.default_rng(0))
     problem = Problem(train=train, test=test, name="small", steps=(), split="", truth=None)
     with pytest.raises(BadRatings, match="hr@10 needs users with at least 10 items"):
         experiment.run(
@@ -233,7 +233,7 @@ def test_evaluate_clips_ratings_and_names_the_metrics() -> None:
     assert metrics.evaluate(Task.RATINGS, Constant(80.0), train, test, rng) == {"rmse": 0, "mae": 0}
     signs = test.with_values([1, -1], low=-1, high=1)
     assert metrics.evaluate(Task.BINARY, Constant(2.0), train, signs, rng) == {"accuracy": 0.5}
-    clicks = leave_last_out(interactions(0), rng)
+    clicks = LeaveLast()(interactions(0), rng)
     assert set(metrics.evaluate(Task.RANKING, Constant(0.0), *clicks, rng)) == {
         "hr@10",
         "ndcg@10",

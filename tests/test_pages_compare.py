@@ -91,9 +91,9 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     with Store(read_only=True) as store:
         infos = {info.mechanism: info for info in queries.curves(store)}
         for id, trace in zip(IDS, drawn, strict=True):
-            summary = queries.summaries(store, [infos[id].id], "accuracy")
-            assert trace["x"] == [s.epsilon for s in summary]
-            assert trace["y"] == pytest.approx([s.mean for s in summary])
+            summary = queries.summaries(store, infos[id].id, "accuracy")
+            assert trace["x"] == list(summary)
+            assert trace["y"] == pytest.approx([s.mean for s in summary.values()])
             assert registry.get(id).name in trace["name"]
             assert "per rating" in trace["name"]
     certified, claimed = (trace["marker"] for trace in drawn[:2])
@@ -289,7 +289,7 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     assert not app.info
     with Store(read_only=True) as store:
         (info,) = queries.curves(store, mechanism="input-flip")
-        at = {s.epsilon: s.mean for s in queries.summaries(store, [info.id], "accuracy")}
+        at = {e: s.mean for e, s in queries.summaries(store, info.id, "accuracy").items()}
     assert app.metric[0].value == f"{100 * at[1.0]:.1f} %"
 
 

@@ -14,8 +14,8 @@ from dpmc_core.metrics import METRICS, headline
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem, default_split
 from dpmc_core.store import Store, curves, records, shipped
-from dpmc_core.sweep import PRESETS, Grid
-from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.sweep import Grid
+from dpmc_core.sweep.presets import EPSILONS, PRESETS
 from dpmc_core.views import lines
 from tests.sweep_helpers import InThisProcess
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.problem import leave_last_out, per_user_share, random_share
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
 from dpmc_core.ratings import PublicFacts, Ratings
 
 
@@ -37,9 +37,9 @@ def rows(ratings: Ratings) -> list[tuple[float, ...]]:
 
 
 SPLITS = {
-    "random": lambda r, rng: random_share(r, 0.2, rng),
-    "per user": lambda r, rng: per_user_share(r, 0.2, rng),
-    "leave last": leave_last_out,
+    "random": RandomShare(0.2),
+    "per user": SharePerUser(0.2),
+    "leave last": LeaveLast(),
 }
 
 
@@ -57,15 +57,15 @@ def test_a_split_is_a_partition_with_the_same_public_facts(split, seed: int) -> 
 def test_random_share_holds_out_exactly_its_share() -> None:
     ratings = some_ratings()
     for share in (0.01, 0.2, 0.5, 0.99):
-        _, test = random_share(ratings, share, np.random.default_rng(0))
+        _, test = RandomShare(share)(ratings, np.random.default_rng(0))
         assert len(test) == round(share * len(ratings))
-    assert len(random_share(ratings, 1e-9, np.random.default_rng(0))[1]) == 1
-    assert len(random_share(ratings, 1 - 1e-9, np.random.default_rng(0))[0]) == 1
+    assert len(RandomShare(1e-9)(ratings, np.random.default_rng(0))[1]) == 1
+    assert len(RandomShare(1 - 1e-9)(ratings, np.random.default_rng(0))[0]) == 1
 
 
 def test_per_user_share_is_exact_on_average_and_leaves_one_in_training() -> None:
     ratings = some_ratings(1, users=3000, items=12)
-    train, test = per_user_share(ratings, 0.3, np.random.default_rng(0))
+    train, test = SharePerUser(0.3)(ratings, np.random.default_rng(0))
     counts, held = np.diff(ratings.indptr), np.diff(test.indptr)
     assert (np.diff(train.indptr)[counts > 0] >= 1).all()
     assert (np.abs(held - 0.3 * counts) < 1).all()
@@ -77,14 +77,14 @@ def test_per_user_share_is_exact_on_average_and_leaves_one_in_training() -> None
 
 def test_per_user_share_never_empties_a_row() -> None:
     ratings = some_ratings(2)
-    train, _ = per_user_share(ratings, 0.99, np.random.default_rng(0))
+    train, _ = SharePerUser(0.99)(ratings, np.random.default_rng(0))
     assert ((np.diff(train.indptr) >= 1) == (np.diff(ratings.indptr) >= 1)).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_leave_last_out_takes_a_latest_rating_of_every_user_with_two(seed: int) -> None:
     ratings = some_ratings(seed)
-    _, test = leave_last_out(ratings, np.random.default_rng(seed))
+    _, test = LeaveLast()(ratings, np.random.default_rng(seed))
     assert test.times is not None
     held = dict(zip(test.users.tolist(), test.times.tolist(), strict=True))
     assert len(held) == len(test)
@@ -102,7 +102,7 @@ def test_ties_in_time_and_missing_times_are_broken_uniformly() -> None:
     facts = PublicFacts(users=users, items=items, low=0, high=1)
     for times in (None, np.tile([5, 9, 9, 1], users)):
         ratings = Ratings.build(*grid, np.ones(users * items), facts, times=times)
-        _, test = leave_last_out(ratings, np.random.default_rng(0))
+        _, test = LeaveLast()(ratings, np.random.default_rng(0))
         counts = np.bincount(test.items, minlength=items)
         expected = (
             np.full(4, users / 4) if times is None else np.array([0, users / 2, users / 2, 0])
@@ -115,10 +115,10 @@ def test_bad_shares_and_too_little_data_are_sentences() -> None:
     ratings, rng = some_ratings(), np.random.default_rng(0)
     for share in (0, 1, -0.1, float("nan")):
         with pytest.raises(InvalidSetting, match="share of test ratings must be > 0 and < 1"):
-            random_share(ratings, share, rng)
+            RandomShare(share)(ratings, rng)
     one_each = ratings.select(np.r_[True, np.diff(ratings.users) > 0])
     for split in (SPLITS["leave last"], SPLITS["per user"]):
         with pytest.raises(BadRatings, match="no user has a second rating"):
             split(one_each, rng)
     with pytest.raises(BadRatings, match="at least 2 ratings"):
-        random_share(ratings.select([0]), 0.5, rng)
+        RandomShare(0.5)(ratings.select([0]), rng)

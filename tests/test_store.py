@@ -127,34 +127,34 @@ def test_summaries_are_those_of_numpy(opened):
     values = {(e, s): 0.7 + 1e-6 * rng.random() for e in (0.5, 1.0, 4.0) for s in range(1, 8)}
     opened.add([record(epsilon=e, seed=s, accuracy=v) for (e, s), v in values.items()])
     opened.add([record("majority", None, accuracy=0.55)])
-    ids = [info.id for info in store.curves(opened)]
-    found = {(s.curve, s.epsilon): s for s in store.summaries(opened, ids, "accuracy")}
+    noisy, floor = (info.id for info in store.curves(opened))
+    found = store.summaries(opened, noisy, "accuracy")
     for epsilon in (0.5, 1.0, 4.0):
         mine = [v for (e, _), v in values.items() if e == epsilon]
-        summary = found[ids[0], epsilon]
-        assert (summary.seeds, summary.mean) == (7, pytest.approx(np.mean(mine), rel=1e-14))
-    assert found[ids[1], None] == (ids[1], None, 1, 0.55)
-    assert store.summaries(opened, ids, "rmse") == []
+        assert found[epsilon] == (7, pytest.approx(np.mean(mine), rel=1e-14))
+    assert store.summaries(opened, floor, "accuracy") == {None: (1, 0.55)}
+    assert store.summaries(opened, noisy, "rmse") == {}
     with pytest.raises(InvalidSetting, match="did you mean accuracy"):
-        store.summaries(opened, ids, "acuracy")
+        store.summaries(opened, noisy, "acuracy")
 
 
 def test_points_are_the_values_of_the_lowest_seeds(opened):
     opened.add([record(epsilon=e, seed=s, accuracy=s / 10) for s in (5, 3, 1) for e in (2.0, 1.0)])
     (info,) = store.curves(opened)
-    assert store.points(opened, [info.id], "accuracy", seeds=2) == [
-        (info.id, 1.0, 1, 0.1),
-        (info.id, 1.0, 3, 0.3),
-        (info.id, 2.0, 1, 0.1),
-        (info.id, 2.0, 3, 0.3),
+    assert list(store.points(opened, info.id, "accuracy", seeds=2).items()) == [
+        ((1.0, 1), 0.1),
+        ((1.0, 3), 0.3),
+        ((2.0, 1), 0.1),
+        ((2.0, 3), 0.3),
     ]
 
 
 def test_what_is_certified_comes_with_its_reasons(opened):
     opened.add([record(epsilon=e, seed=s) for e in (2.0, 1.0) for s in (1, 2)])
     (info,) = store.curves(opened)
-    one, two = store.certified(opened, [info.id])
-    assert (one.epsilon, one.claimed, one.unit) == (1.0, 1.0, "value")
+    found = store.certified(opened, info.id)
+    one, two = found.values()
+    assert (list(found), one.claimed, one.change.unit) == ([1.0, 2.0], 1.0, "value")
     assert (two.units["value"], two.units["row_values"], two.units["entry"]) == (2.0, 60.0, None)
     assert two.reasons == {"entry": "the pattern is public"}
 
@@ -205,7 +205,7 @@ def test_an_old_store_opens_and_its_curves_are_listed(old, read_only):
         assert (found["output"].rows, found["majority"].rows) == (4, 2)
         assert found["output"].name == "movie-night"
         assert len(list(store.records(opened))) == sum(info.rows for info in found.values())
-        (first, *_) = store.certified(opened, [found["input-flip"].id])
+        (first, *_) = store.certified(opened, found["input-flip"].id).values()
         assert first.units["value"] == pytest.approx(1.0)
 
 

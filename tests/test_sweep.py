@@ -8,7 +8,7 @@ from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
-from sweep_helpers import make_dataset, make_pair, make_plan, make_source, rows_of
+from sweep_helpers import ExecutorPool, make_dataset, make_pair, make_plan, make_source, rows_of
 
 from dpmc_core import experiment, registry, sweep
 from dpmc_core.errors import DpmcError, InvalidSetting
@@ -30,7 +30,7 @@ def opened(tmp_path):
 def run(plan, opened, units=None, threads=2, **options):
     units = plan.units if units is None else units
     with ThreadPoolExecutor(threads) as executor:
-        pool = sweep.ExecutorPool(executor, plan.sources, threads)
+        pool = ExecutorPool(executor, plan.sources, threads)
         return sweep.run(units, opened, lambda: pool, **options)
 
 

@@ -229,7 +229,7 @@ def _make_folder(folder: Path) -> None:
         raise InvalidSetting("--curves", "a folder", f"{folder} ({error.strerror})") from None
 
 
-def _conclude(report: core.Report, path: Path, as_json: bool) -> None:
+def _conclude(report: core.SweepReport, path: Path, as_json: bool) -> None:
     kept = report.done + report.skipped
     if report.stopped:
         print(
@@ -257,7 +257,7 @@ class _Bar:
     def __init__(self) -> None:
         self._progress, self._said = Progress(), {""}
 
-    def __call__(self, report: core.Report) -> None:
+    def __call__(self, report: core.SweepReport) -> None:
         done, total = report.done + len(report.failed), report.total - report.skipped
         task = "sweep" if not report.skipped else f"sweep ({report.skipped:,} rows there before)"
         failures = [f"{unit}: {reason}" for unit, reason in report.failed.items()]
@@ -280,7 +280,7 @@ class _Lines:
     def __init__(self) -> None:
         self._start, self._last = time.monotonic(), ""
 
-    def __call__(self, report: core.Report) -> None:
+    def __call__(self, report: core.SweepReport) -> None:
         done = report.done + len(report.failed)
         left = report.total - report.skipped - done
         state = {

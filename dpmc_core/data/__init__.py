@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dpmc_core.data.datasets import Dataset, load, load_upload, preview_upload, read_pair
+from dpmc_core.data.datasets import Dataset, load
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.data.source import MEGABYTE, BadRows, Duplicates, ReadOptions
 from dpmc_core.data.transforms import (
     Binarise,
-    CapPerUser,
     Implicit,
-    Rescale,
-    TopItems,
     Transform,
     apply_steps,
     parse_step,
@@ -21,18 +18,12 @@ __all__ = [
     "SAMPLES",
     "BadRows",
     "Binarise",
-    "CapPerUser",
     "Dataset",
     "Duplicates",
     "Implicit",
     "ReadOptions",
-    "Rescale",
-    "TopItems",
     "Transform",
     "apply_steps",
     "load",
-    "load_upload",
     "parse_step",
-    "preview_upload",
-    "read_pair",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +17,6 @@ FEW = 5  # a user with fewer ratings is worth a sentence
 Mask = NDArray[np.bool_]
 
 
-class Clean(NamedTuple):
-    """Valid ratings, and what was done to the rows to get them."""
-
-    ratings: Ratings
-    report: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class _Problem:
     """Rows that cannot be used. what: completes '3 rows ...'; remedy: what a person can do."""
@@ -34,9 +26,12 @@ class _Problem:
     remedy: str
 
 
-def clean(table: Table, options: ReadOptions) -> Clean:
+def clean(table: Table, options: ReadOptions) -> tuple[Ratings, tuple[str, ...]]:
     """Validate rows against the public range; raise BadRatings at the first kind of bad row, or
-    leave such rows out where the options say so; resolve duplicate pairs likewise."""
+    leave such rows out where the options say so; resolve duplicate pairs likewise.
+
+    Returns the ratings and what was done to the rows to get them.
+    """
     low, high, origin = _range(table, options)
     name = table.source.name
     report = [f"{len(table.ratings):,} entries read from {name}: {table.how}"]
@@ -59,7 +54,7 @@ def clean(table: Table, options: ReadOptions) -> Clean:
     if not keep.any():
         raise BadRatings(f"no row of {name} can be used: {report[-1]}")
     ratings, note = _build(table, keep, options.duplicates, low, high)
-    return Clean(ratings, (*report, note))
+    return ratings, (*report, note)
 
 
 def facts_of(ratings: Ratings) -> tuple[str, ...]:

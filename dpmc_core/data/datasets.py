@@ -102,8 +102,7 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
     tables = merge(
         read_table(Source.file(train), settings), read_table(Source.file(test), settings)
     )
-    cleaned = [clean(table, settings) for table in tables]
-    left, right = (c.ratings for c in cleaned)
+    left, right = (clean(table, settings)[0] for table in tables)
     if (left.public.low, left.public.high) != (right.public.low, right.public.high):
         raise BadRatings(
             f"{tables[0].source.name} and {tables[1].source.name} have different rating ranges:"
@@ -163,8 +162,8 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
 def _load_source(source: Source, opened: str, reading: Mapping[str, Any]) -> Dataset:
     options = ReadOptions(**reading)
     table = read_table(source, options)
-    result = clean(table, options)
-    ratings, genres = _with_titles(result.ratings, table)
+    ratings, report = clean(table, options)
+    ratings, genres = _with_titles(ratings, table)
     about = table.known
     return Dataset(
         ratings=ratings,
@@ -172,7 +171,7 @@ def _load_source(source: Source, opened: str, reading: Mapping[str, Any]) -> Dat
         title=about.title if about else source.name,
         source=about.source if about else "your file",
         licence=about.licence if about else "not stated in the file",
-        report=(*result.report, *facts_of(ratings)),
+        report=(*report, *facts_of(ratings)),
         genres=genres,
         opened=opened,
         reading=dict(reading),

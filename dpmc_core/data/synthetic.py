@@ -6,7 +6,7 @@ implicit feedback with long tails and times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ from dpmc_core.ratings import PublicFacts, Ratings
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Genres = list[tuple[str, ...]]
+Titles = tuple[str, ...] | None
+Naming = Callable[[int, np.random.Generator], tuple[list[str], Genres]]
 
 ROWS = 512  # users drawn at once: bounds memory at ROWS x items
 
@@ -70,6 +72,11 @@ class Shape(Crowd):
     @property
     def total(self) -> int:
         return sum(self.histogram)
+
+    @property
+    def public(self) -> PublicFacts:
+        high = self.low + len(self.histogram) - 1
+        return PublicFacts(users=self.users, items=self.items, low=self.low, high=high)
 
 
 def draw(shape: Shape, genres: Genres, rng: np.random.Generator) -> tuple[Ints, Ints, Floats]:
@@ -205,7 +212,7 @@ def restaurants(seed: int) -> Generated:
     rng = np.random.default_rng(seed)
     titles, genres = invented_names.restaurants(RESTAURANTS.items, rng)
     users, items, values = draw(RESTAURANTS, genres, rng)
-    return Generated(_build(RESTAURANTS, users, items, values, None, titles), genres)
+    return Generated(_build(RESTAURANTS.public, users, items, values, tuple(titles)), genres)
 
 
 def jokes(seed: int, users: int = 12_000) -> Generated:
@@ -230,11 +237,8 @@ def jokes(seed: int, users: int = 12_000) -> Generated:
     )
     values = np.round(10 * np.tanh(score / 7.5), 2) + 0.0  # no negative zero
     u, i = np.nonzero(seen)
-    shape = PublicFacts(users=users, items=items, low=-10, high=10)
-    ratings = Ratings.build(
-        u, i, values[u, i], shape, user_ids=names(users), item_ids=names(items), titles=titles
-    )
-    return Generated(ratings)
+    public = PublicFacts(users=users, items=items, low=-10, high=10)
+    return Generated(_build(public, u, i, values[u, i], tuple(titles)))
 
 
 def one_bit_lab(
@@ -273,12 +277,10 @@ def one_bit_lab(
 def films(shape: Shape, seed: int) -> Generated:
     """Films of any shape, with evening times; more than 2000 have no titles."""
     rng = np.random.default_rng(seed)
-    titled = shape.items <= 2000
-    titles, genres = invented_names.films(min(shape.items, 2000), rng)
-    genres = [genres[k % len(genres)] for k in range(shape.items)]
+    titles, genres = _stock(invented_names.films, shape.items, rng)
     users, items, values = draw(shape, genres, rng)
     times = _evenings(users, shape.users, rng)
-    return Generated(_build(shape, users, items, values, times, titles if titled else None), genres)
+    return Generated(_build(shape.public, users, items, values, titles, times), genres)
 
 
 def _evenings(users: Ints, n_users: int, rng: np.random.Generator) -> Ints:
@@ -293,24 +295,30 @@ def _evenings(users: Ints, n_users: int, rng: np.random.Generator) -> Ints:
     return first_friday + (joined[users] + which) * week + rng.integers(0, evening, len(users))
 
 
+def _stock(names: Naming, count: int, rng: np.random.Generator) -> tuple[Titles, Genres]:
+    """Titles, none for more than 2000 items, and genres of each item."""
+    titles, genres = names(min(count, 2000), rng)
+    repeated = [genres[k % len(genres)] for k in range(count)]
+    return (tuple(titles) if count <= 2000 else None), repeated
+
+
 def _build(
-    shape: Shape,
+    public: PublicFacts,
     users: Ints,
     items: Ints,
     values: Floats,
-    times: Ints | None,
-    titles: Sequence[str] | None,
+    titles: Titles,
+    times: Ints | None = None,
 ) -> Ratings:
-    high = shape.low + len(shape.histogram) - 1
     return Ratings.build(
         users,
         items,
         values,
-        PublicFacts(users=shape.users, items=shape.items, low=shape.low, high=high),
+        public,
         times=times,
-        user_ids=names(shape.users),
-        item_ids=names(shape.items),
-        titles=None if titles is None else tuple(titles),
+        user_ids=names(public.users),
+        item_ids=names(public.items),
+        titles=titles,
     )
 
 
@@ -362,20 +370,12 @@ def bookshop_clicks(seed: int) -> Generated:
 def shop(shape: Shop, seed: int) -> Generated:
     """A reader clicks in proportion to exp(popularity + drawn x taste . place among genres)."""
     rng = np.random.default_rng(seed)
-    titles, genres = invented_names.books(min(shape.items, 2000), rng)
-    genres = [genres[k % len(genres)] for k in range(shape.items)]
+    titles, genres = _stock(invented_names.books, shape.items, rng)
     liking, fame = _liking(shape, genres, rng)
     users, items = _taken(shape, shape.clicks, liking, fame, rng)
-    ratings = Ratings.build(
-        users,
-        items,
-        np.ones(len(users)),
-        PublicFacts(users=shape.users, items=shape.items, low=0, high=1),
-        times=_visits(users, shape.users, rng),
-        user_ids=names(shape.users),
-        item_ids=names(shape.items),
-        titles=tuple(titles) if shape.items <= len(titles) else None,
-    )
+    public = PublicFacts(users=shape.users, items=shape.items, low=0, high=1)
+    times = _visits(users, shape.users, rng)
+    ratings = _build(public, users, items, np.ones(len(users)), titles, times)
     return Generated(ratings, genres)
 
 

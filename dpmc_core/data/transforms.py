@@ -7,17 +7,15 @@ guarantee card copies as a caveat.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_text
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_text, parsed
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
-
-Learned = Callable[[Ratings], Ratings]
 
 ENTRY_ONLY = "(matters per user-item cell only)"  # ends the phrase of a step that is free elsewhere
 
@@ -27,8 +25,8 @@ class Transform(Protocol):
 
     training_only: ClassVar[bool]  # the test ratings pass unchanged
 
-    def learn(self, train: Ratings) -> Learned:
-        """The function to apply, its data-dependent parameters taken from `train`."""
+    def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
+        """The step on some ratings, its data-dependent parameters taken from `train`."""
         ...
 
     def facts(self, public: PublicFacts) -> PublicFacts:
@@ -50,7 +48,7 @@ class Binarise:
     def __str__(self) -> str:
         return f"binarise={'mean' if self.threshold is None else number_text(self.threshold)}"
 
-    def learn(self, train: Ratings) -> Learned:
+    def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         """Raises BadRatings where all training ratings fall into one class."""
         step = ""
         threshold = self.threshold
@@ -64,13 +62,8 @@ class Binarise:
                 f"all {len(train)} training ratings are {side} the threshold {threshold:g}, so"
                 " there is only one class: choose a threshold inside the range of the ratings"
             )
-        cut = threshold
-
-        def apply(ratings: Ratings) -> Ratings:
-            signs = np.where(ratings.values >= cut, 1.0, -1.0)
-            return ratings.with_values(signs, low=-1, high=1, step=step)
-
-        return apply
+        signs = np.where(ratings.values >= threshold, 1.0, -1.0)
+        return ratings.with_values(signs, low=-1, high=1, step=step)
 
     def facts(self, public: PublicFacts) -> PublicFacts:
         return dataclasses.replace(public, low=-1, high=1)
@@ -95,25 +88,20 @@ class Implicit:
     def __str__(self) -> str:
         return f"implicit={'all' if self.at_least is None else number_text(self.at_least)}"
 
-    def learn(self, train: Ratings) -> Learned:  # noqa: ARG002 - nothing to learn
+    def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
         step = ""
         if self.at_least is not None:
             step = (
                 f"which ratings are {number_text(self.at_least)} or more (matters per rating only)"
             )
-
-        def apply(ratings: Ratings) -> Ratings:
-            if self.at_least is not None:
-                keep = ratings.values >= self.at_least
-                if not keep.any():
-                    raise BadRatings(
-                        f"no rating is {self.at_least:g} or more, so no interaction is left:"
-                        " choose a lower limit"
-                    )
-                ratings = ratings.select(keep)
-            return ratings.with_values(np.ones(len(ratings)), low=0, high=1, step=step)
-
-        return apply
+            keep = ratings.values >= self.at_least
+            if not keep.any():
+                raise BadRatings(
+                    f"no rating is {self.at_least:g} or more, so no interaction is left:"
+                    " choose a lower limit"
+                )
+            ratings = ratings.select(keep)
+        return ratings.with_values(np.ones(len(ratings)), low=0, high=1, step=step)
 
     def facts(self, public: PublicFacts) -> PublicFacts:
         return dataclasses.replace(public, low=0, high=1)
@@ -132,31 +120,26 @@ class TopItems:
     def __str__(self) -> str:
         return f"top-items={self.count}"
 
-    def learn(self, train: Ratings) -> Learned:
+    def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         items = train.public.items
         if self.count >= items:
-            return lambda ratings: ratings
+            return ratings
         counts = np.bincount(train.items, minlength=items)
         kept = np.sort(np.argsort(-counts, kind="stable")[: self.count])
         new_index = np.full(items, -1, dtype=np.int32)
         new_index[kept] = np.arange(self.count, dtype=np.int32)
-        step = f"the choice of the {self.count} most rated items"
-
-        def apply(ratings: Ratings) -> Ratings:
-            inside = new_index[ratings.items] >= 0
-            if not inside.any():
-                raise BadRatings(f"no rating is left among the {self.count} most rated items")
-            chosen = ratings.select(inside)
-            return dataclasses.replace(
-                chosen,
-                items=new_index[chosen.items],
-                public=self.facts(ratings.public),
-                item_ids=_pick(ratings.item_ids, kept),
-                titles=_pick(ratings.titles, kept),
-                prepared=(*ratings.prepared, step),
-            )
-
-        return apply
+        inside = new_index[ratings.items] >= 0
+        if not inside.any():
+            raise BadRatings(f"no rating is left among the {self.count} most rated items")
+        chosen = ratings.select(inside)
+        return dataclasses.replace(
+            chosen,
+            items=new_index[chosen.items],
+            public=self.facts(ratings.public),
+            item_ids=_pick(ratings.item_ids, kept),
+            titles=_pick(ratings.titles, kept),
+            prepared=(*ratings.prepared, f"the choice of the {self.count} most rated items"),
+        )
 
     def facts(self, public: PublicFacts) -> PublicFacts:
         return dataclasses.replace(public, items=min(public.items, self.count))
@@ -182,16 +165,12 @@ class CapPerUser:
     def __str__(self) -> str:
         return f"cap={self.count}" + (f":{self.seed}" if self.seed else "")
 
-    def learn(self, train: Ratings) -> Learned:  # noqa: ARG002 - nothing to learn
+    def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
         step = f"the choice of the ratings that the cap of {self.count} per user keeps {ENTRY_ONLY}"
-
-        def apply(ratings: Ratings) -> Ratings:
-            chosen = ratings.select(kept_at_random(ratings, self.count, self.seed))
-            return dataclasses.replace(
-                chosen, public=self.facts(ratings.public), prepared=(*ratings.prepared, step)
-            )
-
-        return apply
+        chosen = ratings.select(kept_at_random(ratings, self.count, self.seed))
+        return dataclasses.replace(
+            chosen, public=self.facts(ratings.public), prepared=(*ratings.prepared, step)
+        )
 
     def facts(self, public: PublicFacts) -> PublicFacts:
         return dataclasses.replace(public, cap=min(self.count, public.cap or self.count))
@@ -214,14 +193,11 @@ class Rescale:
     def __str__(self) -> str:
         return f"rescale={number_text(self.low)}:{number_text(self.high)}"
 
-    def learn(self, train: Ratings) -> Learned:  # noqa: ARG002 - the public range decides alone
-        def apply(ratings: Ratings) -> Ratings:
-            public = ratings.public
-            share = (ratings.values - public.low) / public.width
-            values = np.clip(self.low + share * (self.high - self.low), self.low, self.high)
-            return ratings.with_values(values, low=self.low, high=self.high)
-
-        return apply
+    def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
+        public = ratings.public
+        share = (ratings.values - public.low) / public.width
+        values = np.clip(self.low + share * (self.high - self.low), self.low, self.high)
+        return ratings.with_values(values, low=self.low, high=self.high)
 
     def facts(self, public: PublicFacts) -> PublicFacts:
         return dataclasses.replace(public, low=self.low, high=self.high)
@@ -233,19 +209,19 @@ def parse_step(text: str) -> Transform:
     name, _, value = text.partition("=")
     name, value = name.strip().lower(), value.strip().lower()
     if name == "binarise":
-        return Binarise(None if value in ("", "mean") else _number(name, value))
+        return Binarise(None if value in ("", "mean") else parsed(float, value, name))
     if name == "implicit":
-        return Implicit(None if value in ("", "all") else _number(name, value))
+        return Implicit(None if value in ("", "all") else parsed(float, value, name))
     if name == "top-items":
-        return TopItems(_integer(name, value))
+        return TopItems(parsed(int, value, name))
     if name == "cap":
         count, _, seed = value.partition(":")
-        return CapPerUser(_integer(name, count), _integer("seed of the cap", seed or "0"))
+        return CapPerUser(parsed(int, count, name), parsed(int, seed or "0", "seed of the cap"))
     if name == "rescale":
         low, colon, high = value.partition(":")
         if not colon:
             raise InvalidSetting("rescale", "LOW:HIGH, for example rescale=0:1", value)
-        return Rescale(_number(name, low), _number(name, high))
+        return Rescale(parsed(float, low, name), parsed(float, high, name))
     raise InvalidSetting(
         "preparation step",
         "one of binarise=mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LOW:HIGH",
@@ -258,11 +234,10 @@ def apply_steps(
 ) -> tuple[Ratings, Ratings | None]:
     """Apply each step in turn: learnt on the training ratings as they are by then."""
     for step in steps:
-        apply = step.learn(train)
-        train = apply(train)
+        before, train = train, step.apply(train, train)
         if test is not None and not step.training_only:
             try:
-                test = apply(test)
+                test = step.apply(test, before)
             except BadRatings as error:
                 raise BadRatings(f"test ratings after {step}: {error}") from None
     return train, test
@@ -270,17 +245,3 @@ def apply_steps(
 
 def _pick(names: Sequence[str] | None, kept: NDArray[np.int64]) -> tuple[str, ...] | None:
     return None if names is None else tuple(names[k] for k in kept)
-
-
-def _number(field: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidSetting(field, "a number", text) from None
-
-
-def _integer(field: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidSetting(field, "an integer", text) from None

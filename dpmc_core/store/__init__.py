@@ -5,10 +5,7 @@ from __future__ import annotations
 from dpmc_core.store.connection import Store, StoreError, StoreLocked, default_path
 from dpmc_core.store.export import write_csv, write_file
 from dpmc_core.store.queries import (
-    Certified,
     CurveInfo,
-    Point,
-    Summary,
     certified,
     curves,
     last_row,
@@ -17,37 +14,32 @@ from dpmc_core.store.queries import (
     summaries,
 )
 from dpmc_core.store.rows import (
-    UNIT_COLUMNS,
     Record,
     curve_key,
     digest,
     every_unit,
-    flatten,
     unit_key,
+    without_epsilon,
 )
 
 __all__ = [
-    "UNIT_COLUMNS",
-    "Certified",
     "CurveInfo",
-    "Point",
     "Record",
     "Store",
     "StoreError",
     "StoreLocked",
-    "Summary",
     "certified",
     "curve_key",
     "curves",
     "default_path",
     "digest",
     "every_unit",
-    "flatten",
     "last_row",
     "points",
     "records",
     "summaries",
     "unit_key",
+    "without_epsilon",
     "write_csv",
     "write_file",
 ]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import errno
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from dpmc_core import paths
 from dpmc_core.errors import DpmcError
 from dpmc_core.store import rows
-from dpmc_core.store.rows import CURVE_COLUMNS, RESULT_COLUMNS, Record, to_tables
+from dpmc_core.store.rows import Record, to_tables
 
 WAIT = 10.0  # seconds to wait for another program's lock
 _MAGIC = b"SQLite format 3\0"  # how every such file begins
@@ -97,12 +97,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -130,10 +125,10 @@ class Store:
         with sentences(self.path), self._transaction():
             added = 0
             for curve, card, result in split:
-                row = [result[name] for name in RESULT_COLUMNS]
-                added += self.connection.execute(
-                    _INSERT_RESULT, [*row, self._curve(curve), self._card(card), now]
-                ).rowcount
+                result["curve"] = self._id("curve", curve, "key")
+                result["card"] = self._id("card", {"text": card}, "text")
+                result["finished"] = now
+                added += self._insert("result", result, "key")
         return added
 
     def prune(self, curves: Sequence[int], before: str | None = None, *, dry: bool = False) -> int:
@@ -164,21 +159,19 @@ class Store:
                 self.connection.execute("VACUUM")
         return gone
 
-    def _curve(self, columns: dict[str, object]) -> int:
-        row = self.connection.execute(
-            "SELECT id FROM curve WHERE key = ?", [columns["key"]]
-        ).fetchone()
-        if row is not None:
-            return int(row["id"])
-        values = [columns[name] for name in CURVE_COLUMNS]
-        return int(self.connection.execute(_INSERT_CURVE, values).lastrowid or 0)
+    def _insert(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
+        """Returns how many rows are new: none where one has the same value in a unique column."""
+        names = ", ".join(f'"{name}"' for name in columns)
+        query = (
+            f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
+            f" ON CONFLICT ({unique}) DO NOTHING"
+        )
+        return self.connection.execute(query, list(columns.values())).rowcount
 
-    def _card(self, text: str) -> int:
-        row = self.connection.execute("SELECT id FROM card WHERE text = ?", [text]).fetchone()
-        if row is not None:
-            return int(row["id"])
-        query = "INSERT INTO card (text) VALUES (?)"
-        return int(self.connection.execute(query, [text]).lastrowid or 0)
+    def _id(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
+        self._insert(table, columns, unique)
+        query = f"SELECT id FROM {table} WHERE {unique} = ?"
+        return int(self.connection.execute(query, [columns[unique]]).fetchone()["id"])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -227,19 +220,6 @@ class Store:
 
     def _has_tables(self) -> bool:
         return bool(self.connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0])
-
-
-def _columns(names: Sequence[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
-
-
-_INSERT_CURVE = (
-    f"INSERT INTO curve ({_columns(CURVE_COLUMNS)}) VALUES ({', '.join('?' * len(CURVE_COLUMNS))})"
-)
-_INSERT_RESULT = (
-    f"INSERT INTO result ({_columns(RESULT_COLUMNS)}, curve, card, finished)"
-    f" VALUES ({', '.join('?' * (len(RESULT_COLUMNS) + 3))}) ON CONFLICT (key) DO NOTHING"
-)
 
 
 def _connect(path: Path, read_only: bool) -> sqlite3.Connection:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.metrics import METRICS
 from dpmc_core.store.connection import Store
 from dpmc_core.store.queries import CurveInfo, records
-from dpmc_core.store.rows import UNIT_COLUMNS, flatten
+from dpmc_core.store.rows import FIELDS, flatten
 
 _BLOCK = 20_000  # rows of a Parquet file held at once
 
@@ -46,29 +45,13 @@ def columns(curves: Sequence[CurveInfo]) -> dict[str, str]:
     for info in curves:
         for name, value in info.settings.items():
             settings.setdefault(name, set()).update(_kind(value))
-    words = ("unit", "neighbours", "notion", "trust", "publishes", "source", "reason", "caveats")
-    budgets = [f"{who}.{part}" for who in ("claimed", "certified") for part in ("epsilon", "delta")]
-    return {
-        **dict.fromkeys(("key", "version", "finished", "mechanism"), "string"),
-        "revision": "int64",
-        "task": "string",
-        "seed": "int64",
-        **dict.fromkeys(_named("data", "name title source fingerprint"), "string"),
-        **dict.fromkeys(_named("data", "users items ratings test_ratings"), "int64"),
-        "data.low": "float64",
-        "data.high": "float64",
-        "data.cap": "int64",
-        **dict.fromkeys(_named("data", "split prepare prepared"), "string"),
-        **{f"settings.{name}": _common(kinds) for name, kinds in settings.items()},
-        **{f"guarantee.{name}": "string" for name in words},
-        **{f"guarantee.{name}": "float64" for name in budgets},
-        **{f"guarantee.units.{unit}": "float64" for unit in UNIT_COLUMNS},
-        **{f"guarantee.reasons.{unit}": "string" for unit in UNIT_COLUMNS},
-        **{f"metrics.{metric}": "float64" for metric in METRICS},
-        "rounds": "int64",
-        "stopped": "bool_",
-        "seconds": "float64",
-    }
+    found: dict[str, str] = {}
+    for field in FIELDS:
+        if field.name == "settings":
+            found |= {f"settings.{name}": _common(kinds) for name, kinds in settings.items()}
+        else:
+            found[field.name] = "string" if field.kind == "json" else field.kind
+    return found
 
 
 def _write_csv(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
@@ -104,10 +87,6 @@ def _rows(
     for record in records(store, [info.id for info in curves]):
         flat = dict(flatten(record))
         yield [flat.get(name) for name in names]
-
-
-def _named(prefix: str, names: str) -> list[str]:
-    return [f"{prefix}.{name}" for name in names.split()]
 
 
 def _kind(value: Any) -> set[str]:

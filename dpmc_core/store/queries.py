@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from dpmc_core.errors import unknown_name
 from dpmc_core.metrics import METRICS
+from dpmc_core.privacy import Change
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.store.connection import Store, sentences
-from dpmc_core.store.rows import UNIT_COLUMNS, from_tables
+from dpmc_core.store.rows import PUBLIC, UNIT_COLUMNS, from_tables
 
 
 class CurveInfo(NamedTuple):
@@ -36,39 +37,24 @@ class CurveInfo(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """One epsilon of a curve (None for methods without one): its seeds and their mean."""
+    """How many seeds there are, and their mean."""
 
-    curve: int
-    epsilon: float | None
     seeds: int
     mean: float
 
 
-class Point(NamedTuple):
-    """One measured value."""
+class Claim(NamedTuple):
+    """What holds at one epsilon of a curve. claimed: epsilon, of the change.
 
-    curve: int
-    epsilon: float | None
-    seed: int
-    value: float
-
-
-class Certified(NamedTuple):
-    """What holds at one epsilon of a curve. units, reasons: by column name of the unit.
-
-    A unit's value is None where it is infinite; reasons then says why. unit, neighbours: of the
-    claim. prepared: what was read off the data, in words; version: of the program; both of the
+    units, reasons: what is certified, by column name of the unit: None where it is infinite, and
+    why. prepared: what was read off the data, in words; version: of the program; both of the
     lowest seed.
     """
 
-    curve: int
-    epsilon: float | None
     claimed: float | None
-    unit: str
-    neighbours: str
+    change: Change
     units: Mapping[str, float | None]
     reasons: Mapping[str, str]
-    caveats: tuple[str, ...]
     prepared: tuple[str, ...]
     version: str
 
@@ -97,20 +83,24 @@ def curves(
         return [_curve_info(row) for row in store.connection.execute(query, values)]
 
 
-def summaries(store: Store, ids: Collection[int], metric: str) -> list[Summary]:
-    """Count and mean over seeds, computed by the database, by curve and epsilon."""
+def summaries(store: Store, id: int, metric: str) -> dict[float | None, Summary]:
+    """Count and mean over seeds by epsilon of a curve, computed by the database.
+
+    None is the epsilon of methods without one, here and below.
+    """
     name = _metric(metric)
     query = f"""
-        SELECT curve, epsilon, COUNT(*), AVG({name}) FROM result
+        SELECT epsilon, COUNT(*), AVG({name}) FROM result
         WHERE curve = ? AND {name} IS NOT NULL GROUP BY epsilon ORDER BY epsilon"""
     with sentences(store.path):
-        return [Summary(*row) for id in ids for row in store.connection.execute(query, [id])]
+        rows = store.connection.execute(query, [id])
+        return {epsilon: Summary(seeds, mean) for epsilon, seeds, mean in rows}
 
 
 def points(
-    store: Store, ids: Collection[int], metric: str, seeds: Collection[int] | int = 200
-) -> list[Point]:
-    """The values of a metric by curve, epsilon and seed.
+    store: Store, id: int, metric: str, seeds: Collection[int] | int = 200
+) -> dict[tuple[float | None, int], float]:
+    """The values of a metric by epsilon and seed of a curve.
 
     seeds: which ones, or how many of the lowest at every epsilon at most.
     """
@@ -119,44 +109,37 @@ def points(
     values = [seeds] if isinstance(seeds, int) else [*sorted(set(seeds)), -1]
     if not isinstance(seeds, int):
         where += f" AND seed IN ({_marks(values[:-1])})"
-    query = f"SELECT curve, epsilon, seed, {name} FROM result WHERE {where} {order}"
+    query = f"SELECT seed, {name} FROM result WHERE {where} {order}"
     with sentences(store.path):
-        return [
-            Point(*row)
-            for id in ids
+        return {
+            (epsilon, seed): value
             for epsilon in _epsilons(store, id)
-            for row in store.connection.execute(query, [id, epsilon, *values])
-        ]
+            for seed, value in store.connection.execute(query, [id, epsilon, *values])
+        }
 
 
-def certified(store: Store, ids: Collection[int]) -> list[Certified]:
-    """What is claimed and certified at every epsilon of the curves.
+def certified(store: Store, id: int) -> dict[float | None, Claim]:
+    """What is claimed and certified at every epsilon of a curve.
 
     It follows from settings and public facts, so any one row of an epsilon tells it.
     """
     units = ", ".join(f"certified_{unit}" for unit in UNIT_COLUMNS)
     query = f"""
-        SELECT result.curve, epsilon, claimed_epsilon, text, version, {units}
+        SELECT claimed_epsilon, text, version, {units}
         FROM result JOIN card ON card.id = result.card
         WHERE curve = ? AND epsilon IS ? ORDER BY seed LIMIT 1"""
-    found = []
+    found = {}
     with sentences(store.path):
-        for pair in [(id, epsilon) for id in ids for epsilon in _epsilons(store, id)]:
-            row = store.connection.execute(query, pair).fetchone()
+        for epsilon in _epsilons(store, id):
+            row = store.connection.execute(query, [id, epsilon]).fetchone()
             card = json.loads(row["text"])
-            found.append(
-                Certified(
-                    row["curve"],
-                    row["epsilon"],
-                    row["claimed_epsilon"],
-                    card["unit"],
-                    card["neighbours"],
-                    {unit: row[f"certified_{unit}"] for unit in UNIT_COLUMNS},
-                    card["reasons"],
-                    tuple(card["caveats"]),
-                    tuple(card["prepared"]),
-                    row["version"],
-                )
+            found[epsilon] = Claim(
+                row["claimed_epsilon"],
+                Change.of(card["unit"], card["neighbours"]),
+                {unit: row[f"certified_{unit}"] for unit in UNIT_COLUMNS},
+                card["reasons"],
+                tuple(card["prepared"]),
+                row["version"],
             )
     return found
 
@@ -177,9 +160,9 @@ def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[dict[str
     """Whole records, curve by curve, by epsilon and seed; all curves where ids is None."""
     if ids is None:
         ids = [info.id for info in curves(store, count=False)]
+    # Both result and curve have an id and a key: by name, a row gives the first.
     query = """
-        SELECT result.*, card.text, curve.key AS curve_key, source, prepare, split, mechanism,
-            revision, settings, task, name, title, users, items, low, high, cap
+        SELECT result.*, curve.*, text
         FROM result JOIN curve ON curve.id = result.curve JOIN card ON card.id = result.card
         WHERE result.curve = ? ORDER BY epsilon, seed"""
     with sentences(store.path):
@@ -196,22 +179,11 @@ def last_row(store: Store) -> int:
 
 
 def _curve_info(row: Any) -> CurveInfo:
-    public = PublicFacts(**{n: row[n] for n in ("users", "items", "low", "high", "cap")})
-    return CurveInfo(
-        id=row["id"],
-        key=row["key"],
-        source=row["source"],
-        name=row["name"],
-        title=row["title"],
-        public=public,
-        prepare=tuple(json.loads(row["prepare"])),
-        split=row["split"],
-        mechanism=row["mechanism"],
-        revision=row["revision"],
-        settings=json.loads(row["settings"]),
-        task=row["task"],
-        rows=row["rows"],
-    )
+    found = dict(row)
+    public = {name: found.pop(name) for name in PUBLIC}
+    found["prepare"] = tuple(json.loads(found["prepare"]))
+    found["settings"] = json.loads(found["settings"])
+    return CurveInfo(public=PublicFacts(**public), **found)
 
 
 def _metric(metric: str) -> str:

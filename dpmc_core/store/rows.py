@@ -6,19 +6,22 @@ A record is the `dpmc fit --json` object without its baselines (they are records
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import Change, Guarantee
+from dpmc_core.ratings import PublicFacts
 
 VERSION = 1  # raised with every change of the tables; older files are then migrated on opening
 APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 
+PUBLIC = tuple(field.name for field in dataclasses.fields(PublicFacts))
 UNIT_COLUMNS = tuple(change.value for change in Change)
 
 # A curve is what stays the same along epsilon and seed; a card is the wording of a guarantee. Both
@@ -72,16 +75,62 @@ _TABLES = (
 Record = Mapping[str, Any]
 
 _WORDING = ("unit", "neighbours", "notion", "trust", "publishes", "source", "reason", "caveats")
-_RESULT = (
-    *("key", "epsilon", "seed", "fingerprint", "ratings", "test_ratings"),
-    *("claimed_epsilon", "claimed_delta", "certified_epsilon", "certified_delta"),
-    *("rounds", "stopped", "seconds", "version"),
+
+
+class Field(NamedTuple):
+    """A value of a record. name: dotted, also of its column in an exported file.
+
+    table, column: where it lies; a card is one JSON text. kind: 'string', 'float64', 'int64' or
+    'bool_'; 'json' for what a column holds as JSON text.
+    """
+
+    name: str
+    table: str
+    column: str
+    kind: str
+
+
+def _fields(table: str, kind: str, names: Iterable[str], start: str = "") -> list[Field]:
+    return [Field(start + name, table, name, kind) for name in names]
+
+
+def _numbers(start: str, columns: str, names: Iterable[str]) -> list[Field]:
+    return [Field(start + name, "result", columns + name, "float64") for name in names]
+
+
+# In the order of an exported file.
+FIELDS = (
+    *_fields("result", "string", ("key", "version", "finished")),
+    *_fields("curve", "string", ("mechanism",)),
+    *_fields("curve", "int64", ("revision",)),
+    *_fields("curve", "string", ("task",)),
+    *_fields("result", "int64", ("seed",)),
+    *_fields("curve", "string", ("name", "title", "source"), "data."),
+    *_fields("result", "string", ("fingerprint",), "data."),
+    *_fields("curve", "int64", ("users", "items"), "data."),
+    *_fields("result", "int64", ("ratings", "test_ratings"), "data."),
+    *_fields("curve", "float64", ("low", "high"), "data."),
+    *_fields("curve", "int64", ("cap",), "data."),
+    *_fields("curve", "string", ("split",), "data."),
+    *_fields("curve", "json", ("prepare",), "data."),
+    *_fields("card", "json", ("prepared",), "data."),
+    *_fields("curve", "json", ("settings",)),  # all but epsilon, which is a column of its own
+    *_fields("card", "string", _WORDING, "guarantee."),
+    *_numbers("guarantee.claimed.", "claimed_", ("epsilon", "delta")),
+    *_numbers("guarantee.certified.", "certified_", ("epsilon", "delta")),
+    *_numbers("guarantee.units.", "certified_", UNIT_COLUMNS),
+    *_fields("card", "string", UNIT_COLUMNS, "guarantee.reasons."),
+    *_numbers("metrics.", "", METRICS),
+    *_fields("result", "int64", ("rounds",)),
+    *_fields("result", "bool_", ("stopped",)),
+    *_fields("result", "float64", ("seconds",)),
 )
-CURVE_COLUMNS = (
-    *("key", "source", "prepare", "split", "mechanism", "revision", "settings", "task"),
-    *("name", "title", "users", "items", "low", "high", "cap"),
-)
-RESULT_COLUMNS = (*_RESULT, *(f"certified_{unit}" for unit in UNIT_COLUMNS), *METRICS)
+_READ: Mapping[str, Callable[[Any], Any]] = {"json": json.loads, "bool_": bool}
+_STORED = [
+    (field.name.split("."), field.column, _READ.get(field.kind))
+    for field in FIELDS
+    if field.table != "card"
+]
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
@@ -96,17 +145,8 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def curve_key(
-    source: str,
-    prepare: Sequence[str],
-    split: str,
-    mechanism: str,
-    revision: int,
-    settings: Mapping[str, Any],
-) -> str:
-    """Names a curve: everything that decides its results but epsilon and seed."""
-    fixed = {name: value for name, value in settings.items() if name != "epsilon"}
-    return digest(source, list(prepare), split, mechanism, revision, fixed)
+def without_epsilon(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != "epsilon"}
 
 
 def unit_key(
@@ -116,10 +156,22 @@ def unit_key(
     mechanism: str,
     revision: int,
     settings: Mapping[str, Any],
-    seed: int,
+    *seed: int,
 ) -> str:
     """Names a unit of work: everything that decides its result, times aside."""
-    return digest(source, list(prepare), split, mechanism, revision, settings, seed)
+    return digest(source, list(prepare), split, mechanism, revision, settings, *seed)
+
+
+def curve_key(
+    source: str,
+    prepare: Sequence[str],
+    split: str,
+    mechanism: str,
+    revision: int,
+    settings: Mapping[str, Any],
+) -> str:
+    """Names a curve: everything that decides its results but epsilon and seed."""
+    return unit_key(source, prepare, split, mechanism, revision, without_epsilon(settings))
 
 
 def every_unit(card: Guarantee) -> dict[str, dict[str, Any]]:
@@ -132,77 +184,43 @@ def every_unit(card: Guarantee) -> dict[str, dict[str, Any]]:
 
 
 def to_tables(record: Record) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    """(columns of its curve, text of its card, columns of its result)."""
+    """(columns of its curve, text of its card, columns of its result but those of the store)."""
     data, guarantee, settings = record["data"], record["guarantee"], record["settings"]
     unknown = set(record["metrics"]) - set(METRICS)
     if unknown:
         raise DpmcError(f"the result store has no column for the metric {sorted(unknown)[0]}")
-    fixed = {name: value for name, value in settings.items() if name != "epsilon"}
-    curve = {
-        "key": curve_key(
-            data["source"],
-            data["prepare"],
-            data["split"],
-            record["mechanism"],
-            record["revision"],
-            settings,
-        ),
-        "prepare": json.dumps(list(data["prepare"])),
-        "settings": json.dumps(fixed),
-        **{name: record[name] for name in ("mechanism", "revision", "task")},
-        **{
-            name: data[name]
-            for name in ("source", "split", "name", "title", "users", "items", "low", "high", "cap")
-        },
-    }
+    flat = dict(flatten(record))
+    curve, result = (
+        {field.column: flat.get(field.name) for field in FIELDS if field.table == table}
+        for table in ("curve", "result")
+    )
+    fixed = data["source"], data["prepare"], data["split"], record["mechanism"], record["revision"]
+    curve["key"] = curve_key(*fixed, settings)
+    curve["settings"] = json.dumps(without_epsilon(settings))
+    result["epsilon"] = settings.get("epsilon")
     wording = {name: guarantee[name] for name in (*_WORDING, "reasons")}
-    card = json.dumps(wording | {"prepared": list(data["prepared"])})
-    claimed, certified = guarantee["claimed"] or {}, guarantee["certified"] or {}
-    result = {
-        "epsilon": settings.get("epsilon"),
-        "stopped": int(record["stopped"]),
-        **{name: record[name] for name in ("key", "seed", "rounds", "seconds", "version")},
-        **{name: data[name] for name in ("fingerprint", "ratings", "test_ratings")},
-        **{f"claimed_{part}": claimed.get(part) for part in ("epsilon", "delta")},
-        **{f"certified_{part}": certified.get(part) for part in ("epsilon", "delta")},
-        **{f"certified_{unit}": guarantee["units"][unit] for unit in UNIT_COLUMNS},
-        **{metric: record["metrics"].get(metric) for metric in METRICS},
-    }
-    return curve, card, result
+    return curve, json.dumps(wording | {"prepared": list(data["prepared"])}), result
 
 
 def from_tables(row: Mapping[str, Any]) -> dict[str, Any]:
     """The record behind a joined row of the three tables; the inverse of `to_tables`."""
-    card = json.loads(row["text"])
-    prepared, reasons = card.pop("prepared"), card.pop("reasons")
-    settings = json.loads(row["settings"])
+    record: dict[str, Any] = {}
+    for (*groups, name), column, read in _STORED:
+        place = record
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[name] = row[column] if read is None else read(row[column])
+    card, guarantee = json.loads(row["text"]), record["guarantee"]
+    record["data"]["prepared"] = card.pop("prepared")
+    guarantee |= card
+    for kind in ("claimed", "certified"):
+        if guarantee[kind]["epsilon"] is None:
+            guarantee[kind] = None
+    metrics = record["metrics"].items()
+    record["metrics"] = {name: value for name, value in metrics if value is not None}
     if row["epsilon"] is not None:
-        settings["epsilon"] = row["epsilon"]
-    return {
-        "key": row["key"],
-        "version": row["version"],
-        "finished": row["finished"],
-        **{name: row[name] for name in ("mechanism", "revision", "task", "seed")},
-        "data": {
-            **{name: row[name] for name in ("name", "title", "source", "fingerprint")},
-            **{name: row[name] for name in ("users", "items", "ratings", "test_ratings")},
-            **{name: row[name] for name in ("low", "high", "cap", "split")},
-            "prepare": json.loads(row["prepare"]),
-            "prepared": prepared,
-        },
-        "settings": settings,
-        "guarantee": {
-            **card,
-            "claimed": _budget(row, "claimed"),
-            "certified": _budget(row, "certified"),
-            "units": {unit: row[f"certified_{unit}"] for unit in UNIT_COLUMNS},
-            "reasons": reasons,
-        },
-        "metrics": {metric: row[metric] for metric in METRICS if row[metric] is not None},
-        "rounds": row["rounds"],
-        "stopped": bool(row["stopped"]),
-        "seconds": row["seconds"],
-    }
+        record["settings"]["epsilon"] = row["epsilon"]
+    return record
 
 
 def flatten(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -212,9 +230,3 @@ def flatten(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from flatten(value, f"{prefix}{name}.")
         else:
             yield prefix + name, json.dumps(value) if isinstance(value, list | tuple) else value
-
-
-def _budget(row: Mapping[str, Any], kind: str) -> dict[str, float] | None:
-    if row[f"{kind}_epsilon"] is None:
-        return None
-    return {part: row[f"{kind}_{part}"] for part in ("epsilon", "delta")}

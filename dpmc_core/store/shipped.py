@@ -22,11 +22,10 @@ from dpmc_core.errors import BadRatings
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.store.connection import MEMORY, Store
-from dpmc_core.store.rows import Record, every_unit, unit_key
+from dpmc_core.store.rows import PUBLIC, Record, every_unit, unit_key, without_epsilon
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "curves"  # also in a wheel
 _COLUMNS = ("data", "mechanism", "epsilon", "seed", "metric", "value")
-_FACTS = ("users", "items", "low", "high", "cap")
 
 
 def file_name(data: str, task: Task) -> str:
@@ -46,13 +45,13 @@ def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[s
         "version": ", ".join(sorted({row["version"] for row in rows})),
         "data": dataset.name,
         "title": dataset.title,
-        "public": {name: first[name] for name in _FACTS},
+        "public": {name: first[name] for name in PUBLIC},
         "ratings": len(dataset.ratings),
         "fingerprint": dataset.ratings.fingerprint,
         "prepared": first["prepared"],
         "steps": first["prepare"],
         "split": first["split"],
-        "settings": {row["mechanism"]: _without_epsilon(row["settings"]) for row in rows},
+        "settings": {row["mechanism"]: without_epsilon(row["settings"]) for row in rows},
         "revisions": {row["mechanism"]: row["revision"] for row in rows},
         "source": source,
     }
@@ -157,7 +156,3 @@ def _records(
             "stopped": False,
             "seconds": 0.0,
         }
-
-
-def _without_epsilon(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name != "epsilon"}

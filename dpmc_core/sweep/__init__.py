@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from dpmc_core.sweep.grid import (
-    Grid,
-    Keys,
-    Plan,
-    Unit,
-    parse_epsilons,
-    parse_seeds,
-    pieces,
-    plan,
-)
-from dpmc_core.sweep.pools import (
-    ClusterPool,
-    ExecutorPool,
-    LocalPool,
-    check_address,
-    default_jobs,
-    warm_up,
-)
-from dpmc_core.sweep.presets import PRESETS, Preset
+from dpmc_core.sweep.grid import Grid, Keys, Plan, parse_epsilons, parse_seeds, pieces, plan
+from dpmc_core.sweep.pools import ClusterPool, LocalPool, check_address, default_jobs, warm_up
 from dpmc_core.sweep.private import PrivateFolder, command
-from dpmc_core.sweep.run import Report, run
-from dpmc_core.sweep.sources import Drawn, Pair, Source, Whole, lean, open_source
+from dpmc_core.sweep.run import SweepReport, run
+from dpmc_core.sweep.sources import Pair, Whole, lean, open_source
 
 __all__ = [
-    "PRESETS",
     "ClusterPool",
-    "Drawn",
-    "ExecutorPool",
     "Grid",
     "Keys",
     "LocalPool",
     "Pair",
     "Plan",
-    "Preset",
     "PrivateFolder",
-    "Report",
-    "Source",
-    "Unit",
+    "SweepReport",
     "Whole",
     "check_address",
     "command",

@@ -11,19 +11,27 @@ from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.data import parse_step
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+from dpmc_core.errors import (
+    DpmcError,
+    InvalidSetting,
+    check_number,
+    number_text,
+    parsed,
+    unknown_name,
+)
 from dpmc_core.experiment import baselines_of, settings_dict
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import LeaveLast, RandomShare, Split, build_problem, default_split
+from dpmc_core.problem import GIVEN, LeaveLast, RandomShare, Split, build_problem, default_split
 from dpmc_core.settings import parse_setting, settings_of
 from dpmc_core.store import curve_key, digest, unit_key
-from dpmc_core.sweep.sources import Source, open_source
+from dpmc_core.sweep.sources import SweepData, open_source
 
 MOST_UNITS = 200_000
 MOST_VALUES = 10_000  # of a list that is typed in
 _TRIES = 5
+NUMBERS = "numbers > 0 separated by commas, or LO:HI:COUNT"
+INTEGERS = "integers separated by commas, or {}"
 LARGEST_SEED = 2**63 - 1  # what a database column holds
-GIVEN = "the given test ratings"  # as a problem calls the split of an official pair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +75,8 @@ class Grid:
             parse_step(step)
         for name, texts in self.settings.items():
             self._check_setting(name, texts)
+        for id in self.mechanisms:
+            self.values_of(id)
         if self.tests and len(self.tests) != len(self.data):
             raise InvalidSetting("--test", "one file for each DATA", f"{len(self.tests)}")
 
@@ -74,7 +84,7 @@ class Grid:
         """The arguments of `dpmc sweep`, as a researcher would type them."""
         words = ["--data", *self.data, "--mechanisms", ",".join(self.mechanisms)]
         if self.epsilons:
-            words += ["--epsilons", ",".join(map(_exact, self.epsilons))]
+            words += ["--epsilons", ",".join(map(number_text, self.epsilons))]
         words += ["--seeds", _seeds_text(self.seeds)]
         for name, texts in self.settings.items():
             words += ["--set", f"{name}={','.join(texts)}"]
@@ -85,16 +95,18 @@ class Grid:
         if isinstance(self.split, LeaveLast):
             words.append("--leave-last")
         elif isinstance(self.split, RandomShare):
-            words += ["--holdout", _exact(self.split.share)]
+            words += ["--holdout", number_text(self.split.share)]
         reading = dict(self.reading)
         if "low" in reading and "high" in reading:  # with = because it may begin with a minus
-            words.append(f"--range={_exact(reading.pop('low'))}:{_exact(reading.pop('high'))}")
+            words.append(
+                f"--range={number_text(reading.pop('low'))}:{number_text(reading.pop('high'))}"
+            )
         for name, value in reading.items():
             known = name in ("low", "high")
-            words += [f"--{name}={_exact(value)}"] if known else ["--read", f"{name}={value}"]
+            words += [f"--{name}={number_text(value)}"] if known else ["--read", f"{name}={value}"]
         return words
 
-    def opened(self) -> list[Source]:
+    def opened(self) -> list[SweepData]:
         """The data, read. Raises DpmcError or OSError."""
         tests: Sequence[str | None] = self.tests or [None] * len(self.data)
         return [
@@ -106,16 +118,21 @@ class Grid:
         only, _, plain = name.rpartition(".")
         if only and only not in self.mechanisms:
             raise unknown_name("mechanism of a setting", only, self.mechanisms)
-        having = [id for id in self.mechanisms if _applies(name, id)]
-        if not having:
+        if not any(_applies(name, id) for id in self.mechanisms):
             ids = [only] if only else self.mechanisms
             known = {s.name for id in ids for s in settings_of(registry.get(id))} - {"epsilon"}
             raise unknown_name(f"setting of {' or '.join(ids)}", plain, sorted(known))
         if not texts:
             raise InvalidSetting(name, "given at least one value", "none")
-        for id, text in itertools.product(having, texts):
-            if only or f"{id}.{plain}" not in self.settings:  # else it has values of its own
-                parse_setting(registry.get(id), plain, text)
+
+    def values_of(self, id: str) -> dict[str, list[Any]]:
+        """The values to try of a mechanism's settings: its own, else those given for all."""
+        found = {}
+        for name, texts in self.settings.items():
+            only, _, plain = name.rpartition(".")
+            if _applies(name, id) and (only or f"{id}.{plain}" not in self.settings):
+                found[plain] = [parse_setting(registry.get(id), plain, text) for text in texts]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +190,7 @@ class Plan(NamedTuple):
     """The units of a grid, each once, with the sources they run on by fingerprint."""
 
     units: tuple[Unit, ...]
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SweepData]
 
     @property
     def keys(self) -> Keys:
@@ -183,7 +200,7 @@ class Plan(NamedTuple):
         return Keys(digest(sorted(units))[:16], units, curves)
 
 
-def plan(grid: Grid, sources: Sequence[Source] | None = None) -> Plan:
+def plan(grid: Grid, sources: Sequence[SweepData] | None = None) -> Plan:
     """The units of work, in an order that shows the whole curve early and then fills it.
 
     Seed by seed: first what needs no epsilon, then the ends of the epsilons, their middle, the
@@ -209,7 +226,7 @@ def plan(grid: Grid, sources: Sequence[Source] | None = None) -> Plan:
     return Plan(tuple(units.values()), opened)
 
 
-def _settle(grid: Grid, source: Source, task: Task) -> tuple[tuple[str, ...], Split | None]:
+def _settle(grid: Grid, source: SweepData, task: Task) -> tuple[tuple[str, ...], Split | None]:
     """The whole preparation of a task, and the split, tried out before anything runs.
 
     Tiny data may have splits that cannot be prepared: a few seeds get their chance.
@@ -233,12 +250,7 @@ def _settle(grid: Grid, source: Source, task: Task) -> tuple[tuple[str, ...], Sp
 
 
 def _variants(grid: Grid, id: str) -> Iterator[Mechanism]:
-    cls = registry.get(id)
-    values: dict[str, list[Any]] = {}
-    for name, texts in grid.settings.items():
-        only, _, plain = name.rpartition(".")
-        if _applies(name, id) and (only or f"{id}.{plain}" not in grid.settings):
-            values[plain] = [parse_setting(cls, plain, text) for text in texts]
+    values = grid.values_of(id)
     epsilons: Sequence[float | None] = list(grid.epsilons) if _noisy(id) else [None]
     for epsilon, *chosen in itertools.product(epsilons, *values.values()):
         settings = dict(zip(values, chosen, strict=True))
@@ -291,7 +303,7 @@ def parse_epsilons(words: Sequence[str], name: str = "--epsilons") -> tuple[floa
         if ":" in word:
             found += _log_spaced(word, name)
         else:
-            found.append(_number(word, name))
+            found.append(parsed(float, word, name, NUMBERS))
             check_number("epsilon", found[-1], above=0)
     if not found:
         raise InvalidSetting(name, "at least one number", " ".join(words))
@@ -303,8 +315,9 @@ def parse_seeds(words: Sequence[str], name: str = "--seeds") -> tuple[int, ...]:
     found: list[int] = []
     for word in pieces(words):
         first, colon, last = word.partition(":")
-        low = _integer(first, name, "FIRST:LAST")
-        high = _integer(last, name, "FIRST:LAST") if colon else low
+        limit = INTEGERS.format("FIRST:LAST")
+        low = parsed(int, first, name, limit)
+        high = parsed(int, last, name, limit) if colon else low
         if not low <= high < low + MOST_VALUES:
             limit = f"FIRST:LAST with FIRST <= LAST, {MOST_VALUES:,} at most"
             raise InvalidSetting(name, limit, word)
@@ -323,8 +336,8 @@ def _log_spaced(word: str, name: str) -> list[float]:
     parts = word.split(":")
     if len(parts) != 3:
         raise InvalidSetting(name, "numbers or LO:HI:COUNT, for example 0.1:10:11", word)
-    low, high = _number(parts[0], name), _number(parts[1], name)
-    count = _integer(parts[2], name, "LO:HI:COUNT")
+    low, high = (parsed(float, part, name, NUMBERS) for part in parts[:2])
+    count = parsed(int, parts[2], name, INTEGERS.format("LO:HI:COUNT"))
     check_number("epsilon", low, above=0)
     check_number("epsilon", high, above=0)
     check_number(f"COUNT of {name}", count, at_least=2, at_most=MOST_VALUES, integer=True)
@@ -333,27 +346,6 @@ def _log_spaced(word: str, name: str) -> list[float]:
     step = math.log(high / low) / (count - 1)
     middle = [float(f"{low * math.exp(step * k):.3g}") for k in range(1, count - 1)]
     return [low, *middle, high]
-
-
-def _number(text: str, name: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        limit = "numbers > 0 separated by commas, or LO:HI:COUNT"
-        raise InvalidSetting(name, limit, text) from None
-
-
-def _integer(text: str, name: str, form: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidSetting(name, f"integers separated by commas, or {form}", text) from None
-
-
-def _exact(value: float) -> str:
-    """The shortest text of exactly this number."""
-    short = f"{value:g}"
-    return short if float(short) == value else repr(float(value))
 
 
 def _seeds_text(seeds: Sequence[int]) -> str:

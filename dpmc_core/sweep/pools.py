@@ -1,4 +1,4 @@
-"""Where units run: processes of this machine, a Dask cluster, or any other executor."""
+"""Where units run: processes of this machine, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any, Protocol
 
 from dpmc_core import plugins
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
+from dpmc_core.store import Record
 from dpmc_core.sweep import worker
 from dpmc_core.sweep.grid import Unit
-from dpmc_core.sweep.sources import Source
-from dpmc_core.sweep.worker import THREADS, Outcome, run_unit
+from dpmc_core.sweep.sources import SweepData
+from dpmc_core.sweep.worker import THREADS, run_unit
 from dpmc_core.version import version
 
 PATIENCE = 10.0  # seconds to reach a scheduler, and to wait for its first worker
@@ -35,21 +36,11 @@ class Pool(Protocol):
         """How many units run at the same time."""
         ...
 
-    def submit(self, unit: Unit) -> Future[Outcome]: ...
+    def submit(self, unit: Unit) -> Future[Record | str]:
+        """What `worker.run_unit` finds."""
+        ...
+
     def close(self, *, at_once: bool) -> None: ...
-
-
-class ExecutorPool:
-    """Units on an executor of the caller's, who also shuts it down."""
-
-    def __init__(self, executor: Executor, sources: Mapping[str, Source], size: int) -> None:
-        self.executor, self.sources, self.size = executor, sources, size
-
-    def submit(self, unit: Unit) -> Future[Outcome]:
-        return self.executor.submit(run_unit, unit, self.sources[unit.source])
-
-    def close(self, *, at_once: bool) -> None:
-        """Nothing is ours to close."""
 
 
 def default_jobs() -> int:
@@ -65,18 +56,17 @@ class LocalPool:
     They never outlive this process: each watches a pipe whose other end only this process holds.
     """
 
-    def __init__(self, sources: Mapping[str, Source], jobs: int | None = None) -> None:
+    def __init__(self, sources: Mapping[str, SweepData], jobs: int | None = None) -> None:
         self.size = default_jobs() if jobs is None else jobs
         check_number("jobs", self.size, at_least=1, at_most=1024, integer=True)
         context = _context()
-        reader, self._lifeline = context.Pipe(duplex=False)
-        self._reader = reader
-        arguments = dict(sources), reader, dict(plugins.loaded())
+        self._reader, self._lifeline = context.Pipe(duplex=False)
+        arguments = dict(sources), self._reader, dict(plugins.loaded())
         self._executor = ProcessPoolExecutor(
             self.size, context, initializer=worker.start, initargs=arguments
         )
 
-    def submit(self, unit: Unit) -> Future[Outcome]:
+    def submit(self, unit: Unit) -> Future[Record | str]:
         try:
             with _birth():
                 return self._executor.submit(run_unit, unit)
@@ -141,7 +131,7 @@ def check_address(address: str) -> None:
 class ClusterPool:
     """The workers of a running Dask scheduler. Needs the extra `cluster`."""
 
-    def __init__(self, address: str, sources: Mapping[str, Source]) -> None:
+    def __init__(self, address: str, sources: Mapping[str, SweepData]) -> None:
         check_address(address)
         try:
             from distributed import Client
@@ -172,8 +162,8 @@ class ClusterPool:
             raise
         self._executor = self._client.get_executor(pure=False)
 
-    def submit(self, unit: Unit) -> Future[Outcome]:
-        future: Future[Outcome] = self._executor.submit(
+    def submit(self, unit: Unit) -> Future[Record | str]:
+        future: Future[Record | str] = self._executor.submit(
             run_unit, unit, self._data[unit.source], True
         )
         if self._client.status != "running":  # looking for its scheduler; this one got lost

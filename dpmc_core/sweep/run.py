@@ -12,7 +12,6 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.store import Record, Store, StoreError, StoreLocked
 from dpmc_core.sweep.grid import Unit
 from dpmc_core.sweep.pools import Pool
-from dpmc_core.sweep.worker import Outcome
 
 TICK = 0.2  # seconds between two looks at the stop button
 COMPANY = 2  # times a unit may lose its worker beside others, before it runs on its own
@@ -22,7 +21,7 @@ PATIENCE = 60.0  # seconds to go on trying a locked store once everything else i
 
 
 @dataclass
-class Report:
+class SweepReport:
     """How far a sweep is. failed: units without a result, with the reason in a sentence."""
 
     total: int
@@ -33,7 +32,7 @@ class Report:
     note: str = ""
 
 
-OnProgress = Callable[[Report], None]
+OnProgress = Callable[[SweepReport], None]
 
 
 def run(
@@ -44,7 +43,7 @@ def run(
     on_progress: OnProgress = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
     patience: float = PATIENCE,
-) -> Report:
+) -> SweepReport:
     """Run every unit that the store has no row of; each finished one is written as it comes.
 
     open_pool is called again where a worker was killed: its unit is tried again, in the end on its
@@ -52,7 +51,7 @@ def run(
     running are dropped. Raises StoreError where rows cannot be written; what was written stays.
     """
     present = store.present(unit.key for unit in units)
-    report = Report(total=len(units), skipped=sum(unit.key in present for unit in units))
+    report = SweepReport(total=len(units), skipped=sum(unit.key in present for unit in units))
     todo = deque(unit for unit in units if unit.key not in present)
     writer = _Writer(store, report)
     lost: Counter[str] = Counter()
@@ -86,13 +85,13 @@ def _drain(
     pool: Pool,
     todo: deque[Unit],
     lost: Counter[str],
-    report: Report,
+    report: SweepReport,
     writer: _Writer,
     on_progress: OnProgress,
     stop: Callable[[], bool],
 ) -> tuple[bool, list[Unit]]:
     """Work until nothing is left, the stop button, or a broken pool; then the units it took."""
-    running: dict[Future[Outcome], Unit] = {}
+    running: dict[Future[Record | str], Unit] = {}
     suspects: list[Unit] = []
     broken = False
     while running or (todo and not broken):
@@ -124,11 +123,11 @@ def _drain(
                 continue
             except Exception as error:  # the executor itself could not run it
                 first = (str(error) or type(error).__name__).splitlines()[0]
-                outcome = Outcome(None, f"its worker was lost: {first}")
-            if outcome.record is None:
-                report.failed[unit] = outcome.error
+                outcome = f"its worker was lost: {first}"
+            if isinstance(outcome, str):
+                report.failed[unit] = outcome
             else:
-                writer.write(outcome.record)
+                writer.waiting.append(outcome)
                 report.done += 1
         if cut_off:  # one handed over meanwhile would never answer
             todo.extendleft(running.values())
@@ -138,13 +137,15 @@ def _drain(
     return broken, suspects
 
 
-def _may_start(unit: Unit, running: dict[Future[Outcome], Unit], lost: Counter[str]) -> bool:
+def _may_start(unit: Unit, running: dict[Future[Record | str], Unit], lost: Counter[str]) -> bool:
     """A unit that was there twice when a worker died runs with no other beside it."""
     alone = any(lost[other.key] >= COMPANY for other in running.values())
     return not running or (not alone and lost[unit.key] < COMPANY)
 
 
-def _sort_out(suspects: list[Unit], todo: deque[Unit], lost: Counter[str], report: Report) -> None:
+def _sort_out(
+    suspects: list[Unit], todo: deque[Unit], lost: Counter[str], report: SweepReport
+) -> None:
     """Put units whose pool broke back to the front, except those that break it on their own."""
     for unit in reversed(suspects):
         lost[unit.key] += 1
@@ -160,43 +161,40 @@ def _sort_out(suspects: list[Unit], todo: deque[Unit], lost: Counter[str], repor
 class _Writer:
     """Rows on their way to the store; those it cannot take while it is locked wait here."""
 
-    def __init__(self, store: Store, report: Report) -> None:
+    def __init__(self, store: Store, report: SweepReport) -> None:
         self._store, self._report = store, report
-        self._waiting: list[Record] = []
+        self.waiting: list[Record] = []
         self._again = 0.0
-
-    def write(self, record: Record) -> None:
-        self._waiting.append(record)
 
     def retry(self) -> None:
         """Write what waits. Raises StoreError unless the store is merely locked."""
-        if not self._waiting or time.monotonic() < self._again:
+        if not self.waiting or time.monotonic() < self._again:
             return
         try:
-            self._store.add(self._waiting)
+            self._store.add(self.waiting)
         except StoreLocked as error:
-            self._report.note = f"{error}; waiting with {_rows(len(self._waiting))}"
+            self._report.note = f"{error}; waiting with {_rows(len(self.waiting))}"
             self._again = time.monotonic() + 1.0
         except StoreError as error:
-            lost = len(self._waiting)
-            self._waiting.clear()
+            lost = len(self.waiting)
+            self.waiting.clear()
             raise StoreError(f"{error} ({_rows(lost)} could not be written)") from None
         else:
-            self._waiting.clear()
+            self.waiting.clear()
             self._report.note = ""
 
     def finish(self, patience: float, stop: Callable[[], bool], tell: Callable[[], None]) -> None:
         """Write what still waits, for as long as `patience` in seconds allows."""
         end = time.monotonic() + patience
-        while self._waiting:
+        while self.waiting:
             self._again = 0.0
             self.retry()
-            if not self._waiting:
+            if not self.waiting:
                 break
             tell()
             if time.monotonic() > end or stop():
-                lost = len(self._waiting)
-                self._waiting.clear()
+                lost = len(self.waiting)
+                self.waiting.clear()
                 raise StoreError(
                     f"the result store {self._store.path} stayed locked by another program, so"
                     f" {_rows(lost)} could not be written: run the same command again"

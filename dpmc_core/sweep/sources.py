@@ -7,10 +7,10 @@ import hashlib
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,34 +25,12 @@ EACH = "each"  # as its seed: that of the unit
 SNAPSHOT = ".dpmc.npz"  # how the name of a private file of ratings ends
 
 
-class Source(Protocol):
-    """Where the ratings of a unit come from; small enough to travel to a worker process."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def fingerprint(self) -> str:
-        """Content hash of everything that results can depend on."""
-        ...
-
-    @property
-    def per_seed(self) -> bool:
-        """Whether the ratings, before any split, depend on the seed."""
-        ...
-
-    def at(self, seed: int) -> Dataset | tuple[Ratings, Ratings]:
-        """A data set to split, or (training, test) ratings."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Whole:
     """One data set, split by each unit."""
 
     dataset: Dataset
-    per_seed: bool = field(default=False, init=False)
+    per_seed: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -78,7 +56,7 @@ class Pair:
     test: Ratings
     name: str
     title: str
-    per_seed: bool = field(default=False, init=False)
+    per_seed: ClassVar[bool] = False
 
     @cached_property
     def fingerprint(self) -> str:
@@ -93,7 +71,7 @@ class Drawn:
     """Generated ratings, a new draw for each seed. options: of the generator, all but its seed."""
 
     options: Mapping[str, Any]
-    per_seed: bool = field(default=True, init=False)
+    per_seed: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -114,7 +92,13 @@ class Drawn:
         return datasets.load(DRAWN, seed=seed, **self.options)
 
 
-def open_source(data: str, test: str | None = None, **options: Any) -> Source:
+# Where the ratings of a unit come from; small enough to travel to a worker process. fingerprint:
+# content hash of everything that results can depend on. per_seed: whether the ratings, before any
+# split, depend on the seed. at(seed): a data set to split, or (training, test) ratings.
+SweepData = Whole | Pair | Drawn
+
+
+def open_source(data: str, test: str | None = None, **options: Any) -> SweepData:
     """DATA as typed: what `datasets.load` opens, an official fold, a snapshot, or generated data.
 
     A fold: FOLDER/u1 where that has u1.base and u1.test, FOLDER a path or a downloaded set's name.
@@ -190,7 +174,7 @@ def read_snapshot(path: Path) -> Dataset:
     return Dataset(ratings, name, title, "a snapshot", "as its source", ())
 
 
-def _generated(text: str) -> Source:
+def _generated(text: str) -> SweepData:
     from dpmc_core.links import parse_link
 
     options: dict[str, Any] = {}

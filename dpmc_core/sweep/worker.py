@@ -8,7 +8,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -19,22 +18,14 @@ from dpmc_core.experiment import settings_dict
 from dpmc_core.model import AddsNoiseLast, Rounds
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
-from dpmc_core.store import Record, digest, every_unit
+from dpmc_core.store import Record, digest, every_unit, without_epsilon
 from dpmc_core.sweep.grid import Unit
-from dpmc_core.sweep.sources import Source
+from dpmc_core.sweep.sources import SweepData
 from dpmc_core.version import version
 
 T = TypeVar("T")
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a unit: its record, or the sentence that says why there is none."""
-
-    record: Record | None
-    error: str = ""
 
 
 class Memory:
@@ -55,12 +46,14 @@ class Memory:
             return found
 
 
-_sources: dict[str, Source] = {}
+_sources: dict[str, SweepData] = {}
 _problems = Memory(4)
 _solves = Memory(2)
 
 
-def start(sources: Mapping[str, Source], lifeline: Connection, files: Mapping[str, bytes]) -> None:
+def start(
+    sources: Mapping[str, SweepData], lifeline: Connection, files: Mapping[str, bytes]
+) -> None:
     """Make ready a process that lives only as long as the other end of its lifeline is open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the parent decides
     threading.Thread(target=_follow, args=(lifeline,), daemon=True).start()
@@ -75,24 +68,25 @@ def _follow(lifeline: Connection) -> None:
     os._exit(1)
 
 
-def run_unit(unit: Unit, source: Source | None = None, pin: bool = False) -> Outcome:
-    """The record of a unit. source: None in a process that `start` gave the data.
+def run_unit(unit: Unit, source: SweepData | None = None, pin: bool = False) -> Record | str:
+    """The record of a unit, or the sentence that says why there is none.
 
+    source: None in a process that `start` gave the data.
     pin: hold linear algebra to one thread, where the environment has not done so already.
     """
     try:
         if pin:
             _pin()
-        return Outcome(_record(unit, source or _sources[unit.source]))
+        return _record(unit, source or _sources[unit.source])
     except DpmcError as error:
-        return Outcome(None, str(error))
+        return str(error)
     except MemoryError:
-        return Outcome(None, "not enough memory; take smaller data or another method")
+        return "not enough memory; take smaller data or another method"
     except Exception as error:  # a fault of ours must not end a sweep of a thousand units
-        return Outcome(None, f"unexpected {type(error).__name__}: {error}")
+        return f"unexpected {type(error).__name__}: {error}"
 
 
-def _record(unit: Unit, source: Source) -> Record:
+def _record(unit: Unit, source: SweepData) -> Record:
     key = unit.source, unit.steps, unit.split, unit.mechanism.task
     seed = unit.seed if source.per_seed or unit.split is not None else 0
     problem = _problems.get((*key, seed), lambda: _problem(unit, source))
@@ -109,7 +103,7 @@ def _record(unit: Unit, source: Source) -> Record:
     return {"key": unit.key, "version": version(), **record}
 
 
-def _problem(unit: Unit, source: Source) -> Problem:
+def _problem(unit: Unit, source: SweepData) -> Problem:
     steps = [parse_step(step) for step in unit.steps]
     return build_problem(
         source.at(unit.seed),
@@ -123,7 +117,7 @@ def _problem(unit: Unit, source: Source) -> Problem:
 
 def shared_solve(mechanism: AddsNoiseLast, ratings: Ratings) -> Rounds:
     """The solve of a mechanism that adds its noise last, once for all its epsilons and seeds."""
-    settings = {name: v for name, v in settings_dict(mechanism).items() if name != "epsilon"}
+    settings = without_epsilon(settings_dict(mechanism))
     key = digest(mechanism.id, mechanism.revision, settings, ratings.fingerprint)
     return _solves.get(key, lambda: tuple(mechanism.before_noise(ratings)))
 

@@ -189,14 +189,14 @@ def _line(
     seeds: Collection[int] | None,
 ) -> Line | None:
     measured = {
-        (row.epsilon, row.seed): row.value
-        for row in points(store, [info.id], metric.name, MOST_SEEDS if seeds is None else seeds)
-        if row.epsilon is not None and (epsilons is None or row.epsilon in epsilons)
+        (epsilon, seed): value
+        for (epsilon, seed), value in _points(store, info, metric, seeds).items()
+        if epsilon is not None and (epsilons is None or epsilon in epsilons)
     }
     if not measured:
         return None
     grid, drawn = (sorted(set(side)) for side in zip(*measured, strict=True))
-    facts = {fact.epsilon: fact for fact in certified(store, [info.id])}
+    facts = certified(store, info.id)
     there = [facts[epsilon] for epsilon in grid]
     return Line(
         info=info,
@@ -206,7 +206,7 @@ def _line(
         seeds=np.array(drawn),
         values=np.array([[measured.get((e, s), math.nan) for s in drawn] for e in grid]),
         claimed=_numbers([fact.claimed for fact in there], math.nan),
-        change=Change.of(there[0].unit, there[0].neighbours),
+        change=there[0].change,
         certified={
             unit: _numbers([fact.units[unit] for fact in there], math.inf)
             for unit in there[0].units
@@ -221,13 +221,19 @@ def _reference(
     store: Store, info: CurveInfo, metric: Metric, seeds: Collection[int] | None
 ) -> Reference | None:
     values = [
-        row.value
-        for row in points(store, [info.id], metric.name, MOST_SEEDS if seeds is None else seeds)
-        if row.epsilon is None
+        value
+        for (epsilon, _), value in _points(store, info, metric, seeds).items()
+        if epsilon is None
     ]
     if not values:
         return None
     return Reference(info.key, info.mechanism, label(info), metric, np.array(values))
+
+
+def _points(
+    store: Store, info: CurveInfo, metric: Metric, seeds: Collection[int] | None
+) -> Mapping[tuple[float | None, int], float]:
+    return points(store, info.id, metric.name, MOST_SEEDS if seeds is None else seeds)
 
 
 def label(info: CurveInfo) -> str:

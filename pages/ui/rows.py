@@ -181,14 +181,14 @@ def spent(file: Path | None) -> tuple[int, float]:
         return 0, 0.0
     with Store(file, read_only=True) as opened:
         found = [
-            summary
+            (epsilon, summary.seeds)
             for info in store.curves(opened, count=False)
-            for summary in store.summaries(
-                opened, [info.id], headline(registry.get(info.mechanism).task).name
-            )
-            if summary.epsilon is not None
+            for epsilon, summary in store.summaries(
+                opened, info.id, headline(registry.get(info.mechanism).task).name
+            ).items()
+            if epsilon is not None
         ]
-    return sum(s.seeds for s in found), sum(s.seeds * s.epsilon for s in found)
+    return sum(seeds for _, seeds in found), sum(seeds * epsilon for epsilon, seeds in found)
 
 
 def tally() -> None:
