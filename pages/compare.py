@@ -29,7 +29,7 @@ from pages.ui import (
 )
 from pages.ui.charts import LIGHT, Theme
 from pages.ui.charts import compare as charts_compare
-from pages.ui.rows import Place, Rows
+from pages.ui.rows import GridRows, Place
 from pages.ui.sweeps import Sweep
 
 TICK = 0.5  # seconds between two looks at the store
@@ -168,7 +168,7 @@ def typed(where: Place, grid: Grid) -> str:
     return shlex.join(["dpmc", "sweep", *shown.argv()])
 
 
-def read(where: Place, grid: Grid, keys: Keys) -> Rows:
+def read(where: Place, grid: Grid, keys: Keys) -> GridRows:
     """The rows of the grid in its headline metric. Raises StoreError."""
     metric = headline(registry.get(grid.mechanisms[0]).task)
     return rows.read(where, keys, grid.mechanisms, [metric], grid.epsilons, grid.seeds)
@@ -265,7 +265,7 @@ def progress(where: Place, keys: Keys, now: Sweep | None, done: int) -> None:
         rows.tally()
 
 
-def show(where: Place, grid: Grid, keys: Keys, there: Rows, *, running: bool) -> None:
+def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool) -> None:
     """Everything there is to see, from the rows so far; an empty chart before the first."""
     count = the_count()
     picture = there.pictures[0]
@@ -346,7 +346,7 @@ def consequences(
     where: Place,
     grid: Grid,
     keys: Keys,
-    there: Rows,
+    there: GridRows,
     picture: Picture,
     placed: list[Placed],
     said: list[str],

@@ -12,7 +12,6 @@ from dpmc_core.cli.listing import settings_table
 from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets, parse_step
 from dpmc_core.experiment import EVALUATION_ONLY, Result, run
-from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism, Step
 from dpmc_core.problem import (
     LeaveLast,
@@ -24,6 +23,7 @@ from dpmc_core.problem import (
     split_words,
 )
 from dpmc_core.views import cards
+from dpmc_core.views.run_card import SEED_NOTE, metrics_table
 
 EPILOG = """examples:
   dpmc fit movie-night input-flip --epsilon 2
@@ -130,20 +130,11 @@ def report(result: Result) -> list[str]:
 
 
 def _metrics(result: Result) -> str:
-    names = list(result.metrics)
-    rows = [("", *names)]
-    lines = {result.mechanism.id: result.metrics} | dict(result.baselines)
-    roles = {result.mechanism.twin: "no privacy", result.mechanism.floor: "guessing"}
-    for id, found in lines.items():
-        role = f" ({roles[id]})" if id in result.baselines else ""
-        cells = (METRICS[n].text(found[n]) if n in found else "" for n in names)
-        rows.append((id + role, *cells))
+    columns = metrics_table(result)
+    rows = [tuple(columns), *zip(*columns.values(), strict=True)]
     return output.table(rows, indent="  ") + f"\n  {EVALUATION_ONLY}"
 
 
 def _ending(result: Result) -> str:
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
-    return (
-        f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. A fixed seed is for"
-        " demonstration: who knows it can remove the noise."
-    )
+    return f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"

@@ -52,7 +52,7 @@ class Snapshot:
         return max(0.0, self.seconds * (self.total - self.done) / self.done)
 
 
-class Report(Protocol):
+class Tell(Protocol):
     """How work tells where it is; raises nothing, returns nothing."""
 
     def __call__(
@@ -60,7 +60,7 @@ class Report(Protocol):
     ) -> None: ...
 
 
-Work = Callable[[Report, Callable[[], bool]], Any]
+Work = Callable[[Tell, Callable[[], bool]], Any]
 
 
 _POOL = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="dpmc-job")

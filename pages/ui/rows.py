@@ -44,7 +44,7 @@ class Place(NamedTuple):
     private: bool = False
 
 
-class Rows(NamedTuple):
+class GridRows(NamedTuple):
     """What a store holds of a grid. last: changes with every row of the store; present: finished
     units; pictures: one for each metric asked for."""
 
@@ -117,12 +117,12 @@ def read(
     epsilons: Collection[float],
     seeds: Collection[int] | None = None,
     enough: Callable[[Line], bool] = lambda _: True,
-) -> Rows:
+) -> GridRows:
     """The rows of a grid: each curve as it is in the store, else as it came with the app.
 
     enough: of a curve in the store, to be preferred. Raises StoreError.
     """
-    found = Rows(0, 0, tuple(Picture(metric) for metric in metrics))
+    found = GridRows(0, 0, tuple(Picture(metric) for metric in metrics))
     if _has_rows(where.store):
         with Store(where.store, read_only=True) as file:
             found = _stored(file, wanted, mechanisms, metrics, epsilons, seeds)
@@ -142,16 +142,16 @@ def _stored(
     metrics: Sequence[Metric],
     epsilons: Collection[float],
     seeds: Collection[int] | None,
-) -> Rows:
+) -> GridRows:
     """The rows of a store, read again only when something has arrived."""
     last = store.last_row(file)
     names = [metric.name for metric in metrics]
     marks = (str(file.path), wanted.name, names, tuple(epsilons), seeds and tuple(seeds), last)
-    kept: tuple[object, Rows] | None = st.session_state.get("rows")
+    kept: tuple[object, GridRows] | None = st.session_state.get("rows")
     if kept is None or kept[0] != marks:
         options = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
         pictures = tuple(lines.read(file, mechanisms, metric, **options) for metric in metrics)
-        kept = (marks, Rows(last, len(file.present(wanted.units)), pictures))
+        kept = (marks, GridRows(last, len(file.present(wanted.units)), pictures))
         st.session_state["rows"] = kept
     return kept[1]
 
