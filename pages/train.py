@@ -45,7 +45,7 @@ def page() -> None:
     cls = registry.get(id)
     chosen = widgets.settings(cls)
     with st.expander("Preparation, hold-out and randomness", icon=":material/shuffle:"):
-        prepared = prepare.controls(dataset.ratings.public, cls.task)
+        steps, split = prepare.controls(dataset.ratings.public, cls.task)
         seed = randomness()
     mechanism = widgets.build(id, epsilon, chosen)
     job = state.jobs().get(JOB)
@@ -54,14 +54,12 @@ def page() -> None:
         number = secrets.randbits(128) if fresh else seed
         work = runs.train(
             mechanism,
-            lambda: build_problem(
-                dataset, cls.task, steps=prepared.steps, split=prepared.split, seed=number
-            ),
+            lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
             data=dataset.opened,
             reading=dataset.reading,
             title=dataset.title,
-            split=prepared.split,
+            split=split,
             fresh=fresh,
             spend=state.tally().spend if data == sources.UPLOAD else None,
         )
@@ -136,14 +134,13 @@ def rounds(now: Snapshot, key: str) -> None:
     if seen:
         latest = metric.text(seen[-1].metric)
         alt += f" Latest {metric.spoken}: {latest} in round {seen[-1].round}."
-    # The figure is kept until there are new points: a tick may come without any.
     theme = state.theme()
-    kept = st.session_state.get("live figure")
-    if kept is None or kept[0] is not now.points or kept[1] is not theme:
-        kept = (now.points, theme, charts_train.live(last.mechanism, shown, last.total, theme))
-        st.session_state["live figure"] = kept
     blocks.chart(
-        kept[2],
+        state.kept(  # until there are new points: a tick may come without any
+            "live figure",
+            (now.points, theme),
+            lambda: charts_train.live(last.mechanism, shown, last.total, theme),
+        ),
         alt=alt,
         caption=blocks.EVALUATION
         + " An objective computed from raw ratings is not private either: for watching only."

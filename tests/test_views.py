@@ -48,12 +48,6 @@ def model() -> Factors:
     return Factors(rng.normal(size=(40, 3)), rng.normal(size=(30, 3)))
 
 
-def test_summary_counts_what_is_there(ratings):
-    found = data.summary(ratings)
-    assert (found.users, found.items, found.ratings) == (40, 30, len(ratings))
-    assert found.mean == pytest.approx(ratings.values.mean())
-
-
 @pytest.mark.parametrize("blocks", [5, 7, 60])
 def test_sparsity_accounts_for_every_rating(ratings, blocks):
     view = data.sparsity(ratings, blocks)

@@ -53,21 +53,6 @@ class Tail(NamedTuple):
     ratings: Ints
 
 
-class DataSummary(NamedTuple):
-    """Headline numbers of a data set."""
-
-    users: int
-    items: int
-    ratings: int
-    density: float
-    mean: float
-
-
-def summary(ratings: Ratings) -> DataSummary:
-    """Sizes, density (0..1) and mean rating."""
-    return DataSummary(*ratings.shape, len(ratings), ratings.density, float(ratings.values.mean()))
-
-
 def sparsity(ratings: Ratings, blocks: int = 60) -> Sparsity:
     """Observed share per block; at most `blocks` blocks on each side."""
     user_rank, user_edges = _ranked(ratings.users, ratings.public.users, blocks)

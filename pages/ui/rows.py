@@ -66,11 +66,7 @@ def keys(grid: Grid, where: Place) -> Keys:
     name = " ".join(grid.argv())
     if not where.private:
         return _shared_keys(name, grid)
-    kept: dict[str, Keys] = st.session_state.setdefault("upload keys", {})
-    if name not in kept:
-        kept.clear()
-        kept[name] = sweep.plan(grid).keys
-    return kept[name]
+    return state.kept("upload keys", name, lambda: sweep.plan(grid).keys)
 
 
 @st.cache_resource(max_entries=20, show_spinner="Planning the runs")
@@ -147,13 +143,13 @@ def _stored(
     last = store.last_row(file)
     names = [metric.name for metric in metrics]
     marks = (str(file.path), wanted.name, names, tuple(epsilons), seeds and tuple(seeds), last)
-    kept: tuple[object, GridRows] | None = st.session_state.get("rows")
-    if kept is None or kept[0] != marks:
-        options = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
+    options = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
+
+    def read_again() -> GridRows:
         pictures = tuple(lines.read(file, mechanisms, metric, **options) for metric in metrics)
-        kept = (marks, GridRows(last, len(file.present(wanted.units)), pictures))
-        st.session_state["rows"] = kept
-    return kept[1]
+        return GridRows(last, len(file.present(wanted.units)), pictures)
+
+    return state.kept("rows", marks, read_again)
 
 
 @st.cache_resource(max_entries=100, show_spinner=False)
