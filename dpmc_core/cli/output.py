@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dpmc_core.model import Mechanism, Step
 from dpmc_core.views.cards import Card
 
 LINE = 100  # characters
@@ -88,6 +89,10 @@ class Progress:
             self._shown = len(text)
         else:
             self._write(f"{head}  {tail}\n")
+
+    def step(self, method: Mechanism, step: Step) -> None:
+        """A step of a method's fit is over."""
+        self.update(method.id, step.index, step.total)
 
     def close(self) -> None:
         """Wipe the bar, so that what follows starts on a clean line."""

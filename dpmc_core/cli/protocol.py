@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -136,12 +137,9 @@ def _problem(
 
 
 def _play(run: ScenarioRun | FederatedRun, name: str, rounds: int) -> None:
-    progress = output.Progress()
-    try:
+    with closing(output.Progress()) as progress:
         for t in run.play():
             progress.update(name, t, rounds)
-    finally:
-        progress.close()
 
 
 def scenario_from(args: argparse.Namespace) -> Scenario:
