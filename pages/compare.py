@@ -384,7 +384,7 @@ def planner(picture: Picture, placed: list[Placed]) -> None:
 def the_quality(picture: Picture, placed: list[Placed]) -> float:
     """The wanted value of the metric on a slider."""
     metric: Metric = picture.metric
-    levels = [level.level.mean for level in (*picture.floors, *picture.twins)]
+    levels = [level.level.mean for _, level in picture.levels]
     middle = sum(levels) / len(levels) if levels else 0.5
     key = f"wanted {metric.name}"
     if metric.share:

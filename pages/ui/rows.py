@@ -166,7 +166,7 @@ def shipped(name: str, mechanism: str) -> tuple[Picture, ...] | None:
 
 def keys_of(picture: Picture) -> Keys:
     """The keys of the curves of a picture, to look for them in another store."""
-    drawn = (*picture.lines, *picture.floors, *picture.twins)
+    drawn = [*picture.lines, *(level for _, level in picture.levels)]
     curves = {one.key: one.mechanism for one in drawn}
     return Keys(" ".join(curves), (), curves)
 

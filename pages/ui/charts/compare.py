@@ -16,8 +16,10 @@ from pages.ui.charts import (
     LIGHT,
     LONG_LEGEND,
     Theme,
+    band,
     faded,
     figure,
+    horizontal,
     marker,
     style,
     ticks,
@@ -46,12 +48,13 @@ def compare(
     low, high = _axis(ends, placed)
     bands = [one.band for one in placed]
     reach = [float(v) for over in bands for v in (*over.low, *over.high)]
-    reach += [level.level.mean for level in (*picture.floors, *picture.twins)]
+    reach += [level.level.mean for _, level in picture.levels]
     up = _round_range(reach)
     drawn = {one.line.mechanism for one in placed}
     _levels(fig, picture, [*drawn, *waiting], (low, high), (up[0], up[1]), theme)
     for one, over in zip(placed, bands, strict=True):
-        _band(fig, one, over)
+        color = faded(style(one.line.mechanism).color, 0.16)
+        band(fig, over, color, showlegend=False, legendgroup=one.line.key)
     for one, over in zip(placed, bands, strict=True):
         _line(fig, one, over, picture.metric.form, theme)
     for id in waiting:
@@ -93,14 +96,8 @@ def _levels(
     for k, mean in enumerate(means):
         guess = k < len(floors)
         text = f"{names[k]}: {picture.metric.text(mean)}"
-        fig.add_scatter(
-            x=across,
-            y=[mean] * 2,
-            mode="lines",
-            line={"color": colors[k], "dash": "dot" if guess else "dash", "width": 2},
-            hovertemplate=text + "<extra></extra>",
-            showlegend=False,
-        )
+        look = (colors[k], "dot" if guess else "dash")
+        horizontal(fig, across, mean, look, text, showlegend=False)
         mark = "" if colors[k] in (theme.muted, theme.ink) else _square(colors[k])
         fig.add_annotation(
             x=math.log10(across[1] if guess else across[0]),
@@ -127,22 +124,6 @@ def _apart(wanted: Sequence[float], gap: float) -> list[float]:
     places = np.empty(len(order))
     places[order] = moved + steps
     return [float(place) for place in places]
-
-
-def _band(fig: go.Figure, one: Placed, over: Band) -> None:
-    if over.seeds.max() < 2:
-        return
-    fig.add_scatter(
-        x=[*over.x, *over.x[::-1]],
-        y=[*over.high, *over.low[::-1]],
-        mode="lines",
-        fill="toself",
-        fillcolor=faded(style(one.line.mechanism).color, 0.16),
-        line={"width": 0},
-        hoverinfo="skip",
-        showlegend=False,
-        legendgroup=one.line.key,
-    )
 
 
 def _line(fig: go.Figure, one: Placed, over: Band, form: str, theme: Theme) -> None:
