@@ -191,7 +191,7 @@ def answer(run: Run) -> None:
     """The metrics, with and without privacy, and of guessing."""
     found, metric = run.result, headline(run.result.mechanism.task)
     st.caption(f"{metric.title} on {split_words(found.problem.split)}")
-    table = run_card.metrics_table(found)
+    table = run_card.metrics_table(run_card.methods(found))
     tiles = zip(table["method"], table[metric.name], strict=True)
     for column, (name, value) in zip(st.columns(len(table["method"])), tiles, strict=True):
         column.metric(name, value)

@@ -12,7 +12,7 @@ from dpmc_core.cli import arguments, output
 from dpmc_core.cli.listing import settings_table
 from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets, parse_step
-from dpmc_core.experiment import EVALUATION_ONLY, Result, run
+from dpmc_core.experiment import Result, run
 from dpmc_core.model import Mechanism
 from dpmc_core.problem import (
     Problem,
@@ -21,7 +21,7 @@ from dpmc_core.problem import (
     split_words,
 )
 from dpmc_core.views import cards
-from dpmc_core.views.run_card import SEED_NOTE, metrics_table
+from dpmc_core.views.run_card import SEED_NOTE, methods
 
 EPILOG = """examples:
   dpmc fit movie-night input-flip --epsilon 2
@@ -104,13 +104,12 @@ def report(result: Result) -> list[str]:
     )
     if problem.steps:
         data += f"; prepared with {', '.join(problem.steps)}"
-    return [data, _metrics(result), output.card(cards.card(result.guarantee)), _ending(result)]
-
-
-def _metrics(result: Result) -> str:
-    columns = metrics_table(result)
-    rows = [tuple(columns), *zip(*columns.values(), strict=True)]
-    return output.table(rows, indent="  ") + f"\n  {EVALUATION_ONLY}"
+    return [
+        data,
+        output.metrics(methods(result)),
+        output.card(cards.card(result.guarantee)),
+        _ending(result),
+    ]
 
 
 def _ending(result: Result) -> str:

@@ -76,6 +76,7 @@ SHORT = {  # names that fit a narrow column
     "dpimf-sampled": "DPIMF sampled",
     "private-popularity": "Popularity",
 }
+_PERSON = 20  # ratings of the person whose values together are counted
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
 
@@ -178,11 +179,10 @@ class Card(NamedTuple):
     facts: tuple[tuple[str, str], ...]
 
 
-def card(guarantee: Guarantee, *, ratings: int = 20, sampled: bool = False) -> Card:
+def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
     """What is protected, claimed and certified, and what that means for people and attackers.
 
-    ratings: of the person whose values together are counted. sampled: the noise is sampled exactly,
-    and the guarantee counts that.
+    sampled: the noise is sampled exactly, and the guarantee counts that.
     """
     own, claim = guarantee.certified(), guarantee.claimed
     claimed = f"{_budget(claim.epsilon, claim.delta)} ({guarantee.source})" if claim else "nothing"
@@ -190,10 +190,10 @@ def card(guarantee: Guarantee, *, ratings: int = 20, sampled: bool = False) -> C
     if own.finite and guarantee.change.per_user:
         facts.append(("per user", relations(guarantee)))
     elif own.finite:
-        row = row_of_ratings(guarantee, ratings)
+        row = row_of_ratings(guarantee, _PERSON)
         if row.finite:
             words = f"all of one person's together: epsilon {epsilon_text(row.epsilon)}"
-            facts.append((f"{ratings} ratings", words))
+            facts.append((f"{_PERSON} ratings", words))
         facts.append(("per user", certified(guarantee.certified(USER_EMPTIED))))
     facts.append(("attacker", certainty(own.epsilon, own.delta)))
     facts += [("mind", caveat) for caveat in guarantee.caveats]

@@ -108,11 +108,11 @@ def tails_words(users: Tail, items: Tail) -> str:
     )
 
 
-def sparsity_table(view: Sparsity, groups: int = 6) -> dict[str, list[str]]:
-    """Mean share rated in at most `groups` x `groups` coarser blocks, as columns of percentages."""
+def sparsity_table(view: Sparsity) -> dict[str, list[str]]:
+    """Mean share rated in at most six by six coarser blocks, as columns of percentages."""
     columns: dict[str, list[str]] = {"users (rank)": []}
-    rows = np.array_split(np.arange(view.share.shape[0]), min(groups, view.share.shape[0]))
-    blocks = np.array_split(np.arange(view.share.shape[1]), min(groups, view.share.shape[1]))
+    rows = np.array_split(np.arange(view.share.shape[0]), min(6, view.share.shape[0]))
+    blocks = np.array_split(np.arange(view.share.shape[1]), min(6, view.share.shape[1]))
     for r in rows:
         columns["users (rank)"].append(_ranks(view.user_edges, r))
     for b in blocks:

@@ -56,12 +56,11 @@ def methods(result: Result) -> dict[str, Mapping[str, float]]:
     return {result.mechanism.name: result.metrics} | others
 
 
-def metrics_table(result: Result) -> dict[str, list[str]]:
-    """The same as columns of text."""
-    found = methods(result)
+def metrics_table(found: Mapping[str, Mapping[str, float]]) -> dict[str, list[str]]:
+    """Metrics by method as columns of text; those of the first."""
     return {"method": list(found)} | {
         name: [METRICS[name].text(values[name]) for values in found.values()]
-        for name in result.metrics
+        for name in next(iter(found.values()))
     }
 
 
@@ -73,7 +72,7 @@ def as_json(run: Run) -> str:
 
 def markdown(run: Run) -> str:
     """The run card as Markdown."""
-    result, table = run.result, metrics_table(run.result)
+    result, table = run.result, metrics_table(methods(run.result))
     shown, problem = cards.card(result.guarantee), result.problem
     public = problem.train.public
     lines = [

@@ -126,7 +126,7 @@ def html(run: Run) -> str:
         f"{found.mechanism.name} on {run.title}",
         [
             _paragraphs(f"Tested on {split_words(found.problem.split)}. {EVALUATION_ONLY}."),
-            _table(run_card.metrics_table(found)),
+            _table(run_card.metrics_table(run_card.methods(found))),
             _heading("Guarantee"),
             _paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
             *_charts(drawn),

@@ -99,8 +99,9 @@ def marker(look: Style, theme: Theme, *, solid: bool, size: int = 9) -> dict[str
 LONG_LEGEND = {"font": {"size": 12}, "maxheight": 400}  # in a column on a phone, none cut off
 
 
-def wrapped(name: str, width: int = 42) -> str:
+def wrapped(name: str) -> str:
     """A name of the legend in lines that fit a phone; a remark after " · " has its own."""
+    width = 42
     if len(name) <= width:
         return name
     first, *remarks = name.split(" · ")
