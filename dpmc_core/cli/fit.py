@@ -104,14 +104,7 @@ def report(result: Result) -> list[str]:
     )
     if problem.steps:
         data += f"; prepared with {', '.join(problem.steps)}"
-    return [
-        data,
-        output.metrics(methods(result)),
-        output.card(cards.card(result.guarantee)),
-        _ending(result),
-    ]
-
-
-def _ending(result: Result) -> str:
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
-    return f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"
+    ending = f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"
+    promise = output.card(cards.card(result.guarantee))
+    return [data, output.metrics(methods(result)), promise, ending]
