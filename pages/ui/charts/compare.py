@@ -20,6 +20,7 @@ from pages.ui.charts import (
     faded,
     figure,
     horizontal,
+    line,
     marker,
     style,
     ticks,
@@ -58,7 +59,8 @@ def compare(
     for one, over in zip(placed, bands, strict=True):
         _line(fig, one, over, picture.metric.form, theme)
     for id in waiting:
-        _promise(fig, id)
+        # a place in the legend for a curve that is still to come
+        line(fig, [None], [None], style(id), "", name=wrapped(f"{registry.get(id).name} · waiting"))
     fig.update_xaxes(**EPSILON_AXIS | _round_ticks(high), range=[math.log10(low), math.log10(high)])
     fig.update_yaxes(range=up, tickformat=picture.metric.ticks, title_text=picture.metric.axis)
     return fig
@@ -129,31 +131,18 @@ def _apart(wanted: Sequence[float], gap: float) -> list[float]:
 def _line(fig: go.Figure, one: Placed, over: Band, form: str, theme: Theme) -> None:
     look = style(one.line.mechanism)
     counts = one.counts if one.solid else f"{one.counts}, not certified"
-    fig.add_scatter(
-        x=over.x.tolist(),
-        y=over.mean.tolist(),
+    line(
+        fig,
+        over.x.tolist(),
+        over.mean.tolist(),
+        look,
         name=wrapped(f"{one.line.label} · {counts}"),
         legendgroup=one.line.key,
-        mode="lines+markers",
-        line={"color": look.color, "width": 2.5, "dash": look.dash},
         marker=marker(look, theme, solid=one.solid),
         customdata=np.stack([over.low, over.high, over.seeds], axis=1).tolist(),
-        hovertemplate=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{y:{form}}}</b>,"
+        hover=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{y:{form}}}</b>,"
         f" band %{{customdata[0]:{form}}} to %{{customdata[1]:{form}}}, seeds: %{{customdata[2]}}"
         "<extra></extra>",
-    )
-
-
-def _promise(fig: go.Figure, id: str) -> None:
-    """A place in the legend for a curve that is still to come."""
-    look = style(id)
-    fig.add_scatter(
-        x=[None],
-        y=[None],
-        name=wrapped(f"{registry.get(id).name} · waiting"),
-        mode="lines+markers",
-        line={"color": look.color, "width": 2.5, "dash": look.dash},
-        marker={"symbol": look.marker, "size": 9, "color": look.color},
     )
 
 

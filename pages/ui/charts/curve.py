@@ -14,6 +14,7 @@ from pages.ui.charts import (
     faded,
     figure,
     horizontal,
+    line,
     marker,
     rule,
     style,
@@ -25,23 +26,23 @@ def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) ->
 
     Markers are solid where the claim is certified and hollow where it is only claimed.
     """
-    line, metric = picture.lines[0], picture.metric
-    over, here, look = line.band, line.at(epsilon), style(line.mechanism)
+    only, metric = picture.lines[0], picture.metric
+    over, here, look = only.band, only.at(epsilon), style(only.mechanism)
     fig = figure(theme, height=400, showlegend=False)
     ends = (float(min(over.x[0], epsilon)), float(max(over.x[-1], epsilon)))
     for name, level in picture.levels:
         _level(fig, name, level, ends, theme)
     band(fig, over, faded(look.color, 0.22))
-    fig.add_scatter(
-        x=over.x,
-        y=over.mean,
-        name=line.label,
-        mode="lines+markers",
-        line={"color": look.color, "width": 2.5, "dash": look.dash},
+    line(
+        fig,
+        over.x,
+        over.mean,
+        look,
+        f"epsilon %{{x:g}}<br><b>%{{y:{metric.form}}}</b>, interval"
+        f" %{{customdata[0]:{metric.form}}} to %{{customdata[1]:{metric.form}}}<extra></extra>",
+        name=only.label,
         marker=marker(look, theme, solid=certified),
         customdata=list(zip(over.low, over.high, strict=True)),
-        hovertemplate=f"epsilon %{{x:g}}<br><b>%{{y:{metric.form}}}</b>, interval"
-        f" %{{customdata[0]:{metric.form}}} to %{{customdata[1]:{metric.form}}}<extra></extra>",
     )
     rule(fig, epsilon, theme)
     if here is not None:

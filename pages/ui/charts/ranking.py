@@ -16,6 +16,7 @@ from pages.ui.charts import (
     faded,
     figure,
     horizontal,
+    line,
     marker,
     rule,
     style,
@@ -57,15 +58,9 @@ def against_epsilon(
             text = f"{name}: {panel.metric.text(level.level.mean)}"
             horizontal(fig, (over.x[0], over.x[-1]), level.level.mean, looks[name], text, **place)
         band(fig, over, faded(look.color, 0.22), **place)
-        fig.add_scatter(
-            x=over.x,
-            y=over.mean,
-            mode="lines+markers",
-            line={"color": look.color, "dash": look.dash},
-            marker=marker(look, theme, solid=certified, size=7),
-            hovertemplate=f"epsilon %{{x:g}}: <b>%{{y:{panel.metric.form}}}</b><extra></extra>",
-            **place,
-        )
+        hover = f"epsilon %{{x:g}}: <b>%{{y:{panel.metric.form}}}</b><extra></extra>"
+        spots = marker(look, theme, solid=certified, size=7)
+        line(fig, over.x, over.mean, look, hover, width=2, marker=spots, **place)
         fig.update_yaxes(tickformat=panel.metric.ticks, **place)
     fig.update_xaxes(**EPSILON_AXIS | {"title": None})
     rule(fig, epsilon, theme)
