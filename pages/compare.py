@@ -2,9 +2,7 @@
 
 import io
 import shlex
-from collections.abc import Mapping
 from dataclasses import replace
-from urllib.parse import urlencode
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -26,10 +24,11 @@ from pages.ui import (
     sources,
     state,
     sweeps,
+    widgets,
 )
 from pages.ui.charts import LIGHT, Theme
 from pages.ui.charts import compare as charts_compare
-from pages.ui.rows import Place, Rows
+from pages.ui.rows import GridRows, Place
 from pages.ui.sweeps import Sweep
 
 TICK = 0.5  # seconds between two looks at the store
@@ -47,7 +46,6 @@ _TASKS = {
     Task.RANKING: "Top lists",
 }
 _FIRST = 6  # mechanisms chosen at the start; more would hide each other
-_COUNTS = {count: count.value for count in Count}
 
 
 def page() -> None:
@@ -78,23 +76,21 @@ def controls() -> tuple[Place, Grid]:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         data = sources.pick()
         task = the_task(data)
-        state.from_link("grid", "the grid of epsilons", _GRIDS, "coarse")
-        named = st.selectbox(
+        named = widgets.choose(
             "epsilons",
-            list(_GRIDS),
-            format_func=_GRIDS.__getitem__,
-            key="grid",
-            bind="query-params",
+            "the grid of epsilons",
+            _GRIDS,
+            "grid",
+            "coarse",
             help="At which privacy budgets each mechanism is run: smaller is more private.",
         )
-        state.number_from_link("seeds", "the number of seeds", 1, MOST_SEEDS)
-        seeds = st.number_input(
+        seeds = widgets.number(
             "Seeds",
+            "the number of seeds",
             1,
             MOST_SEEDS,
             3,
-            key="seeds",
-            bind="query-params",
+            "seeds",
             width=140,
             help="How often each point is computed, with another split and other noise. The band"
             " shows how much the seeds disagree.",
@@ -111,7 +107,7 @@ def controls() -> tuple[Place, Grid]:
         )
     ids = the_mechanisms(task)
     with st.expander("Preparation and hold-out", icon=":material/shuffle:"):
-        prepared = prepare.controls(sources.get(data).ratings.public, task)
+        steps, split = prepare.controls(sources.get(data).ratings.public, task)
     if not ids:
         raise InvalidSetting("mechanisms", "at least one: choose what to compare", "none")
     where = rows.place(data)
@@ -120,8 +116,8 @@ def controls() -> tuple[Place, Grid]:
         mechanisms=ids,
         epsilons=rows.GRIDS.get(named) or parse_epsilons([text], "epsilons"),
         seeds=range(1, int(seeds) + 1),
-        steps=[str(step) for step in prepared.steps],
-        split=None if prepared.split == default_split(task) else prepared.split,
+        steps=[str(step) for step in steps],
+        split=None if split == default_split(task) else split,
     )
     return where, grid
 
@@ -130,17 +126,14 @@ def the_task(data: str) -> Task:
     known = sources.tasks(data)
     if len(known) == 1:
         return known[0]
-    names = {task: _TASKS[task] for task in known}
-    state.from_link("task", "the task", {task.value: names[task] for task in known}, known[0].value)
-    chosen: Task = st.selectbox(
+    return widgets.choose(
         "Task",
-        known,
-        format_func=names.__getitem__,
-        key="task",
-        bind="query-params",
+        "the task",
+        {task: _TASKS[task] for task in known},
+        "task",
+        known[0],
         help="What is predicted. Methods for different tasks cannot share a chart.",
     )
-    return chosen
 
 
 def the_mechanisms(task: Task) -> list[str]:
@@ -168,7 +161,7 @@ def typed(where: Place, grid: Grid) -> str:
     return shlex.join(["dpmc", "sweep", *shown.argv()])
 
 
-def read(where: Place, grid: Grid, keys: Keys) -> Rows:
+def read(where: Place, grid: Grid, keys: Keys) -> GridRows:
     """The rows of the grid in its headline metric. Raises StoreError."""
     metric = headline(registry.get(grid.mechanisms[0]).task)
     return rows.read(where, keys, grid.mechanisms, [metric], grid.epsilons, grid.seeds)
@@ -188,12 +181,7 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
             disabled=not idle,
         )
         cancel = st.button("Cancel", icon=":material/stop:", disabled=not running)
-        with st.popover("Share", icon=":material/share:"):
-            st.markdown(
-                "The browser's address bar holds every choice on this page: copy it, and whoever"
-                " opens it sees the same comparison. Or only the grid:"
-            )
-            st.code(address(rows.link(grid, where)), language=None, wrap_lines=True)
+        widgets.share("the grid", rows.link(grid, where))
     if start and idle:
         rows.start(grid, where, keys)
         st.rerun()
@@ -213,15 +201,11 @@ def others(where: Place, keys: Keys) -> None:
             done = counts.get("skipped", 0) + counts.get("done", 0)
             far = f": {done:,} of {counts['total']:,} runs" if counts else ""
             title = blocks.escape(str(other.about.get("title", "other data")))
-            url = address(other.about.get("link", {}))
+            url = widgets.address(other.about.get("link", {}))
             st.markdown(f"Another grid is being computed on {title}{far}. [Look at it]({url})")
             if st.button("Cancel it", key=f"cancel {other.key}", icon=":material/stop:"):
                 sweeps.cancel(where.folder, other.key)
                 st.rerun()
-
-
-def address(link: Mapping[str, object]) -> str:
-    return f"{(st.context.url or '').split('?')[0]}?{urlencode(link, doseq=True)}"
 
 
 def watch(where: Place, grid: Grid, keys: Keys, *, running: bool) -> None:
@@ -265,16 +249,26 @@ def progress(where: Place, keys: Keys, now: Sweep | None, done: int) -> None:
         rows.tally()
 
 
-def show(where: Place, grid: Grid, keys: Keys, there: Rows, *, running: bool) -> None:
+def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool) -> None:
     """Everything there is to see, from the rows so far; an empty chart before the first."""
-    count = the_count()
+    count = widgets.switch(
+        "What an epsilon counts",
+        "the unit",
+        {count: count.value for count in Count},
+        "count",
+        Count.PAPER,
+        help="Papers protect different things: one rating, a cell, everything one person gave."
+        " The same unit uses only what is certified.",
+    )
     picture = there.pictures[0]
     placed = [lines.place(line, count) for line in picture.lines]
+    theme = state.theme()
+    marks = (keys.name, there.last, count, theme.name)
     said = [blocks.EVALUATION, lines.caption(placed), lines.came_words(picture)]
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.chart(
-            kept_figure((keys.name, there.last, count), grid, picture, placed),
+            state.kept("comparison figure", marks, lambda: figure(grid, picture, placed, theme)),
             alt=lines.words(picture, placed),
             caption=blocks.escape(" ".join(said)),
             table=lines.table(placed),
@@ -307,34 +301,6 @@ def show(where: Place, grid: Grid, keys: Keys, there: Rows, *, running: bool) ->
         consequences(where, grid, keys, there, picture, placed, said)
 
 
-def the_count() -> Count:
-    state.from_link("count", "the unit", {c.name.lower(): c.value for c in Count}, "paper")
-    chosen: Count = st.segmented_control(
-        "What an epsilon counts",
-        list(Count),
-        default=Count.PAPER,
-        required=True,
-        format_func=_COUNTS.__getitem__,
-        key="count",
-        bind="query-params",
-        help="Papers protect different things: one rating, a cell, everything one person gave."
-        " The same unit uses only what is certified.",
-    )
-    return chosen
-
-
-def kept_figure(
-    marks: tuple[object, ...], grid: Grid, picture: Picture, placed: list[Placed]
-) -> go.Figure:
-    """The chart; the same object while nothing has changed."""
-    theme = state.theme()
-    kept: tuple[object, go.Figure] | None = st.session_state.get("comparison figure")
-    if kept is None or kept[0] != (*marks, theme.name):
-        kept = ((*marks, theme.name), figure(grid, picture, placed, theme))
-        st.session_state["comparison figure"] = kept
-    return kept[1]
-
-
 def figure(grid: Grid, picture: Picture, placed: list[Placed], theme: Theme) -> go.Figure:
     drawn = {one.line.mechanism for one in placed}
     waiting = [id for id in grid.mechanisms if id not in drawn]
@@ -346,7 +312,7 @@ def consequences(
     where: Place,
     grid: Grid,
     keys: Keys,
-    there: Rows,
+    there: GridRows,
     picture: Picture,
     placed: list[Placed],
     said: list[str],
@@ -418,7 +384,7 @@ def planner(picture: Picture, placed: list[Placed]) -> None:
 def the_quality(picture: Picture, placed: list[Placed]) -> float:
     """The wanted value of the metric on a slider."""
     metric: Metric = picture.metric
-    levels = [level.level.mean for level in (*picture.floors, *picture.twins)]
+    levels = [level.level.mean for _, level in picture.levels]
     middle = sum(levels) / len(levels) if levels else 0.5
     key = f"wanted {metric.name}"
     if metric.share:

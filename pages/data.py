@@ -44,7 +44,7 @@ def page() -> None:
     except (DpmcError, OSError) as error:
         blocks.problem(error)
         return
-    facts(id, dataset)
+    facts(dataset)
     pictures(id)
     preparation(dataset)
 
@@ -200,18 +200,17 @@ def progress(now: Snapshot) -> None:
         st.success("Downloaded, checked and unpacked.")
 
 
-def facts(id: str, dataset: sources.Dataset) -> None:
+def facts(dataset: sources.Dataset) -> None:
     """Headline numbers and the report in plain words."""
-    found = sources.look(id, picture.summary)
+    public = dataset.ratings.public
     tiles = (
-        ("Users", f"{found.users:,}"),
-        ("Items", f"{found.items:,}"),
-        ("Ratings", f"{found.ratings:,}"),
-        ("Cells rated", f"{100 * found.density:.3g} %"),
+        ("Users", f"{public.users:,}"),
+        ("Items", f"{public.items:,}"),
+        ("Ratings", f"{len(dataset.ratings):,}"),
+        ("Cells rated", f"{100 * dataset.ratings.density:.3g} %"),
     )
     for column, (label, value) in zip(st.columns(4), tiles, strict=True):
         column.metric(label, value)
-    public = dataset.ratings.public
     st.markdown(
         f"Ratings may lie from **{public.low:g}** to **{public.high:g}**: a public fact, known"
         " before any rating is read."
@@ -260,9 +259,9 @@ def preparation(dataset: sources.Dataset) -> None:
     """The steps, what they leave, and what they cost in privacy."""
     st.subheader("Preparation")
     st.markdown("These steps are learnt on the training ratings; Train uses the same choices.")
-    prepared = prepare.controls(dataset.ratings.public, Task.BINARY)
+    steps, _ = prepare.controls(dataset.ratings.public, Task.BINARY)
     try:
-        after, _ = apply_steps(prepared.steps, dataset.ratings)
+        after, _ = apply_steps(steps, dataset.ratings)
     except DpmcError as error:
         blocks.problem(error)
         return

@@ -276,14 +276,12 @@ def shops(data: str) -> None:
         chosen, watched = rules_of_shops(part)
     epsilon = widgets.epsilon(link={"data": data, "scenario": FLOW})
     flow = build(epsilon=epsilon, **chosen)
-    # Kept in the session while nothing has changed.
-    marks = (data, part.fingerprint, flow, watched)
-    kept: tuple[object, federated.FederatedPlay] | None = st.session_state.get("federated play")
-    if kept is None or kept[0] != marks:
-        with st.spinner("Playing the rounds"):
-            kept = (marks, federated.demonstrate(flow, part, watched=watched))
-        st.session_state["federated play"] = kept
-    play = kept[1]
+    with st.spinner("Playing the rounds"):
+        play = state.kept(
+            "federated play",
+            (data, part.fingerprint, flow, watched),
+            lambda: federated.demonstrate(flow, part, watched=watched),
+        )
     theatre(play)
     st.caption(
         f"Played on a corner of the data, the {play.run.public.users:,} busiest users and the"

@@ -6,9 +6,10 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.metrics import METRICS, headline
+from dpmc_core.metrics import headline
 from dpmc_core.problem import build_problem, split_words
 from dpmc_core.views import cards, run_card, training
+from dpmc_core.views.run_card import Run
 from pages.ui import (
     blocks,
     prepare,
@@ -22,7 +23,6 @@ from pages.ui import (
 )
 from pages.ui.charts import train as charts_train
 from pages.ui.jobs import Snapshot
-from pages.ui.runs import Run
 
 JOB = "train"
 
@@ -45,7 +45,7 @@ def page() -> None:
     cls = registry.get(id)
     chosen = widgets.settings(cls)
     with st.expander("Preparation, hold-out and randomness", icon=":material/shuffle:"):
-        prepared = prepare.controls(dataset.ratings.public, cls.task)
+        steps, split = prepare.controls(dataset.ratings.public, cls.task)
         seed = randomness()
     mechanism = widgets.build(id, epsilon, chosen)
     job = state.jobs().get(JOB)
@@ -54,14 +54,12 @@ def page() -> None:
         number = secrets.randbits(128) if fresh else seed
         work = runs.train(
             mechanism,
-            lambda: build_problem(
-                dataset, cls.task, steps=prepared.steps, split=prepared.split, seed=number
-            ),
+            lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
             data=dataset.opened,
             reading=dataset.reading,
             title=dataset.title,
-            split=prepared.split,
+            split=split,
             fresh=fresh,
             spend=state.tally().spend if data == sources.UPLOAD else None,
         )
@@ -136,14 +134,13 @@ def rounds(now: Snapshot, key: str) -> None:
     if seen:
         latest = metric.text(seen[-1].metric)
         alt += f" Latest {metric.spoken}: {latest} in round {seen[-1].round}."
-    # The figure is kept until there are new points: a tick may come without any.
     theme = state.theme()
-    kept = st.session_state.get("live figure")
-    if kept is None or kept[0] is not now.points or kept[1] is not theme:
-        kept = (now.points, theme, charts_train.live(last.mechanism, shown, last.total, theme))
-        st.session_state["live figure"] = kept
     blocks.chart(
-        kept[2],
+        state.kept(  # until there are new points: a tick may come without any
+            "live figure",
+            (now.points, theme),
+            lambda: charts_train.live(last.mechanism, shown, last.total, theme),
+        ),
         alt=alt,
         caption=blocks.EVALUATION
         + " An objective computed from raw ratings is not private either: for watching only."
@@ -194,15 +191,11 @@ def answer(run: Run) -> None:
     """The metrics, with and without privacy, and of guessing."""
     found, metric = run.result, headline(run.result.mechanism.task)
     st.caption(f"{metric.title} on {split_words(found.problem.split)}")
-    for column, (name, values) in zip(
-        st.columns(len(run.methods)), run.methods.items(), strict=True
-    ):
-        column.metric(name, metric.text(values[metric.name]))
+    table = run_card.metrics_table(run_card.methods(found))
+    tiles = zip(table["method"], table[metric.name], strict=True)
+    for column, (name, value) in zip(st.columns(len(table["method"])), tiles, strict=True):
+        column.metric(name, value)
     if len(found.metrics) > 1:
-        table = {"method": list(run.methods)} | {
-            m: [METRICS[m].text(values[m]) for values in run.methods.values()]
-            for m in found.metrics
-        }
         st.dataframe(table, hide_index=True, alt="All metrics of the run and its baselines")
     rounds = "round" if found.rounds == 1 else "rounds"
     steps = ", ".join(found.problem.steps) or "nothing"
@@ -257,17 +250,12 @@ def recommendations(run: Run) -> None:
 
 def downloads(run: Run) -> None:
     """The run on paper, the model, and how to repeat it."""
-    found, fresh = run.result, run.fresh
+    found = run.result
     st.subheader("Take it with you")
     name = f"{found.mechanism.id}-{run.data}"
     files = [
-        ("Run card (JSON)", "json", "application/json", lambda: run_card.as_json(found, fresh)),
-        (
-            "Run card (Markdown)",
-            "md",
-            "text/markdown",
-            lambda: run_card.markdown(found, run.title, fresh),
-        ),
+        ("Run card (JSON)", "json", "application/json", lambda: run_card.as_json(run)),
+        ("Run card (Markdown)", "md", "text/markdown", lambda: run_card.markdown(run)),
         ("Report (HTML)", "html", "text/html", lambda: report.html(run)),
     ]
     if found.model.factors is not None:
@@ -284,16 +272,15 @@ def downloads(run: Run) -> None:
                 icon=":material/download:",
             )
     if found.model.factors is not None:
-        why = "" if fresh else f" {run_card.SEED_NOTE}"
+        why = "" if run.fresh else f" {run_card.SEED_NOTE}"
         st.caption(
             f"Do not publish these factors: their noise is for simulation.{why} A copy that may be"
             " published, where that can be proved, is made by `dpmc release`."
         )
-    repeat = run_card.Repeat(found, run.data, run.split, fresh, run.reading)
     st.markdown("The same run on the command line:")
-    st.code(run_card.command(repeat), language="bash", wrap_lines=True)
+    st.code(run_card.command(run), language="bash", wrap_lines=True)
     with st.expander("The same run in Python"):
-        st.code(run_card.code(repeat))
+        st.code(run_card.code(run))
 
 
 shell.enter()

@@ -23,7 +23,7 @@ from pages.ui import (
 )
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import ranking as charts_ranking
-from pages.ui.rows import Place, Rows
+from pages.ui.rows import GridRows, Place
 
 SEEDS = (1, 2, 3)  # of a curve that is computed here
 TICK = 1.0  # seconds between two looks at the store, and two steps of the slider
@@ -79,7 +79,7 @@ def runs(where: Place, grid: Grid, keys: Keys) -> bool:
     return False
 
 
-def read(where: Place, id: str, keys: Keys) -> Rows:
+def read(where: Place, id: str, keys: Keys) -> GridRows:
     """The curve in each metric, as it came with the app unless the store has it whole.
 
     Raises StoreError.

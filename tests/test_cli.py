@@ -183,8 +183,8 @@ def test_fit_reports_to_people(dpmc, stars):
     assert status == 0
     for words in (
         "Output perturbation on",
-        "clear (no privacy)",
-        "majority (guessing)",
+        "No privacy",
+        "Guessing",
         "evaluation only, not private",
         "claimed    epsilon 1 (LWHM22, Theorem 4)",
         "certified  epsilon",

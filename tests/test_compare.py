@@ -309,8 +309,10 @@ def test_the_smallest_epsilon_is_near_the_true_one(rng):
     answer = comparison.smallest_epsilon(placed(line(rising)), wanted, rng)
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
     assert answer.epsilon.low < answer.epsilon.value < answer.epsilon.high
-    text = comparison.answer_words(answer, "Input perturbation")
-    assert text.startswith(f"Input perturbation: accuracy {100 * wanted:.1f} % needs epsilon 1.")
+    text = comparison.answer_words(answer)
+    assert text.startswith(
+        f"{answer.placed.line.label}: accuracy {100 * wanted:.1f} % needs epsilon 1."
+    )
     assert "95 % bootstrap interval over 6 seeds, widened as a t interval" in text
     assert text.endswith("per rating.")
 

@@ -272,7 +272,14 @@ def test_the_command_and_the_lines_of_a_run_on_an_upload_repeat_it(tmp_path, mon
     mechanism = registry.create("gradient", epsilon=1 / 3)
     problem = build_problem(dataset, mechanism.task, split=RandomShare(0.3), seed=4)
     result = experiment.run(mechanism, problem, 4)
-    repeat = run_card.Repeat(result, dataset.opened, RandomShare(0.3), False, dataset.reading)
+    repeat = run_card.Run(
+        result=result,
+        data=dataset.opened,
+        title=dataset.title,
+        split=RandomShare(0.3),
+        fresh=False,
+        reading=dataset.reading,
+    )
     (tmp_path / "my ratings.csv").write_text(content)
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
@@ -632,13 +639,13 @@ def test_every_mechanism_has_a_look_of_its_own():
 
 
 def test_the_report_stands_alone():
+    from dpmc_core.views.run_card import Run
     from pages.ui import report
-    from pages.ui.runs import Run
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)
-    about = {"data": "one-bit-lab", "title": "<b>Lab</b>", "reading": {}}
-    page = report.html(Run(result, None, split=LeaveLast(), fresh=False, **about))
+    about = {"data": "one-bit-lab", "title": "<b>Lab</b>", "split": LeaveLast()}
+    page = report.html(Run(result=result, fresh=False, **about))
     assert "<b>Lab</b>" not in page
     assert page.count("plotly-graph-div") == 3
     assert 'src="http' not in page

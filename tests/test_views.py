@@ -48,12 +48,6 @@ def model() -> Factors:
     return Factors(rng.normal(size=(40, 3)), rng.normal(size=(30, 3)))
 
 
-def test_summary_counts_what_is_there(ratings):
-    found = data.summary(ratings)
-    assert (found.users, found.items, found.ratings) == (40, 30, len(ratings))
-    assert found.mean == pytest.approx(ratings.values.mean())
-
-
 @pytest.mark.parametrize("blocks", [5, 7, 60])
 def test_sparsity_accounts_for_every_rating(ratings, blocks):
     view = data.sparsity(ratings, blocks)
@@ -257,12 +251,16 @@ def test_certainty_in_words(epsilon, words):
     assert "No limit" in cards.certainty(math.inf)
 
 
+def repeatable(result, data, split, fresh=False, **more):
+    return run_card.Run(result=result, data=data, title="data", split=split, fresh=fresh, **more)
+
+
 def test_the_printed_code_repeats_the_run():
     split = RandomShare(0.3)
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, split=split, seed=4)
     mechanism = registry.create("input-flip", epsilon=2.0, radius=0.5)
     result = run(mechanism, problem, 4)
-    text = run_card.code(run_card.Repeat(result, "restaurants", split, False))
+    text = run_card.code(repeatable(result, "restaurants", split))
     found = {}
     exec(text.replace("print(", "(lambda *a: None)("), found)
     assert found["result"].metrics == result.metrics
@@ -271,7 +269,7 @@ def test_the_printed_code_repeats_the_run():
 def test_the_printed_code_imports_no_more_than_it_uses():
     problem = build_problem(datasets.load("restaurants"), Task.RATINGS, seed=4)
     result = run(registry.create("global-mean"), problem, 4)
-    text = run_card.code(run_card.Repeat(result, "restaurants", RandomShare(), False))
+    text = run_card.code(repeatable(result, "restaurants", RandomShare()))
     assert text == (
         "import dpmc_core as dpmc\n\n"
         "data = dpmc.load('restaurants')\n"
@@ -283,7 +281,7 @@ def test_the_printed_code_imports_no_more_than_it_uses():
         datasets.load("restaurants"), Task.BINARY, steps=[Binarise(1.0)], split=LeaveLast(), seed=4
     )
     result = run(registry.create("input-flip", epsilon=2.0, link=Probit(2.0)), problem, 4)
-    text = run_card.code(run_card.Repeat(result, "restaurants", LeaveLast(), False))
+    text = run_card.code(repeatable(result, "restaurants", LeaveLast()))
     found = {}
     exec(text.replace("print(", "(lambda *a: None)("), found)
     assert found["result"].metrics == result.metrics
@@ -295,7 +293,7 @@ def test_the_printed_command_repeats_the_run(capsys):
 
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, split=LeaveLast(), seed=4)
     result = run(registry.create("output", epsilon=2.0, bound=0.2), problem, 4)
-    text = run_card.command(run_card.Repeat(result, "restaurants", LeaveLast(), False))
+    text = run_card.command(repeatable(result, "restaurants", LeaveLast()))
     assert main(shlex.split(text)[1:]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(dict(result.metrics))
 
@@ -318,7 +316,7 @@ def test_the_printed_command_and_code_repeat_a_run_on_a_file_to_the_last_digit(
     problem = build_problem(dataset, Task.RATINGS, split=split, seed=4)
     mechanism = registry.create("private-item-mean", epsilon=1 + 1 / 3, delta=1.23456789e-5)
     result = run(mechanism, problem, 4)
-    repeat = run_card.Repeat(result, dataset.opened, split, False, dataset.reading)
+    repeat = repeatable(result, dataset.opened, split, reading=dataset.reading)
     assert main(shlex.split(run_card.command(repeat))[1:]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["settings"] == result.as_dict()["settings"]
@@ -332,15 +330,15 @@ def test_the_printed_command_and_code_repeat_a_run_on_a_file_to_the_last_digit(
 def test_run_card_hides_a_fresh_seed_and_says_so_of_a_fixed_one():
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=99)
     result = run(registry.create("gradient", epsilon=2.0), problem, 99)
-    assert run_card.card(result, fresh=True)["seed"] is None
-    assert "99" not in run_card.markdown(result, "data", True).split("seed")[-1]
-    fixed = run_card.markdown(result, "data", False)
+    fresh = repeatable(result, "restaurants", RandomShare(), fresh=True)
+    assert json.loads(run_card.as_json(fresh))["seed"] is None
+    assert "99" not in run_card.markdown(fresh).split("seed")[-1]
+    fixed = run_card.markdown(repeatable(result, "restaurants", RandomShare()))
     assert "seed: 99" in fixed
     assert run_card.SEED_NOTE in fixed
     assert "evaluation only" in fixed.lower()
-    repeat = run_card.Repeat(result, "restaurants", RandomShare(), True)
-    assert "--seed" not in run_card.command(repeat)
-    assert "99" not in run_card.code(repeat)
+    assert "--seed" not in run_card.command(fresh)
+    assert "99" not in run_card.code(fresh)
 
 
 def test_factors_come_back_from_their_file():

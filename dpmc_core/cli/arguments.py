@@ -10,6 +10,7 @@ from typing import Any
 
 from dpmc_core.data import ReadOptions
 from dpmc_core.errors import InvalidSetting, unknown_name
+from dpmc_core.problem import LeaveLast, RandomShare, Split
 from dpmc_core.settings import parse_setting
 
 GENERATED = "one-bit-lab"  # the sample whose options are those of its generator
@@ -64,6 +65,27 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="how a file is read: user, item, rating, time = a column's name or number,"
         " duplicates = last|mean, bad_rows = leave-out, separator, encoding (repeatable)",
     )
+
+
+def add_split(parser: argparse.ArgumentParser) -> Any:
+    """What to test on; the group, for options that go with none of these."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--holdout", metavar="SHARE", type=number, help="random share to test on (default 0.2)"
+    )
+    group.add_argument(
+        "--leave-last",
+        action="store_true",
+        help="test on the latest rating of every user (default for ranking)",
+    )
+    return group
+
+
+def split_of(args: argparse.Namespace) -> Split | None:
+    """The split that these options ask for. Raises InvalidSetting."""
+    if args.leave_last:
+        return LeaveLast()
+    return None if args.holdout is None else RandomShare(args.holdout)
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from typing import Any
 
 from dpmc_core.cli import arguments, output
@@ -72,15 +73,12 @@ def fetch(args: argparse.Namespace) -> None:
     if not args.json:
         print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
         print(output.paragraph(archive.terms), flush=True)
-    progress = Progress()
+    with closing(Progress()) as bar:
 
-    def show(done: int, total: int | None) -> None:
-        progress.update(args.name, done, total or done, _megabytes)
+        def show(done: int, total: int | None) -> None:
+            bar.update(args.name, done, total or done, lambda count: f"{count / MEGABYTE:.1f} MB")
 
-    try:
         folder = download.get(args.name, progress=show)
-    finally:
-        progress.close()
     if args.json:
         output.write_json({"name": args.name, "folder": str(folder), "terms": archive.terms})
     else:
@@ -124,7 +122,3 @@ def describe(args: argparse.Namespace) -> None:
 def _finish(parser: argparse.ArgumentParser, command: Any) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(command=command)
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / MEGABYTE:.1f} MB"

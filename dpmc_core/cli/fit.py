@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,16 @@ from dpmc_core.cli import arguments, output
 from dpmc_core.cli.listing import settings_table
 from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets, parse_step
-from dpmc_core.experiment import EVALUATION_ONLY, Result, run
-from dpmc_core.metrics import METRICS
-from dpmc_core.model import Mechanism, Step
+from dpmc_core.experiment import Result, run
+from dpmc_core.model import Mechanism
 from dpmc_core.problem import (
-    LeaveLast,
     Problem,
-    RandomShare,
     SharePerUser,
-    Split,
     build_problem,
     split_words,
 )
 from dpmc_core.views import cards
+from dpmc_core.views.run_card import SEED_NOTE, methods
 
 EPILOG = """examples:
   dpmc fit movie-night input-flip --epsilon 2
@@ -44,24 +42,13 @@ def add_to(commands: Any) -> None:
     )
     arguments.add_method(parser)
     arguments.add_plugin(parser)
-    split = parser.add_mutually_exclusive_group()
+    split = arguments.add_split(parser)
     split.add_argument("--test", metavar="FILE", type=Path, help="official test ratings")
-    split.add_argument(
-        "--holdout",
-        metavar="SHARE",
-        type=arguments.number,
-        help="random share to test on (default 0.2)",
-    )
     split.add_argument(
         "--holdout-per-user",
         metavar="SHARE",
         type=arguments.number,
         help="the same share of every user",
-    )
-    split.add_argument(
-        "--leave-last",
-        action="store_true",
-        help="test on the latest rating of every user (default for ranking)",
     )
     arguments.add_reading(parser)
     arguments.add_run(parser)
@@ -71,15 +58,8 @@ def add_to(commands: Any) -> None:
 def fit(args: argparse.Namespace) -> None:
     mechanism = mechanism_of(args)  # a wrong setting is told before a large file is read
     problem = problem_of(args, mechanism)
-    progress = Progress()
-
-    def show(method: Mechanism, step: Step) -> None:
-        progress.update(method.id, step.index, step.total)
-
-    try:
-        result = run(mechanism, problem, args.seed, on_step=show)
-    finally:
-        progress.close()
+    with closing(Progress()) as progress:
+        result = run(mechanism, problem, args.seed, on_step=progress.step)
     if args.json:
         output.write_json(result.as_dict())
     else:
@@ -107,10 +87,8 @@ def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> Problem:
         pair = datasets.read_pair(args.data, args.test, **options)
         name = Path(args.data).name
         return build_problem(pair, mechanism.task, steps=steps, seed=args.seed, name=name)
-    split: Split | None = LeaveLast() if args.leave_last else None
-    if args.holdout is not None:
-        split = RandomShare(args.holdout)
-    elif args.holdout_per_user is not None:
+    split = arguments.split_of(args)
+    if args.holdout_per_user is not None:
         split = SharePerUser(args.holdout_per_user)
     data = datasets.load(args.data, **options)
     return build_problem(data, mechanism.task, steps=steps, split=split, seed=args.seed)
@@ -126,24 +104,7 @@ def report(result: Result) -> list[str]:
     )
     if problem.steps:
         data += f"; prepared with {', '.join(problem.steps)}"
-    return [data, _metrics(result), output.card(cards.card(result.guarantee)), _ending(result)]
-
-
-def _metrics(result: Result) -> str:
-    names = list(result.metrics)
-    rows = [("", *names)]
-    lines = {result.mechanism.id: result.metrics} | dict(result.baselines)
-    roles = {result.mechanism.twin: "no privacy", result.mechanism.floor: "guessing"}
-    for id, found in lines.items():
-        role = f" ({roles[id]})" if id in result.baselines else ""
-        cells = (METRICS[n].text(found[n]) if n in found else "" for n in names)
-        rows.append((id + role, *cells))
-    return output.table(rows, indent="  ") + f"\n  {EVALUATION_ONLY}"
-
-
-def _ending(result: Result) -> str:
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
-    return (
-        f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. A fixed seed is for"
-        " demonstration: who knows it can remove the noise."
-    )
+    ending = f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"
+    promise = output.card(cards.card(result.guarantee))
+    return [data, output.metrics(methods(result)), promise, ending]

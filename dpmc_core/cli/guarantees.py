@@ -10,7 +10,6 @@ from dpmc_core import registry
 from dpmc_core.cli import arguments, output
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
@@ -59,20 +58,20 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     public = public_facts(args)
-    guarantees: list[tuple[type[Mechanism], Guarantee]] = []
+    guarantees: dict[str, Guarantee] = {}
     refused: list[tuple[str, InvalidSetting]] = []  # these facts do not suit them, say why
     for id, cls in registry.MECHANISMS.items():
         if not registry.has_setting(cls, "epsilon"):
             continue
         try:
             mechanism = registry.create(id, epsilon=args.epsilon, delta=args.delta)
-            guarantees.append((cls, mechanism.guarantee(prepared_facts(public, cls.task))))
+            guarantees[id] = mechanism.guarantee(prepared_facts(public, cls.task))
         except InvalidSetting as error:
-            refused.append((cls.id, error))
+            refused.append((id, error))
     if not guarantees:
         raise refused[0][1]
     if args.json:
-        output.write_json([describe(cls, card) for cls, card in guarantees])
+        output.write_json([describe(id, card) for id, card in guarantees.items()])
         return
     cap = f", at most {public.cap} ratings per user" if public.cap else ""
     print(f"{public.users:,} users x {public.items:,} items{cap}, epsilon {args.epsilon:g}\n")
@@ -82,16 +81,17 @@ def run(args: argparse.Namespace) -> None:
             *("per rating", "user: empty", "user: other"),
         )
     ]
-    for cls, card in guarantees:
-        row = cards.card_row(cls.name, card)
+    found = [cards.card_row(id, card) for id, card in guarantees.items()]
+    for row in found:
         units = (row.per_rating, row.per_user, row.per_user_other)
-        epsilons = (row.claimed, row.certified, *units)
-        rows.append((cls.id, row.protects, row.trust, *map(cards.epsilon_text, epsilons)))
+        epsilons = map(cards.epsilon_text, (row.claimed, row.certified, *units))
+        card = row.guarantee
+        rows.append((row.mechanism, card.change.label, card.trust.value, *epsilons))
     print(output.table(rows) + "\n")
     print(output.paragraph(HEADS) + "\n")
-    for cls, card in guarantees:
-        why = cards.card_row(cls.name, card).why or "certified as claimed"
-        print(output.paragraph(f"{cls.id}: {why}", "  ", ""))
+    for row in found:
+        why = row.why or "certified as claimed"
+        print(output.paragraph(f"{row.mechanism}: {why}", "  ", ""))
     for id, reason in refused:
         print(output.paragraph(f"{id}: not for these facts: {reason}", "  ", ""))
 
@@ -112,7 +112,7 @@ def public_facts(args: argparse.Namespace) -> PublicFacts:
     return dataclasses.replace(datasets.load(DEFAULT_DATA).ratings.public, **given, **ends)
 
 
-def describe(cls: type[Mechanism], card: Guarantee) -> dict[str, Any]:
+def describe(id: str, card: Guarantee) -> dict[str, Any]:
     """A card as plain JSON, with the certified epsilon of every unit (null: infinite)."""
     units = []
     for change in Change:
@@ -126,4 +126,4 @@ def describe(cls: type[Mechanism], card: Guarantee) -> dict[str, Any]:
                 "reason": proved.reason,
             }
         )
-    return {"mechanism": cls.id, **card.as_dict(), "units": units}
+    return {"mechanism": id, **card.as_dict(), "units": units}

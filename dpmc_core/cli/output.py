@@ -6,10 +6,13 @@ import json
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.model import Mechanism, Step
 from dpmc_core.views.cards import Card
+from dpmc_core.views.run_card import metrics_table
 
 LINE = 100  # characters
 BAR = 24  # cells of a bar of progress
@@ -32,9 +35,11 @@ def table(rows: Sequence[Sequence[str]], indent: str = "") -> str:
     )
 
 
-def number(value: float) -> str:
-    """Four significant digits, without an exponent for large values."""
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+def metrics(found: Mapping[str, Mapping[str, float]]) -> str:
+    """Metrics by method as a table."""
+    columns = metrics_table(found)
+    rows = [tuple(columns), *zip(*columns.values(), strict=True)]
+    return table(rows, indent="  ") + f"\n  {EVALUATION_ONLY}"
 
 
 def card(shown: Card) -> str:
@@ -88,6 +93,10 @@ class Progress:
             self._shown = len(text)
         else:
             self._write(f"{head}  {tail}\n")
+
+    def step(self, method: Mechanism, step: Step) -> None:
+        """A step of a method's fit is over."""
+        self.update(method.id, step.index, step.total)
 
     def close(self) -> None:
         """Wipe the bar, so that what follows starts on a clean line."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -136,12 +136,9 @@ def _problem(
 
 
 def _play(run: ScenarioRun | FederatedRun, name: str, rounds: int) -> None:
-    progress = output.Progress()
-    try:
+    with closing(output.Progress()) as progress:
         for t in run.play():
             progress.update(name, t, rounds)
-    finally:
-        progress.close()
 
 
 def scenario_from(args: argparse.Namespace) -> Scenario:
@@ -180,7 +177,7 @@ def _scenario_report(found: dict[str, Any], card: Guarantee) -> list[str]:
         f"Scenario {found['scenario']} ({found['title']}) on {data['name']}: {data['users']:,}"
         f" users x {data['items']:,} items, {data['ratings']:,} ratings, {found['rounds']} rounds"
         f"\ntakes no part: {skipped}",
-        _metrics(found, f"scenario {found['scenario']}", ("rmse", "mae")),
+        output.metrics({f"scenario {found['scenario']}": found["metrics"]} | found["baselines"]),
         _traffic(found["communication"]),
         "largest difference from scenario 1 with the same noise:"
         f" {found['difference from scenario 1']:.2g} rating points",
@@ -200,19 +197,11 @@ def _federated_report(found: dict[str, Any], run: FederatedRun) -> list[str]:
         f"Federated flow ({found['title']}) of {flow.mechanism.name} on {data['name']}:"
         f" {data['users']:,} users x {data['items']:,} items, {data['ratings']:,} clicks,"
         f" {flow.parties} parties, {flow.rounds} rounds of {flow.local} local solves",
-        _metrics(found, "federated", ("hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full")),
+        output.metrics({"federated": found["metrics"]} | found["baselines"]),
         _traffic(found["communication"]),
         "\n".join((output.table(rows, indent="  "), *why)),
         *_transcript(found),
     ]
-
-
-def _metrics(found: dict[str, Any], name: str, metrics: Sequence[str]) -> str:
-    """The run's metrics above those of its baselines."""
-    rows: list[Sequence[str]] = [("", *metrics)]
-    for who, values in ({name: found["metrics"]} | found["baselines"]).items():
-        rows.append((who, *(output.number(values[metric]) for metric in metrics)))
-    return output.table(rows, indent="  ") + f"\n  {found['evaluation']}"
 
 
 def _traffic(sent: dict[str, Any]) -> str:

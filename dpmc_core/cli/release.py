@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from dpmc_core.cli import arguments, output
 from dpmc_core.cli.fit import mechanism_of
 from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets, parse_step
-from dpmc_core.model import Mechanism, Step
+from dpmc_core.model import Mechanism
 from dpmc_core.privacy import exact_noise
 from dpmc_core.problem import prepare_all
 from dpmc_core.release import Export, check, check_path, export, waiting, write
@@ -57,15 +58,8 @@ def release(args: argparse.Namespace) -> None:
     seconds = waiting(mechanism, ratings)
     if seconds > _LONG:
         print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)
-    progress = Progress()
-
-    def show(method: Mechanism, step: Step) -> None:
-        progress.update(method.id, step.index, step.total)
-
-    try:
-        found = export(mechanism, ratings, prepared, on_step=show)
-    finally:
-        progress.close()
+    with closing(Progress()) as progress:
+        found = export(mechanism, ratings, prepared, on_step=progress.step)
     write(found, args.out)
     if args.json:
         output.write_json(found.card)

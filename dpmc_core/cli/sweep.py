@@ -21,7 +21,6 @@ from dpmc_core.cli import arguments
 from dpmc_core.cli.output import Progress
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, RandomShare
 from dpmc_core.store import Store, curves, records, shipped
 from dpmc_core.sweep import presets
 
@@ -99,20 +98,8 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="preparation, as for dpmc fit (repeatable, in order)",
     )
-    split = parser.add_mutually_exclusive_group()
-    split.add_argument(
+    arguments.add_split(parser).add_argument(
         "--test", metavar="FILE", nargs="+", help="official test ratings, one file per DATA"
-    )
-    split.add_argument(
-        "--holdout",
-        metavar="SHARE",
-        type=arguments.number,
-        help="random share to test on (default 0.2)",
-    )
-    split.add_argument(
-        "--leave-last",
-        action="store_true",
-        help="test on the latest rating of every user (default for ranking)",
     )
     arguments.add_reading(parser)
 
@@ -136,10 +123,8 @@ def grid_of(args: argparse.Namespace) -> core.Grid:
         given["seeds"] = core.parse_seeds(args.seeds)
     if args.prepare is not None:
         given["steps"] = args.prepare
-    if args.leave_last:
-        given["split"] = LeaveLast()
-    elif args.holdout is not None:
-        given["split"] = RandomShare(args.holdout)
+    if (split := arguments.split_of(args)) is not None:
+        given["split"] = split
     given["settings"] = {**given.get("settings", {}), **_settings(args.set)}
     given["tests"] = args.test or ()
     for text in given["data"]:
@@ -175,7 +160,11 @@ def run(args: argparse.Namespace) -> None:
         plan = core.plan(grid)
         if args.curves is not None:
             _check_curves(plan)
-            _make_folder(args.curves)
+            try:
+                args.curves.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                words = f"{args.curves} ({error.strerror})"
+                raise InvalidSetting("--curves", "a folder", words) from None
         jobs = min(args.jobs or core.default_jobs(), len(plan.units))
 
         def open_pool() -> core.LocalPool | core.ClusterPool:
@@ -220,13 +209,6 @@ def _write_curves(store: Store, plan: core.Plan, folder: Path) -> None:
                 path = folder / shipped.file_name(source.name, task)
                 with path.open("w", encoding="utf-8", newline="") as stream:
                     shipped.write(mine, source.dataset, mark, stream)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidSetting("--curves", "a folder", f"{folder} ({error.strerror})") from None
 
 
 def _conclude(report: core.SweepReport, path: Path, as_json: bool) -> None:

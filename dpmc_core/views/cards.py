@@ -76,6 +76,7 @@ SHORT = {  # names that fit a narrow column
     "dpimf-sampled": "DPIMF sampled",
     "private-popularity": "Popularity",
 }
+_PERSON = 20  # ratings of the person whose values together are counted
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
 
@@ -83,17 +84,12 @@ class CardRow(NamedTuple):
     """One mechanism in the table of guarantees. Epsilons are math.inf where nothing is proved."""
 
     mechanism: str
-    protects: str  # the claim's unit
-    relation: str  # what may change of it
-    notion: str
-    trust: str
-    publishes: str
+    guarantee: Guarantee
     claimed: float | None
     certified: float  # in the claim's own unit
     per_rating: float
     per_user: float  # the row becomes empty
     per_user_other: float  # the row becomes any other
-    delta: float
     why: str  # where a number is infinite, or above the claim
     upheld: bool  # certified in the claim's own unit is at most the claim
 
@@ -112,22 +108,15 @@ class LedgerRow(NamedTuple):
 
 def card_row(name: str, guarantee: Guarantee) -> CardRow:
     """The row of one mechanism: its claim beside what its releases prove, in three units."""
-    own = guarantee.certified()
-    rating = guarantee.certified(RATING)
-    user = guarantee.certified(USER_EMPTIED)
+    own, user = guarantee.certified(), guarantee.certified(USER_EMPTIED)
     return CardRow(
         mechanism=name,
-        protects=guarantee.change.label,
-        relation=guarantee.change.relation,
-        notion=guarantee.notion.value,
-        trust=guarantee.trust.value,
-        publishes=guarantee.publishes.value,
+        guarantee=guarantee,
         claimed=guarantee.claimed.epsilon if guarantee.claimed else None,
         certified=own.epsilon,
-        per_rating=rating.epsilon,
+        per_rating=guarantee.certified(RATING).epsilon,
         per_user=user.epsilon,
         per_user_other=guarantee.certified(USER_REPLACED).epsilon,
-        delta=own.delta,
         why=_why(guarantee, own, user),
         upheld=upheld(guarantee),
     )
@@ -150,18 +139,19 @@ def table(rows: list[CardRow]) -> dict[str, list[str]]:
 
     What a phone has room for comes first.
     """
+    cards = [row.guarantee for row in rows]
     return {
         "mechanism": [row.mechanism for row in rows],
         "claimed": [epsilon_text(row.claimed) for row in rows],
         "certified": [epsilon_text(row.certified) for row in rows],
         PER_USER: [epsilon_text(row.per_user) for row in rows],
         "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
-        "claimed and certified count": [f"{row.protects}: {row.relation}" for row in rows],
+        "claimed and certified count": [_counts(card) for card in cards],
         PER_RATING: [epsilon_text(row.per_rating) for row in rows],
         PER_USER_OTHER: [epsilon_text(row.per_user_other) for row in rows],
-        "notion": [row.notion for row in rows],
-        "trust": [row.trust for row in rows],
-        "publishes": [row.publishes for row in rows],
+        "notion": [card.notion.value for card in cards],
+        "trust": [card.trust.value for card in cards],
+        "publishes": [card.publishes.value for card in cards],
     }
 
 
@@ -189,11 +179,10 @@ class Card(NamedTuple):
     facts: tuple[tuple[str, str], ...]
 
 
-def card(guarantee: Guarantee, *, ratings: int = 20, sampled: bool = False) -> Card:
+def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
     """What is protected, claimed and certified, and what that means for people and attackers.
 
-    ratings: of the person whose values together are counted. sampled: the noise is sampled exactly,
-    and the guarantee counts that.
+    sampled: the noise is sampled exactly, and the guarantee counts that.
     """
     own, claim = guarantee.certified(), guarantee.claimed
     claimed = f"{_budget(claim.epsilon, claim.delta)} ({guarantee.source})" if claim else "nothing"
@@ -201,10 +190,10 @@ def card(guarantee: Guarantee, *, ratings: int = 20, sampled: bool = False) -> C
     if own.finite and guarantee.change.per_user:
         facts.append(("per user", relations(guarantee)))
     elif own.finite:
-        row = row_of_ratings(guarantee, ratings)
+        row = row_of_ratings(guarantee, _PERSON)
         if row.finite:
             words = f"all of one person's together: epsilon {epsilon_text(row.epsilon)}"
-            facts.append((f"{ratings} ratings", words))
+            facts.append((f"{_PERSON} ratings", words))
         facts.append(("per user", certified(guarantee.certified(USER_EMPTIED))))
     facts.append(("attacker", certainty(own.epsilon, own.delta)))
     facts += [("mind", caveat) for caveat in guarantee.caveats]
@@ -222,11 +211,15 @@ def _budget(epsilon: float, delta: float) -> str:
     return f"epsilon {epsilon_text(epsilon)}" + (f", delta {delta:g}" if delta else "")
 
 
+def _counts(guarantee: Guarantee) -> str:
+    return f"{guarantee.change.label}: {guarantee.change.relation}"
+
+
 def table_words(rows: list[CardRow]) -> str:
     """Claims and proofs as text."""
     return "; ".join(
         f"{row.mechanism}: claimed epsilon {epsilon_text(row.claimed)}, certified"
-        f" {epsilon_text(row.certified)} {row.protects} ({row.relation})"
+        f" {epsilon_text(row.certified)} {_counts(row.guarantee)}"
         for row in rows
     )
 

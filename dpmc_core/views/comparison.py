@@ -67,9 +67,9 @@ def _at(x: Floats, values: Floats, wanted: Floats) -> Floats:
     return np.stack([np.interp(place, grid, column) for column in values.T], axis=1)
 
 
-def resamples(seeds: int, rng: np.random.Generator, draws: int = DRAWS) -> Ints:
-    """draws x seeds: which seeds each resample takes."""
-    return rng.integers(0, seeds, (draws, seeds))
+def resamples(seeds: int, rng: np.random.Generator) -> Ints:
+    """DRAWS x seeds: which seeds each resample takes."""
+    return rng.integers(0, seeds, (DRAWS, seeds))
 
 
 def means(values: Floats, drawn: Ints) -> Floats:
@@ -125,7 +125,7 @@ class Lead(NamedTuple):
 class Duel(NamedTuple):
     """Two lines on the epsilons x that both cover, with every lead in order; seeds in common.
 
-    claimed: key of the one whose epsilon is only claimed where the other's is certified, or empty.
+    claimed: the one whose epsilon is only claimed where the other's is certified, or empty.
     """
 
     one: Line
@@ -181,23 +181,21 @@ def duel(a: Placed, b: Placed, rng: np.random.Generator) -> Duel:
         if leads:
             crossing = _crossing(x, sign * difference, start, drawn)
         leads.append(Lead(better, worse, float(x[start]), float(x[end]), decided, crossing))
-    hollow = [side.line.key for side in (a, b) if not side.solid]
+    hollow = [side.line.label for side in (a, b) if not side.solid]
     claimed = hollow[0] if len(hollow) == 1 else ""
     return Duel(a.line, b.line, x, seeds, tuple(leads), claimed)
 
 
-def duel_words(found: Duel, names: tuple[str, str] | None = None) -> str:
-    """The duel in words; names: of the two lines, where not their labels."""
-    one, other = names or (found.one.label, found.other.label)
-    name = {found.one.key: one, found.other.key: other}
-    text = _verdict(found, name)
+def duel_words(found: Duel) -> str:
+    """The duel in words."""
+    text = _verdict(found)
     if found.leads and found.claimed:
-        text += f" The epsilon of {name[found.claimed]} is claimed, not certified."
+        text += f" The epsilon of {found.claimed} is claimed, not certified."
     return text
 
 
-def _verdict(found: Duel, name: dict[str, str]) -> str:
-    one, other, x = name[found.one.key], name[found.other.key], found.x
+def _verdict(found: Duel) -> str:
+    one, other, x = found.one.label, found.other.label, found.x
     if not len(x):
         return f"{one} and {other} have no epsilon in common in this unit."
     if found.seeds < FEWEST:
@@ -207,11 +205,11 @@ def _verdict(found: Duel, name: dict[str, str]) -> str:
     if not found.leads:
         return f"{one} and {other} cannot be told apart {span} ({found.seeds} seeds)."
     last = found.leads[-1]
-    better, worse = name[last.better.key], name[last.worse.key]
+    better, worse = last.better.label, last.worse.label
     if len(found.leads) > 1:
-        text = "; ".join(_turn(lead, name, x) for lead in found.leads[1:])
+        text = "; ".join(_turn(lead, x) for lead in found.leads[1:])
         first = found.leads[0]
-        text += f"; before, {name[first.better.key]} beats {name[first.worse.key]}"
+        text += f"; before, {first.better.label} beats {first.worse.label}"
         ends_too = first.first == x[0] and last.last == x[-1]
         sure = ends_too and all(lead.decided for lead in found.leads)
         return f"{text}." if sure else f"{text}; {_WHERE}."
@@ -224,10 +222,10 @@ def _verdict(found: Duel, name: dict[str, str]) -> str:
     return f"{better} beats {worse} {_range(last, x)}; elsewhere the seeds do not tell them apart."
 
 
-def _turn(lead: Lead, name: dict[str, str], x: Floats) -> str:
+def _turn(lead: Lead, x: Floats) -> str:
     assert lead.crossing is not None  # every lead but the first follows another
     where = estimate_words(lead.crossing, float(x[0]), float(x[-1]))
-    return f"{name[lead.better.key]} beats {name[lead.worse.key]} above epsilon {where}"
+    return f"{lead.better.label} beats {lead.worse.label} above epsilon {where}"
 
 
 def _range(lead: Lead, x: Floats) -> str:
@@ -347,10 +345,10 @@ def smallest_epsilon(placed: Placed, wanted: float, rng: np.random.Generator) ->
     return Answer(placed, wanted, where, direction * float(fitted[-1]), _first(x, fitted))
 
 
-def answer_words(answer: Answer, name: str = "", twin: Reference | None = None) -> str:
-    """The answer in words. name: of the mechanism, where not the line's label."""
+def answer_words(answer: Answer, twin: Reference | None = None) -> str:
+    """The answer in words; twin: the line without privacy."""
     line, x = answer.placed.line, answer.placed.x
-    name = name or line.label
+    name = line.label
     wanted = f"{line.metric.spoken} {line.metric.text(answer.wanted)}"
     unit = answer.placed.counts
     epsilon = answer.epsilon

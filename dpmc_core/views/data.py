@@ -53,21 +53,6 @@ class Tail(NamedTuple):
     ratings: Ints
 
 
-class DataSummary(NamedTuple):
-    """Headline numbers of a data set."""
-
-    users: int
-    items: int
-    ratings: int
-    density: float
-    mean: float
-
-
-def summary(ratings: Ratings) -> DataSummary:
-    """Sizes, density (0..1) and mean rating."""
-    return DataSummary(*ratings.shape, len(ratings), ratings.density, float(ratings.values.mean()))
-
-
 def sparsity(ratings: Ratings, blocks: int = 60) -> Sparsity:
     """Observed share per block; at most `blocks` blocks on each side."""
     user_rank, user_edges = _ranked(ratings.users, ratings.public.users, blocks)
@@ -123,11 +108,11 @@ def tails_words(users: Tail, items: Tail) -> str:
     )
 
 
-def sparsity_table(view: Sparsity, groups: int = 6) -> dict[str, list[str]]:
-    """Mean share rated in at most `groups` x `groups` coarser blocks, as columns of percentages."""
+def sparsity_table(view: Sparsity) -> dict[str, list[str]]:
+    """Mean share rated in at most six by six coarser blocks, as columns of percentages."""
     columns: dict[str, list[str]] = {"users (rank)": []}
-    rows = np.array_split(np.arange(view.share.shape[0]), min(groups, view.share.shape[0]))
-    blocks = np.array_split(np.arange(view.share.shape[1]), min(groups, view.share.shape[1]))
+    rows = np.array_split(np.arange(view.share.shape[0]), min(6, view.share.shape[0]))
+    blocks = np.array_split(np.arange(view.share.shape[1]), min(6, view.share.shape[1]))
     for r in rows:
         columns["users (rank)"].append(_ranks(view.user_edges, r))
     for b in blocks:

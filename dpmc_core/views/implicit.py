@@ -56,9 +56,7 @@ def figure_5(
     public: PublicFacts,
     coefficient: str = "second",
     *,
-    epsilon: float = FIGURE_5_EPSILON,
     longest: float | None = None,
-    points: int = 401,
 ) -> tuple[VariantNoise, ...]:
     """The noise in one number of a coefficient, exactly, from the releases of each variant's card.
 
@@ -70,25 +68,21 @@ def figure_5(
         declared = {s.name for s in settings_of(registry.get(id))}
         settings = {name: value for name, value in FIGURE_5.items() if name in declared}
         if longest is not None:
-            settings |= {"clip": longest, "clip_l2": longest * _l2_share(id)}
-        card = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
+            made = registry.create(id, epsilon=1.0)
+            assert isinstance(made, Dpimf)
+            assert made.clip is not None
+            settings |= {"clip": longest, "clip_l2": longest * made.clip_l2 / made.clip}
+        card = registry.create(id, epsilon=FIGURE_5_EPSILON, **settings).guarantee(public)
         found.append((id, dict(card.releases).get(coefficient)))
     scales = sorted(r.scale for _, r in found if isinstance(r, Additive))
     reach = 6 * scales[len(scales) // 2]
-    x = np.linspace(-reach, reach, points)
+    x = np.linspace(-reach, reach, 401)
     return tuple(
         VariantNoise(id, r.scale, x, r.density(x))
         if isinstance(r, Additive)
         else VariantNoise(id, 0.0, x, None)
         for id, r in found
     )
-
-
-def _l2_share(id: str) -> float:
-    made = registry.create(id, epsilon=1.0)
-    assert isinstance(made, Dpimf)
-    assert made.clip is not None
-    return made.clip_l2 / made.clip
 
 
 def noise_words(view: Sequence[VariantNoise], coefficient: str) -> str:
@@ -165,11 +159,11 @@ class SamplingWeights(NamedTuple):
     kept: Mapping[str, float]
 
 
-def user_factors(ratings: Ratings, seed: int = 0) -> Floats:
+def user_factors(ratings: Ratings) -> Floats:
     """Factors of the first 2000 users, fitted without privacy: users x 20, for looking at only."""
     part = ratings.select(ratings.users < USERS)
     twin = registry.create("ials", rank=RANK, rounds=_ROUNDS)
-    *_, last = twin.fit(part, np.random.default_rng(seed))
+    *_, last = twin.fit(part, np.random.default_rng(0))
     assert isinstance(last.model, Factors)
     return np.asarray(last.model.left[:USERS], dtype=float)
 

@@ -125,6 +125,12 @@ class Picture(NamedTuple):
     twins: tuple[Reference, ...] = ()
     came: tuple[Line, ...] = ()
 
+    @property
+    def levels(self) -> list[tuple[str, Reference]]:
+        """What its lines run between, each with what it stands for."""
+        twins = [("no privacy", level) for level in self.twins]
+        return twins + [("guessing", level) for level in self.floors]
+
     def filled(
         self,
         other: Picture,
@@ -438,8 +444,7 @@ def words(picture: Picture, placed: Sequence[Placed]) -> str:
             f"{one.line.label} ({one.counts}{'' if one.solid else ', not certified'}) from"
             f" {text(mean[0])} at epsilon {one.x[0]:.3g} to {text(mean[-1])} at {one.x[-1]:.3g}"
         )
-    for name, levels in (("guessing", picture.floors), ("no privacy", picture.twins)):
-        parts += [f"{name}: {text(level.level.mean)}" for level in levels]
+    parts += [f"{name}: {text(level.level.mean)}" for name, level in picture.levels]
     return "; ".join(parts) + "."
 
 
@@ -481,11 +486,10 @@ def gains(picture: Picture, epsilon: float) -> list[str]:
     if here is None:
         return []
     said = []
-    for levels, name in ((picture.twins, "no privacy"), (picture.floors, "guessing")):
-        for level in levels:
-            gap = metric.sign * (here.mean - level.level.mean)
-            size, side = metric.distance(gap), "better" if gap > 0 else "worse"
-            said.append(f"**{size}** {side} than {name}" if size else f"**Level** with {name}")
+    for name, level in picture.levels:
+        gap = metric.sign * (here.mean - level.level.mean)
+        size, side = metric.distance(gap), "better" if gap > 0 else "worse"
+        said.append(f"**{size}** {side} than {name}" if size else f"**Level** with {name}")
     return said
 
 
@@ -499,8 +503,7 @@ def words_at(picture: Picture, epsilon: float) -> str:
     ]
     if here is not None:
         parts.append(f"at the chosen epsilon {epsilon:g}: {text(here.mean)}")
-    for levels, name in ((picture.twins, "no privacy"), (picture.floors, "guessing")):
-        parts += [f"{name}: {text(level.level.mean)}" for level in levels]
+    parts += [f"{name}: {text(level.level.mean)}" for name, level in picture.levels]
     return "; ".join(parts) + "."
 
 

@@ -1,4 +1,4 @@
-"""A finished run on paper: Markdown, factors, and the command and code that repeat it."""
+"""A finished run for people: numbers, Markdown, factors, the command and code that repeat it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import io
 import json
 import shlex
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from dpmc_core.errors import number_text
-from dpmc_core.experiment import EVALUATION_ONLY, Result
+from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
 from dpmc_core.metrics import METRICS
-from dpmc_core.model import Mechanism
+from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import (
     LeaveLast,
     RandomShare,
@@ -31,48 +31,59 @@ SEED_NOTE = (
 )
 
 
-class Repeat(NamedTuple):
-    """What it takes to repeat a run.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Run:
+    """A finished training run, and what it takes to repeat it.
 
-    data, reading: what `datasets.load` is given, name and options; fresh: the seed is not known.
+    data, reading: what `datasets.load` is given, name and options; title: of the data. fresh: the
+    seed came from the operating system and is not told. clear: the model of its twin without
+    privacy, where it was trained.
     """
 
     result: Result
     data: str
+    title: str
     split: Split
     fresh: bool
-    reading: Mapping[str, Any] = MappingProxyType({})
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    clear: Model | None = None
 
 
-def card(result: Result, fresh: bool) -> dict[str, Any]:
+def methods(result: Result) -> dict[str, Mapping[str, float]]:
+    """Metrics of the mechanism, then of what it is compared with, by name."""
+    roles = {result.mechanism.twin: "No privacy", result.mechanism.floor: "Guessing"}
+    others = {roles.get(id, id): found for id, found in result.baselines.items()}
+    return {result.mechanism.name: result.metrics} | others
+
+
+def metrics_table(found: Mapping[str, Mapping[str, float]]) -> dict[str, list[str]]:
+    """Metrics by method as columns of text; those of the first."""
+    return {"method": list(found)} | {
+        name: [METRICS[name].text(values[name]) for values in found.values()]
+        for name in next(iter(found.values()))
+    }
+
+
+def as_json(run: Run) -> str:
     """The `dpmc fit --json` object; without the seed where it came from the operating system."""
-    found = result.as_dict()
-    if fresh:
-        found["seed"] = None
-    return found
+    hidden = {"seed": None} if run.fresh else {}
+    return json.dumps(run.result.as_dict() | hidden, indent=2) + "\n"
 
 
-def as_json(result: Result, fresh: bool) -> str:
-    """The run card as JSON text."""
-    return json.dumps(card(result, fresh), indent=2) + "\n"
-
-
-def markdown(result: Result, title: str, fresh: bool) -> str:
+def markdown(run: Run) -> str:
     """The run card as Markdown."""
+    result, table = run.result, metrics_table(methods(run.result))
     shown, problem = cards.card(result.guarantee), result.problem
     public = problem.train.public
     lines = [
-        f"# {result.mechanism.name} on {title}",
+        f"# {result.mechanism.name} on {run.title}",
         "",
         f"{public.users:,} users x {public.items:,} items, {len(problem.train):,} training"
         f" ratings; tested on {split_words(problem.split)}.",
         "",
-        "| method | " + " | ".join(result.metrics) + " |",
-        "|---" * (1 + len(result.metrics)) + "|",
-        *(
-            f"| {name} | " + " | ".join(METRICS[m].text(found[m]) for m in result.metrics) + " |"
-            for name, found in _methods(result).items()
-        ),
+        f"| {' | '.join(table)} |",
+        "|---" * len(table) + "|",
+        *(f"| {' | '.join(row)} |" for row in zip(*table.values(), strict=True)),
         "",
         f"{EVALUATION_ONLY[:1].upper()}{EVALUATION_ONLY[1:]}.",
         "",
@@ -84,20 +95,20 @@ def markdown(result: Result, title: str, fresh: bool) -> str:
         "",
         "## Settings",
         "",
-        *(f"- {k}: {v}" for k, v in _settings(result.mechanism).items()),
+        *(f"- {k}: {v}" for k, v in settings_dict(result.mechanism).items()),
         f"- preparation: {', '.join(problem.steps) or 'none'}",
         f"- rounds: {result.rounds}, {result.seconds:.1f} s",
-        "- seed: from the operating system, not kept" if fresh else f"- seed: {result.seed}",
+        "- seed: from the operating system, not kept" if run.fresh else f"- seed: {result.seed}",
         "",
-        *([] if fresh else [SEED_NOTE, ""]),
+        *([] if run.fresh else [SEED_NOTE, ""]),
     ]
     return "\n".join(lines)
 
 
-def command(repeat: Repeat) -> str:
+def command(run: Run) -> str:
     """The `dpmc fit` command that repeats the run."""
-    result, data, split, fresh, _ = repeat
-    opened = f"./{data}" if data.startswith("-") else data  # else it would be an option
+    result, split = run.result, run.split
+    opened = f"./{run.data}" if run.data.startswith("-") else run.data  # else an option
     words = ["dpmc", "fit", opened, result.mechanism.id]
     for s in settings_of(type(result.mechanism)):
         value = getattr(result.mechanism, s.name)
@@ -105,7 +116,7 @@ def command(repeat: Repeat) -> str:
             words += [f"--{s.name}", number_text(value)]
         elif value != s.default:
             words += ["--set", f"{s.name}={'none' if value is None else show_setting(value)}"]
-    reading = _reading(repeat)
+    reading = _reading(run)
     if "low" in reading:  # with = because a range may begin with a minus
         words.append(
             f"--range={number_text(reading.pop('low'))}:{number_text(reading.pop('high'))}"
@@ -120,15 +131,14 @@ def command(repeat: Repeat) -> str:
         words += ["--holdout", number_text(split.share)]
     elif isinstance(split, SharePerUser):
         words += ["--holdout-per-user", number_text(split.share)]
-    if not fresh:
+    if not run.fresh:
         words += ["--seed", str(result.seed)]
     return shlex.join([*words, "--json"])
 
 
-def code(repeat: Repeat) -> str:
+def code(run: Run) -> str:
     """The Python lines that repeat the run."""
-    result, data, split, fresh, _ = repeat
-    mechanism = result.mechanism
+    result, split, mechanism = run.result, run.split, run.result.mechanism
     given = {
         s.name: _literal(mechanism, s.name)
         for s in settings_of(type(mechanism))
@@ -137,17 +147,17 @@ def code(repeat: Repeat) -> str:
     parsed = any(text.startswith("parse_setting") for text in given.values())
     steps = ", ".join(f"parse_step({step!r})" for step in result.problem.steps)
     usual = split == default_split(mechanism.task)
-    opened = _arguments(repr(data), {k: repr(v) for k, v in _reading(repeat).items()})
+    opened = _arguments(repr(run.data), {k: repr(v) for k, v in _reading(run).items()})
     made = _arguments(repr(mechanism.id), given)
-    run = _arguments(
+    ran = _arguments(
         "mechanism, data",
-        {"seed": "secrets.randbits(128)" if fresh else str(result.seed)}
+        {"seed": "secrets.randbits(128)" if run.fresh else str(result.seed)}
         | ({"steps": f"[{steps}]"} if steps else {})
         | ({} if usual else {"split": repr(split)}),
     )
     return "\n".join(
         [
-            *(["import secrets", ""] if fresh else []),
+            *(["import secrets", ""] if run.fresh else []),
             "import dpmc_core as dpmc",
             *(["from dpmc_core import registry"] if parsed else []),
             *(["from dpmc_core.data import parse_step"] if steps else []),
@@ -157,7 +167,7 @@ def code(repeat: Repeat) -> str:
             f"data = dpmc.load({opened})",
             *([f"cls = registry.get({mechanism.id!r})"] if parsed else []),
             f"mechanism = dpmc.create({made})",
-            f"result = dpmc.run({run})",
+            f"result = dpmc.run({ran})",
             "print(result.metrics, result.guarantee.certified())",
             "",
         ]
@@ -178,25 +188,13 @@ def factors(result: Result) -> bytes | None:
     return stream.getvalue()
 
 
-def _reading(repeat: Repeat) -> dict[str, Any]:
+def _reading(run: Run) -> dict[str, Any]:
     """The options that decide what is read, as plain values: no limits of size, nothing empty."""
     return {
         name: show_setting(value)
-        for name, value in repeat.reading.items()
+        for name, value in run.reading.items()
         if value is not None and not name.startswith("max_")
     }
-
-
-def _methods(result: Result) -> Mapping[str, Mapping[str, float]]:
-    roles = {result.mechanism.twin: "no privacy", result.mechanism.floor: "guessing"}
-    return {result.mechanism.name: result.metrics} | {
-        roles.get(id, id): found for id, found in result.baselines.items()
-    }
-
-
-def _settings(mechanism: Mechanism) -> dict[str, Any]:
-    names = [s.name for s in settings_of(type(mechanism))]
-    return {name: show_setting(getattr(mechanism, name)) for name in names}
 
 
 def _literal(mechanism: Mechanism, name: str) -> str:

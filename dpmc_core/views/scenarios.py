@@ -37,6 +37,7 @@ from dpmc_core.views.data import title, user_name
 from dpmc_core.views.messages import BytesCurve, MessagePlay, doublings
 
 USERS_SHOWN = 4  # what fits on a phone
+ITEMS_SHOWN = 12  # to choose from
 ROUNDS, RANK = 3, 2
 LEAVING_ROUND = 2
 ATTENDED_ROUNDS = 12  # of the longer run in which each user misses one round
@@ -50,7 +51,7 @@ class ScenarioPlay(MessagePlay):
     part: Ratings
 
 
-def small_items(ratings: Ratings, count: int = 12) -> dict[int, str]:
+def small_items(ratings: Ratings) -> dict[int, str]:
     """Items whose raters fit on a screen, by index, with their titles. Raises BadRatings."""
     check_varied(Task.RATINGS, ratings)
     raters = np.bincount(ratings.items, minlength=ratings.public.items)
@@ -58,12 +59,14 @@ def small_items(ratings: Ratings, count: int = 12) -> dict[int, str]:
     if len(enough) == 0:
         raise BadRatings("no item has two raters, so nobody could hide behind another")
     nearest = enough[np.argsort(np.abs(raters[enough] - USERS_SHOWN), kind="stable")]
-    return {int(i): f"{title(ratings, int(i))} ({raters[i]} ratings)" for i in nearest[:count]}
+    return {
+        int(i): f"{title(ratings, int(i))} ({raters[i]} ratings)" for i in nearest[:ITEMS_SHOWN]
+    }
 
 
-def cast(ratings: Ratings, item: int, users: int = USERS_SHOWN) -> Ratings:
+def cast(ratings: Ratings, item: int) -> Ratings:
     """A few raters of an item with all their ratings, as ratings of their own."""
-    raters = ratings.users[ratings.items == item][:users]
+    raters = ratings.users[ratings.items == item][:USERS_SHOWN]
     part = ratings.select(np.isin(ratings.users, raters))
     names = tuple(user_name(ratings, int(u)) for u in raters)
     return dataclasses.replace(

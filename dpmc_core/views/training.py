@@ -58,12 +58,10 @@ def errors(task: Task, model: Model, test: Ratings, link: Link = LOGISTIC) -> Fl
     return np.abs(clipped - test.values)
 
 
-def cdf(
-    task: Task, model: Model, test: Ratings, link: Link = LOGISTIC, points: int = 101
-) -> ErrorCdf:
+def cdf(task: Task, model: Model, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
     """The error CDF on a grid over all possible errors."""
     widest = 1.0 if task is Task.BINARY else test.public.width
-    grid = np.linspace(0.0, widest, points)
+    grid = np.linspace(0.0, widest, 101)
     return ErrorCdf(grid, error_cdf(errors(task, model, test, link), grid))
 
 

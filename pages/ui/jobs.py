@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from dpmc_core.errors import DpmcError
 
@@ -52,15 +52,8 @@ class Snapshot:
         return max(0.0, self.seconds * (self.total - self.done) / self.done)
 
 
-class Report(Protocol):
-    """How work tells where it is; raises nothing, returns nothing."""
-
-    def __call__(
-        self, done: int, total: int, label: str, point: Any = None, result: Any = None
-    ) -> None: ...
-
-
-Work = Callable[[Report, Callable[[], bool]], Any]
+Tell = Callable[..., None]  # how work says where it is: done, total, label, point, result
+Work = Callable[[Tell, Callable[[], bool]], Any]
 
 
 _POOL = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="dpmc-job")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import streamlit as st
 
 from dpmc_core.data.transforms import Binarise, CapPerUser, TopItems, Transform
@@ -12,19 +10,14 @@ from dpmc_core.problem import LeaveLast, RandomShare, Split, default_split, spli
 from dpmc_core.ratings import PublicFacts
 from pages.ui import widgets
 
-
-class Prepared(NamedTuple):
-    """The chosen steps, in order, and the hold-out."""
-
-    steps: tuple[Transform, ...]
-    split: Split
-
-
 _SPLITS = {"share": split_words(str(RandomShare())), "last": "each user's latest rating"}
 
 
-def controls(public: PublicFacts, task: Task) -> Prepared:
-    """The same choices on every page and in the address; each step says what it does to privacy."""
+def controls(public: PublicFacts, task: Task) -> tuple[list[Transform], Split]:
+    """The chosen steps, in order, and the hold-out; each step says what it does to privacy.
+
+    The same choices on every page and in the address.
+    """
     columns = st.columns(4)
     cap = widgets.number(
         "Cap on ratings per user",
@@ -84,4 +77,4 @@ def controls(public: PublicFacts, task: Task) -> Prepared:
         steps.append(CapPerUser(cap))
     if threshold is not None:
         steps.append(Binarise(threshold))
-    return Prepared(tuple(steps), LeaveLast() if held == "last" else RandomShare())
+    return steps, LeaveLast() if held == "last" else RandomShare()

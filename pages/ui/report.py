@@ -10,14 +10,13 @@ import plotly.graph_objects as go
 import plotly.io as pio
 
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 from dpmc_core.views import cards, ranking, run_card, training
+from dpmc_core.views.run_card import Run
 from pages.ui.charts import LIGHT, Theme
 from pages.ui.charts import ranking as charts_ranking
 from pages.ui.charts import train as charts_train
-from pages.ui.runs import Run
 
 STYLE = """
 body { font: 16px/1.5 "Source Sans 3", "Source Sans Pro", system-ui, sans-serif; color: #1c1e21;
@@ -48,17 +47,18 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
     found, id, name = run.result, run.result.mechanism.id, run.result.mechanism.name
     task, test, link = found.mechanism.task, found.problem.test, training.link_of(found.mechanism)
     if task is Task.RANKING:  # scores are no ratings: there is no error to draw
-        bars = ranking.bars(run.methods)
+        methods = run_card.methods(found)
+        bars = ranking.bars(methods)
         labels = next(iter(bars.values()))
         return [
             Exhibit(
                 "ranking",
                 "Held-out items among the first ten",
                 "How often is the next item among the first ten?",
-                charts_ranking.run_bars(id, run.methods, theme),
+                charts_ranking.run_bars(id, methods, theme),
                 "HR@10: the held-out item is among the first ten; NDCG@10 counts how far up. Among"
                 " 99 items drawn at random it is a far easier race than among all unseen items.",
-                ranking.bars_words(run.methods),
+                ranking.bars_words(methods),
                 {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},
             )
         ]
@@ -121,21 +121,17 @@ def html(run: Run) -> str:
     """A run as one file, charts and their library included."""
     found = run.result
     shown = cards.card(found.guarantee)
-    table = {"method": list(run.methods)} | {
-        name: [METRICS[name].text(values[name]) for values in run.methods.values()]
-        for name in found.metrics
-    }
     drawn = [(one.title, one.fig) for one in pictures(run, LIGHT) if one.fig is not None]
     return _file(
         f"{found.mechanism.name} on {run.title}",
         [
             _paragraphs(f"Tested on {split_words(found.problem.split)}. {EVALUATION_ONLY}."),
-            _table(table),
+            _table(run_card.metrics_table(run_card.methods(found))),
             _heading("Guarantee"),
             _paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
             *_charts(drawn),
         ],
-        run_card.command(run_card.Repeat(found, run.data, run.split, run.fresh, run.reading)),
+        run_card.command(run),
         "" if run.fresh else run_card.SEED_NOTE,
     )
 

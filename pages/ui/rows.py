@@ -44,7 +44,7 @@ class Place(NamedTuple):
     private: bool = False
 
 
-class Rows(NamedTuple):
+class GridRows(NamedTuple):
     """What a store holds of a grid. last: changes with every row of the store; present: finished
     units; pictures: one for each metric asked for."""
 
@@ -66,11 +66,7 @@ def keys(grid: Grid, where: Place) -> Keys:
     name = " ".join(grid.argv())
     if not where.private:
         return _shared_keys(name, grid)
-    kept: dict[str, Keys] = st.session_state.setdefault("upload keys", {})
-    if name not in kept:
-        kept.clear()
-        kept[name] = sweep.plan(grid).keys
-    return kept[name]
+    return state.kept("upload keys", name, lambda: sweep.plan(grid).keys)
 
 
 @st.cache_resource(max_entries=20, show_spinner="Planning the runs")
@@ -117,12 +113,12 @@ def read(
     epsilons: Collection[float],
     seeds: Collection[int] | None = None,
     enough: Callable[[Line], bool] = lambda _: True,
-) -> Rows:
+) -> GridRows:
     """The rows of a grid: each curve as it is in the store, else as it came with the app.
 
     enough: of a curve in the store, to be preferred. Raises StoreError.
     """
-    found = Rows(0, 0, tuple(Picture(metric) for metric in metrics))
+    found = GridRows(0, 0, tuple(Picture(metric) for metric in metrics))
     if _has_rows(where.store):
         with Store(where.store, read_only=True) as file:
             found = _stored(file, wanted, mechanisms, metrics, epsilons, seeds)
@@ -142,18 +138,18 @@ def _stored(
     metrics: Sequence[Metric],
     epsilons: Collection[float],
     seeds: Collection[int] | None,
-) -> Rows:
+) -> GridRows:
     """The rows of a store, read again only when something has arrived."""
     last = store.last_row(file)
     names = [metric.name for metric in metrics]
     marks = (str(file.path), wanted.name, names, tuple(epsilons), seeds and tuple(seeds), last)
-    kept: tuple[object, Rows] | None = st.session_state.get("rows")
-    if kept is None or kept[0] != marks:
-        options = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
+    options = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
+
+    def read_again() -> GridRows:
         pictures = tuple(lines.read(file, mechanisms, metric, **options) for metric in metrics)
-        kept = (marks, Rows(last, len(file.present(wanted.units)), pictures))
-        st.session_state["rows"] = kept
-    return kept[1]
+        return GridRows(last, len(file.present(wanted.units)), pictures)
+
+    return state.kept("rows", marks, read_again)
 
 
 @st.cache_resource(max_entries=100, show_spinner=False)
@@ -170,7 +166,7 @@ def shipped(name: str, mechanism: str) -> tuple[Picture, ...] | None:
 
 def keys_of(picture: Picture) -> Keys:
     """The keys of the curves of a picture, to look for them in another store."""
-    drawn = (*picture.lines, *picture.floors, *picture.twins)
+    drawn = [*picture.lines, *(level for _, level in picture.levels)]
     curves = {one.key: one.mechanism for one in drawn}
     return Keys(" ".join(curves), (), curves)
 

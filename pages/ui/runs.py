@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ from dpmc_core.data import download
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
-from dpmc_core.problem import Problem, Split
-from pages.ui.jobs import Report, Work
+from dpmc_core.problem import Problem
+from dpmc_core.views.run_card import Run
+from pages.ui.jobs import Tell, Work
 
 # Seconds between two looks at the held-out ratings while training, and the part of the time that
 # looking may take where there are many.
@@ -21,7 +22,7 @@ _LOOK_EVERY, _LOOK_SHARE = 0.25, 0.1
 
 
 @dataclass(frozen=True)
-class Point:
+class Round:
     """One round as the live chart shows it; metric is None where it was not looked at."""
 
     mechanism: str
@@ -29,30 +30,6 @@ class Point:
     total: int
     objective: float | None
     metric: float | None
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A finished training run with the model of its twin without privacy, where it was trained.
-
-    data, reading: what `datasets.load` is given to open the data again.
-    """
-
-    result: experiment.Result
-    clear: Model | None
-    data: str
-    reading: Mapping[str, Any]
-    title: str
-    split: Split
-    fresh: bool
-
-    @property
-    def methods(self) -> dict[str, Mapping[str, float]]:
-        """Metrics of the mechanism, then of what it is compared with, by name."""
-        found = self.result
-        roles = {found.mechanism.twin: "No privacy", found.mechanism.floor: "Guessing"}
-        others = {roles.get(id, id): values for id, values in found.baselines.items()}
-        return {found.mechanism.name: found.metrics} | others
 
 
 def train(
@@ -65,10 +42,11 @@ def train(
 ) -> Work:
     """Prepare the data, fit the mechanism, then its floor and its twin, reporting every round.
 
+    about: what a `Run` says beside its result.
     spend: told the mechanism's epsilon with its first round, whether or not the run gets further.
     """
 
-    def work(report: Report, stopped: Callable[[], bool]) -> Run:
+    def work(report: Tell, stopped: Callable[[], bool]) -> Run:
         report(0, 0, "preparing the data")
         problem = make()
         models: dict[str, Model] = {}
@@ -93,7 +71,7 @@ def train(
                 end = time.monotonic()
                 look_at = end + max(_LOOK_EVERY, (end - start) / _LOOK_SHARE)
             name = method.name if mine else f"{method.name}, for comparison"
-            point = Point(method.id, step.index, step.total, step.trace.get("objective"), metric)
+            point = Round(method.id, step.index, step.total, step.trace.get("objective"), metric)
             report(
                 step.index,
                 step.total,
@@ -106,10 +84,10 @@ def train(
             clear = models.get(mechanism.twin) if mechanism.twin in result.baselines else None
             left = [id for id in (mechanism.floor, mechanism.twin) if id not in result.baselines]
             label = f"{registry.get(left[0]).name}, for comparison: starting" if left else ""
-            report(0, 0, label, result=Run(result, clear, **about))
+            report(0, 0, label, result=Run(result=result, clear=clear, **about))
 
         result = experiment.run(mechanism, problem, seed, on_step, stopped, so_far=show)
-        return Run(result, models.get(mechanism.twin), **about)
+        return Run(result=result, clear=models.get(mechanism.twin), **about)
 
     return work
 
@@ -117,7 +95,7 @@ def train(
 def download_of(name: str) -> Work:
     """Fetch a public set, check it and unpack it."""
 
-    def work(report: Report, stopped: Callable[[], bool]) -> None:
+    def work(report: Tell, stopped: Callable[[], bool]) -> None:
         def progress(have: int, total: int | None) -> None:
             if stopped():
                 raise DpmcError("stopped; what arrived is kept, and a new start goes on from there")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import streamlit as st
 
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
 from pages.ui.private import Private, Tally
+
+T = TypeVar("T")
 
 
 @st.cache_resource(scope="session", on_release=lambda jobs: jobs.cancel(), show_spinner=False)
@@ -48,7 +51,8 @@ def from_link(key: str, what: str, names: Mapping[Any, str], default: Any) -> No
     if asked in names.values():
         return
     for option, label in names.items():
-        if str(option).lower() == asked.lower():
+        id = option.name if isinstance(option, enum.Enum) else str(option)
+        if id.lower() == asked.lower():
             st.query_params[key] = label  # what the widget understands, from the next run on
             st.rerun()
     note(f"The link asks for {what} “{asked[:40]}”, which is not here; showing {names[default]}.")
@@ -82,6 +86,14 @@ def number_from_link(key: str, what: str, low: float | None, high: float | None)
         inside = False
     if not inside:
         note(f"The link asks for {what} “{asked[:40]}”, which is not possible; using the default.")
+
+
+def kept(name: str, marks: object, make: Callable[[], T]) -> T:
+    """What was made last under this name, while nothing it depends on (marks) has changed."""
+    last: tuple[object, T] | None = st.session_state.get(name)
+    if last is None or last[0] != marks:
+        last = st.session_state[name] = (marks, make())
+    return last[1]
 
 
 def note(sentence: str) -> None:

@@ -119,17 +119,17 @@ def epsilon(wide: bool = False, *, link: Mapping[str, str]) -> float:
 
     link: what else a shared link must hold to open this view.
     """
-    values = grid(wide)
-    names = {value: f"{value:g}" for value in values}
+    epsilons = grid(wide)
+    names = {value: f"{value:g}" for value in epsilons}
     state.from_link("epsilon", "epsilon", names, 1.0)
     now = st.session_state.get("epsilon", 1.0)
-    if now not in values:  # chosen on the wide range
-        st.session_state["epsilon"] = min(values, key=lambda e: abs(e - now))
+    if now not in epsilons:  # chosen on the wide range
+        st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - now))
     left, right = st.columns([8, 1], vertical_alignment="center", gap="medium")
     with left:
         chosen = st.select_slider(
             "epsilon",
-            values,
+            epsilons,
             value=1.0,
             format_func=names.__getitem__,
             key="epsilon",
@@ -141,7 +141,8 @@ def epsilon(wide: bool = False, *, link: Mapping[str, str]) -> float:
             st.caption("more private", width="content")
             st.caption("more accurate", width="content")
     with right:
-        _share({**link, "epsilon": names[chosen]} | ({"wide": "true"} if wide else {}))
+        values = {**link, "epsilon": names[chosen]} | ({"wide": "true"} if wide else {})
+        share("the data, the mechanism and epsilon", values)
     return float(chosen)
 
 
@@ -225,15 +226,19 @@ def build(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanis
         return None
 
 
-def _share(values: Mapping[str, str]) -> None:
-    """How to pass this view on."""
+def share(what: str, values: Mapping[str, object]) -> None:
+    """How to pass this view on; what: the part of it that the values are."""
     with st.popover("Share", icon=":material/share:"):
         st.markdown(
             "The browser's address bar holds every choice on this page: copy it, and whoever opens"
-            " it sees the same view. Or only the data, the mechanism and epsilon:"
+            f" it sees the same view. Or only {what}:"
         )
-        page = (st.context.url or "").split("?")[0]
-        st.code(f"{page}?{urlencode(values)}", language=None, wrap_lines=True)
+        st.code(address(values), language=None, wrap_lines=True)
+
+
+def address(values: Mapping[str, object]) -> str:
+    """Where this page opens with these choices."""
+    return f"{(st.context.url or '').split('?')[0]}?{urlencode(values, doseq=True)}"
 
 
 def toggle_play() -> None:

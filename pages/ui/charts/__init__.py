@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from typing import NamedTuple
 
 # plotly looks into pandas wherever another session has begun to import it, and fails on the half
@@ -10,6 +11,8 @@ from typing import NamedTuple
 import pandas  # noqa: F401
 import plotly.graph_objects as go
 import plotly.io as pio
+
+from dpmc_core.views.lines import Band
 
 HEIGHT = 380
 
@@ -96,8 +99,9 @@ def marker(look: Style, theme: Theme, *, solid: bool, size: int = 9) -> dict[str
 LONG_LEGEND = {"font": {"size": 12}, "maxheight": 400}  # in a column on a phone, none cut off
 
 
-def wrapped(name: str, width: int = 42) -> str:
+def wrapped(name: str) -> str:
     """A name of the legend in lines that fit a phone; a remark after " · " has its own."""
+    width = 42
     if len(name) <= width:
         return name
     first, *remarks = name.split(" · ")
@@ -182,6 +186,72 @@ EPSILON_AXIS = {
     "title": {"text": "epsilon (left: more private)"},
     **ticks([0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]),
 }
+
+
+def line(
+    fig: go.Figure,
+    x: Iterable[float],
+    y: Iterable[float],
+    look: Style,
+    hover: str,
+    *,
+    width: float = 2.5,
+    **more: object,
+) -> None:
+    """A line with markers in the look of a method; more: what else the trace says."""
+    drawn = {
+        "mode": "lines+markers",
+        "line": {"color": look.color, "dash": look.dash, "width": width},
+        "marker": {"symbol": look.marker, "size": 8},
+        "hovertemplate": hover,
+    }
+    fig.add_scatter(x=list(x), y=list(y), **drawn | more)
+
+
+def horizontal(
+    fig: go.Figure,
+    ends: tuple[float, float],
+    at: float,
+    look: tuple[str, str],
+    text: str,
+    **more: object,
+) -> None:
+    """A line at the level of a method without epsilon; look: its colour and dash."""
+    color, dash = look
+    fig.add_scatter(
+        x=list(ends),
+        y=[at] * 2,
+        mode="lines",
+        line={"color": color, "dash": dash, "width": 2},
+        hovertemplate=text + "<extra></extra>",
+        **more,
+    )
+
+
+def band(fig: go.Figure, over: Band, color: str, **more: object) -> None:
+    """The band over seeds behind a line; one seed has none."""
+    for part in _stretches(over.seeds > 1):
+        fig.add_scatter(
+            x=[*over.x[part], *over.x[part][::-1]],
+            y=[*over.high[part], *over.low[part][::-1]],
+            mode="lines",
+            fill="toself",
+            fillcolor=color,
+            line={"width": 0},
+            hoverinfo="skip",
+            **more,
+        )
+
+
+def _stretches(there: Iterable[bool]) -> list[slice]:
+    """The unbroken runs of what is there."""
+    found: list[slice] = []
+    for k, yes in enumerate(there):
+        if yes and found and found[-1].stop == k:
+            found[-1] = slice(found[-1].start, k + 1)
+        elif yes:
+            found.append(slice(k, k + 1))
+    return found
 
 
 def rule(fig: go.Figure, at: float, theme: Theme) -> None:

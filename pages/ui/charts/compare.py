@@ -16,8 +16,11 @@ from pages.ui.charts import (
     LIGHT,
     LONG_LEGEND,
     Theme,
+    band,
     faded,
     figure,
+    horizontal,
+    line,
     marker,
     style,
     ticks,
@@ -46,16 +49,18 @@ def compare(
     low, high = _axis(ends, placed)
     bands = [one.band for one in placed]
     reach = [float(v) for over in bands for v in (*over.low, *over.high)]
-    reach += [level.level.mean for level in (*picture.floors, *picture.twins)]
+    reach += [level.level.mean for _, level in picture.levels]
     up = _round_range(reach)
     drawn = {one.line.mechanism for one in placed}
     _levels(fig, picture, [*drawn, *waiting], (low, high), (up[0], up[1]), theme)
     for one, over in zip(placed, bands, strict=True):
-        _band(fig, one, over)
+        color = faded(style(one.line.mechanism).color, 0.16)
+        band(fig, over, color, showlegend=False, legendgroup=one.line.key)
     for one, over in zip(placed, bands, strict=True):
         _line(fig, one, over, picture.metric.form, theme)
     for id in waiting:
-        _promise(fig, id)
+        # a place in the legend for a curve that is still to come
+        line(fig, [None], [None], style(id), "", name=wrapped(f"{registry.get(id).name} · waiting"))
     fig.update_xaxes(**EPSILON_AXIS | _round_ticks(high), range=[math.log10(low), math.log10(high)])
     fig.update_yaxes(range=up, tickformat=picture.metric.ticks, title_text=picture.metric.axis)
     return fig
@@ -93,14 +98,8 @@ def _levels(
     for k, mean in enumerate(means):
         guess = k < len(floors)
         text = f"{names[k]}: {picture.metric.text(mean)}"
-        fig.add_scatter(
-            x=across,
-            y=[mean] * 2,
-            mode="lines",
-            line={"color": colors[k], "dash": "dot" if guess else "dash", "width": 2},
-            hovertemplate=text + "<extra></extra>",
-            showlegend=False,
-        )
+        look = (colors[k], "dot" if guess else "dash")
+        horizontal(fig, across, mean, look, text, showlegend=False)
         mark = "" if colors[k] in (theme.muted, theme.ink) else _square(colors[k])
         fig.add_annotation(
             x=math.log10(across[1] if guess else across[0]),
@@ -129,50 +128,21 @@ def _apart(wanted: Sequence[float], gap: float) -> list[float]:
     return [float(place) for place in places]
 
 
-def _band(fig: go.Figure, one: Placed, over: Band) -> None:
-    if over.seeds.max() < 2:
-        return
-    fig.add_scatter(
-        x=[*over.x, *over.x[::-1]],
-        y=[*over.high, *over.low[::-1]],
-        mode="lines",
-        fill="toself",
-        fillcolor=faded(style(one.line.mechanism).color, 0.16),
-        line={"width": 0},
-        hoverinfo="skip",
-        showlegend=False,
-        legendgroup=one.line.key,
-    )
-
-
 def _line(fig: go.Figure, one: Placed, over: Band, form: str, theme: Theme) -> None:
     look = style(one.line.mechanism)
     counts = one.counts if one.solid else f"{one.counts}, not certified"
-    fig.add_scatter(
-        x=over.x.tolist(),
-        y=over.mean.tolist(),
+    line(
+        fig,
+        over.x.tolist(),
+        over.mean.tolist(),
+        look,
         name=wrapped(f"{one.line.label} · {counts}"),
         legendgroup=one.line.key,
-        mode="lines+markers",
-        line={"color": look.color, "width": 2.5, "dash": look.dash},
         marker=marker(look, theme, solid=one.solid),
         customdata=np.stack([over.low, over.high, over.seeds], axis=1).tolist(),
-        hovertemplate=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{y:{form}}}</b>,"
+        hover=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{y:{form}}}</b>,"
         f" band %{{customdata[0]:{form}}} to %{{customdata[1]:{form}}}, seeds: %{{customdata[2]}}"
         "<extra></extra>",
-    )
-
-
-def _promise(fig: go.Figure, id: str) -> None:
-    """A place in the legend for a curve that is still to come."""
-    look = style(id)
-    fig.add_scatter(
-        x=[None],
-        y=[None],
-        name=wrapped(f"{registry.get(id).name} · waiting"),
-        mode="lines+markers",
-        line={"color": look.color, "width": 2.5, "dash": look.dash},
-        marker={"symbol": look.marker, "size": 9, "color": look.color},
     )
 
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import plotly.graph_objects as go
 
-from dpmc_core.views.lines import Picture
-from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, marker, rule, style
+from dpmc_core.views.lines import Picture, Reference
+from pages.ui.charts import (
+    EPSILON_AXIS,
+    Theme,
+    band,
+    faded,
+    figure,
+    horizontal,
+    line,
+    marker,
+    rule,
+    style,
+)
 
 
 def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) -> go.Figure:
@@ -16,36 +26,23 @@ def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) ->
 
     Markers are solid where the claim is certified and hollow where it is only claimed.
     """
-    line, metric = picture.lines[0], picture.metric
-    over, here, look = line.band, line.at(epsilon), style(line.mechanism)
+    only, metric = picture.lines[0], picture.metric
+    over, here, look = only.band, only.at(epsilon), style(only.mechanism)
     fig = figure(theme, height=400, showlegend=False)
-    ends = [float(min(over.x[0], epsilon)), float(max(over.x[-1], epsilon))]
-    for level in (level.level.mean for level in picture.twins):
-        text = f"no privacy: {metric.text(level)}"
-        _line(fig, text, level, ends, theme.ink, "dash", theme.paper, above=True)
-    for level in (level.level.mean for level in picture.floors):
-        text = f"guessing: {metric.text(level)}"
-        _line(fig, text, level, ends, theme.muted, "dot", theme.paper, above=False)
-    for part in stretches(over.seeds > 1):  # one seed has no band
-        fig.add_scatter(
-            x=[*over.x[part], *over.x[part][::-1]],
-            y=[*over.high[part], *over.low[part][::-1]],
-            mode="lines",
-            fill="toself",
-            fillcolor=faded(look.color, 0.22),
-            line={"width": 0},
-            hoverinfo="skip",
-        )
-    fig.add_scatter(
-        x=over.x,
-        y=over.mean,
-        name=line.label,
-        mode="lines+markers",
-        line={"color": look.color, "width": 2.5, "dash": look.dash},
+    ends = (float(min(over.x[0], epsilon)), float(max(over.x[-1], epsilon)))
+    for name, level in picture.levels:
+        _level(fig, name, level, ends, theme)
+    band(fig, over, faded(look.color, 0.22))
+    line(
+        fig,
+        over.x,
+        over.mean,
+        look,
+        f"epsilon %{{x:g}}<br><b>%{{y:{metric.form}}}</b>, interval"
+        f" %{{customdata[0]:{metric.form}}} to %{{customdata[1]:{metric.form}}}<extra></extra>",
+        name=only.label,
         marker=marker(look, theme, solid=certified),
         customdata=list(zip(over.low, over.high, strict=True)),
-        hovertemplate=f"epsilon %{{x:g}}<br><b>%{{y:{metric.form}}}</b>, interval"
-        f" %{{customdata[0]:{metric.form}}} to %{{customdata[1]:{metric.form}}}<extra></extra>",
     )
     rule(fig, epsilon, theme)
     if here is not None:
@@ -53,7 +50,7 @@ def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) ->
         _spot(fig, epsilon, here.mean, text, look.color, certified, theme)
     room = [math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06]
     fig.update_xaxes(**EPSILON_AXIS, range=room)
-    levels = [level.level.mean for level in (*picture.floors, *picture.twins)]
+    levels = [level.level.mean for _, level in picture.levels]
     fig.update_yaxes(
         range=_reach([*over.low, *over.high, *levels]),
         tickformat=metric.ticks,
@@ -62,35 +59,12 @@ def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) ->
     return fig
 
 
-def stretches(there: Iterable[bool]) -> list[slice]:
-    """The unbroken runs of what is there."""
-    found: list[slice] = []
-    for k, yes in enumerate(there):
-        if yes and found and found[-1].stop == k:
-            found[-1] = slice(found[-1].start, k + 1)
-        elif yes:
-            found.append(slice(k, k + 1))
-    return found
-
-
-def _line(
-    fig: go.Figure,
-    text: str,
-    value: float,
-    ends: list[float],
-    color: str,
-    dash: str,
-    paper: str,
-    *,
-    above: bool,
+def _level(
+    fig: go.Figure, name: str, level: Reference, ends: tuple[float, float], theme: Theme
 ) -> None:
-    fig.add_scatter(
-        x=ends,
-        y=[value] * 2,
-        mode="lines",
-        line={"color": color, "dash": dash, "width": 2},
-        hovertemplate=text + "<extra></extra>",
-    )
+    above, value = name == "no privacy", level.level.mean
+    text, color = f"{name}: {level.metric.text(value)}", theme.ink if above else theme.muted
+    horizontal(fig, ends, value, (color, "dash" if above else "dot"), text)
     fig.add_annotation(
         x=math.log10(ends[0 if above else 1]),
         y=value,
@@ -99,7 +73,7 @@ def _line(
         xanchor="left" if above else "right",
         yanchor="bottom" if above else "top",
         font={"color": color, "size": 13},
-        bgcolor=paper,
+        bgcolor=theme.paper,
         opacity=0.85,
     )
 

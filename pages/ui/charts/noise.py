@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 import numpy as np
@@ -28,6 +28,7 @@ from pages.ui.charts import (
     Theme,
     faded,
     figure,
+    line,
     powers,
     rule,
     style,
@@ -137,18 +138,18 @@ def scales(
     fig = figure(theme, height=height, legend=LONG_LEGEND)
     for id, name, view in views:
         look, own = style(id), id == chosen
-        fig.add_scatter(
-            x=view.epsilon,
-            y=view.scale,
+        line(
+            fig,
+            view.epsilon,
+            view.scale,
+            look,
+            f"{name}<br>{escape(view.query)}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>",
+            width=3 if own else 1.5,
             name=wrapped(name),
             legendgroup=id,
             showlegend=id not in seen,
-            mode="lines+markers",
             opacity=1 if own else 0.55,
-            line={"color": look.color, "dash": look.dash, "width": 3 if own else 1.5},
             marker={"symbol": look.marker, "size": 8 if own else 6},
-            hovertemplate=f"{name}<br>{escape(view.query)}<br>epsilon %{{x:g}}:"
-            " <b>%{y:.3g}</b><extra></extra>",
         )
         seen.add(id)
     rule(fig, epsilon, theme)
@@ -272,9 +273,9 @@ def residual(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme)
     """Distance of the reports from the truth: measured, by moments, by Theorem 3."""
     own = style(mechanism)
     fig = figure(theme, height=340)
-    _line(fig, view.epsilon, view.theorem, "Theorem 3 allows", theme.muted, "line-ns-open", "dot")
-    _line(fig, view.epsilon, view.moments, "by the moments", theme.ink, "circle-open", "dash")
-    _line(fig, view.epsilon, view.rho, "measured", own.color, own.marker, "solid")
+    _line(fig, view, view.theorem, "Theorem 3 allows", theme.muted, "line-ns-open", "dot")
+    _line(fig, view, view.moments, "by the moments", theme.ink, "circle-open", "dash")
+    _line(fig, view, view.rho, "measured", own.color, own.marker, "solid")
     return _axes(fig, "residual at the truth", epsilon, theme)
 
 
@@ -282,22 +283,15 @@ def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) ->
     """Distance of both recoveries from the truth, and what Equation 5 allows."""
     own = style(mechanism)
     fig = figure(theme, height=340)
-    _line(fig, view.epsilon, view.equation_5, "Equation 5", theme.muted, "line-ns-open", "dot")
-    _line(fig, view.epsilon, view.naive, "as they come", *_SECOND)
-    _line(fig, view.epsilon, view.debiased, "allowing for spurious", own.color, own.marker, "solid")
+    _line(fig, view, view.equation_5, "Equation 5", theme.muted, "line-ns-open", "dot")
+    _line(fig, view, view.naive, "as they come", *_SECOND)
+    _line(fig, view, view.debiased, "allowing for spurious", own.color, own.marker, "solid")
     return _axes(fig, "error of the recovery", epsilon, theme)
 
 
-def _line(fig: go.Figure, x, y, name: str, color: str, marker: str, dash: str) -> None:
-    fig.add_scatter(
-        x=x,
-        y=y,
-        name=name,
-        mode="lines+markers",
-        line={"color": color, "dash": dash, "width": 2.5},
-        marker={"symbol": marker, "size": 8},
-        hovertemplate=f"{name}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>",
-    )
+def _line(fig: go.Figure, view: RecoveryBounds, values: Iterable[float], name: str, *look) -> None:
+    hover = f"{name}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>"
+    line(fig, view.epsilon, values, Style(*look), hover, name=name)
 
 
 def _axes(fig: go.Figure, title: str, epsilon: float, theme: Theme) -> go.Figure:
@@ -320,24 +314,14 @@ def densities(view: Sequence[VariantNoise], coefficient: str, theme: Theme) -> g
         look = style(one.mechanism)
         name = variant(one.mechanism)
         if one.density is None:
-            fig.add_scatter(
-                x=[0, 0],
-                y=[10**bottom, 10**top],
-                name=f"{name}: none",
-                mode="lines",
-                line={"color": look.color, "width": 3, "dash": look.dash},
-                hovertemplate=f"{name}: no noise<extra></extra>",
-            )
+            post, hover = [10**bottom, 10**top], f"{name}: no noise<extra></extra>"
+            line(fig, [0, 0], post, look, hover, width=3, mode="lines", name=f"{name}: none")
             continue
-        fig.add_scatter(
-            x=one.x,
-            y=one.density,
-            name=name,
-            mode="lines",
-            line={"color": look.color, "width": 2.5, "dash": look.dash},
-            hovertemplate=f"noise %{{x:.3g}}: density <b>%{{y:.3g}}</b><extra>{name}, scale"
-            f" {one.scale:.3g}</extra>",
+        hover = (
+            f"noise %{{x:.3g}}: density <b>%{{y:.3g}}</b><extra>{name}, scale {one.scale:.3g}"
+            "</extra>"
         )
+        line(fig, one.x, one.density, look, hover, mode="lines", name=name)
     fig.update_xaxes(title_text=f"noise in one number of the {COEFFICIENTS[coefficient]}")
     fig.update_yaxes(
         type="log",

@@ -12,7 +12,7 @@ from dpmc_core.protocol.federated import SERVER
 from dpmc_core.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.views.federated import NAMES
 from dpmc_core.views.messages import BytesCurve, bytes_text
-from pages.ui.charts import Style, Theme, faded, figure, powers, rule
+from pages.ui.charts import Style, Theme, faded, figure, line, powers, rule
 
 _STYLES = {
     "scenario 2": Style("#0072b2", "circle", "solid"),
@@ -110,18 +110,10 @@ def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
 def communication(along: str, lines: Sequence[BytesCurve], now: int, theme: Theme) -> go.Figure:
     """Bytes of a whole run against one measure of its size, both axes logarithmic."""
     fig = figure(theme, height=340)
-    for line in lines:
-        look = _STYLES[line.name]
-        fig.add_scatter(
-            x=line.x,
-            y=line.bytes,
-            name=line.name,
-            mode="lines+markers",
-            line={"color": look.color, "dash": look.dash, "width": 2.5},
-            marker={"symbol": look.marker, "size": 8},
-            text=[bytes_text(count) for count in line.bytes],
-            hovertemplate="%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>",
-        )
+    hover = "%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>"
+    for one in lines:
+        texts = [bytes_text(count) for count in one.bytes]
+        line(fig, one.x, one.bytes, _STYLES[one.name], hover, name=one.name, text=texts)
     rule(fig, now, theme)
     fig.update_xaxes(type="log", title_text=along, dtick=1, tickformat=",d")
     marks = powers(0, 19)

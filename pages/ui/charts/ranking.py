@@ -9,7 +9,18 @@ from plotly.subplots import make_subplots
 
 from dpmc_core.views.lines import Picture
 from dpmc_core.views.ranking import bars
-from pages.ui.charts import EPSILON_AXIS, Theme, faded, figure, marker, rule, style
+from pages.ui.charts import (
+    EPSILON_AXIS,
+    Theme,
+    band,
+    faded,
+    figure,
+    horizontal,
+    line,
+    marker,
+    rule,
+    style,
+)
 
 
 def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]], theme: Theme) -> go.Figure:
@@ -42,38 +53,14 @@ def against_epsilon(
     for k, panel in enumerate(panels):
         place = {"row": k // 2 + 1, "col": k % 2 + 1}
         over, look = panel.lines[0].band, style(panel.lines[0].mechanism)
-        for levels, dash, color in (
-            (panel.twins, "dash", theme.ink),
-            (panel.floors, "dot", theme.muted),
-        ):
-            for level in levels:
-                fig.add_scatter(
-                    x=[over.x[0], over.x[-1]],
-                    y=[level.level.mean] * 2,
-                    mode="lines",
-                    line={"dash": dash, "color": color, "width": 1.5},
-                    hoverinfo="skip",
-                    **place,
-                )
-        fig.add_scatter(
-            x=[*over.x, *over.x[::-1]],
-            y=[*over.high, *over.low[::-1]],
-            mode="lines",
-            fill="toself",
-            fillcolor=faded(look.color, 0.22),
-            line={"width": 0},
-            hoverinfo="skip",
-            **place,
-        )
-        fig.add_scatter(
-            x=over.x,
-            y=over.mean,
-            mode="lines+markers",
-            line={"color": look.color, "dash": look.dash},
-            marker=marker(look, theme, solid=certified, size=7),
-            hovertemplate=f"epsilon %{{x:g}}: <b>%{{y:{panel.metric.form}}}</b><extra></extra>",
-            **place,
-        )
+        looks = {"no privacy": (theme.ink, "dash"), "guessing": (theme.muted, "dot")}
+        for name, level in panel.levels:
+            text = f"{name}: {panel.metric.text(level.level.mean)}"
+            horizontal(fig, (over.x[0], over.x[-1]), level.level.mean, looks[name], text, **place)
+        band(fig, over, faded(look.color, 0.22), **place)
+        hover = f"epsilon %{{x:g}}: <b>%{{y:{panel.metric.form}}}</b><extra></extra>"
+        spots = marker(look, theme, solid=certified, size=7)
+        line(fig, over.x, over.mean, look, hover, width=2, marker=spots, **place)
         fig.update_yaxes(tickformat=panel.metric.ticks, **place)
     fig.update_xaxes(**EPSILON_AXIS | {"title": None})
     rule(fig, epsilon, theme)

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dpmc_core.views.training import CalibrationCurve, ErrorCdf
-from pages.ui.charts import Theme, figure, style
+from pages.ui.charts import Style, Theme, figure, line, style
 
 View = TypeVar("View")
 Lines = Mapping[str, tuple[Sequence[int], Sequence[float]]]
@@ -42,12 +42,11 @@ def live(mechanism: str, lines: Lines, total: int, theme: Theme) -> go.Figure:
 
 def _both(
     mechanism: str, name: str, private: View, clear: View | None, theme: Theme
-) -> list[tuple[View, str, str, str, str]]:
-    """(view, label, colour, marker, dash) of what is drawn, without privacy first."""
-    look = style(mechanism)
-    found = [(private, name, look.color, look.marker, "solid")]
+) -> list[tuple[View, str, Style]]:
+    """(view, label, look) of what is drawn, without privacy first."""
+    found = [(private, name, style(mechanism)._replace(dash="solid"))]
     if clear is not None:
-        found.insert(0, (clear, "no privacy", theme.ink, "circle-open", "dash"))
+        found.insert(0, (clear, "no privacy", Style(theme.ink, "circle-open", "dash")))
     return found
 
 
@@ -61,15 +60,9 @@ def errors(
 ) -> go.Figure:
     """Share of held-out ratings within an error, with and without privacy."""
     fig = figure(theme, height=340)
-    for view, label, color, _, dash in _both(mechanism, name, private, clear, theme):
-        fig.add_scatter(
-            x=view.error,
-            y=view.share,
-            name=label,
-            mode="lines",
-            line={"color": color, "dash": dash, "width": 2.5},
-            hovertemplate="error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>",
-        )
+    hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
+    for view, label, look in _both(mechanism, name, private, clear, theme):
+        line(fig, view.error, view.share, look, hover, mode="lines", name=label)
     fig.update_xaxes(title_text=axis)
     fig.update_yaxes(title_text="share of held-out ratings", tickformat=".0%", range=[0, 1.02])
     return fig
@@ -97,18 +90,11 @@ def calibration(
         line={"color": theme.muted, "dash": "dot"},
         hoverinfo="skip",
     )
-    for view, label, color, marker, _ in drawn:
-        fig.add_scatter(
-            x=view.predicted,
-            y=view.observed,
-            customdata=view.size,
-            name=label,
-            mode="lines+markers",
-            line={"color": color, "width": 2},
-            marker={"symbol": marker, "size": 8},
-            hovertemplate="predicted %{x:.2f}, true <b>%{y:.2f}</b>"
-            " (%{customdata:,} ratings)<extra></extra>",
-        )
+    hover = "predicted %{x:.2f}, true <b>%{y:.2f}</b> (%{customdata:,} ratings)<extra></extra>"
+    for view, label, look in drawn:
+        whole = look._replace(dash="solid")  # steps between groups, no curve
+        points = {"customdata": view.size, "name": label, "width": 2}
+        line(fig, view.predicted, view.observed, whole, hover, **points)
     form = {"tickformat": ".0%"} if chances else {}
     fig.update_xaxes(title_text="predicted chance of +1" if chances else "predicted rating", **form)
     fig.update_yaxes(title_text="true share of +1" if chances else "true rating", **form)
@@ -124,16 +110,10 @@ def spectrum(
 ) -> go.Figure:
     """Singular values of the completed matrix, from large to small."""
     fig = figure(theme, height=340)
-    for values, label, color, marker, _ in _both(mechanism, name, private, clear, theme):
-        fig.add_scatter(
-            x=list(range(1, len(values) + 1)),
-            y=list(values),
-            name=label,
-            mode="lines+markers",
-            line={"color": color, "width": 2},
-            marker={"symbol": marker, "size": 7},
-            hovertemplate="number %{x}: <b>%{y:.4~g}</b><extra></extra>",
-        )
+    hover = "number %{x}: <b>%{y:.4~g}</b><extra></extra>"
+    for values, label, look in _both(mechanism, name, private, clear, theme):
+        whole, number = look._replace(dash="solid"), range(1, len(values) + 1)
+        line(fig, number, values, whole, hover, width=2, name=label)
     fig.update_xaxes(title_text="number, largest first")
     fig.update_yaxes(title_text="singular value", rangemode="tozero")
     return fig
