@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpmc_core.store.connection import Store, StoreError, StoreLocked, default_path
+from dpmc_core.store.connection import Store, StoreError, StoreLocked, StoreMissing, default_path
 from dpmc_core.store.export import write_csv, write_file
 from dpmc_core.store.queries import (
     CurveInfo,
@@ -28,6 +28,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoreLocked",
+    "StoreMissing",
     "certified",
     "curve_key",
     "curves",

@@ -30,6 +30,10 @@ class StoreLocked(StoreError):
     """Another program holds the store; trying again later may help."""
 
 
+class StoreMissing(StoreError):
+    """There is no store yet, or another program is about to make its tables."""
+
+
 _READ_ONLY = "cannot be written: the file or its folder is read-only; choose another with --store"
 _FULL = (
     "is on a full disk: free some space and run the same command again; every row stored before is"
@@ -249,8 +253,8 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
     return connection
 
 
-def _missing(path: Path) -> StoreError:
-    return StoreError(f"there is no result store at {path} yet: 'dpmc sweep' makes one")
+def _missing(path: Path) -> StoreMissing:
+    return StoreMissing(f"there is no result store at {path} yet: 'dpmc sweep' makes one")
 
 
 def _check_kind(path: Path) -> None:

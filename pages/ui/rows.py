@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from dpmc_core import paths, registry, store, sweep
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import RANKING, Metric, headline
 from dpmc_core.model import Task
-from dpmc_core.store import Store, default_path
+from dpmc_core.store import Store, StoreMissing, default_path
 from dpmc_core.store import shipped as files
 from dpmc_core.sweep import Grid, Keys, presets
 from dpmc_core.views import lines
@@ -119,9 +120,8 @@ def read(
     enough: of a curve in the store, to be preferred. Raises StoreError.
     """
     found = GridRows(0, 0, tuple(Picture(metric) for metric in metrics))
-    if _has_rows(where.store):
-        with Store(where.store, read_only=True) as file:
-            found = _stored(file, wanted, mechanisms, metrics, epsilons, seeds)
+    with suppress(StoreMissing), Store(where.store, read_only=True) as file:
+        found = _stored(file, wanted, mechanisms, metrics, epsilons, seeds)
     pictures = found.pictures
     for id in mechanisms:
         came = shipped(where.name, id)
@@ -173,9 +173,10 @@ def keys_of(picture: Picture) -> Keys:
 
 def spent(file: Path | None) -> tuple[int, float]:
     """(private runs, sum of their epsilons) of everything in a store. Raises StoreError."""
-    if file is None or not _has_rows(file):
+    found: list[tuple[float, int]] = []
+    if file is None:
         return 0, 0.0
-    with Store(file, read_only=True) as opened:
+    with suppress(StoreMissing), Store(file, read_only=True) as opened:
         found = [
             (epsilon, summary.seeds)
             for info in store.curves(opened, count=False)
@@ -213,7 +214,3 @@ def ending(over: Sweep | None, done: int, total: int) -> None:
     """Why a sweep has left runs undone, where it said so."""
     if over is not None and over.message and done < total:
         blocks.problem(DpmcError(over.message))
-
-
-def _has_rows(file: Path) -> bool:
-    return file.is_file() and file.stat().st_size > 0
