@@ -173,16 +173,16 @@ def test_each_release_is_published_exactly_as_often_as_stated(id):
     stated = Counter()
     for _, release in mechanism.guarantee(ratings.public).releases:
         stated[release.query] += release.times
-    with privacy.ledger() as entries:
+    with privacy.witness() as published:
         fit(mechanism, ratings)
-    assert Counter(entries) == stated
+    assert Counter(seen.release.query for seen in published) == stated
 
 
 def test_no_model_is_yielded_before_the_first_release(private_id):
     mechanism = make(private_id)
-    with privacy.ledger() as entries:
+    with privacy.witness() as published:
         for step in mechanism.fit(ratings_for(mechanism.task), np.random.default_rng(0)):
-            assert step.model is None or entries
+            assert step.model is None or published
 
 
 def test_certified_is_finite_or_says_why(id):

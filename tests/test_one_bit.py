@@ -291,7 +291,7 @@ def test_gradient_rounds_share_the_budget_and_are_all_counted(rounds):
     """Planted bug: `times` 1 on the card of several rounds, which would certify a third."""
     mechanism = registry.create("gradient", epsilon=1.2, rounds=rounds)
     card = mechanism.guarantee(RATINGS.public)
-    with releases.ledger() as published:
+    with releases.witness() as published:
         list(mechanism.fit(RATINGS, np.random.default_rng(0)))
     assert len(published) == card.releases.gradient.times == rounds
     assert card.certified().epsilon == pytest.approx(1.2)

@@ -41,7 +41,6 @@ from dpmc_core.privacy import (
     Unaccounted,
     accounting,
     calibrate,
-    ledger,
     sensitivity_at,
     witness,
 )
@@ -423,9 +422,10 @@ def test_the_wrong_shape_is_refused(
     kind: type[Additive], shape: tuple[int | None, ...], value: Any
 ) -> None:
     release = kind(query="item sums", shape=shape, sensitivity={RATING: 1}, scale=1.0)
-    with ledger() as entries, pytest.raises(InvalidSetting, match="shape of 'item sums' must be"):
+    match = "shape of 'item sums' must be"
+    with witness() as published, pytest.raises(InvalidSetting, match=match):
         release.publish(value, np.random.default_rng(0))
-    assert entries == []
+    assert published == []
 
 
 def test_channels_refuse_the_wrong_shape_too() -> None:
@@ -439,19 +439,20 @@ def test_what_noise_cannot_hide_is_not_published(bad: float) -> None:
         laplace(rating=1).publish([0.0, bad, 0.0], np.random.default_rng(0))
 
 
-def test_the_ledger_counts_every_publication() -> None:
+def test_the_witness_counts_every_publication() -> None:
     rng = np.random.default_rng(0)
-    with ledger() as entries:
+    with witness() as published:
         for _ in range(3):
             laplace(rating=1).publish(np.zeros(3), rng)
         gaussian(rating=1).publish(np.zeros(3), rng)
         response(rating=1).publish([0, 1, 1], rng)
         laplace(rating=1).at_scale(5.0).publish(np.zeros(3), rng)
-        with ledger() as inner:
+        with witness() as inner:
             gaussian(rating=1).publish(np.zeros(3), rng)
-        assert inner == ["gaussian"]
+        assert [seen.release.query for seen in inner] == ["gaussian"]
     laplace(rating=1).publish(np.zeros(3), rng)
-    assert Counter(entries) == {"laplace": 4, "gaussian": 1, "response": 1}
+    counts = Counter(seen.release.query for seen in published)
+    assert counts == {"laplace": 4, "gaussian": 1, "response": 1}
 
 
 def test_the_witness_sees_copies_and_only_inside_its_block() -> None:

@@ -96,10 +96,11 @@ def test_the_noise_in_the_sums_is_laplace_of_scenario_1s_scale(scenario, shares)
 @pytest.mark.parametrize("scenario", BOTH)
 def test_the_release_is_published_once_and_certified_as_scenario_1s(scenario):
     settings = scenario(epsilon=0.8, shares=Shares.GAMMA)
-    with privacy.ledger() as entries:
+    with privacy.witness() as published:
         play(settings)
     card = settings.guarantee(ratings_of().public)
-    assert entries == [card.releases.linear_term.query]
+    query = card.releases.linear_term.query
+    assert [seen.release.query for seen in published] == [query]
     assert not card.certified().finite  # user factors fitted on the same ratings
     public_input = dataclasses.replace(card, unaccounted=())
     assert public_input.certified().epsilon == pytest.approx(0.8)

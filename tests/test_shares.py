@@ -91,15 +91,15 @@ def test_the_test_catches_planted_bugs(monkeypatch):
             check()
 
 
-def test_values_are_added_and_the_ledger_sees_one_publication():
+def test_values_are_added_and_the_witness_sees_one_publication():
     shared, rng = release(Shares.GAMMA, rows=2), np.random.default_rng(0)
     groups = np.array([0, 0, 1, 1, 1])
     values = np.arange(15.0).reshape(5, 3)
-    with privacy.ledger() as entries:
+    with privacy.witness() as published:
         noisy = shared.publish_shares(values, groups, None, np.random.default_rng(4))
     bare = shared.publish_shares(np.zeros((5, 3)), groups, None, np.random.default_rng(4))
     assert np.allclose(noisy - bare, values)
-    assert entries == ["linear term"]
+    assert [seen.release.query for seen in published] == ["linear term"]
     assert shared.mixing(rng) is None
 
 

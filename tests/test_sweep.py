@@ -13,7 +13,7 @@ from sweep_helpers import ExecutorPool, make_dataset, make_pair, make_plan, make
 from dpmc_core import experiment, registry, sweep
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import AddsNoiseLast, Constant, Step, Task
-from dpmc_core.privacy import ledger
+from dpmc_core.privacy import witness
 from dpmc_core.problem import LeaveLast, build_problem
 from dpmc_core.store import Store, StoreError, connection
 from dpmc_core.sweep import grid as grids
@@ -296,11 +296,11 @@ def test_one_solve_serves_every_epsilon_and_seed_of_a_split(opened, monkeypatch)
 def test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own():
     problem = build_problem(make_dataset(), registry.get("output").task, seed=5)
     mechanism = registry.create("output", epsilon=2.0, iterations=6)
-    with ledger() as published:
+    with witness() as published:
         shared = experiment.run(
             mechanism, problem, 5, with_baselines=False, solve=worker.shared_solve
         )
-    assert published == ["completed matrix"]
+    assert [seen.release.query for seen in published] == ["completed matrix"]
     alone = experiment.run(mechanism, problem, 5, with_baselines=False)
     assert shared.metrics == alone.metrics
     assert shared.trace == alone.trace

@@ -78,7 +78,6 @@ from dpmc_core.privacy.releases import (
     Publication,
     Release,
     Releases,
-    ledger,
     witness,
 )
 from dpmc_core.privacy.shares import SharedLaplace, Shares
@@ -113,7 +112,6 @@ __all__ = [
     "Trust",
     "Unaccounted",
     "calibrate",
-    "ledger",
     "sensitivity_at",
     "witness",
 ]

@@ -24,19 +24,6 @@ from dpmc_core.privacy.exact_noise import SecureSource
 
 Floats = NDArray[np.float64]
 
-_ledger: ContextVar[list[str] | None] = ContextVar("dpmc_ledger", default=None)
-
-
-@contextmanager
-def ledger() -> Iterator[list[str]]:
-    """Collect the query of every release published inside the block, in order (for tests)."""
-    entries: list[str] = []
-    token = _ledger.set(entries)
-    try:
-        yield entries
-    finally:
-        _ledger.reset(token)
-
 
 @dataclass(frozen=True, eq=False)
 class Publication:
@@ -115,9 +102,6 @@ class Release:
         if not fits:
             shape = tuple("observed" if n is None else n for n in self.shape)
             raise InvalidSetting(f"shape of '{self.query}'", f"{shape}", value.shape)
-        entries = _ledger.get()
-        if entries is not None:
-            entries.append(self.query)
 
     def _show(self, private: NDArray[Any], published: NDArray[Any]) -> None:
         publications = _witness.get()
