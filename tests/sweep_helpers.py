@@ -1,6 +1,8 @@
 """Small grids, and what must be equal in their rows."""
 
 from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +45,16 @@ def make_pair():
     return sweep.lean(sweep.Pair(train, tested_on, "tiny/u1", "Tiny, split 1"))
 
 
+@dataclass(frozen=True, kw_only=True)
+class MadeGrid(sweep.Grid):
+    """A grid on data that are made here."""
+
+    made: list[Any]
+
+    def opened(self):
+        return self.made
+
+
 def make_plan(sources=None, **changes):
     """The plan of a grid on data that are made here."""
     grid = {
@@ -52,8 +64,8 @@ def make_plan(sources=None, **changes):
         "seeds": [1, 2],
         "settings": {"iterations": ["6"]},
     }
-    sources = [make_source()] if sources is None else sources
-    return sweep.plan(sweep.Grid(**(grid | changes)), sources)
+    made = [make_source()] if sources is None else sources
+    return sweep.plan(MadeGrid(made=made, **(grid | changes)))
 
 
 class ExecutorPool:

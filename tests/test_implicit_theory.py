@@ -218,7 +218,7 @@ def test_figure_6_weights_meet_their_sample() -> None:
     factors = np.abs(rng.normal(size=(500, 20))) * rng.gamma(2.0, 0.1, (500, 1))
     order = np.argsort(np.abs(factors).sum(axis=1))
     squares = np.sum(factors[order] ** 2, axis=1)
-    pictures = views.figure_6(factors, (20, 100))
+    pictures = views.figure_6(factors)
     for picture in pictures:
         for weights in picture.weights.values():
             assert np.sum(1 / weights) == pytest.approx(picture.sample, rel=1e-3)
@@ -229,11 +229,11 @@ def test_figure_6_weights_meet_their_sample() -> None:
         assert 1 - 1e-9 <= picture.kept["importance"] <= min(picture.kept.values()) + 1e-9
         assert views.weights_words(picture).endswith(".")
         assert len({len(c) for c in views.weights_table(picture).values()}) == 1
-    tail = views.figure_6(np.vstack([np.ones((1, 20)), np.full((499, 20), 1e-3)]), (20, 100))
+    tail = views.figure_6(np.vstack([np.ones((1, 20)), np.full((499, 20), 1e-3)]))
     said = views.weights_sentences(tail)
     assert all(s.endswith(".") for s in said.values())
     assert "costs no privacy" in said["Why they differ"]
-    alike = views.figure_6(np.ones((500, 20)), (20, 100))
+    alike = views.figure_6(np.ones((500, 20)))
     assert alike[0].kept["importance"] > 10
     assert "costs more privacy" in views.weights_sentences(alike)["Why they differ"]
 

@@ -175,7 +175,7 @@ def test_netflix_like_has_the_shape_of_many_users_and_few_items() -> None:
 
 
 def test_known_truth_is_low_rank_and_near_its_ratings() -> None:
-    found = synthetic.known_truth(np.random.default_rng(0), users=200, items=150, density=0.1)
+    found = synthetic.known_truth(np.random.default_rng(0), density=0.1)
     assert found.truth is not None
     matrix = found.truth.left @ found.truth.right.T
     assert np.linalg.matrix_rank(matrix) == 4  # three tastes and a mean

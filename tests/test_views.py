@@ -125,10 +125,10 @@ def test_cdf_ends_at_one_and_counts_errors(ratings, model):
 
 
 def test_top_items_are_the_best_unrated(ratings, model):
-    found = training.top_items(model, ratings, user=3, count=5)
+    found = training.top_items(model, ratings, user=3)
     rated = set(ratings.items[ratings.users == 3].tolist())
     scores = {i: model.left[3] @ model.right[i] for i in range(30) if i not in rated}
-    expected = sorted(scores, key=scores.get, reverse=True)[:5]
+    expected = sorted(scores, key=scores.get, reverse=True)[:10]
     assert [item.item for item in found] == expected
 
 

@@ -327,13 +327,13 @@ def names(count: int) -> tuple[str, ...]:
     return tuple(str(k) for k in range(1, count + 1))
 
 
-def known_truth(
-    rng: np.random.Generator, users: int = 300, items: int = 200, density: float = 0.08
-) -> Generated:
+def known_truth(rng: np.random.Generator, *, density: float) -> Generated:
     """Whole-numbered ratings 1..5 of a low-rank matrix of true opinions, with noise of one point.
 
-    The truth is a mean of 3.3 and three tastes, in rating points, before rounding and cutting.
+    300 users and 200 items. The truth is a mean of 3.3 and three tastes, in rating points, before
+    rounding and cutting.
     """
+    users, items = 300, 200
     left = np.column_stack([rng.normal(size=(users, 3)) / np.sqrt(3), np.full(users, 3.3)])
     right = np.column_stack([rng.normal(size=(items, 3)), np.ones(items)])
     u, i = np.nonzero(rng.random((users, items)) < density)

@@ -22,13 +22,11 @@ _CELLS = 20_000_000  # of the largest system of equations: 160 MB
 class Recovered(NamedTuple):
     """What an attack computed of one user's gradients, and the truth it was after.
 
-    round: of two answers compared the later one; of attendance the round the user was absent from,
-    the gradient being the one due at the factors sent in it. allowed: the error up to which the
-    attack counts as right.
+    Of attendance the gradient is the one due at the factors sent in a round the user was absent
+    from. allowed: the error up to which the attack counts as right.
     """
 
     user: str
-    round: int
     found: Floats
     truth: Floats
     allowed: float
@@ -66,7 +64,7 @@ def difference_attack(run: ScenarioRun, rounds: tuple[int, int] = (1, 2)) -> lis
         moved = run.models[rounds[1] - 1][item] - run.models[rounds[0] - 1][item]
         truth = 2 * own * float(own @ moved)
         computed = fixed.decode(fixed.reduce(answers[second] - answers[first]))
-        found.append(Recovered(name, rounds[1], computed, truth, 2 * fixed.step))
+        found.append(Recovered(name, computed, truth, 2 * fixed.step))
     return found
 
 
@@ -105,7 +103,7 @@ def attendance_attack(run: ScenarioRun, item: int) -> list[Recovered]:
         truth = run.users.gradient(np.array([pair]), models[at][None])[0]
         name = run.wire.name(int(run.who[pair]))
         allowed = 0.01 * float(np.abs(truth).max())
-        found.append(Recovered(name, rounds[at] + 1, gradient, truth, allowed))
+        found.append(Recovered(name, gradient, truth, allowed))
     return found
 
 

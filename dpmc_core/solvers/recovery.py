@@ -63,7 +63,7 @@ class Regression:
 class Solution:
     """offset + left right': the minimiser at one penalty.
 
-    residual: ||y - a (c + M)||_2 on the pattern; change: relative, of the last proximal step.
+    residual: ||y - a (c + M)||_2 on the pattern.
     """
 
     left: Floats
@@ -72,7 +72,6 @@ class Solution:
     offset: float
     penalty: float
     residual: float
-    change: float
 
     @property
     def rank(self) -> int:
@@ -144,7 +143,7 @@ class _Solver:
         return float(leading.values[0]) if leading.rank else 0.0
 
     def solve(self, penalty: float) -> Solution:
-        problem, before, momentum, change = self.problem, self.now, 1.0, math.inf
+        problem, before, momentum = self.problem, self.now, 1.0
         fitted_now = self._on_pattern(self.now)
         fitted_before = fitted_now
         for _ in range(_INNER):
@@ -167,7 +166,7 @@ class _Solver:
         self.offset = problem.best_offset(fitted_now)
         residual = float(np.linalg.norm(problem.residual(self.offset + fitted_now)))
         left, values, right = self.now.left, self.now.values, self.now.right
-        return Solution(left, values, right, self.offset, penalty, residual, change)
+        return Solution(left, values, right, self.offset, penalty, residual)
 
     def _on_pattern(self, point: Triplets) -> Floats:
         if point.rank == 0:

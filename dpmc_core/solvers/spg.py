@@ -38,7 +38,6 @@ class Iterate:
     step: float
     stationarity: float
     final: bool
-    converged: bool
 
 
 def minimise(
@@ -47,14 +46,13 @@ def minimise(
     *,
     iterations: int,
     tolerance: float,
-    start: Any = None,
 ) -> Iterator[Iterate]:
     """Minimise loss over the set; loss maps observed values to (objective, gradient there).
 
     Stops when ||P(X - gradient) - X||_F <= tolerance max(1, ||X||_F). The bound on that norm costs
     nothing: ||P(X - t gradient) - X|| grows with t and, divided by t, falls with it.
     """
-    point: FeasiblePoint = feasible.origin() if start is None else start
+    point: FeasiblePoint = feasible.origin()
     objective, gradient = loss(point.observed)
     history = [objective]
     step = feasible.first_step(gradient)
@@ -83,7 +81,7 @@ def minimise(
         moved = share * distance
         size = point.norm()
         final = converged or index == iterations
-        yield Iterate(index, point, objective, taken, stationarity, final, converged)
+        yield Iterate(index, point, objective, taken, stationarity, final)
         if final:
             return
 

@@ -168,8 +168,8 @@ def user_factors(ratings: Ratings) -> Floats:
     return np.asarray(last.model.left[:USERS], dtype=float)
 
 
-def figure_6(factors: Floats, samples: Sequence[float] = SAMPLES) -> tuple[SamplingWeights, ...]:
-    """Sampling weights of one item's first-order terms at given sample sizes.
+def figure_6(factors: Floats) -> tuple[SamplingWeights, ...]:
+    """Sampling weights of one item's first-order terms at both sample sizes.
 
     factors: users x d. A term's loss at weight 1 is its l1 norm over the longest; importance
     weights keep the smallest loss with that sample. Utility-optimal ones minimise the variance
@@ -180,7 +180,7 @@ def figure_6(factors: Floats, samples: Sequence[float] = SAMPLES) -> tuple[Sampl
     norm, l2 = lengths[order], np.linalg.norm(factors[order], axis=1)
     loss = norm / norm.max()
     found = []
-    for sample in samples:
+    for sample in SAMPLES:
         weights = {
             "importance": weights_of_sample(loss, sample)[0],
             "utility-optimal": utility_weights(l2, sample),

@@ -15,6 +15,8 @@ from dpmc_core.views.data import title
 
 Floats = NDArray[np.float64]
 
+_TOP = 10  # items shown of a user
+
 
 class ErrorCdf(NamedTuple):
     """Share of held-out ratings with an error of at most x."""
@@ -94,13 +96,13 @@ def spectrum(model: Model, limit: int = 40) -> Floats | None:
     return values
 
 
-def top_items(model: Model, train: Ratings, user: int, count: int = 10) -> tuple[TopItem, ...]:
-    """The highest-scored items a user has not rated in training (ties: the lower index)."""
+def top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
+    """The ten highest-scored items a user has not rated in training (ties: the lower index)."""
     items = np.arange(train.public.items)
     scores = model.predict(np.full(len(items), user), items)
     seen = train.items[train.indptr[user] : train.indptr[user + 1]]
     scores[seen] = -np.inf
-    best = np.argsort(-scores, kind="stable")[:count]
+    best = np.argsort(-scores, kind="stable")[:_TOP]
     return tuple(
         TopItem(int(i), title(train, int(i)), float(scores[i])) for i in best if scores[i] > -np.inf
     )
