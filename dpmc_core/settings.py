@@ -35,6 +35,12 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -
     return field(default=default, metadata={"setting": info})
 
 
+def same_setting(declaring: type, name: str) -> Any:
+    """The field of another class, limits, help and default: for one that hands the setting on."""
+    (found,) = (f for f in dataclasses.fields(declaring) if f.name == name)
+    return field(default=found.default, metadata=found.metadata)
+
+
 @dataclass(frozen=True)
 class Setting:
     """One public setting of a mechanism class: name, plain type, default and its SettingInfo."""

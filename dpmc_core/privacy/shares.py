@@ -21,6 +21,16 @@ class Shares(enum.Enum):
     GAUSSIAN = "gaussian"  # as published: the recommender draws H, so it knows the variance
     GAMMA = "gamma"  # hardened: a difference of Gamma variables, nobody knows more than a share
 
+    def check_colluding(self, colluding: int) -> None:
+        """Raise InvalidSetting where such shares cannot do without that many of them."""
+        if colluding and self is Shares.GAUSSIAN:
+            raise InvalidSetting("colluding", "0 with Gaussian shares: use gamma", colluding)
+
+
+def fewest_sharing(colluding: int) -> int:
+    """The smallest group whose noise can be shared: two, and one honest user more than t."""
+    return max(2, colluding + 1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SharedLaplace(Laplace):
@@ -37,13 +47,12 @@ class SharedLaplace(Laplace):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("colluding", self.colluding, at_least=0, integer=True)
-        if self.colluding and self.shares is Shares.GAUSSIAN:
-            raise InvalidSetting("colluding", "0 with Gaussian shares: use gamma", self.colluding)
+        self.shares.check_colluding(self.colluding)
 
     @property
     def fewest(self) -> int:
-        """The smallest group whose noise can be shared: two, and one honest user more than t."""
-        return max(2, self.colluding + 1)
+        """The smallest group whose noise can be shared."""
+        return fewest_sharing(self.colluding)
 
     def mixing(self, rng: np.random.Generator) -> Floats | None:
         """The recommender's Exp(1) variables H, rows x d; None for Gamma shares."""

@@ -20,6 +20,7 @@ from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.mechanisms.factorization import DPMF, LinearTerm, NoiseForm
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Guarantee, SharedLaplace, Shares, Trust, Unaccounted
+from dpmc_core.privacy.shares import fewest_sharing
 from dpmc_core.protocol.messages import (
     RECOMMENDER,
     THIRD_PARTY,
@@ -32,7 +33,7 @@ from dpmc_core.protocol.messages import (
 )
 from dpmc_core.protocol.parties import Recommender, ThirdParty, Users
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, setting
+from dpmc_core.settings import check_settings, same_setting, setting
 from dpmc_core.solvers.least_squares_mf import Sides
 from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
 
@@ -89,11 +90,11 @@ class Scenario:
 
     number: ClassVar[str]
     title: ClassVar[str]
-    epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
-    rank: int = setting(3, "length of a factor", at_least=1, at_most=200)
-    user_penalty: float = setting(4.0, "ridge penalty on user factors", above=0, at_most=1e6)
-    item_penalty: float = setting(4.0, "ridge penalty on item factors", above=0, at_most=1e6)
-    shrink: bool = setting(True, "raise the item penalty with the noise (reads no data)")
+    epsilon: float = same_setting(DPMF, "epsilon")
+    rank: int = same_setting(DPMF, "rank")
+    user_penalty: float = same_setting(DPMF, "user_penalty")
+    item_penalty: float = same_setting(DPMF, "item_penalty")
+    shrink: bool = same_setting(DPMF, "shrink")
     iterations: int = setting(20, "rounds of gradients", at_least=1, at_most=10_000)
     shares: Shares = setting(
         Shares.GAUSSIAN, "shares of the noise: Gaussian (published) or Gamma (hardened)"
@@ -109,8 +110,7 @@ class Scenario:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.colluding and self.shares is Shares.GAUSSIAN:
-            raise InvalidSetting("colluding", "0 with Gaussian shares: use gamma", self.colluding)
+        self.shares.check_colluding(self.colluding)
         _ = self.fixed
 
     @property
@@ -184,7 +184,7 @@ class Scenario:
 
     def _size(self, raters: Ints) -> tuple[int, int, int]:
         """(user-item pairs that take part, items, numbers per row of H)."""
-        part = raters[raters >= max(2, self.colluding + 1)]
+        part = raters[raters >= fewest_sharing(self.colluding)]
         mixing = self.rank if self.shares is Shares.GAUSSIAN else 0
         return int(part.sum()), len(part), mixing
 
