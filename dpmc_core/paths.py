@@ -1,10 +1,15 @@
-"""Where downloads, stored results and caches live."""
+"""Where downloads, stored results and caches live, and files written whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from dpmc_core.errors import DpmcError
 
 
 def home() -> Path:
@@ -19,3 +24,30 @@ def home() -> Path:
         return Path.home() / "Library" / "Application Support" / "dpmc-lab"
     data = os.environ.get("XDG_DATA_HOME")
     return (Path(data) if data else Path.home() / ".local" / "share") / "dpmc-lab"
+
+
+def check_folder(path: Path) -> None:
+    """Raise DpmcError where there is no folder for a file."""
+    if not path.parent.is_dir():
+        raise DpmcError(f"there is no folder {path.parent} to write {path.name} to")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that takes its place only once the block is through."""
+    check_folder(path)
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        part.chmod(0o666 & ~_umask())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -12,8 +12,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -29,6 +27,7 @@ from dpmc_core.data.transforms import ENTRY_ONLY
 from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import Dense, Mechanism, Model, Step, Task
+from dpmc_core.paths import check_folder, whole_file
 from dpmc_core.privacy import (
     CELL,
     Gaussian,
@@ -317,8 +316,7 @@ def check_path(path: Path) -> None:
         raise InvalidSetting("--out", "a file named .npz", path.name)
     if path.exists():
         raise DpmcError(f"{path} is there already: give another name, or remove it first")
-    if not path.parent.is_dir():
-        raise DpmcError(f"there is no folder {path.parent} to write {path.name} to")
+    check_folder(path)
 
 
 def write(found: Export, path: Path) -> None:
@@ -329,8 +327,5 @@ def write(found: Export, path: Path) -> None:
     check_path(path)
     card = np.array(json.dumps(found.card, allow_nan=False))
     arrays = {name: array for name, (array, _) in found.arrays.items()}
-    with tempfile.TemporaryDirectory(prefix=f".{path.stem}-", dir=path.parent) as folder:
-        part = Path(folder) / path.name
-        with part.open("xb") as stream:
-            np.savez_compressed(stream, allow_pickle=False, card=card, **arrays)
-        os.replace(part, path)
+    with whole_file(path) as part, part.open("wb") as stream:
+        np.savez_compressed(stream, allow_pickle=False, card=card, **arrays)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import itertools
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.paths import whole_file
 from dpmc_core.store.connection import Store
 from dpmc_core.store.queries import CurveInfo, records
 from dpmc_core.store.rows import FIELDS, flatten
@@ -24,7 +22,7 @@ def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
     writers = {".csv": _write_csv, ".parquet": _write_parquet}
     if path.suffix.lower() not in writers:
         raise InvalidSetting("export file", f"named {' or '.join(writers)}", path.name)
-    with _complete(path) as part:
+    with whole_file(path) as part:
         return writers[path.suffix.lower()](store, curves, part)
 
 
@@ -106,25 +104,3 @@ def _cast(value: Any, kind: str) -> Any:
     if value is None or kind != "string":
         return value
     return str(value)
-
-
-@contextmanager
-def _complete(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place only once the block is through."""
-    if not path.parent.is_dir():
-        raise DpmcError(f"there is no folder {path.parent} to write {path.name} to")
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        part.chmod(0o666 & ~_umask())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
