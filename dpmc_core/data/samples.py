@@ -24,6 +24,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data"  # the same in a wheel
 LICENCE = "CC0 1.0: generated, free for any use"
 SEED = 20_240_501
+DRAWN = "one-bit-lab"  # the sample that can be drawn anew, with the options of its generator
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from dpmc_core.privacy import (
     Releases,
     Trust,
 )
+from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import binary_matrix
@@ -58,10 +59,9 @@ class LocalNeighbours:
     @property
     def flip(self) -> float:
         """Probability 1/(1 + e^eps) that a bit is reported wrongly."""
-        return 1.0 / (1.0 + math.exp(min(self.epsilon, 700.0)))
+        return flip_chance(self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedBits]:
-        p = self.flip
         return Guarantee(
             change=CELL,
             notion=Notion.PURE,
@@ -71,11 +71,12 @@ class LocalNeighbours:
             claimed=Budget(self.epsilon),
             source=self.source,
             releases=FlippedBits(
-                bits=RandomizedResponse(
+                bits=RandomizedResponse.binary(
+                    self.flip,
+                    self.flip,
                     query="every bit of every row",
                     shape=public.shape,
                     sensitivity={CELL: 1},
-                    channel=((1 - p, p), (p, 1 - p)),
                 )
             ),
             caveats=("each user scores with the own true row, on the own device",),

@@ -32,6 +32,7 @@ from dpmc_core.privacy import (
     Trust,
     Unaccounted,
 )
+from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.feasible import FeasibleSet, NuclearBall
@@ -143,7 +144,7 @@ class InputFlip(OneBit, Completion):
     def flips(self) -> tuple[float, float]:
         """(p_plus, p_minus) in force."""
         if self.p_plus is None or self.p_minus is None:
-            p = 1 / (1 + math.exp(min(self.epsilon, 700.0)))
+            p = flip_chance(self.epsilon)
             return p, p
         return self.p_plus, self.p_minus
 
@@ -155,11 +156,12 @@ class InputFlip(OneBit, Completion):
             trust=Trust.LOCAL,
             publishes=Publishes.FLIPPED_SIGNS,
             releases=FlippedSigns(
-                signs=RandomizedResponse(
+                signs=RandomizedResponse.binary(
+                    minus,
+                    plus,
                     query="sign of each observed rating",
                     shape=(None,),
                     sensitivity={RATING: 1},
-                    channel=((1 - minus, minus), (plus, 1 - plus)),
                 )
             ),
         )

@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
+_LARGEST = 700.0  # an exponent of e that is still a float
+
+
+def flip_chance(epsilon: float, others: int = 1) -> float:
+    """1/(e^epsilon + others): the chance of each wrong symbol in randomised response."""
+    return 1 / (math.exp(min(epsilon, _LARGEST)) + others)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Channel(Release):
     """Each cell passes on its own; sensitivity counts the cells that change."""
@@ -72,6 +80,11 @@ class RandomizedResponse(MatrixChannel):
     """Each symbol of an array passes the matrix on its own."""
 
     norm: ClassVar[str] = "changed symbols"
+
+    @classmethod
+    def binary(cls, zero: float, one: float, **release: Any) -> RandomizedResponse:
+        """The channel of a bit. zero, one: the chance that a 0, or a 1, is told wrongly."""
+        return cls(channel=((1 - zero, zero), (one, 1 - one)), **release)
 
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.count_nonzero(np.not_equal(one, other)))
@@ -173,8 +186,7 @@ class ModifiedLaplace(LocalChannel):
     @classmethod
     def calibrated(cls, epsilon: float, **release: Any) -> ModifiedLaplace:
         """The published channel of a budget per cell."""
-        flip = 1 / (math.exp(min(epsilon / 2, 700.0)) + 1)
-        return cls(flip=flip, scale=2 / epsilon, **release)
+        return cls(flip=flip_chance(epsilon / 2), scale=2 / epsilon, **release)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -242,7 +254,7 @@ class SymbolChannel(LocalChannel, MatrixChannel):
     def symmetric(cls, epsilon: float, levels: tuple[float, ...], **release: Any) -> SymbolChannel:
         """Keep with e^eps / (e^eps + d), else each of the d others alike (Zheng, Definition 3)."""
         d = len(levels)
-        other = 1 / (math.exp(min(epsilon, 700.0)) + d)
+        other = flip_chance(epsilon, d)
         rows = [[other] * (d + 1) for _ in range(d + 1)]
         for k in range(d + 1):
             rows[k][k] = 1 - d * other
