@@ -223,14 +223,12 @@ def generator(seed: int, key: str) -> np.random.Generator:
 
 def _needed(task: Task, train: Ratings) -> Transform | None:
     """The step that a task cannot do without, where the ratings do not have its form yet."""
-    there = {Task.BINARY: _are_signs, Task.RANKING: _are_clicks}
-    return None if task not in _FORMS or there[task](train) else _FORMS[task]
+    if task not in _FORMS:
+        return None
+    there = train.clicks if task is Task.RANKING else _are_signs(train)
+    return None if there else _FORMS[task]
 
 
 def _are_signs(ratings: Ratings) -> bool:
     range_is_signed = (ratings.public.low, ratings.public.high) == (-1, 1)
     return range_is_signed and bool((np.abs(ratings.values) == 1).all())
-
-
-def _are_clicks(ratings: Ratings) -> bool:
-    return bool((ratings.values == 1.0).all())

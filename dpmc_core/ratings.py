@@ -165,6 +165,11 @@ class Ratings:
         """Share of cells observed, in 0..1."""
         return len(self) / (self.public.users * self.public.items)
 
+    @property
+    def clicks(self) -> bool:
+        """Whether all ratings are 1: interactions, as ranking takes them."""
+        return bool((self.values == 1.0).all())
+
     @cached_property
     def indptr(self) -> NDArray[np.int64]:
         """Where each user's ratings start: user u owns positions indptr[u]:indptr[u+1]."""

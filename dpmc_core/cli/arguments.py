@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpmc_core.data import ReadOptions
+from dpmc_core.data.samples import DRAWN
 from dpmc_core.errors import InvalidSetting, unknown_name
 from dpmc_core.problem import LeaveLast, RandomShare, Split
 from dpmc_core.settings import parse_setting
 
-GENERATED = "one-bit-lab"  # the sample whose options are those of its generator
 DATA_HELP = "a sample's id, a file, or a folder of a known set"
 
 
@@ -126,7 +126,7 @@ def reading_of(args: argparse.Namespace, data: str) -> dict[str, Any]:
     fields = [f.name for f in dataclasses.fields(ReadOptions)]
     for text in args.read:
         name, value = assignment("--read", text)
-        if name not in fields and data != GENERATED:
+        if name not in fields and data != DRAWN:
             raise unknown_name("--read", name, fields)
         options[name] = _value(value)
     return options

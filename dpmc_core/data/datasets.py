@@ -125,7 +125,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
     made = sample.made
     # A sample's range is its own; giving the same range again changes nothing.
     chosen = {key: value for key, value in options.items() if key not in ("low", "high")}
-    if chosen and name != "one-bit-lab":
+    if chosen and name != samples.DRAWN:
         raise InvalidSetting("option of a sample", "left out: samples are as they are", [*chosen])
     if chosen:
         seed = chosen.pop("seed", samples.SEED)
@@ -134,10 +134,10 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         except TypeError:
             known_names = "d1, d2, rank, alpha, observed, link, seed"
             raise InvalidSetting(
-                "option of one-bit-lab", f"one of {known_names}", [*chosen]
+                f"option of {samples.DRAWN}", f"one of {known_names}", [*chosen]
             ) from None
         words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
-        made = f"generated like one-bit-lab, with {words or 'its settings'} and seed {seed}"
+        made = f"generated like {samples.DRAWN}, with {words or 'its settings'} and seed {seed}"
     else:
         generated = samples.read(name)
     ratings = generated.ratings

@@ -74,7 +74,7 @@ SAMPLES: Mapping[str, Sample] = {
         synthetic.jokes,
         decimals=2,
     ),
-    "one-bit-lab": Sample(
+    DRAWN: Sample(
         "One-bit lab",
         "generated in the setting of LWHM22, section 5: signs of a 100 x 100 matrix of rank 1 with"
         " entries up to 1, 15 % observed through the logistic link; the true matrix is known. The"

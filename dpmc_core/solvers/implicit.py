@@ -81,8 +81,8 @@ class ImplicitLoss:
 
 def check_interactions(ratings: Ratings) -> None:
     """Raise BadRatings unless every rating is an interaction, of value 1."""
-    other = ratings.values != 1.0
-    if other.any():
+    if not ratings.clicks:
+        other = ratings.values != 1.0
         raise BadRatings(
             f"{int(other.sum())} of {len(ratings)} ratings are not 1, first"
             f" {ratings.values[other][0]:g}: ranking takes interactions of value 1, so prepare the"

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data import Dataset, datasets, download
+from dpmc_core.data.samples import DRAWN
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import digest
 
-DRAWN = "one-bit-lab"  # the generator whose data can be drawn anew
 EACH = "each"  # as its seed: that of the unit
 SNAPSHOT = ".dpmc.npz"  # how the name of a private file of ratings ends
 

@@ -111,7 +111,7 @@ def mechanisms(id: str) -> tuple[str, ...]:
 
 
 def _clicks(ratings: Ratings) -> bool:
-    return bool((ratings.values == 1.0).all())
+    return ratings.clicks
 
 
 def tasks(id: str) -> list[Task]:
