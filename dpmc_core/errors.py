@@ -52,12 +52,7 @@ def check_number(
     integer: bool = False,
 ) -> None:
     """Raise InvalidSetting unless `value` is a finite number (or integer) in the limits."""
-    limits = [
-        f"{sign} {bound:g}"
-        for sign, bound in ((">", above), (">=", at_least), ("<", below), ("<=", at_most))
-        if bound is not None
-    ]
-    limit = " and ".join(limits)
+    limit = limit_words(above, at_least, below, at_most)
     if (
         isinstance(value, bool)
         or not isinstance(value, numbers.Real)
@@ -69,7 +64,7 @@ def check_number(
         number = float(value)
     except OverflowError:  # an integer beyond the floats
         number = math.inf
-    if math.isinf(number) or (math.isnan(number) and not limits):
+    if math.isinf(number) or (math.isnan(number) and not limit):
         raise InvalidSetting(field, f"a finite number {limit}".strip(), value)
     inside = (
         (above is None or number > above)
@@ -79,6 +74,22 @@ def check_number(
     )
     if not inside:
         raise InvalidSetting(field, limit, value)
+
+
+def limit_words(
+    above: float | None, at_least: float | None, below: float | None, at_most: float | None
+) -> str:
+    """The limits of a number in words: '>= 0 and < 1', '' for none."""
+    limits = ((">", above), (">=", at_least), ("<", below), ("<=", at_most))
+    return " and ".join(f"{sign} {bound:g}" for sign, bound in limits if bound is not None)
+
+
+def check_range(low: Any, high: Any) -> None:
+    """Raise InvalidSetting unless they are the ends of a rating range, low below high."""
+    check_number("low end of the rating range", low)
+    check_number("high end of the rating range", high)
+    if low >= high:
+        raise InvalidSetting("rating range", "a low end below its high end", f"{low:g}:{high:g}")
 
 
 def parsed(kind: type[N], text: str, field: str, limit: str = "") -> N:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number
+from dpmc_core.errors import BadRatings, check_number, check_range
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -39,12 +39,7 @@ class PublicFacts:
     def __post_init__(self) -> None:
         check_number("users", self.users, at_least=1, integer=True)
         check_number("items", self.items, at_least=1, integer=True)
-        check_number("low end of the rating range", self.low)
-        check_number("high end of the rating range", self.high)
-        if self.low >= self.high:
-            raise InvalidSetting(
-                "rating range", "a low end below its high end", f"{self.low:g}:{self.high:g}"
-            )
+        check_range(self.low, self.high)
         if self.cap is not None:
             check_number("cap on ratings per user", self.cap, at_least=1, integer=True)
         # Equal facts must print alike, whatever number types they came in: fingerprints hash them.

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpmc_core import registry
 from dpmc_core.cli import arguments, output
+from dpmc_core.errors import limit_words
 from dpmc_core.model import Mechanism
 from dpmc_core.settings import Setting, settings_of, show_setting
 
@@ -79,17 +80,7 @@ def accepts(s: Setting) -> str:
     else:
         kind = {int: "integer", float: "number"}.get(s.type, "text")
         i = s.info
-        limits = [
-            f"{sign} {bound:g}"
-            for sign, bound in (
-                (">", i.above),
-                (">=", i.at_least),
-                ("<", i.below),
-                ("<=", i.at_most),
-            )
-            if bound is not None
-        ]
-        words = " ".join([kind, " and ".join(limits)]).strip()
+        words = f"{kind} {limit_words(i.above, i.at_least, i.below, i.at_most)}".strip()
     return words + (" or none" if s.optional else "")
 
 

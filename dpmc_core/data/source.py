@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range
 
 MEGABYTE = 1_000_000
 HEAD = 65_536  # bytes looked at to recognise a format
@@ -54,13 +54,8 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
             raise InvalidSetting("rating range", "given with both ends", f"{self.low}:{self.high}")
-        if self.low is not None and self.high is not None:
-            check_number("low end of the rating range", self.low)
-            check_number("high end of the rating range", self.high)
-            if self.low >= self.high:
-                raise InvalidSetting(
-                    "rating range", "a low end below its high end", f"{self.low:g}:{self.high:g}"
-                )
+        if self.low is not None:
+            check_range(self.low, self.high)
         for name, kind in (("duplicates", Duplicates), ("bad_rows", BadRows)):
             value = getattr(self, name)
             if not isinstance(value, kind):
