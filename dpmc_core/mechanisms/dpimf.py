@@ -47,6 +47,7 @@ from dpmc_core.solvers.implicit import (
 )
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import shrinkage
+from dpmc_core.solvers.sizes import check_noise
 from dpmc_core.solvers.trust_region import minimise_in_ball
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
-
-LARGEST = 40_000_000  # noise entries of one round: 320 MB
+Rng = np.random.Generator
 
 
 class Profiles(enum.Enum):
@@ -63,6 +63,20 @@ class Profiles(enum.Enum):
 
     ITEMS = "items"
     USERS = "users"
+
+
+_FIRST = {
+    Profiles.ITEMS: "doubled sum of the factors of all users who chose the item (A1)",
+    Profiles.USERS: "doubled sum of the factors of all items that the user chose (A1)",
+}
+_SECOND = {
+    Profiles.ITEMS: "weighted second moment of the factors of all users, for each item (A2)",
+    Profiles.USERS: "weighted second moment of the factors of all items, for each user (A2)",
+}
+_RIDGE = {
+    Profiles.ITEMS: "weighted number of users who did and did not choose the item (the ridge)",
+    Profiles.USERS: "weighted number of items that the user did and did not choose (the ridge)",
+}
 
 
 @dataclass(frozen=True)
@@ -276,33 +290,10 @@ class Dpimf:
         """Refuse noise that would not fit in memory."""
         one = self.releases(1)
         largest = max(math.prod(n or 1 for n in release.shape) for _, release in one)
-        if published * largest > LARGEST:
-            raise InvalidSetting(
-                "rank",
-                f"small enough that the noise of a round, {published:,} profiles x {largest:,},"
-                f" stays below {LARGEST:,} numbers",
-                self.rank,
-            )
+        check_noise(self.rank, published, largest)
 
     def _share_clipped(self, factors: Floats) -> float:
         return float(np.mean(np.any(self.clipped(factors) != factors, axis=1)))
-
-
-Rng = np.random.Generator
-
-
-_FIRST = {
-    Profiles.ITEMS: "doubled sum of the factors of all users who chose the item (A1)",
-    Profiles.USERS: "doubled sum of the factors of all items that the user chose (A1)",
-}
-_SECOND = {
-    Profiles.ITEMS: "weighted second moment of the factors of all users, for each item (A2)",
-    Profiles.USERS: "weighted second moment of the factors of all items, for each user (A2)",
-}
-_RIDGE = {
-    Profiles.ITEMS: "weighted number of users who did and did not choose the item (the ridge)",
-    Profiles.USERS: "weighted number of items that the user did and did not choose (the ridge)",
-}
 
 
 @dataclass(frozen=True, kw_only=True)

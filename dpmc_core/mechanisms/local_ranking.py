@@ -6,7 +6,6 @@ estimates item similarities from the reports; each user scores items with the ow
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import BadRatings
 from dpmc_core.model import Step, Task
 from dpmc_core.privacy import (
     CELL,
@@ -31,11 +29,10 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import binary_matrix
 from dpmc_core.solvers.neighbours import FlippedPairs, Neighbourhood, cosine, jaccard, nearest
+from dpmc_core.solvers.sizes import check_reported
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-LARGEST = 30_000_000  # cells of the reported matrix: 240 MB
 
 
 @dataclass(frozen=True)
@@ -87,12 +84,7 @@ class LocalNeighbours:
         raise NotImplementedError
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        if math.prod(ratings.shape) > LARGEST:
-            raise BadRatings(
-                f"every user reports every item: {ratings.public.users:,} x"
-                f" {ratings.public.items:,} cells are more than {LARGEST:,}, so keep fewer items"
-                " (top-items) or users"
-            )
+        check_reported(ratings.public)
         rows = binary_matrix(ratings)
         bits = np.zeros(ratings.shape, dtype=np.int64)
         bits[ratings.users, ratings.items] = 1

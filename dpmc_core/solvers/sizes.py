@@ -1,12 +1,14 @@
-"""Limits on sizes, checked before any memory is taken: each raises InvalidSetting."""
+"""Limits on sizes, checked before any memory is taken: InvalidSetting, or BadRatings."""
 
 from __future__ import annotations
 
-from dpmc_core.errors import InvalidSetting
+from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts
 
 GRAM_LIMIT = 5_000  # items: their n x n Gram matrix then takes 200 MB
 DENSE_CELLS = 50_000_000  # 400 MB a matrix, and a few are alive at once
+_REPORTED_CELLS = 30_000_000  # 240 MB
+_NOISE = 40_000_000  # numbers of noise in one round: 320 MB
 _DESCENT_CELLS = 400_000_000  # 3.2 GB for an iterate of full rank
 
 
@@ -35,6 +37,26 @@ def check_dense(shape: tuple[int, int], what: str) -> None:
 def check_descent(shape: tuple[int, int]) -> None:
     """The iterates of projected gradient, which may have full rank, fit in memory."""
     _check_cells(shape, _DESCENT_CELLS, "projected gradient, whose iterates may have full rank")
+
+
+def check_reported(public: PublicFacts) -> None:
+    """The matrix in which every user reports every item fits in memory. Raises BadRatings."""
+    if public.users * public.items > _REPORTED_CELLS:
+        raise BadRatings(
+            f"every user reports every item: {public.users:,} x {public.items:,} cells are more"
+            f" than {_REPORTED_CELLS:,}, so keep fewer items (top-items) or users"
+        )
+
+
+def check_noise(rank: int, published: int, each: int) -> None:
+    """The noise of a round fits in memory: `each` numbers for each published profile."""
+    if published * each > _NOISE:
+        raise InvalidSetting(
+            "rank",
+            f"small enough that the noise of a round, {published:,} profiles x {each:,}, stays"
+            f" below {_NOISE:,} numbers",
+            rank,
+        )
 
 
 def _check_cells(shape: tuple[int, int], most: int, what: str) -> None:
