@@ -22,7 +22,7 @@ from dpmc_core.mechanisms.dpimf import Coefficients, Dpimf, Profiles
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import CELL, Loss, Releases
 from dpmc_core.problem import Problem, generator
-from dpmc_core.protocol.messages import WORD, Message, Traffic, Transcript
+from dpmc_core.protocol.messages import WORD, Message, Traffic, Transcript, vector_words
 from dpmc_core.protocol.simulate import communication, data_facts, measured, shown_settings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.registry import MECHANISMS, create
@@ -163,7 +163,7 @@ class FederatedRun:
         size = WORD * profiles.size
         self.transcript.count(kind, Traffic(1, size))
         if self.watch is not None:
-            words = f"profile {self.watch}: {profile_words(profiles[self.watch])}"
+            words = f"profile {self.watch}: {vector_words(profiles[self.watch], '.3g')}"
             content = {"profiles": profiles}
             self.transcript.keep(Message(sender, receiver, kind, size, words, round, content))
 
@@ -171,11 +171,6 @@ class FederatedRun:
 def count(public: PublicFacts, of: Profiles) -> int:
     """How many users or items there are."""
     return public.users if of is Profiles.USERS else public.items
-
-
-def profile_words(profile: Floats) -> str:
-    """The numbers of one profile as text."""
-    return "(" + ", ".join(f"{n:.3g}" for n in profile.tolist()) + ")"
 
 
 class FederatedBudget(NamedTuple):

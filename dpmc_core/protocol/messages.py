@@ -152,12 +152,15 @@ def _in_words(content: Mapping[str, NDArray[Any]]) -> str:
     parts = []
     for name, array in content.items():
         numbers = np.atleast_1d(array)
-        if numbers.dtype == np.uint64:
-            shown, end = ", ".join(f"{int(n)}" for n in numbers), " mod P"
-        else:
-            shown, end = ", ".join(f"{n:.4g}" for n in numbers.tolist()), ""
-        parts.append(f"{name} ({shown}){end}" if numbers.size > 1 else f"{name} {shown}{end}")
+        whole = numbers.dtype == np.uint64
+        shown, end = vector_words(numbers, "d" if whole else ".4g"), " mod P" if whole else ""
+        parts.append(f"{name} {shown if numbers.size > 1 else shown[1:-1]}{end}")
     return "; ".join(parts)
+
+
+def vector_words(numbers: NDArray[Any], form: str = ".4g") -> str:
+    """A vector as text: (1, 2.5, -3)."""
+    return "(" + ", ".join(f"{n:{form}}" for n in numbers.tolist()) + ")"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,8 @@ from dpmc_core.protocol.federated import (
     FederatedRun,
     Federation,
     count,
-    profile_words,
 )
+from dpmc_core.protocol.messages import vector_words
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views.cards import epsilon_text
 from dpmc_core.views.data import title, user_name
@@ -57,7 +57,7 @@ def demonstrate(
     shown = []
     for message in run.transcript:
         profiles = message.payload["profiles"]
-        words = f"profile of {name} {profile_words(profiles[watched])}"
+        words = f"profile of {name} {vector_words(profiles[watched], '.3g')}"
         words += f", and {len(profiles) - 1:,} more"
         shown.append(dataclasses.replace(message, summary=words))
     return FederatedPlay(

@@ -14,7 +14,7 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import Shares
 from dpmc_core.problem import check_varied
 from dpmc_core.protocol import attacks
-from dpmc_core.protocol.messages import RECOMMENDER, THIRD_PARTY, Traffic
+from dpmc_core.protocol.messages import RECOMMENDER, THIRD_PARTY, Traffic, vector_words
 from dpmc_core.protocol.scenarios import (
     ANSWER,
     HIDDEN_NOISE,
@@ -178,14 +178,10 @@ def attendance_table(play: ScenarioPlay) -> dict[str, list[Any]]:
 def _attack_table(found: Sequence[attacks.Recovered], truth: str) -> dict[str, list[Any]]:
     return {
         "user": [f.user for f in found],
-        "computed": [_vector(f.found) for f in found],
-        truth: [_vector(f.truth) for f in found],
+        "computed": [vector_words(f.found) for f in found],
+        truth: [vector_words(f.truth) for f in found],
         "recovered": ["yes" if f.succeeds else "no" for f in found],
     }
-
-
-def _vector(numbers: Any) -> str:
-    return "(" + ", ".join(f"{n:.4g}" for n in numbers) + ")"
 
 
 def communication(

@@ -22,8 +22,8 @@ from pages.ui.charts import (
     horizontal,
     line,
     marker,
+    powers,
     style,
-    ticks,
     wrapped,
 )
 
@@ -154,7 +154,7 @@ def _axis(ends: tuple[float, float], placed: Sequence[Placed]) -> tuple[float, f
 
 def _round_ticks(high: float) -> dict[str, object]:
     """Powers of ten alone on wide axes: per user, an epsilon may be thousands of times larger."""
-    return ticks([10.0**k for k in range(-2, 9)]) if high > 200 else {}
+    return powers(-2, 9) if high > 200 else {}
 
 
 def _round_range(values: Sequence[float]) -> list[float]:
