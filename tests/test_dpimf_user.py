@@ -22,8 +22,8 @@ from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Change, Gaussian, wit
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.neighbours import cross_moments, profiles, signal_energy
 from dpmc_core.solvers.rows import contributions
+from dpmc_core.solvers.taste import cross_moments, profiles, signal_energy
 
 USERS, ITEMS = 14, 10
 FACTS = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)

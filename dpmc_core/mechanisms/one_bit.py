@@ -47,6 +47,7 @@ from dpmc_core.solvers.one_bit import (
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.solvers.spg import spectral_step
 
+Floats = NDArray[np.float64]
 R = TypeVar("R", bound=Releases)
 
 
@@ -175,9 +176,6 @@ class InputFlip(OneBit, Completion):
         else:
             loss = flipped_likelihood(self.link, flipped, plus, minus)
         yield from self.solve(loss, ratings, rng, raw=False)
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,9 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.solvers.sizes import check_gram, check_rank
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plain:
@@ -174,9 +177,6 @@ class PMF(LeastSquaresMF, Plain):
                 raw=frozenset({"objective"}),
                 final=k == self.iterations,
             )
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,9 +384,6 @@ class CleansedSvd(Cleansing, RatingBaseline):
         )
         trace = {"residuals clamped": float(clamped)}
         yield Step(1, 1, model, trace, frozenset(trace), True)
-
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,8 +32,18 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import check_interactions
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.neighbours import cross_moments, profiles, signal_energy
 from dpmc_core.solvers.rows import contributions, item_sums
+from dpmc_core.solvers.taste import cross_moments, profiles, signal_energy
+
+Floats = NDArray[np.float64]
+
+_GRAM = 0.1  # share of a round's budget for the small Gram matrix
+_EVEN = 100.0  # mu users / sqrt(items) at which popularity and taste share the budget evenly
+_MOST = 0.9  # of the budget for taste
+_LEAST = 0.3  # of the noise: the smallest believed count
+_SPREAD = 2.0  # believed variance of an item's moments goes with its popularity to this power
+_DROWNED = 0.02  # weight of a direction below the noise, relative to the noise
+_FLOOR = 0.05  # smallest eigenvalue of the Gram matrix, relative to that of spread-out profiles
 
 
 class Per(enum.Enum):
@@ -109,17 +119,6 @@ class PrivatePopularity:
         noisy = self.guarantee(ratings.public).releases.counts.publish(counts, rng)
         model = Factors(np.ones((ratings.public.users, 1)), noisy[:, None])
         yield Step(1, 1, model, {"most popular item": float(noisy.max())}, final=True)
-
-
-Floats = NDArray[np.float64]
-
-_GRAM = 0.1  # share of a round's budget for the small Gram matrix
-_EVEN = 100.0  # mu users / sqrt(items) at which popularity and taste share the budget evenly
-_MOST = 0.9  # of the budget for taste
-_LEAST = 0.3  # of the noise: the smallest believed count
-_SPREAD = 2.0  # believed variance of an item's moments goes with its popularity to this power
-_DROWNED = 0.02  # weight of a direction below the noise, relative to the noise
-_FLOOR = 0.05  # smallest eigenvalue of the Gram matrix, relative to that of spread-out profiles
 
 
 @dataclass(frozen=True)
