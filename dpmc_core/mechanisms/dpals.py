@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.per_user import UserLevel, UserLevelReleases, user_gaussian
+from dpmc_core.mechanisms.per_user import ItemMeansFirst, ItemMeansReleases, user_gaussian
 from dpmc_core.model import Factors, Step
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
@@ -57,12 +57,12 @@ class ItemProblems(Releases):
 
 
 @dataclass(frozen=True)
-class DpalsReleases(UserLevelReleases):
+class DpalsReleases(ItemMeansReleases):
     rounds: tuple[ItemProblems, ...]  # one record stands for all rounds where they are alike
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dpals(UserLevel):
+class Dpals(ItemMeansFirst):
     """Alternating least squares: users solve alone, items from noisy sufficient statistics.
 
     A round: each user solves an exact ridge problem for u_i (rating points, clipped to norm c) and

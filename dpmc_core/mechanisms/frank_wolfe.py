@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
-    UserLevel,
-    UserLevelReleases,
+    ItemMeansFirst,
+    ItemMeansReleases,
     user_gaussian,
 )
 from dpmc_core.metrics import rmse
@@ -43,7 +43,7 @@ _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibrated(UserLevel):
+class Calibrated(ItemMeansFirst):
     """The paper's methods, with noise by the exact Gaussian curve or by the paper's constant."""
 
     theorem: ClassVar[str]
@@ -111,7 +111,7 @@ def noisy_gram(
     return upper + np.triu(published, 1).T
 
 
-R = TypeVar("R", bound=UserLevelReleases)
+R = TypeVar("R", bound=ItemMeansReleases)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +212,7 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
 
 
 @dataclass(frozen=True)
-class GramReleases(UserLevelReleases):
+class GramReleases(ItemMeansReleases):
     gram: tuple[Gaussian, ...]  # one record stands for all rounds where they are alike
 
 
@@ -263,7 +263,7 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
 
 
 @dataclass(frozen=True)
-class OjaReleases(UserLevelReleases):
+class OjaReleases(ItemMeansReleases):
     products: Gaussian
     squared_norms: Gaussian
 
@@ -349,7 +349,7 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
 
 
 @dataclass(frozen=True)
-class SvdReleases(UserLevelReleases):
+class SvdReleases(ItemMeansReleases):
     ratings: Gaussian | None  # how many there are, where the density is not public
     gram: Gaussian
 
@@ -421,7 +421,7 @@ class PrivateSvd(Calibrated):
 
 
 @dataclass(frozen=True)
-class PgdReleases(UserLevelReleases):
+class PgdReleases(ItemMeansReleases):
     gram: Gaussian
 
 

@@ -47,7 +47,6 @@ Floats = NDArray[np.float64]
 
 _SUMS_SHARE = 0.6  # of the item means' budget; the counts get the rest
 
-
 R = TypeVar("R", bound=Releases)
 T = TypeVar("T")
 
@@ -59,7 +58,7 @@ class ItemStatistics(Releases):
 
 
 @dataclass(frozen=True)
-class UserLevelReleases(Releases):
+class ItemMeansReleases(Releases):
     """What a method with private item means releases first; none where they get no budget."""
 
     means: ItemStatistics | None
@@ -118,6 +117,15 @@ class PerUser:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class ItemMeans:
+    """means: length n, in rating points; counts: the published ones; clipped: rows scaled down."""
+
+    means: Floats
+    counts: Floats
+    clipped: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClippedRows(PerUser):
     """Centred rows are clipped before anything is asked of them, first of all the item means."""
@@ -171,7 +179,7 @@ class ClippedRows(PerUser):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserLevel(ClippedRows):
+class ItemMeansFirst(ClippedRows):
     """The methods that spend a share of the budget on item means first."""
 
     item_share: float = setting(
@@ -201,7 +209,7 @@ class UserLevel(ClippedRows):
         return tuple(release(part, 1, f", round {t}") for t, part in enumerate(parts, 1))
 
     def clipped_rows(
-        self, ratings: Ratings, releases: UserLevelReleases, rng: np.random.Generator
+        self, ratings: Ratings, releases: ItemMeansReleases, rng: np.random.Generator
     ) -> tuple[Rows, Floats, int]:
         """Capped rows less the private item means; their values clipped to L; rows scaled down."""
         public = ratings.public
@@ -240,15 +248,6 @@ def check_delta(delta: float, public: PublicFacts) -> None:
             delta,
             "with more, publishing one random user's row would count as private",
         )
-
-
-@dataclass(frozen=True, eq=False)
-class ItemMeans:
-    """means: length n, in rating points; counts: the published ones; clipped: rows scaled down."""
-
-    means: Floats
-    counts: Floats
-    clipped: int
 
 
 @dataclass(frozen=True, kw_only=True)
