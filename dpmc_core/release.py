@@ -51,6 +51,18 @@ from dpmc_core.version import version
 ADDITIVE = (Laplace, Gaussian)
 CHANNELS = (RandomizedResponse, SymbolChannel)
 
+LARGEST = 100_000_000  # draws of exact noise
+SECONDS = 15e-6  # that one draw takes, roughly
+_LARGEST_CHANNEL = 10_000_000_000  # cells, at 8 random bytes each
+
+LIMITS = (
+    "not covered: the rounding of floating point inside a query, before its noise, and how long"
+    " the computation takes",
+    "every release of the same ratings spends its budget again, and nothing here adds them up",
+)
+
+Arrays = Mapping[str, tuple[NDArray[Any], str]]
+
 
 def coordinates(release: Release, observed: int) -> int:
     """How many numbers one publication has; observed: the number of ratings."""
@@ -108,19 +120,6 @@ def _draws(guarantee: Guarantee, observed: int) -> tuple[int, int]:
     drawn = counted(guarantee, observed)
     cells = drawn.pop(("channel", 0.0, 1), 0)
     return sum(count * times for (_, _, count), times in drawn.items()), cells
-
-
-LARGEST = 100_000_000  # draws of exact noise
-SECONDS = 15e-6  # that one draw takes, roughly
-_LARGEST_CHANNEL = 10_000_000_000  # cells, at 8 random bytes each
-
-LIMITS = (
-    "not covered: the rounding of floating point inside a query, before its noise, and how long"
-    " the computation takes",
-    "every release of the same ratings spends its budget again, and nothing here adds them up",
-)
-
-Arrays = Mapping[str, tuple[NDArray[Any], str]]
 
 
 @dataclass(frozen=True, eq=False)

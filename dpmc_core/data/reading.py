@@ -29,6 +29,28 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+ROLES = ("user", "item", "rating", "time")
+_NAMES = {
+    "user": "user userid uid username customer customerid member memberid reviewer reviewerid"
+    " person personid visitor visitorid u",
+    "item": "item itemid iid movie movieid film filmid product productid place placeid business"
+    " businessid book bookid isbn asin song songid track trackid artist artistid joke jokeid"
+    " restaurant restaurantid i",
+    "rating": "rating ratings score stars star overall value rate grade preference r",
+    "time": "timestamp time date datetime unixtime unixreviewtime reviewtime ratedat createdat t",
+}
+_SEPARATORS = ("::", "\t", ";", ",", "|")
+_BINARY = {  # first bytes of files that are not text
+    b"PK": "a ZIP archive or an Excel file: unpack it, or save the sheet as CSV",
+    b"\x1f\x8b": "compressed (gzip): unpack it first",
+    b"\xd0\xcf\x11\xe0": "an old Excel file: save the sheet as CSV",
+    b"SQLite": "a database: export the ratings as CSV",
+    b"\x80": "a Python pickle, which is never read: save the ratings as CSV",
+    b"\x93NUMPY": "a NumPy array: save the ratings as CSV",
+}
+_GUESSED = " (guessed by position: choose them by hand if they are wrong)"
+_SEPARATOR_WORDS = {",": "comma", "\t": "tab", ";": "semicolon", " ": "blanks", "|": "bar"}
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -85,13 +107,13 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, bool | np.bool_) else value
 
 
-def categories(column: pd.Series[Any]) -> Column:
+def _categories(column: pd.Series[Any]) -> Column:
     """Ids read as a categorical column of text, re-coded in their natural order."""
     names = [str(name) for name in column.cat.categories]
     return _in_order(column.cat.codes.to_numpy().astype(np.int64), names)
 
 
-def factorise(column: pd.Series[Any]) -> Column:
+def _factorise(column: pd.Series[Any]) -> Column:
     import pandas as pd
 
     codes, names = pd.factorize(column)
@@ -119,11 +141,11 @@ def times(column: pd.Series[Any], source: Source, asked: bool) -> tuple[Ints | N
     import pandas as pd
 
     if column.dtype.kind in "iuf":
-        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        if np.isfinite(numbers).all():
-            if len(numbers) and np.median(numbers) > 1e11:  # the year 5138 in seconds
-                numbers = numbers / 1000.0
-            return numbers.astype(np.int64), ""
+        seconds = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        if np.isfinite(seconds).all():
+            if len(seconds) and np.median(seconds) > 1e11:  # the year 5138 in seconds
+                seconds = seconds / 1000.0
+            return seconds.astype(np.int64), ""
     dates = pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601")
     missing = dates.isna().to_numpy()
     if not missing.any():
@@ -135,27 +157,6 @@ def times(column: pd.Series[Any], source: Source, asked: bool) -> tuple[Ints | N
     if asked:
         raise BadRatings(f"{problem} in {source.name}: choose another column or none")
     return None, f"; times are left out: {problem}"
-
-
-ROLES = ("user", "item", "rating", "time")
-_NAMES = {
-    "user": "user userid uid username customer customerid member memberid reviewer reviewerid"
-    " person personid visitor visitorid u",
-    "item": "item itemid iid movie movieid film filmid product productid place placeid business"
-    " businessid book bookid isbn asin song songid track trackid artist artistid joke jokeid"
-    " restaurant restaurantid i",
-    "rating": "rating ratings score stars star overall value rate grade preference r",
-    "time": "timestamp time date datetime unixtime unixreviewtime reviewtime ratedat createdat t",
-}
-_SEPARATORS = ("::", "\t", ";", ",", "|")
-_BINARY = {  # first bytes of files that are not text
-    b"PK": "a ZIP archive or an Excel file: unpack it, or save the sheet as CSV",
-    b"\x1f\x8b": "compressed (gzip): unpack it first",
-    b"\xd0\xcf\x11\xe0": "an old Excel file: save the sheet as CSV",
-    b"SQLite": "a database: export the ratings as CSV",
-    b"\x80": "a Python pickle, which is never read: save the ratings as CSV",
-    b"\x93NUMPY": "a NumPy array: save the ratings as CSV",
-}
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class Layout:
         return f"'{self.header[position]}'" if self.header else f"column {position + 1}"
 
 
-def find_layout(source: Source, options: ReadOptions, known: Known | None = None) -> Layout:
+def _find_layout(source: Source, options: ReadOptions, known: Known | None = None) -> Layout:
     """Recognise a text layout from the first lines. Raises BadRatings with what is missing."""
     lines, encoding = _first_lines(source, options)
     blank = next((k for k, line in enumerate(lines) if line.strip()), None)
@@ -218,7 +219,7 @@ def find_layout(source: Source, options: ReadOptions, known: Known | None = None
     )
 
 
-def pick_columns(
+def _pick_columns(
     source: Source, options: ReadOptions, names: Sequence[str]
 ) -> tuple[dict[str, int], bool]:
     """Positions of the roles in a table with column names (Parquet)."""
@@ -241,12 +242,12 @@ def _first_lines(source: Source, options: ReadOptions) -> tuple[list[str], str]:
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeDecodeError as error:
-        raise not_text(source, encoding, head[: error.start].count(b"\n") + 1) from None
+        raise _not_text(source, encoding, head[: error.start].count(b"\n") + 1) from None
     lines = text.splitlines()
     return (lines[:-1] if len(head) == HEAD and len(lines) > 1 else lines)[:200], encoding
 
 
-def not_text(source: Source, encoding: str, line: int | None = None) -> BadRatings:
+def _not_text(source: Source, encoding: str, line: int | None = None) -> BadRatings:
     """The error for a file in another encoding than expected."""
     where = "" if line is None else f" in line {line}"
     name = "UTF-8" if encoding.startswith("utf-8") else encoding
@@ -384,10 +385,10 @@ def preview(source: Source, options: ReadOptions) -> Preview:
     head = source.head()
     if head.startswith(b"PAR1"):
         names = _parquet_schema(source)
-        guess, _ = pick_columns(source, options, names)
+        guess, _ = _pick_columns(source, options, names)
         return Preview(names, guess, (), None, None, None, dense=False)
     known = sets.recognise(source, head)
-    layout = find_layout(source, options, known)
+    layout = _find_layout(source, options, known)
     return Preview(
         columns=layout.header or tuple(str(k + 1) for k in range(layout.width)),
         guess=layout.columns,
@@ -416,7 +417,7 @@ def read_table(source: Source, options: ReadOptions) -> Table:
 
 
 def _read_text(source: Source, options: ReadOptions, known: Known | None) -> Table:
-    layout = find_layout(source, options, known)
+    layout = _find_layout(source, options, known)
     step = 1
     separator = layout.separator
     if separator == "::":
@@ -433,7 +434,7 @@ def _read_text(source: Source, options: ReadOptions, known: Known | None) -> Tab
     frame = _read_csv(source, layout, usecols=columns, **how)
     _check_rows(source, len(frame), options.max_rows)
     ratings, text, examples = numbers(frame[position["rating"]])
-    users, items = (categories(frame[position[role]]) for role in ("user", "item"))
+    users, items = (_categories(frame[position[role]]) for role in ("user", "item"))
     stamps, note = None, ""
     if "time" in position:
         stamps, note = times(frame[position["time"]], source, asked=options.time is not None)
@@ -453,10 +454,6 @@ def _read_text(source: Source, options: ReadOptions, known: Known | None) -> Tab
         + note,
         rating_name=layout.name_of("rating"),
     )
-
-
-_GUESSED = " (guessed by position: choose them by hand if they are wrong)"
-_SEPARATOR_WORDS = {",": "comma", "\t": "tab", ";": "semicolon", " ": "blanks", "|": "bar"}
 
 
 def _read_jester(source: Source, known: Known) -> Table:
@@ -494,7 +491,7 @@ def _read_parquet(source: Source, options: ReadOptions) -> Table:
     import pandas as pd
 
     names = _parquet_schema(source, options.max_rows)
-    columns, guessed = pick_columns(source, options, names)
+    columns, guessed = _pick_columns(source, options, names)
     with source.open() as file:
         frame = pd.read_parquet(file, columns=[names[k] for k in columns.values()])
     chosen = {role: frame[names[position]] for role, position in columns.items()}
@@ -506,8 +503,8 @@ def _read_parquet(source: Source, options: ReadOptions) -> Table:
     return Table(
         source=source,
         known=None,
-        user=factorise(chosen["user"]),
-        item=factorise(chosen["item"]),
+        user=_factorise(chosen["user"]),
+        item=_factorise(chosen["item"]),
         ratings=ratings,
         text=text,
         examples=examples,
@@ -560,7 +557,7 @@ def _read_csv(source: Source, layout: Layout, **how: Any) -> pd.DataFrame:
             )
             return frame
     except UnicodeError:
-        raise not_text(source, layout.encoding) from None
+        raise _not_text(source, layout.encoding) from None
     except (pd.errors.ParserError, ValueError) as error:
         if "Too many columns specified" in str(error):
             raise _TooFewColumns from None

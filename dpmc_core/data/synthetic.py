@@ -79,6 +79,24 @@ class Shape(Crowd):
         return PublicFacts(users=self.users, items=self.items, low=self.low, high=high)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shop(Crowd):
+    """What generated clicks look like."""
+
+    users: int = 2500
+    items: int = 1200
+    clicks: int = 50_000
+    least: int = 5
+    most: float = 0.3
+    user_tail: float = 0.9
+    item_tail: float = 1.3
+    bend: float = 0.1
+    rank: int = 8
+    scatter: float = 0.4
+    fade: float = 1.0
+    drawn: float = 1.6
+
+
 def draw(shape: Shape, genres: Genres, rng: np.random.Generator) -> tuple[Ints, Ints, Floats]:
     """Cells and values: score = user + item + taste . genre position + noise, cut into levels."""
     liking, fame = _liking(shape, genres, rng)
@@ -342,24 +360,6 @@ def known_truth(rng: np.random.Generator, *, density: float) -> Generated:
     public = PublicFacts(users=users, items=items, low=1, high=5)
     ratings = Ratings.build(u, i, np.clip(np.rint(opinions), 1, 5), public)
     return Generated(ratings, truth=truth)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shop(Crowd):
-    """What generated clicks look like."""
-
-    users: int = 2500
-    items: int = 1200
-    clicks: int = 50_000
-    least: int = 5
-    most: float = 0.3
-    user_tail: float = 0.9
-    item_tail: float = 1.3
-    bend: float = 0.1
-    rank: int = 8
-    scatter: float = 0.4
-    fade: float = 1.0
-    drawn: float = 1.6
 
 
 def bookshop_clicks(seed: int) -> Generated:

@@ -50,6 +50,8 @@ from dpmc_core.solvers.spg import spectral_step
 Floats = NDArray[np.float64]
 R = TypeVar("R", bound=Releases)
 
+_PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
+
 
 @dataclass(frozen=True, kw_only=True)
 class OneBit:
@@ -324,9 +326,6 @@ class ObjectiveStatistic(OneBit, Completion):
         if self.debias:
             labels = (labels - self.clipping_bias) / (1 - 2 * self.clipping_bias)
         yield from self.solve(likelihood(self.link, labels), ratings, rng, raw=False)
-
-
-_PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
 
 
 @dataclass(frozen=True)

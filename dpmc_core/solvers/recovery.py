@@ -32,6 +32,9 @@ Floats = NDArray[np.float64]
 FACTOR = 0.7  # from one penalty of the path to the next
 _BISECTIONS = 6  # of the last gap: the residual then meets its goal within a percent or so
 _INNER = 60  # proximal steps per penalty
+_MARGIN = 1.25  # over the spectral norm that pure noise has on average
+_PRIOR = 0.5  # standard deviation of a mean rating in -1..1, before any is seen
+_TOLERANCE = 1e-2  # relative change of a proximal step
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,11 +199,6 @@ def _distance(a: Triplets, b: Triplets) -> float:
     )
     square = float(a.values @ a.values + b.values @ b.values) - 2 * cross
     return math.sqrt(max(square, 0.0))
-
-
-_MARGIN = 1.25  # over the spectral norm that pure noise has on average
-_PRIOR = 0.5  # standard deviation of a mean rating in -1..1, before any is seen
-_TOLERANCE = 1e-2  # relative change of a proximal step
 
 
 class Regress(enum.Enum):

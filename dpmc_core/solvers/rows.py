@@ -19,6 +19,8 @@ from dpmc_core.solvers.linalg import Pattern
 Floats = NDArray[np.float64]
 
 _SPARSE_GAIN = 60.0  # how much more one multiplication costs in a sparse product
+_ITEM_SPREAD = 0.1  # how much item means differ, in widths of the rating range
+_RATING_SPREAD = 0.2  # how much the ratings of one item differ, likewise
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +168,6 @@ def contributions(ratings: Ratings, count: int, norm: int = 2) -> Floats:
     """
     share = shrinkage(np.diff(ratings.indptr).astype(float), count)[ratings.users]
     return np.sqrt(share) if norm == 2 else share
-
-
-_ITEM_SPREAD = 0.1  # how much item means differ, in widths of the rating range
-_RATING_SPREAD = 0.2  # how much the ratings of one item differ, likewise
 
 
 def shrunken_means(
