@@ -17,7 +17,7 @@ from dpmc_core.mechanisms.per_user import PerUser, user_gaussian
 from dpmc_core.model import Step
 from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.cleansing import Cleansing
+from dpmc_core.solvers.cleansing import Answer, Answers, Cleansing
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import capped
 from dpmc_core.solvers.sizes import check_gram, check_rank
@@ -87,10 +87,20 @@ class SvdAfterCleansing(PerUser, Cleansing):
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
-        releases = dict(self.guarantee(public).releases)
+        releases = self.guarantee(public).releases
         kept = capped(ratings, self.most(public), rng)
-        model, clamped = self.complete(
-            Pattern.of(kept), kept.values, public, lambda name, x: releases[name].publish(x, rng)
+
+        def noisy(release: Gaussian) -> Answer:
+            return lambda statistic: release.publish(statistic, rng)
+
+        answers = Answers(
+            total=noisy(releases.total),
+            count=noisy(releases.count),
+            item_sums=noisy(releases.item_sums),
+            item_counts=noisy(releases.item_counts),
+            products=noisy(releases.products),
+            weights=noisy(releases.weights),
         )
+        model, clamped = self.complete(Pattern.of(kept), kept.values, public, answers)
         trace = {"residuals clamped": float(clamped)}
         yield Step(1, 1, model, trace, frozenset(trace), True)

@@ -21,7 +21,7 @@ from dpmc_core.solvers.als import (
     random_factors,
     ridge_rows,
 )
-from dpmc_core.solvers.cleansing import Cleansing
+from dpmc_core.solvers.cleansing import Answers, Cleansing
 from dpmc_core.solvers.frank_wolfe import StepRule, complete
 from dpmc_core.solvers.implicit import (
     ImplicitLoss,
@@ -380,7 +380,7 @@ class CleansedSvd(Cleansing, RatingBaseline):
         check_rank(self.rank, ratings.public)
         check_gram(ratings.public.items)
         model, clamped = self.complete(
-            Pattern.of(ratings), ratings.values, ratings.public, lambda _, statistic: statistic
+            Pattern.of(ratings), ratings.values, ratings.public, Answers.exact()
         )
         trace = {"residuals clamped": float(clamped)}
         yield Step(1, 1, model, trace, frozenset(trace), True)

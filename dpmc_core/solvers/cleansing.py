@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
-Ask = Callable[[str, Floats], Floats]
+Answer = Callable[[Floats], Floats]
 
 _LEAST_WEIGHT = 0.01  # noise may leave the weights of two items at nothing or below
 _LEAST_VARIANCE = 0.01  # of the average, likewise
@@ -37,6 +37,34 @@ class Predictor(enum.Enum):
 
     SVD = "svd"  # coordinates on its leading eigenvectors
     NEIGHBOURS = "neighbours"  # own ratings of the most correlated items
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What answers each statistic of the ratings, with noise or without."""
+
+    total: Answer
+    count: Answer
+    item_sums: Answer
+    item_counts: Answer
+    products: Answer
+    weights: Answer
+
+    @classmethod
+    def exact(cls) -> Answers:
+        """Every statistic as it is."""
+
+        def same(statistic: Floats) -> Floats:
+            return statistic
+
+        return cls(
+            total=same,
+            count=same,
+            item_sums=same,
+            item_counts=same,
+            products=same,
+            weights=same,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,19 +88,19 @@ class Cleansing:
     neighbours: int = setting(20, "most similar items that vote", at_least=1, at_most=10_000)
 
     def complete(
-        self, cells: Pattern, values: Floats, public: PublicFacts, ask: Ask
+        self, cells: Pattern, values: Floats, public: PublicFacts, ask: Answers
     ) -> tuple[Model, int]:
         """The model, and how many residuals were clamped.
 
         values: ratings at the cells, in rating points. Ratings reach anything but their user's own
-        row only through `ask(name, statistic)`, which answers with or without noise.
+        row only through `ask`.
         """
         about = values - public.middle
-        total = float(ask("total", np.asarray(about.sum())))
-        count = max(float(ask("count", np.asarray(float(len(values))))), 1.0)
+        total = float(ask.total(np.asarray(about.sum())))
+        count = max(float(ask.count(np.asarray(float(len(values))))), 1.0)
         overall = float(np.clip(total / count, -public.half_width, public.half_width))
-        sums = ask("item sums", item_sums(cells, about))
-        counts = ask("item counts", item_sums(cells, np.ones_like(about)))
+        sums = ask.item_sums(item_sums(cells, about))
+        counts = ask.item_counts(item_sums(cells, np.ones_like(about)))
         means = (sums + self.item_prior * overall) / (np.maximum(counts, 0.0) + self.item_prior)
         means = np.clip(means, -public.half_width, public.half_width)
 
@@ -85,8 +113,8 @@ class Cleansing:
 
         # A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
         root = np.maximum(rated, 1)[cells.users] ** -0.25
-        products = ask("products", gram(cells, residuals * root))
-        weights = ask("weights", gram(cells, root))
+        products = ask.products(gram(cells, residuals * root))
+        weights = ask.weights(gram(cells, root))
         matrix = shrunken_covariance(products, weights, self.shrink)
         user, item = offsets + public.middle, means
         if self.predictor is Predictor.NEIGHBOURS:

@@ -73,7 +73,7 @@ def figure_5(
             assert made.clip is not None
             settings |= {"clip": longest, "clip_l2": longest * made.clip_l2 / made.clip}
         card = registry.create(id, epsilon=FIGURE_5_EPSILON, **settings).guarantee(public)
-        found.append((id, dict(card.releases).get(coefficient)))
+        found.append((id, getattr(card.releases, coefficient)))
     scales = sorted(r.scale for _, r in found if isinstance(r, Additive))
     reach = 6 * scales[len(scales) // 2]
     x = np.linspace(-reach, reach, 401)
