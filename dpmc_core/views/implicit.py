@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 # Section VI-B: the setting of figure 5, and of figure 6.
 FIGURE_5 = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1}
 FIGURE_5_EPSILON = 0.1
-VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")
+FIGURE_5_VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")
 COEFFICIENTS = {"second": "second moment (A2)", "first": "first order (A1)", "ridge": "ridge"}
 SAMPLES = (20.0, 100.0)
 USERS, RANK = 2000, 20
@@ -64,7 +64,7 @@ def figure_5(
     proportion of the defaults; None: the defaults. The grid reaches six scales of the middle one.
     """
     found = []
-    for id in VARIANTS:
+    for id in FIGURE_5_VARIANTS:
         declared = {s.name for s in settings_of(registry.get(id))}
         settings = {name: value for name, value in FIGURE_5.items() if name in declared}
         if longest is not None:
