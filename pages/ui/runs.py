@@ -98,7 +98,7 @@ def download_of(name: str) -> Work:
     def work(report: Tell, stopped: Callable[[], bool]) -> None:
         def progress(have: int, total: int | None) -> None:
             if stopped():
-                raise DpmcError("stopped; what arrived is kept, and a new start goes on from there")
+                raise DpmcError("stopped; what arrived is dropped, and a new start begins anew")
             size = "" if total is None else f" of {total / 1e6:.1f}"
             report(have, total or 0, f"{have / 1e6:.1f}{size} MB")
 
