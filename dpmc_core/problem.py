@@ -1,7 +1,7 @@
 """Splits into training and test ratings over one shared index space.
 
 Public facts pass to both sides unchanged. Official folds need no function here: load their two
-files with `datasets.read_pair`.
+files with `data.read_pair`.
 """
 
 from __future__ import annotations

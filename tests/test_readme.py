@@ -1,5 +1,6 @@
 """What README.md and docs/ show works as shown."""
 
+import pkgutil
 import re
 import shlex
 from pathlib import Path
@@ -33,6 +34,13 @@ def test_commands_are_understood(command):
 def test_the_library_example_runs(capsys):
     exec(compile(EXAMPLE, "README.md", "exec"), {})
     assert "accuracy" in capsys.readouterr().out
+
+
+def test_every_library_name_exists():
+    names = re.findall(r"`(dpmc_core[\w.]*\.\w+)`", LIBRARY)
+    assert "dpmc_core.data.read_pair" in names
+    for name in names:
+        assert pkgutil.resolve_name(name)
 
 
 def test_every_make_target_named_exists():

@@ -11,7 +11,7 @@ from dpmc_core import registry
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.listing import settings_table
 from dpmc_core.cli.output import Progress
-from dpmc_core.data import datasets, parse_step
+from dpmc_core.data import datasets, parse_step, read_pair
 from dpmc_core.experiment import Result, run
 from dpmc_core.model import Mechanism
 from dpmc_core.problem import (
@@ -84,7 +84,7 @@ def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> Problem:
     steps = [parse_step(text) for text in args.prepare]
     options = arguments.reading_of(args, args.data)
     if args.test is not None:
-        pair = datasets.read_pair(args.data, args.test, **options)
+        pair = read_pair(args.data, args.test, **options)
         name = Path(args.data).name
         return build_problem(pair, mechanism.task, steps=steps, seed=args.seed, name=name)
     split = arguments.split_of(args)
