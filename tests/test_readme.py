@@ -71,9 +71,7 @@ def test_every_place_in_the_layout_exists():
 def test_every_private_mechanism_is_in_the_table():
     table = TEXT.partition("## Mechanisms")[2].partition("\n## ")[0]
     ids = re.findall(r"^\| `([\w-]+)` \|", table, flags=re.MULTILINE)
-    private = {
-        id for id, cls in registry.MECHANISMS.items() if registry.has_setting(cls, "epsilon")
-    }
+    private = {id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)}
     assert len(ids) == len(set(ids))
     assert set(ids) == private
 

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         rows = [("id", "name", "predicts", "noise")]
         rows += [
-            (cls.id, cls.name, cls.task.value, "yes" if _is_private(cls) else "no")
+            (cls.id, cls.name, cls.task.value, "yes" if registry.adds_noise(cls) else "no")
             for cls in registry.MECHANISMS.values()
         ]
         print(output.table(rows))
@@ -52,7 +52,7 @@ def describe(cls: type[Mechanism]) -> dict[str, Any]:
         "id": cls.id,
         "name": cls.name,
         "task": cls.task.value,
-        "private": _is_private(cls),
+        "private": registry.adds_noise(cls),
         "twin": cls.twin,
         "floor": cls.floor,
         "revision": cls.revision,
@@ -116,7 +116,3 @@ def _print_one(cls: type[Mechanism]) -> None:
         print("\nSet them with --set NAME=VALUE; epsilon and delta have options of their own.")
     else:
         print("It has no settings.")
-
-
-def _is_private(cls: type[Mechanism]) -> bool:
-    return registry.has_setting(cls, "epsilon")

@@ -265,7 +265,7 @@ def _applies(name: str, id: str) -> bool:
 
 
 def _noisy(id: str) -> bool:
-    return registry.has_setting(registry.get(id), "epsilon")
+    return registry.adds_noise(registry.get(id))
 
 
 def _spread(methods: Sequence[Mechanism], epsilons: Sequence[float]) -> Iterator[Mechanism]:
