@@ -1,4 +1,4 @@
-"""Factorization with an untrusted recommender, one message at a time."""
+"""An untrusted recommender, or shops that learn together, one message at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

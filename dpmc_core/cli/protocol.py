@@ -1,4 +1,4 @@
-"""`dpmc protocol`: factorization with an untrusted recommender, message by message."""
+"""`dpmc protocol`: an untrusted recommender or a federation of parties, message by message."""
 
 from __future__ import annotations
 
