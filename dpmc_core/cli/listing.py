@@ -74,8 +74,6 @@ def accepts(s: Setting) -> str:
     """The values a setting takes, in words: 'one of a, b', 'integer >= 1 or none'."""
     if s.info.choices:
         words = f"one of {', '.join(s.info.choices)}"
-    elif s.type is bool:
-        words = "true or false"
     else:
         kind = {int: "integer", float: "number"}.get(s.type, "text")
         i = s.info

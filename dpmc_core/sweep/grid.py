@@ -310,8 +310,9 @@ def parse_epsilons(words: Sequence[str], name: str = "--epsilons") -> tuple[floa
     return tuple(sorted(dict.fromkeys(found)))
 
 
-def parse_seeds(words: Sequence[str], name: str = "--seeds") -> tuple[int, ...]:
-    """1,2,3 or FIRST:LAST, both included. Raises InvalidSetting."""
+def parse_seeds(words: Sequence[str]) -> tuple[int, ...]:
+    """--seeds 1,2,3 or FIRST:LAST, both included. Raises InvalidSetting."""
+    name = "--seeds"
     found: list[int] = []
     for word in pieces(words):
         first, colon, last = word.partition(":")
