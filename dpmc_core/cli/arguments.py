@@ -10,7 +10,7 @@ from typing import Any
 
 from dpmc_core.data import ReadOptions
 from dpmc_core.errors import InvalidSetting, unknown_name
-from dpmc_core.problem import LeaveLast, RandomShare, Split
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
 from dpmc_core.settings import parse_setting
 
 GENERATED = "one-bit-lab"  # the sample whose options are those of its generator
@@ -74,6 +74,9 @@ def add_split(parser: argparse.ArgumentParser) -> Any:
         "--holdout", metavar="SHARE", type=number, help="random share to test on (default 0.2)"
     )
     group.add_argument(
+        "--holdout-per-user", metavar="SHARE", type=number, help="the same share of every user"
+    )
+    group.add_argument(
         "--leave-last",
         action="store_true",
         help="test on the latest rating of every user (default for ranking)",
@@ -85,6 +88,8 @@ def split_of(args: argparse.Namespace) -> Split | None:
     """The split that these options ask for. Raises InvalidSetting."""
     if args.leave_last:
         return LeaveLast()
+    if args.holdout_per_user is not None:
+        return SharePerUser(args.holdout_per_user)
     return None if args.holdout is None else RandomShare(args.holdout)
 
 
