@@ -90,6 +90,16 @@ def parsed(kind: type[N], text: str, field: str, limit: str = "") -> N:
         raise InvalidSetting(field, limit or plain, text) from None
 
 
+def number_or_text(text: str) -> int | float | str:
+    """A number where the text is one, else the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def unknown_name(field: str, name: str, known: Iterable[str], listed: str = "") -> InvalidSetting:
     """The error for a name not in `known`, with the nearest names as a hint.
 

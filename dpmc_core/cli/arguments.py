@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpmc_core.data import ReadOptions
-from dpmc_core.errors import InvalidSetting, unknown_name
+from dpmc_core.errors import InvalidSetting, number_or_text, unknown_name
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
 from dpmc_core.settings import parse_setting
 
@@ -133,7 +133,7 @@ def reading_of(args: argparse.Namespace, data: str) -> dict[str, Any]:
         name, value = assignment("--read", text)
         if name not in fields and data != GENERATED:
             raise unknown_name("--read", name, fields)
-        options[name] = _value(value)
+        options[name] = number_or_text(value)
     return options
 
 
@@ -203,13 +203,3 @@ def _range(text: str) -> tuple[float, float]:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"must be LO:HI, for example 1:5, got {text!r}")
-
-
-def _value(text: str) -> int | float | str:
-    """A number where the text is one, else the text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

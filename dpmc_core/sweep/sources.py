@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data import Dataset, datasets, download, read_pair
-from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.errors import BadRatings, InvalidSetting, number_or_text
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import digest
 
@@ -196,12 +196,10 @@ def _generated(text: str) -> SweepData:
 def _number(name: str, text: str) -> Any:
     if name == "seed" and text == EACH:
         return EACH
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    raise InvalidSetting(f"{name} of {DRAWN}", "a number", text)
+    found = number_or_text(text)
+    if isinstance(found, str):
+        raise InvalidSetting(f"{name} of {DRAWN}", "a number", text)
+    return found
 
 
 def _fold(data: str) -> tuple[Path, Path] | None:
