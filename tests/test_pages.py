@@ -437,6 +437,16 @@ def test_training_can_be_stopped():
     assert not button.disabled
 
 
+@pytest.mark.parametrize(("id", "raw"), [("input-flip", False), ("output", True)])
+def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
+    app = open_page("train", data="one-bit-lab", mechanism=id)
+    press(app, "Train")
+    run_until_done(app)
+    assert any("objective" in chart.proto.alt for chart in charts_of(app))
+    warned = [c for c in app.caption if "objective computed from raw ratings" in c.value]
+    assert bool(warned) == raw
+
+
 def test_a_method_without_an_objective_has_no_empty_panel():
     app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
     app.number_input(key="private-frank-wolfe.rounds").set_value(2).run()

@@ -23,13 +23,17 @@ _LOOK_EVERY, _LOOK_SHARE = 0.25, 0.1
 
 @dataclass(frozen=True)
 class Round:
-    """One round as the live chart shows it; metric is None where it was not looked at."""
+    """One round as the live chart shows it; metric is None where it was not looked at.
+
+    raw: whether the objective was computed from raw ratings, without noise.
+    """
 
     mechanism: str
     round: int
     total: int
     objective: float | None
     metric: float | None
+    raw: bool
 
 
 def train(
@@ -71,7 +75,8 @@ def train(
                 end = time.monotonic()
                 look_at = end + max(_LOOK_EVERY, (end - start) / _LOOK_SHARE)
             name = method.name if mine else f"{method.name}, for comparison"
-            point = Round(method.id, step.index, step.total, step.trace.get("objective"), metric)
+            objective, raw = step.trace.get("objective"), "objective" in step.raw
+            point = Round(method.id, step.index, step.total, objective, metric, raw)
             report(
                 step.index,
                 step.total,
