@@ -19,6 +19,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem
+from dpmc_core.protocol.federated import FLOW
 from dpmc_core.store import Store, shipped
 from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import EPSILONS
@@ -211,9 +212,14 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     press(app, "Train")
     run_until_done(app)
     assert app.metric
+    app.session_state["scenario"] = FLOW
+    go(app, "pages/protocol.py")
+    go(app, "pages/compare.py")
     go(app, "pages/data.py")
+    assert {"live figure", "federated play", "comparison figure"} <= set(app.session_state["kept"])
     press(app, "Forget this upload")
     assert "upload" not in app.session_state
+    assert "kept" not in app.session_state
     assert app.selectbox(key="data").value == "movie-night"
     assert app.file_uploader[0].value is None
     go(app, "pages/train.py")
