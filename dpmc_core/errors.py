@@ -126,6 +126,20 @@ def number_text(value: float) -> str:
     return short if float(short) == value or math.isnan(value) else repr(float(value))
 
 
+def capital(text: str) -> str:
+    """Words with a capital at their head; a name such as bad_rows keeps its letters."""
+    return text if "_" in text.partition(" ")[0] else f"{text[:1].upper()}{text[1:]}"
+
+
+def sentence(text: str) -> str:
+    """Words with a capital and a full stop; nothing stays nothing.
+
+    >>> sentence("epsilon must be > 0, got 0")
+    'Epsilon must be > 0, got 0.'
+    """
+    return f"{capital(text).rstrip('.')}." if text else ""
+
+
 def _show(value: Any) -> str:
     """The value as a person typed it: numbers bare, text quoted, long text cut."""
     if isinstance(value, float):

@@ -1,5 +1,6 @@
 """Every page opened and used as a person would, without a browser."""
 
+import html
 import io
 import json
 import os
@@ -656,7 +657,7 @@ def test_every_mechanism_has_a_look_of_its_own():
 
 def test_the_report_stands_alone():
     from dpmc_core.views.run_card import Run
-    from pages.ui import report
+    from pages.ui import blocks, report
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)
@@ -665,7 +666,7 @@ def test_the_report_stands_alone():
     assert "<b>Lab</b>" not in page
     assert page.count("plotly-graph-div") == 3
     assert 'src="http' not in page
-    assert "evaluation only" in page
+    assert f". {blocks.EVALUATION}</p>" in html.unescape(page)
     assert io.StringIO(page).readline().startswith("<!doctype html>")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core.errors import number_text
+from dpmc_core.errors import number_text, sentence
 from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism, Model
@@ -78,7 +78,7 @@ def markdown(run: Run) -> str:
         "|---" * len(table) + "|",
         *(f"| {' | '.join(row)} |" for row in zip(*table.values(), strict=True)),
         "",
-        f"{EVALUATION_ONLY[:1].upper()}{EVALUATION_ONLY[1:]}.",
+        sentence(EVALUATION_ONLY),
         "",
         "## Guarantee",
         "",
