@@ -101,6 +101,16 @@ def parsed(kind: type[N], text: str, field: str, limit: str = "") -> N:
         raise InvalidSetting(field, limit or plain, text) from None
 
 
+def number_or_text(text: str) -> int | float | str:
+    """A number where the text is one, else the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def unknown_name(field: str, name: str, known: Iterable[str], listed: str = "") -> InvalidSetting:
     """The error for a name not in `known`, with the nearest names as a hint.
 
@@ -125,6 +135,20 @@ def number_text(value: float) -> str:
     """
     short = f"{value:g}"
     return short if float(short) == value or math.isnan(value) else repr(float(value))
+
+
+def capital(text: str) -> str:
+    """Words with a capital at their head; a name such as bad_rows keeps its letters."""
+    return text if "_" in text.partition(" ")[0] else f"{text[:1].upper()}{text[1:]}"
+
+
+def sentence(text: str) -> str:
+    """Words with a capital and a full stop; nothing stays nothing.
+
+    >>> sentence("epsilon must be > 0, got 0")
+    'Epsilon must be > 0, got 0.'
+    """
+    return f"{capital(text).rstrip('.')}." if text else ""
 
 
 def _show(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.errors import BadRatings, check_number
+from dpmc_core.errors import BadRatings, capital, check_number
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.ratings import Ratings
 
@@ -44,7 +44,7 @@ class Metric:
     @property
     def title(self) -> str:
         """The name at the head of a sentence."""
-        return self.spoken[:1].upper() + self.spoken[1:]
+        return capital(self.spoken)
 
     @property
     def axis(self) -> str:

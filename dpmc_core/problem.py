@@ -1,16 +1,16 @@
 """Splits into training and test ratings over one shared index space.
 
 Public facts pass to both sides unchanged. Official folds need no function here: load their two
-files with `datasets.read_pair`.
+files with `data.read_pair`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from dpmc_core.data import Binarise, Dataset, Implicit, Transform, apply_steps
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_text
 from dpmc_core.model import Factors, Task
 from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
+from dpmc_core.settings import show_setting
 
 # The step that brings ratings into the form a task is about; RATINGS are as they are.
 _FORMS: Mapping[Task, Transform] = {Task.BINARY: Binarise(), Task.RANKING: Implicit()}
@@ -211,6 +212,32 @@ def split_words(split: str) -> str:
     return re.sub(
         r"^a random ([\d.e-]+) of", lambda found: f"a random {100 * float(found[1]):g} % of", split
     )
+
+
+def options_text(
+    reading: Mapping[str, Any], steps: Iterable[str], split: Split | None
+) -> list[str]:
+    """The command line's options for reading, preparing and splitting data.
+
+    reading: as `data.load` takes it; steps: as command-line text; split: None where none is given.
+    """
+    given = {name: show_setting(value) for name, value in reading.items() if value is not None}
+    ends: dict[str, str] = {}
+    ends |= {end: number_text(given.pop(end)) for end in ("low", "high") if end in given}
+    if len(ends) == 2:  # with = because it may begin with a minus
+        ends = {"range": ":".join(ends.values())}
+    words = [f"--{name}={text}" for name, text in ends.items()]  # samples take one end alone
+    for name, value in given.items():
+        words += ["--read", f"{name}={value}"]
+    for step in steps:
+        words += ["--prepare", step]
+    if isinstance(split, LeaveLast):
+        words.append("--leave-last")
+    elif isinstance(split, RandomShare):
+        words += ["--holdout", number_text(split.share)]
+    elif isinstance(split, SharePerUser):
+        words += ["--holdout-per-user", number_text(split.share)]
+    return words
 
 
 def generator(seed: int, key: str) -> np.random.Generator:

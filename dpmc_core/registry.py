@@ -162,15 +162,18 @@ def get(id: str) -> type[Mechanism]:
 
 
 def has_setting(mechanism: type[Mechanism], name: str) -> bool:
-    """Whether the class declares a setting of that name; without `epsilon` it adds no noise."""
+    """Whether the class declares a setting of that name."""
     return any(s.name == name for s in settings_of(mechanism))
+
+
+def adds_noise(mechanism: type[Mechanism]) -> bool:
+    """Whether it has a privacy budget; a method without one adds no noise."""
+    return has_setting(mechanism, "epsilon")
 
 
 def noisy(task: Task) -> tuple[str, ...]:
     """Ids of the mechanisms with an epsilon for a task, in the order above."""
-    return tuple(
-        id for id, cls in MECHANISMS.items() if cls.task is task and has_setting(cls, "epsilon")
-    )
+    return tuple(id for id, cls in MECHANISMS.items() if cls.task is task and adds_noise(cls))
 
 
 def offered(*, clicks: bool = False) -> tuple[str, ...]:
@@ -263,7 +266,7 @@ def _check(thing: object) -> None:
 def _check_company(cls: type[Mechanism], known: Mapping[str, type[Mechanism]]) -> None:
     for part, id in (("twin", cls.twin), ("floor", cls.floor)):
         other = known.get(id)
-        if other is None or other.task is not cls.task or has_setting(other, "epsilon"):
+        if other is None or other.task is not cls.task or adds_noise(other):
             raise DpmcError(
                 f"the {part} of {cls.__name__} must be a method without noise that predicts"
                 f" {cls.task.value} too, got {id!r}"

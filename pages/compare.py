@@ -19,6 +19,7 @@ from dpmc_core.views.lines import Count, Picture, Placed
 from pages.ui import (
     blocks,
     prepare,
+    report,
     rows,
     shell,
     sources,
@@ -334,7 +335,7 @@ def consequences(
         st.subheader("What does a wanted quality cost?", anchor=False)
         planner(picture, placed)
 
-    def report() -> str:
+    def as_html() -> str:
         title = f"Mechanisms compared on {sources.names()[where.name]}"
         light = figure(grid, picture, placed, LIGHT)
         told = [" ".join(said[:2]), said[2], *won, *rest]
@@ -359,7 +360,7 @@ def consequences(
             )
         st.download_button(
             "Chart and numbers (HTML)",
-            report,
+            as_html,
             f"compare-{where.name}.html",
             "text/html",
             on_click="ignore",

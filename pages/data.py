@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpmc_core.data import MEGABYTE, BadRows, Duplicates, datasets, download
 from dpmc_core.data.transforms import apply_steps
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.model import Task
 from dpmc_core.views import data as picture
 from pages.ui import blocks, prepare, runs, shell, sources, state, widgets
@@ -216,7 +216,7 @@ def facts(dataset: sources.Dataset) -> None:
         " before any rating is read."
     )
     with st.expander("What was found in the data", icon=":material/fact_check:", expanded=True):
-        st.markdown("\n".join(f"- {blocks.escape(blocks.sentence(s))}" for s in dataset.report))
+        st.markdown("\n".join(f"- {blocks.escape(sentence(s))}" for s in dataset.report))
         st.caption(blocks.escape(f"Source: {dataset.source}. Licence: {dataset.licence}."))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.problem import prepared_facts
@@ -156,7 +156,7 @@ def table(found: dict[str, Guarantee]) -> None:
     with st.expander("Why they differ, and what to mind", icon=":material/help:"):
         st.markdown(
             "\n".join(
-                f"- **{blocks.escape(row.mechanism)}**: {blocks.escape(blocks.sentence(row.why))}"
+                f"- **{blocks.escape(row.mechanism)}**: {blocks.escape(sentence(row.why))}"
                 for row in rows
                 if row.why
             )
@@ -191,7 +191,7 @@ def ledger(card: Guarantee) -> None:
     total = card.certified(change)
     st.markdown(
         f"Together, {UNITS[unit]} ({change.relation}): **epsilon"
-        f" {cards.epsilon_text(total.epsilon)}**. {blocks.escape(blocks.sentence(total.reason))}"
+        f" {cards.epsilon_text(total.epsilon)}**. {blocks.escape(sentence(total.reason))}"
         + (f" {cards.relations(card)}" if card.change.per_user and total.finite else "")
     )
     st.caption(blocks.escape(f"Claim: {card.source}."))

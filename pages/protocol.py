@@ -1,4 +1,4 @@
-"""Factorization with an untrusted recommender, one message at a time."""
+"""An untrusted recommender, or shops that learn together, one message at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee, Shares
@@ -187,7 +187,7 @@ def show(play: messages.MessagePlay, at: int) -> None:
             st.code(now.summary or "(nothing)", language=None, wrap_lines=True)
             st.caption(f"{messages.bytes_text(now.bytes)}. {play.units}")
         if play.ending and at == len(play.messages):
-            st.warning(blocks.escape(blocks.sentence(play.ending)))
+            st.warning(blocks.escape(sentence(play.ending)))
     st.markdown("**What each party has seen so far**")
     tabs = st.tabs([blocks.escape(name) for name in play.parties])
     for tab, name in zip(tabs, play.parties, strict=True):
@@ -371,8 +371,8 @@ def budget(flow: Federation, public: PublicFacts) -> None:
         )
     with right:
         st.markdown("**Why the claim is not per user**")
-        for sentence in federated.why_not_per_user(flow, public):
-            st.markdown(f"- {blocks.escape(sentence)}")
+        for reason in federated.why_not_per_user(flow, public):
+            st.markdown(f"- {blocks.escape(reason)}")
 
 
 def promise(card: Guarantee) -> None:

@@ -144,7 +144,7 @@ def rounds(now: Snapshot, key: str) -> None:
         alt=alt,
         caption=blocks.EVALUATION
         + " An objective computed from raw ratings is not private either: for watching only."
-        * bool(known),
+        * any(p.raw for p in known),
         table=None
         if key == "live"
         else {

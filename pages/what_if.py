@@ -3,7 +3,7 @@
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import split_words
@@ -165,14 +165,14 @@ def curve(data: str, picture: Picture, epsilon: float, card: Guarantee) -> None:
         charts_curve.curve(picture, epsilon, certified=cards.upheld(card), theme=state.theme()),
         alt=lines.words_at(picture, epsilon),
         key="curve",
-        caption=f"{blocks.EVALUATION} {blocks.sentence(lines.band_words(line.band))} Tested on"
+        caption=f"{blocks.EVALUATION} {sentence(lines.band_words(line.band))} Tested on"
         f" {split_words(line.info.split)}."
         f" Privacy is counted {card.change.label}. Filled markers are certified, hollow ones only"
         f" claimed. Version {line.version}, default settings.",
         table=lines.table_of(line),
     )
-    for sentence in lines.above_words(picture, data):
-        st.caption(blocks.escape(sentence))
+    for said in lines.above_words(picture, data):
+        st.caption(blocks.escape(said))
 
 
 def tiles(picture: Picture, epsilon: float) -> None:

@@ -287,9 +287,7 @@ def test_guarantees_say_what_a_user_may_change_and_why_a_rating_may_cost_more(dp
 def test_guarantees_json_has_every_unit(dpmc):
     _, out, _ = dpmc("guarantees", "--epsilon", "2", "--json")
     cards = {card["mechanism"]: card for card in json.loads(out)}
-    assert set(cards) == {
-        id for id, cls in registry.MECHANISMS.items() if registry.has_setting(cls, "epsilon")
-    }
+    assert set(cards) == {id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)}
     units = {(u["unit"], u["neighbours"]): u for u in cards["input-flip"]["units"]}
     assert units["value", "replace"]["epsilon"] == pytest.approx(2)
     assert units["user", "empty"]["epsilon"] is None

@@ -19,7 +19,7 @@ from dpmc_core.solvers.implicit import Over
 
 USERS, ITEMS = 24, 16
 METHODS = sorted(registry.MECHANISMS)
-PRIVATE = [id for id in METHODS if registry.has_setting(registry.get(id), "epsilon")]
+PRIVATE = [id for id in METHODS if registry.adds_noise(registry.get(id))]
 
 # At a huge epsilon a method meets its twin where nothing but noise keeps them apart: enough
 # rounds to converge, a bound that cuts nothing off, labels that no clipping moves.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpmc_core import errors
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting, check_number, unknown_name
 
 
@@ -90,6 +91,13 @@ def test_hints_long_values_and_kinds() -> None:
     assert isinstance(error, DpmcError)
     assert isinstance(error, ValueError)
     assert isinstance(BadRatings("no"), DpmcError)
+
+
+def test_words_become_a_sentence() -> None:
+    assert errors.sentence("rank must be >= 1") == "Rank must be >= 1."
+    assert errors.sentence("bad_rows must be told.") == "bad_rows must be told."
+    assert errors.sentence("") == errors.capital("") == ""
+    assert errors.capital("HR@10 of all") == "HR@10 of all"
 
 
 def test_unknown_names_suggest_near_ones() -> None:

@@ -1,5 +1,6 @@
 """Every page opened and used as a person would, without a browser."""
 
+import html
 import io
 import json
 import os
@@ -19,6 +20,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem
+from dpmc_core.protocol.federated import FLOW
 from dpmc_core.store import Store, shipped
 from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import EPSILONS
@@ -211,9 +213,14 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     press(app, "Train")
     run_until_done(app)
     assert app.metric
+    app.session_state["scenario"] = FLOW
+    go(app, "pages/protocol.py")
+    go(app, "pages/compare.py")
     go(app, "pages/data.py")
+    assert {"live figure", "federated play", "comparison figure"} <= set(app.session_state["kept"])
     press(app, "Forget this upload")
     assert "upload" not in app.session_state
+    assert "kept" not in app.session_state
     assert app.selectbox(key="data").value == "movie-night"
     assert app.file_uploader[0].value is None
     go(app, "pages/train.py")
@@ -437,6 +444,16 @@ def test_training_can_be_stopped():
     assert not button.disabled
 
 
+@pytest.mark.parametrize(("id", "raw"), [("input-flip", False), ("output", True)])
+def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
+    app = open_page("train", data="one-bit-lab", mechanism=id)
+    press(app, "Train")
+    run_until_done(app)
+    assert any("objective" in chart.proto.alt for chart in charts_of(app))
+    warned = [c for c in app.caption if "objective computed from raw ratings" in c.value]
+    assert bool(warned) == raw
+
+
 def test_a_method_without_an_objective_has_no_empty_panel():
     app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
     app.number_input(key="private-frank-wolfe.rounds").set_value(2).run()
@@ -640,7 +657,7 @@ def test_every_mechanism_has_a_look_of_its_own():
 
 def test_the_report_stands_alone():
     from dpmc_core.views.run_card import Run
-    from pages.ui import report
+    from pages.ui import blocks, report
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)
@@ -649,7 +666,7 @@ def test_the_report_stands_alone():
     assert "<b>Lab</b>" not in page
     assert page.count("plotly-graph-div") == 3
     assert 'src="http' not in page
-    assert "evaluation only" in page
+    assert f". {blocks.EVALUATION}</p>" in html.unescape(page)
     assert io.StringIO(page).readline().startswith("<!doctype html>")
 
 

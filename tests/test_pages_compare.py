@@ -2,12 +2,15 @@
 
 import contextlib
 import dataclasses
+import html
 import sqlite3
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import paths, registry, sweep
 from dpmc_core.data import datasets
@@ -145,6 +148,26 @@ def test_the_same_unit_uses_certified_values_and_drops_nothing():
     assert "nothing finite is certified per user" in plain(all_text(app))
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
     assert "different things are not compared" in all_text(app)
+
+
+def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
+    offered = {}
+
+    def offer(label, make, *_, **__):
+        offered[label] = make
+
+    monkeypatch.setattr(st, "download_button", offer)
+    monkeypatch.setattr(DeltaGenerator, "download_button", lambda _, *a, **k: offer(*a, **k))
+    fill()
+    app = open_page("compare", **LINK)
+    page = offered["Chart and numbers (HTML)"]()
+    assert page.startswith("<!doctype html>")
+    assert page.count("plotly-graph-div") == 1
+    assert 'src="http' not in page
+    command = next(c.value for c in app.code if c.value.startswith("dpmc sweep"))
+    assert f"<pre>{html.escape(command)}</pre>" in page
+    assert all(registry.get(id).name in page for id in IDS)
+    assert offered["Rows (CSV)"]().count("\n") > len(IDS)
 
 
 def test_verdicts_and_budget_are_those_of_the_core():

@@ -1,5 +1,6 @@
 """What README.md and docs/ show works as shown."""
 
+import pkgutil
 import re
 import shlex
 from pathlib import Path
@@ -35,6 +36,13 @@ def test_the_library_example_runs(capsys):
     assert "accuracy" in capsys.readouterr().out
 
 
+def test_every_library_name_exists():
+    names = re.findall(r"`(dpmc_core[\w.]*\.\w+)`", LIBRARY)
+    assert "dpmc_core.data.read_pair" in names
+    for name in names:
+        assert pkgutil.resolve_name(name)
+
+
 def test_every_make_target_named_exists():
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"make (\w+)", TEXT))
@@ -63,9 +71,7 @@ def test_every_place_in_the_layout_exists():
 def test_every_private_mechanism_is_in_the_table():
     table = TEXT.partition("## Mechanisms")[2].partition("\n## ")[0]
     ids = re.findall(r"^\| `([\w-]+)` \|", table, flags=re.MULTILINE)
-    private = {
-        id for id, cls in registry.MECHANISMS.items() if registry.has_setting(cls, "epsilon")
-    }
+    private = {id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)}
     assert len(ids) == len(set(ids))
     assert set(ids) == private
 

@@ -52,5 +52,5 @@ def test_an_unknown_setting_is_named_with_the_nearest():
 
 
 def test_only_noisy_methods_have_an_epsilon():
-    assert registry.has_setting(InputFlip, "epsilon")
-    assert not registry.has_setting(Clear, "epsilon")
+    assert registry.adds_noise(InputFlip)
+    assert not registry.adds_noise(Clear)

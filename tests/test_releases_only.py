@@ -17,7 +17,7 @@ USERS, ITEMS = 24, 16
 CERTIFIED = [
     id
     for id, cls in sorted(registry.MECHANISMS.items())
-    if registry.has_setting(cls, "epsilon") and cls.task is Task.BINARY
+    if registry.adds_noise(cls) and cls.task is Task.BINARY
 ]
 # By default gradient takes a single round, which shows nothing of how one leads to the next, and
 # little noise lets the length of a step follow it. Solved closely within a wide ball, output takes

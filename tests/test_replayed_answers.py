@@ -87,7 +87,7 @@ def test_every_certified_mechanism_of_whole_rows_is_held_to_it():
     held = {id for id, _ in [*VARIANTS, *RANKING, *COLLECTED]}
     public = PublicFacts(users=1000, items=12, low=1, high=5)
     for id, cls in registry.MECHANISMS.items():
-        if cls.task is Task.BINARY or not registry.has_setting(cls, "epsilon"):
+        if cls.task is Task.BINARY or not registry.adds_noise(cls):
             continue
         card = registry.create(id, epsilon=1.0).guarantee(public)
         assert id in held or not card.certified().finite, id

@@ -57,7 +57,7 @@ USERS, ITEMS = 24, 16
 PRIVATE = [
     id
     for id, cls in sorted(registry.MECHANISMS.items())
-    if registry.has_setting(cls, "epsilon")
+    if registry.adds_noise(cls)
 ]  # fmt: skip
 REFUSED = {
     "modified-laplace": "ModifiedLaplace",

@@ -20,7 +20,7 @@ from dpmc_core.cli.sweep import grid_of
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.model import Factors
-from dpmc_core.problem import LeaveLast, RandomShare
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
 from dpmc_core.store import Store
 from dpmc_core.sweep import Grid, presets, private
 from dpmc_core.sweep.sources import SNAPSHOT, read_snapshot, write_snapshot
@@ -246,6 +246,7 @@ TYPED = [
         reading={"low": -10.0, "high": 10.0, "user": "who", "rating": 3},
     ),
     Grid(data=["mine.csv"], mechanisms=["clear"], reading={"low": -1.0}),
+    Grid(data=["mine.csv"], mechanisms=["clear"], split=SharePerUser(1 / 3), steps=["cap=5"]),
     Grid(data=["u1.base"], mechanisms=["clear"], tests=["u1.test"], seeds=[5]),
 ]
 

@@ -28,7 +28,7 @@ def problem(shared_data):
 
 def rmse(problem, id, epsilon=1.0, **settings):
     mechanism = registry.create(id, epsilon=epsilon, delta=1e-6, **settings)
-    if registry.has_setting(type(mechanism), "epsilon"):
+    if registry.adds_noise(type(mechanism)):
         certified = mechanism.guarantee(problem.train.public).certified()
         assert certified.epsilon <= epsilon
     rng = generator(1, experiment.key_of(mechanism, problem))

@@ -10,8 +10,8 @@ from typing import Any
 
 from dpmc_core.data import ReadOptions
 from dpmc_core.data.samples import DRAWN
-from dpmc_core.errors import InvalidSetting, unknown_name
-from dpmc_core.problem import LeaveLast, RandomShare, Split
+from dpmc_core.errors import InvalidSetting, number_or_text, unknown_name
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
 from dpmc_core.settings import parse_setting
 
 DATA_HELP = "a sample's id, a file, or a folder of a known set"
@@ -74,6 +74,9 @@ def add_split(parser: argparse.ArgumentParser) -> Any:
         "--holdout", metavar="SHARE", type=number, help="random share to test on (default 0.2)"
     )
     group.add_argument(
+        "--holdout-per-user", metavar="SHARE", type=number, help="the same share of every user"
+    )
+    group.add_argument(
         "--leave-last",
         action="store_true",
         help="test on the latest rating of every user (default for ranking)",
@@ -85,6 +88,8 @@ def split_of(args: argparse.Namespace) -> Split | None:
     """The split that these options ask for. Raises InvalidSetting."""
     if args.leave_last:
         return LeaveLast()
+    if args.holdout_per_user is not None:
+        return SharePerUser(args.holdout_per_user)
     return None if args.holdout is None else RandomShare(args.holdout)
 
 
@@ -128,7 +133,7 @@ def reading_of(args: argparse.Namespace, data: str) -> dict[str, Any]:
         name, value = assignment("--read", text)
         if name not in fields and data != DRAWN:
             raise unknown_name("--read", name, fields)
-        options[name] = _value(value)
+        options[name] = number_or_text(value)
     return options
 
 
@@ -198,13 +203,3 @@ def _range(text: str) -> tuple[float, float]:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"must be LO:HI, for example 1:5, got {text!r}")
-
-
-def _value(text: str) -> int | float | str:
-    """A number where the text is one, else the text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

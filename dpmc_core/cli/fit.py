@@ -11,15 +11,10 @@ from dpmc_core import registry
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.listing import settings_table
 from dpmc_core.cli.output import Progress
-from dpmc_core.data import datasets, parse_step
+from dpmc_core.data import datasets, parse_step, read_pair
 from dpmc_core.experiment import Result, run
 from dpmc_core.model import Mechanism
-from dpmc_core.problem import (
-    Problem,
-    SharePerUser,
-    build_problem,
-    split_words,
-)
+from dpmc_core.problem import Problem, build_problem, split_words
 from dpmc_core.views import cards
 from dpmc_core.views.run_card import SEED_NOTE, methods
 
@@ -42,13 +37,8 @@ def add_to(commands: Any) -> None:
     )
     arguments.add_method(parser)
     arguments.add_plugin(parser)
-    split = arguments.add_split(parser)
-    split.add_argument("--test", metavar="FILE", type=Path, help="official test ratings")
-    split.add_argument(
-        "--holdout-per-user",
-        metavar="SHARE",
-        type=arguments.number,
-        help="the same share of every user",
+    arguments.add_split(parser).add_argument(
+        "--test", metavar="FILE", type=Path, help="official test ratings"
     )
     arguments.add_reading(parser)
     arguments.add_run(parser)
@@ -84,12 +74,10 @@ def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> Problem:
     steps = [parse_step(text) for text in args.prepare]
     options = arguments.reading_of(args, args.data)
     if args.test is not None:
-        pair = datasets.read_pair(args.data, args.test, **options)
+        pair = read_pair(args.data, args.test, **options)
         name = Path(args.data).name
         return build_problem(pair, mechanism.task, steps=steps, seed=args.seed, name=name)
     split = arguments.split_of(args)
-    if args.holdout_per_user is not None:
-        split = SharePerUser(args.holdout_per_user)
     data = datasets.load(args.data, **options)
     return build_problem(data, mechanism.task, steps=steps, split=split, seed=args.seed)
 

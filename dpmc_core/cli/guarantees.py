@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     guarantees: dict[str, Guarantee] = {}
     refused: list[tuple[str, InvalidSetting]] = []  # these facts do not suit them, say why
     for id, cls in registry.MECHANISMS.items():
-        if not registry.has_setting(cls, "epsilon"):
+        if not registry.adds_noise(cls):
             continue
         try:
             mechanism = registry.create(id, epsilon=args.epsilon, delta=args.delta)

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         rows = [("id", "name", "predicts", "noise")]
         rows += [
-            (cls.id, cls.name, cls.task.value, "yes" if _is_private(cls) else "no")
+            (cls.id, cls.name, cls.task.value, "yes" if registry.adds_noise(cls) else "no")
             for cls in registry.MECHANISMS.values()
         ]
         print(output.table(rows))
@@ -53,7 +53,7 @@ def describe(cls: type[Mechanism]) -> dict[str, Any]:
         "id": cls.id,
         "name": cls.name,
         "task": cls.task.value,
-        "private": _is_private(cls),
+        "private": registry.adds_noise(cls),
         "twin": cls.twin,
         "floor": cls.floor,
         "revision": cls.revision,
@@ -75,8 +75,6 @@ def accepts(s: Setting) -> str:
     """The values a setting takes, in words: 'one of a, b', 'integer >= 1 or none'."""
     if s.info.choices:
         words = f"one of {', '.join(s.info.choices)}"
-    elif s.type is bool:
-        words = "true or false"
     else:
         kind = {int: "integer", float: "number"}.get(s.type, "text")
         i = s.info
@@ -107,7 +105,3 @@ def _print_one(cls: type[Mechanism]) -> None:
         print("\nSet them with --set NAME=VALUE; epsilon and delta have options of their own.")
     else:
         print("It has no settings.")
-
-
-def _is_private(cls: type[Mechanism]) -> bool:
-    return registry.has_setting(cls, "epsilon")

@@ -1,4 +1,4 @@
-"""`dpmc protocol`: factorization with an untrusted recommender, message by message."""
+"""`dpmc protocol`: an untrusted recommender or a federation of parties, message by message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dpmc_core.cli import arguments, output
 from dpmc_core.data import datasets
-from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import Problem, RandomShare, build_problem
@@ -157,7 +157,7 @@ def federation_from(args: argparse.Namespace) -> Federation:
     """The flow from the options; `rounds` is its own, not the variant's. Raises InvalidSetting."""
     variant = args.mechanism or "dpimf-optimal"
     if variant not in federated.VARIANTS:
-        raise InvalidSetting("--mechanism", f"one of {', '.join(federated.VARIANTS)}", variant)
+        raise unknown_name("--mechanism", variant, federated.VARIANTS)
     own = {s.name: s.default for s in settings_of(Federation)}
     more = "".join(f", {name}" for name in own if name != "rounds")
     given = arguments.settings(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpmc_core.data.datasets import Dataset, load
+from dpmc_core.data.datasets import Dataset, load, read_pair
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.data.source import MEGABYTE, BadRows, Duplicates, ReadOptions
 from dpmc_core.data.transforms import (
@@ -26,4 +26,5 @@ __all__ = [
     "apply_steps",
     "load",
     "parse_step",
+    "read_pair",
 ]

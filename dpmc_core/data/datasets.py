@@ -7,7 +7,6 @@ the public set's own, or it is given.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -20,7 +19,7 @@ from dpmc_core.data import download, public_sets, samples, synthetic
 from dpmc_core.data.cleaning import clean, facts_of, merge
 from dpmc_core.data.reading import Preview, Table, preview, read_table
 from dpmc_core.data.source import ReadOptions, Source
-from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.errors import BadRatings, InvalidSetting, unknown_name
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Ratings
 
@@ -61,10 +60,10 @@ def load(data: str | Path, **options: Any) -> Dataset:
     if not path.exists() and name in download.ARCHIVES:
         path = download.downloaded(name)
     if not path.exists():
-        near = difflib.get_close_matches(name, samples.SAMPLES, n=1, cutoff=0.6)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+        hint = unknown_name("data", name, samples.SAMPLES).hint
+        near = f" ({hint})" if hint else ""
         raise BadRatings(
-            f"there is no file or folder '{name}'{hint}; samples are {', '.join(samples.SAMPLES)}"
+            f"there is no file or folder '{name}'{near}; samples are {', '.join(samples.SAMPLES)}"
         )
     if path.is_dir():
         file = public_sets.find_in_folder(path)

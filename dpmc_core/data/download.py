@@ -18,7 +18,7 @@ from typing import Any
 
 from dpmc_core import paths
 from dpmc_core.data.public_sets import MOVIELENS_LATER_TERMS, MOVIELENS_TERMS
-from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.errors import BadRatings, DpmcError, unknown_name
 
 BASE = "https://files.grouplens.org/datasets/movielens/"
 ATTEMPTS = 3  # connections per call, each from the start
@@ -91,7 +91,7 @@ def get(name: str, home: Path | None = None, progress: Progress | None = None) -
     Raises InvalidSetting for an unknown name, DownloadError where the download fails.
     """
     if name not in ARCHIVES:
-        raise InvalidSetting("public set", f"one of {', '.join(ARCHIVES)}", name)
+        raise unknown_name("public set", name, ARCHIVES)
     return fetch(ARCHIVES[name], home, progress)
 
 

@@ -233,14 +233,14 @@ def restaurants(seed: int) -> Generated:
     return Generated(_build(RESTAURANTS.public, users, items, values, tuple(titles)), genres)
 
 
-def jokes(seed: int, users: int = 12_000) -> Generated:
+def jokes(seed: int) -> Generated:
     """Jokes rated -10..10 with two decimals, dense: 10 that all rate, others in part.
 
     People differ in mean and in spread; jokes differ in mean; taste has rank 3.
     """
     rng = np.random.default_rng(seed)
     titles = invented_names.jokes()
-    items, gauge = len(titles), 10
+    users, items, gauge = 12_000, len(titles), 10
     counts = np.where(rng.random(users) < 0.28, items, rng.integers(36, 86, users))
     order = rng.random((users, items))
     order[:, rng.choice(items, gauge, replace=False)] = -1.0  # these come first for everybody

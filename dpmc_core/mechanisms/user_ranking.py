@@ -63,8 +63,8 @@ class PrivatePopularity:
     """How many users have each item, with noise; a user's row counts with length at most sqrt(k).
 
     Per user, each row of ones is scaled to length sqrt(k) where it is longer, so heavy users count
-    less per item (Gaussian noise: l2 sqrt(k) under EMPTY; Laplace at delta = 0 scales to l1 length
-    k instead). Per cell nothing is scaled, and one cell moves one count by 1.
+    less per item (Gaussian noise: l2 sqrt(k) for USER_EMPTIED; Laplace at delta = 0 scales to l1
+    length k instead). Per cell nothing is scaled, and one cell moves one count by 1.
     """
 
     id: ClassVar[str] = "private-popularity"
@@ -138,19 +138,19 @@ class DpimfUser:
 
         log popularity_i + (x_u - mean x)' S^-1 t_i - t_i' S^-1 t_i / 2.
 
-    All that items learn from users goes through Gaussian noise, l2 per user under EMPTY:
+    All that items learn from users goes through Gaussian noise, l2 for USER_EMPTIED:
 
     - popularity b, once: the rows, each scaled to length sqrt(k), sqrt(k);
     - taste, each round: sum of weight x profile-without-the-item over an item's users, sqrt(k);
     - Gram, each round: sum (x, 1)(x, 1)', sqrt(3), because the last entry is the public m.
 
-    Under REPLACE they are sqrt(2 k), 2 sqrt(k) and sqrt(8). Features start random; each round's
+    For USER_REPLACED they are sqrt(2 k), 2 sqrt(k) and sqrt(8). Features start random; each round's
     taste matrix gives the next ones. Its singular values that do not clear the known noise are set
     to zero and the others shrunk, so where nothing clears it the ranking is the private popularity
     that was released, exactly. Where the released popularity shows that taste could not be heard
     (`_audible`), the taste release asks for the same popularity again, in its first column: it
-    moves by sqrt(k) too (REPLACE: sqrt(2 k)), and a choice by released numbers alone is adaptive
-    composition. Each user's own profile and scores stay with that user.
+    moves by sqrt(k) too (USER_REPLACED: sqrt(2 k)), and a choice by released numbers alone is
+    adaptive composition. Each user's own profile and scores stay with that user.
     """
 
     id: ClassVar[str] = "dpimf-user"

@@ -46,22 +46,22 @@ class Recovered(NamedTuple):
         return self.error <= self.allowed
 
 
-def difference_attack(run: ScenarioRun, rounds: tuple[int, int] = (1, 2)) -> list[Recovered]:
+def difference_attack(run: ScenarioRun) -> list[Recovered]:
     """The third party's difference attack on every user who answered for the watched item.
 
-    Two answers of one user are subtracted mod P: the own noise, the same in both, cancels. Right is
-    what is off by no more than fixed-point rounding. Empty where the kept transcript does not hold
-    both answers of anyone.
+    A user's answers in the first two rounds are subtracted mod P: the own noise, the same in both,
+    cancels. Right is what is off by no more than fixed-point rounding. Empty where the kept
+    transcript does not hold both answers of anyone.
     """
     item, fixed = run.wire.watch, run.settings.fixed
     answers = {(m.sender, m.round): m.payload["answer"] for m in run.transcript if m.kind == ANSWER}
     found = []
     for user in run.who[run.what == item]:
         name, own = run.wire.name(int(user)), run.user_factors[user]
-        first, second = ((name, t) for t in rounds)
+        first, second = (name, 1), (name, 2)
         if not {first, second} <= set(answers):
             continue
-        moved = run.models[rounds[1] - 1][item] - run.models[rounds[0] - 1][item]
+        moved = run.models[1][item] - run.models[0][item]
         truth = 2 * own * float(own @ moved)
         computed = fixed.decode(fixed.reduce(answers[second] - answers[first]))
         found.append(Recovered(name, computed, truth, 2 * fixed.step))

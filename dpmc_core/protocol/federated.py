@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.mechanisms.dpimf import Coefficients, Dpimf, Profiles
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import CELL, Loss, Releases
@@ -242,7 +242,7 @@ def build(
     Raises InvalidSetting.
     """
     if variant not in VARIANTS:
-        raise InvalidSetting("mechanism", f"one of {', '.join(VARIANTS)}", variant)
+        raise unknown_name("mechanism", variant, VARIANTS)
     for name, value in (("rounds", rounds), ("local", local)):
         check_number(name, value, at_least=1, integer=True)
     if rounds * local > 10_000:

@@ -18,7 +18,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.ratings import PublicFacts
 
-VERSION = 1  # raised with every change of the tables; older files are then migrated on opening
+VERSION = 1  # raised with every change of the tables; files of a newer version are refused
 APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 
 PUBLIC = tuple(field.name for field in dataclasses.fields(PublicFacts))

@@ -21,7 +21,7 @@ from dpmc_core.errors import (
 )
 from dpmc_core.experiment import baselines_of, settings_dict
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import GIVEN, LeaveLast, RandomShare, Split, build_problem, default_split
+from dpmc_core.problem import GIVEN, Split, build_problem, default_split, options_text
 from dpmc_core.settings import parse_setting, settings_of
 from dpmc_core.store import curve_key, digest, unit_key
 from dpmc_core.sweep.sources import SweepData, open_source
@@ -88,23 +88,8 @@ class Grid:
         words += ["--seeds", _seeds_text(self.seeds)]
         for name, texts in self.settings.items():
             words += ["--set", f"{name}={','.join(texts)}"]
-        for step in self.steps:
-            words += ["--prepare", step]
-        if self.tests:
-            words += ["--test", *self.tests]
-        if isinstance(self.split, LeaveLast):
-            words.append("--leave-last")
-        elif isinstance(self.split, RandomShare):
-            words += ["--holdout", number_text(self.split.share)]
-        reading = dict(self.reading)
-        if "low" in reading and "high" in reading:  # with = because it may begin with a minus
-            words.append(
-                f"--range={number_text(reading.pop('low'))}:{number_text(reading.pop('high'))}"
-            )
-        for name, value in reading.items():
-            known = name in ("low", "high")
-            words += [f"--{name}={number_text(value)}"] if known else ["--read", f"{name}={value}"]
-        return words
+        words += options_text(self.reading, self.steps, self.split)
+        return [*words, "--test", *self.tests] if self.tests else words
 
     def opened(self) -> list[SweepData]:
         """The data, read. Raises DpmcError or OSError."""
@@ -265,7 +250,7 @@ def _applies(name: str, id: str) -> bool:
 
 
 def _noisy(id: str) -> bool:
-    return registry.has_setting(registry.get(id), "epsilon")
+    return registry.adds_noise(registry.get(id))
 
 
 def _spread(methods: Sequence[Mechanism], epsilons: Sequence[float]) -> Iterator[Mechanism]:
@@ -310,8 +295,9 @@ def parse_epsilons(words: Sequence[str], name: str = "--epsilons") -> tuple[floa
     return tuple(sorted(dict.fromkeys(found)))
 
 
-def parse_seeds(words: Sequence[str], name: str = "--seeds") -> tuple[int, ...]:
-    """1,2,3 or FIRST:LAST, both included. Raises InvalidSetting."""
+def parse_seeds(words: Sequence[str]) -> tuple[int, ...]:
+    """--seeds 1,2,3 or FIRST:LAST, both included. Raises InvalidSetting."""
+    name = "--seeds"
     found: list[int] = []
     for word in pieces(words):
         first, colon, last = word.partition(":")

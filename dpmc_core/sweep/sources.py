@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data import Dataset, datasets, download
+from dpmc_core.data import Dataset, datasets, download, read_pair
 from dpmc_core.data.samples import DRAWN
-from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.errors import BadRatings, InvalidSetting, number_or_text
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import digest
 
@@ -108,7 +108,7 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
     fold = None if test else _fold(data)
     if test is not None or fold is not None:
         train, tested_on = (_located(data), _located(test or "")) if fold is None else fold
-        pair = datasets.read_pair(train, tested_on, **options)
+        pair = read_pair(train, tested_on, **options)
         name = f"{train.resolve().parent.name}/{train.stem if fold else train.name}"
         return lean(Pair(*pair, name, f"{name}, tested on {tested_on.name}"))
     if data.startswith(f"{DRAWN}:"):
@@ -196,12 +196,10 @@ def _generated(text: str) -> SweepData:
 def _number(name: str, text: str) -> Any:
     if name == "seed" and text == EACH:
         return EACH
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    raise InvalidSetting(f"{name} of {DRAWN}", "a number", text)
+    found = number_or_text(text)
+    if isinstance(found, str):
+        raise InvalidSetting(f"{name} of {DRAWN}", "a number", text)
+    return found
 
 
 def _fold(data: str) -> tuple[Path, Path] | None:

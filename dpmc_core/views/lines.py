@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from dpmc_core import registry
+from dpmc_core.errors import sentence
 from dpmc_core.metrics import Metric, headline
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change
 from dpmc_core.settings import settings_of, show_setting
@@ -431,7 +432,7 @@ def caption(placed: Sequence[Placed]) -> str:
     """What a band and a mark mean; nothing without lines."""
     said = "; ".join(sorted({band_words(one.band) for one in placed}))
     marks = "Filled markers are certified in the unit they stand at, hollow ones only claimed."
-    return f"{said[:1].upper()}{said[1:]}. {marks}" if said else ""
+    return f"{sentence(said)} {marks}" if said else ""
 
 
 def words(picture: Picture, placed: Sequence[Placed]) -> str:

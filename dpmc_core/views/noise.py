@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core import registry
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, capital
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     Additive,
@@ -42,8 +42,7 @@ def describe(release: Release) -> str:
     times = f", {release.times} times" if release.times > 1 else ""
     if isinstance(release, RandomizedResponse):
         kept = ", ".join(dict.fromkeys(percent(p) for p in release.matrix.diagonal()))
-        query = f"{release.query[:1].upper()}{release.query[1:]}"
-        return f"{query}: kept with chance {kept}, else changed{times}."
+        return f"{capital(release.query)}: kept with chance {kept}, else changed{times}."
     if isinstance(release, LocalChannel):
         rated, missing = 100 * release.reported_if_rated, 100 * release.reported_if_missing
         how, ends = "as itself or another symbol", ", as any symbol alike"

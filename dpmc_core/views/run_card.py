@@ -11,18 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core.errors import number_text
+from dpmc_core.errors import number_text, sentence
 from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism, Model
-from dpmc_core.problem import (
-    LeaveLast,
-    RandomShare,
-    SharePerUser,
-    Split,
-    default_split,
-    split_words,
-)
+from dpmc_core.problem import Split, default_split, options_text, split_words
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.views import cards
 
@@ -85,7 +78,7 @@ def markdown(run: Run) -> str:
         "|---" * len(table) + "|",
         *(f"| {' | '.join(row)} |" for row in zip(*table.values(), strict=True)),
         "",
-        f"{EVALUATION_ONLY[:1].upper()}{EVALUATION_ONLY[1:]}.",
+        sentence(EVALUATION_ONLY),
         "",
         "## Guarantee",
         "",
@@ -107,7 +100,7 @@ def markdown(run: Run) -> str:
 
 def command(run: Run) -> str:
     """The `dpmc fit` command that repeats the run."""
-    result, split = run.result, run.split
+    result = run.result
     opened = f"./{run.data}" if run.data.startswith("-") else run.data  # else an option
     words = ["dpmc", "fit", opened, result.mechanism.id]
     for s in settings_of(type(result.mechanism)):
@@ -116,21 +109,7 @@ def command(run: Run) -> str:
             words += [f"--{s.name}", number_text(value)]
         elif value != s.default:
             words += ["--set", f"{s.name}={'none' if value is None else show_setting(value)}"]
-    reading = _reading(run)
-    if "low" in reading:  # with = because a range may begin with a minus
-        words.append(
-            f"--range={number_text(reading.pop('low'))}:{number_text(reading.pop('high'))}"
-        )
-    for name, value in reading.items():
-        words += ["--read", f"{name}={value}"]
-    for step in result.problem.steps:
-        words += ["--prepare", step]
-    if isinstance(split, LeaveLast):
-        words.append("--leave-last")
-    elif isinstance(split, RandomShare):
-        words += ["--holdout", number_text(split.share)]
-    elif isinstance(split, SharePerUser):
-        words += ["--holdout-per-user", number_text(split.share)]
+    words += options_text(_reading(run), result.problem.steps, run.split)
     if not run.fresh:
         words += ["--seed", str(result.seed)]
     return shlex.join([*words, "--json"])

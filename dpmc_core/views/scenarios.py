@@ -184,12 +184,13 @@ def _attack_table(found: Sequence[attacks.Recovered], truth: str) -> dict[str, l
     }
 
 
-def communication(
-    along: str, ratings: Ratings, shares: Shares, rank: int = 3, rounds: int = 20
-) -> tuple[BytesCurve, ...]:
-    """Bytes of both scenarios against 'users', 'items' or 'rounds', all else as in the data."""
+def communication(along: str, ratings: Ratings, shares: Shares) -> tuple[BytesCurve, ...]:
+    """Bytes of both scenarios against 'users', 'items' or 'rounds', all else as in the data.
+
+    At rank 3 and, where rounds stay the same, 20 of them.
+    """
     users, items = ratings.public.users, ratings.public.items
-    now = {"users": users, "items": items, "rounds": rounds}
+    now = {"users": users, "items": items, "rounds": 20}
     density = len(ratings) / (users * items)
     xs = doublings(now[along], 2)
     curves = []
@@ -197,7 +198,7 @@ def communication(
         ys = []
         for x in xs:
             size = now | {along: x}
-            settings = cls(epsilon=1.0, rank=rank, iterations=size["rounds"], shares=shares)
+            settings = cls(epsilon=1.0, rank=3, iterations=size["rounds"], shares=shares)
             raters = np.full(size["items"], max(2, round(size["users"] * density)))
             ys.append(Traffic.total(settings.cost(raters).values()).bytes)
         curves.append(BytesCurve(f"scenario {number}", tuple(xs), tuple(ys)))

@@ -9,6 +9,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpmc_core import registry
+from dpmc_core.errors import capital, sentence
+from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.privacy import (
     Additive,
     Guarantee,
@@ -22,7 +24,7 @@ from pages.ui import state
 from pages.ui.charts import noise as charts_noise
 from pages.ui.jobs import Job, Snapshot
 
-EVALUATION = "Evaluation only, not private: measured on raw held-out ratings."
+EVALUATION = sentence(EVALUATION_ONLY)
 _TOOLS = {
     "displaylogo": False,
     "modeBarButtonsToRemove": ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
@@ -38,12 +40,6 @@ def heading(title: str, sentence: str) -> None:
 def problem(error: Exception) -> None:
     """An error as a sentence."""
     st.error(escape(sentence(str(error))), icon=":material/error:")
-
-
-def sentence(text: str) -> str:
-    """Words with a capital and a full stop; nothing stays nothing, a name keeps its letters."""
-    head = text[:1] if "_" in text.partition(" ")[0] else text[:1].upper()
-    return f"{head}{text[1:].rstrip('.')}." if text else ""
 
 
 def escape(text: str) -> str:
@@ -95,7 +91,7 @@ def guarantee(card: Guarantee) -> None:
             color="orange",
         )
     for name, text in shown.facts[2 if shown.upheld else 1 :]:  # the badge says the first ones
-        st.caption(f"**{sentence(name).rstrip('.')}**: {escape(sentence(text))}")
+        st.caption(f"**{capital(name)}**: {escape(sentence(text))}")
 
 
 def noise_of(id: str, release: Release | None, *, height: int = 320) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, sentence
 
 AT_ONCE = 2  # jobs share one interpreter; more would only slow each other down
 
@@ -112,10 +112,9 @@ class Job:
             result = self._work(self._report, self._stop.is_set)
             self._finish(state="stopped" if self._stop.is_set() else "done", result=result)
         except DpmcError as error:
-            text = str(error)
             self._finish(
                 state="stopped" if self._stop.is_set() else "failed",
-                message=f"{text[:1].upper()}{text[1:]}.",
+                message=sentence(str(error)),
             )
         except MemoryError:
             self._finish(

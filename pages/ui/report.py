@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 import plotly.io as pio
 
+from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
@@ -125,7 +126,9 @@ def html(run: Run) -> str:
     return _file(
         f"{found.mechanism.name} on {run.title}",
         [
-            _paragraphs(f"Tested on {split_words(found.problem.split)}. {EVALUATION_ONLY}."),
+            _paragraphs(
+                f"Tested on {split_words(found.problem.split)}. {sentence(EVALUATION_ONLY)}"
+            ),
             _table(run_card.metrics_table(run_card.methods(found))),
             _heading("Guarantee"),
             _paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),

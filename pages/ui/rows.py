@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from dpmc_core import paths, registry, store, sweep
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.metrics import RANKING, Metric, headline
 from dpmc_core.model import Task
 from dpmc_core.store import Store, StoreMissing, default_path
@@ -207,7 +207,7 @@ def progress(running: Sweep, done: int, total: int) -> None:
     far = "starting" if left is None else f"about {blocks.duration(left)} left"
     st.progress(done / total, text=f"{done:,} of {total:,} runs · {far}")
     if running.counts.get("note"):
-        st.warning(blocks.escape(blocks.sentence(running.counts["note"])))
+        st.warning(blocks.escape(sentence(running.counts["note"])))
 
 
 def ending(over: Sweep | None, done: int, total: int) -> None:

@@ -23,13 +23,17 @@ _LOOK_EVERY, _LOOK_SHARE = 0.25, 0.1
 
 @dataclass(frozen=True)
 class Round:
-    """One round as the live chart shows it; metric is None where it was not looked at."""
+    """One round as the live chart shows it; metric is None where it was not looked at.
+
+    raw: whether the objective was computed from raw ratings, without noise.
+    """
 
     mechanism: str
     round: int
     total: int
     objective: float | None
     metric: float | None
+    raw: bool
 
 
 def train(
@@ -71,7 +75,8 @@ def train(
                 end = time.monotonic()
                 look_at = end + max(_LOOK_EVERY, (end - start) / _LOOK_SHARE)
             name = method.name if mine else f"{method.name}, for comparison"
-            point = Round(method.id, step.index, step.total, step.trace.get("objective"), metric)
+            objective, raw = step.trace.get("objective"), "objective" in step.raw
+            point = Round(method.id, step.index, step.total, objective, metric, raw)
             report(
                 step.index,
                 step.total,
@@ -98,7 +103,7 @@ def download_of(name: str) -> Work:
     def work(report: Tell, stopped: Callable[[], bool]) -> None:
         def progress(have: int, total: int | None) -> None:
             if stopped():
-                raise DpmcError("stopped; what arrived is kept, and a new start goes on from there")
+                raise DpmcError("stopped; what arrived is dropped, and a new start begins anew")
             size = "" if total is None else f" of {total / 1e6:.1f}"
             report(have, total or 0, f"{have / 1e6:.1f}{size} MB")
 

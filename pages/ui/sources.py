@@ -80,7 +80,8 @@ def forget_upload() -> None:
     state.jobs().forget_about(UPLOAD)
     state.private().close()
     state.tally(fresh=True)
-    for key in (UPLOAD, "upload looks", "upload keys", "rows"):
+    state.drop_kept()
+    for key in (UPLOAD, "upload looks"):
         st.session_state.pop(key, None)
 
 

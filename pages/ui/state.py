@@ -90,10 +90,16 @@ def number_from_link(key: str, what: str, low: float | None, high: float | None)
 
 def kept(name: str, marks: object, make: Callable[[], T]) -> T:
     """What was made last under this name, while nothing it depends on (marks) has changed."""
-    last: tuple[object, T] | None = st.session_state.get(name)
+    everything: dict[str, tuple[object, T]] = st.session_state.setdefault("kept", {})
+    last = everything.get(name)
     if last is None or last[0] != marks:
-        last = st.session_state[name] = (marks, make())
+        last = everything[name] = (marks, make())
     return last[1]
+
+
+def drop_kept() -> None:
+    """Forget all that `kept` holds, whatever it was made from."""
+    st.session_state.pop("kept", None)
 
 
 def note(sentence: str) -> None:
