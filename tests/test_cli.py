@@ -435,7 +435,7 @@ def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
     facts = ("guarantees", "--users", 100, "--items", 2, "--range", "1:5")
     status, out, _ = dpmc(*facts)
     assert status == 0
-    assert "dpals: not for these facts: rank must be <= items = 2, got 3" in " ".join(out.split())
+    assert "dpals: has no card here: rank must be <= items = 2, got 3" in " ".join(out.split())
     _, out, _ = dpmc(*facts, "--json")
     assert "dpals" not in {card["mechanism"] for card in json.loads(out)}
 

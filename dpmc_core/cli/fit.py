@@ -93,6 +93,8 @@ def report(result: Result) -> list[str]:
     if problem.steps:
         data += f"; prepared with {', '.join(problem.steps)}"
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
-    ending = f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"
+    ending = output.paragraph(
+        f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"
+    )
     promise = output.card(cards.card(result.guarantee))
     return [data, output.metrics(methods(result)), promise, ending]

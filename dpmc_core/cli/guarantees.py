@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> None:
         why = row.why or "certified as claimed"
         print(output.paragraph(f"{row.mechanism}: {why}", "  ", ""))
     for id, reason in refused:
-        print(output.paragraph(f"{id}: not for these facts: {reason}", "  ", ""))
+        print(output.paragraph(f"{id}: has no card here: {reason}", "  ", ""))
 
 
 def public_facts(args: argparse.Namespace) -> PublicFacts:

@@ -47,11 +47,16 @@ class Loss:
         return self * (1 / parts)
 
     def split(self, *weights: float) -> tuple[Loss, ...]:
-        """Parts in proportion to the weights; added again in floats they never exceed the whole."""
+        """Parts in proportion to the weights.
+
+        Added again in floats they never exceed the budget: a calibrated mu has its margin from
+        `gaussian_mu`, epsilon gets it here.
+        """
         for weight in weights:
             check_number("weight of a share", weight, above=0)
         total = math.fsum(weights)
-        return tuple(self * (_ROUNDING * weight / total) for weight in weights)
+        parts = (self * (weight / total) for weight in weights)
+        return tuple(Loss(part.epsilon * _ROUNDING, part.mu) for part in parts)
 
     def epsilon_at(self, delta: float) -> float:
         """The epsilon of everything together at a delta, which the Gaussian part alone uses."""
