@@ -1,6 +1,7 @@
 """DPMC Lab: what differential privacy costs when a matrix of ratings is completed."""
 
 import streamlit as st
+from starlette.middleware import Middleware
 
 from pages.ui import server, shell
 
@@ -59,4 +60,9 @@ def pages() -> list[st.Page]:
 if __name__ == "__main__":  # Streamlit runs this file for every visitor
     shell.run(pages())
 else:  # and imports it once, to serve it
-    app = st.App(__file__, lifespan=server.ready, routes=server.ROUTES)
+    app = st.App(
+        __file__,
+        lifespan=server.ready,
+        routes=server.ROUTES,
+        middleware=[Middleware(server.ChartsAhead)],
+    )

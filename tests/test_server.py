@@ -1,4 +1,4 @@
-"""The server around the app: sent without delay, the first page by name."""
+"""The server around the app: sent without delay, drawing code ahead, the first page by name."""
 
 import asyncio
 import socket
@@ -19,6 +19,44 @@ unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descr
 def test_streamlit_serves_the_app_with_its_hooks():
     found = discover_asgi_app(APP)
     assert (found.is_asgi_app, found.import_string) == (True, "app:app")
+
+
+def headers_of(kind, path="/"):
+    """What a visitor is sent for a response of this content type."""
+
+    async def page(scope, receive, send):  # noqa: ARG001
+        headers = [(b"content-type", kind)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    async def send(message):
+        sent.append(message)
+
+    sent = []
+    asyncio.run(server.ChartsAhead(page)({"type": "http", "path": path}, None, send))
+    assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+    return dict(sent[0]["headers"])
+
+
+def test_the_drawing_code_is_named_with_the_page_and_exists():
+    link = headers_of(b"text/html; charset=utf-8")[b"link"].decode()
+    path = link.split(">")[0].removeprefix("<./static/js/")
+    assert "rel=modulepreload" in link
+    assert (server.SCRIPTS / path).stat().st_size > 1_000_000
+
+
+def test_other_responses_are_left_alone():
+    assert b"link" not in headers_of(b"application/javascript")
+
+
+def test_nothing_is_sent_where_the_code_is_not_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "SCRIPTS", tmp_path)
+    assert b"link" not in headers_of(b"text/html")
+
+
+def test_the_list_of_what_is_loaded_first_is_what_the_first_page_uses():
+    source = (APP.parent / "pages" / "what_if.py").read_text()
+    assert all(name.rpartition(".")[2] in source for name in server.FIRST_PAGE)
 
 
 def answer_to(path, query=b""):
