@@ -33,3 +33,17 @@ def settle(page, seconds=30.0, quiet=0.3):
 def visit(page, address):
     page.goto(address)
     settle(page)
+
+
+def upload_ratings(page, server, folder):
+    """Ratings of 30 users and 20 items, written to `folder`, uploaded on the Data page and read."""
+    file = folder / "mine.csv"
+    rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(30) for i in range(20) if (u + i) % 3]
+    file.write_text("\n".join(["who,what,stars", *rows]) + "\n")
+    visit(page, server + "data?way=upload")
+    page.locator('input[type="file"]').set_input_files(file)
+    settle(page)
+    for label, value in (("Lowest possible rating", "1"), ("Highest possible rating", "5")):
+        page.get_by_role("spinbutton", name=label).fill(value)
+    page.get_by_role("button", name="Read the ratings").click()
+    page.get_by_text("Forget this upload").wait_for()

@@ -14,7 +14,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.store import shipped
 from dpmc_core.views import lines
-from tests.browser_helpers import settle, visit
+from tests.browser_helpers import settle, upload_ratings, visit
 
 pytestmark = pytest.mark.browser
 
@@ -96,16 +96,7 @@ def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, serve
 
 
 def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tmp_path):
-    file = tmp_path / "mine.csv"
-    rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(30) for i in range(20) if (u + i) % 3]
-    file.write_text("\n".join(["who,what,stars", *rows]) + "\n")
-    visit(page, server + "data?way=upload")
-    page.locator('input[type="file"]').set_input_files(file)
-    settle(page)
-    for label, value in (("Lowest possible rating", "1"), ("Highest possible rating", "5")):
-        page.get_by_role("spinbutton", name=label).fill(value)
-    page.get_by_role("button", name="Read the ratings").click()
-    page.get_by_text("Forget this upload").wait_for()
+    upload_ratings(page, server, tmp_path)
     settle(page)
     assert page.locator('[data-testid="stMetricValue"]').all_inner_texts()[:2] == ["30", "20"]
     page.get_by_role("link", name="Train").click()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser_helpers import settle, visit
+from tests.browser_helpers import settle, upload_ratings, visit
 
 pytestmark = pytest.mark.browser
 
@@ -168,16 +168,7 @@ def tally(page):
 
 
 def test_a_curve_of_an_upload_is_spent_once_for_what_if_and_compare(page, server, tmp_path):
-    file = tmp_path / "mine.csv"
-    rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(30) for i in range(20) if (u + i) % 3]
-    file.write_text("\n".join(["who,what,stars", *rows]) + "\n")
-    visit(page, server + "data?way=upload")
-    page.locator('input[type="file"]').set_input_files(file)
-    settle(page)
-    for label, value in (("Lowest possible rating", "1"), ("Highest possible rating", "5")):
-        page.get_by_role("spinbutton", name=label).fill(value)
-    page.get_by_role("button", name="Read the ratings").click()
-    page.get_by_text("Forget this upload").wait_for()
+    upload_ratings(page, server, tmp_path)
     page.get_by_role("link", name="What if").click()
     button(page, "Compute the curve").wait_for()
     assert tally(page) == (0, "0")
