@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any, Protocol
@@ -160,19 +160,35 @@ class ClusterPool:
         except BaseException:
             self._client.close()
             raise
-        self._executor = self._client.get_executor(pure=False)
+        self._running: dict[Future[Record | str], Any] = {}
 
     def submit(self, unit: Unit) -> Future[Record | str]:
-        future: Future[Record | str] = self._executor.submit(
-            run_unit, unit, self._data[unit.source], True
-        )
+        task = self._client.submit(run_unit, unit, self._data[unit.source], True, pure=False)
         if self._client.status != "running":  # looking for its scheduler; this one got lost
             raise BrokenExecutor("the connection to the cluster was lost")
-        return future
+        # Not Dask's own executor: it prints a traceback, and never answers, where the scheduler
+        # is lost between the end of a task and the arrival of its result.
+        answer: Future[Record | str] = Future()
+        self._running[answer] = task
+        task.add_done_callback(lambda task: self._pass_on(task, answer))
+        return answer
+
+    def _pass_on(self, task: Any, answer: Future[Record | str]) -> None:
+        self._running.pop(answer, None)
+        try:
+            if task.status == "error":
+                answer.set_exception(task.exception(timeout=PATIENCE))
+            else:
+                answer.set_result(task.result(timeout=PATIENCE))
+        except Exception:  # cancelled, or no longer to be had
+            answer.set_exception(CancelledError())
 
     def close(self, *, at_once: bool) -> None:
         with suppress(Exception):  # the scheduler may be gone
-            self._executor.shutdown(wait=not at_once)
+            if at_once:
+                self._client.cancel(list(self._running.values()))
+            else:
+                wait(list(self._running))
         with suppress(Exception):
             self._data.clear()
             self._client.close()
