@@ -24,6 +24,13 @@ class Task(enum.Enum):
     RANKING = "ranking"  # which unseen items come next; predict() returns a score
 
 
+class Estimator(enum.Enum):
+    """What is made of noisy reports; either way the same reports, so the same certificate."""
+
+    NOISE_AWARE = "noise-aware"  # effects and low-rank taste, given what noise the reports carry
+    PUBLISHED = "published"  # the paper's own
+
+
 class Model(Protocol):
     """A trained predictor."""
 

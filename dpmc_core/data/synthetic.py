@@ -345,6 +345,53 @@ def names(count: int) -> tuple[str, ...]:
     return tuple(str(k) for k in range(1, count + 1))
 
 
+_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+_ACTIVITY = (20, 27, 44, 96, 208, 400, 907, 1_800)  # ratings of a user, at those shares of users
+_FAME = (1, 7, 33, 124, 350, 730, 1_785, 3_000)  # ratings of an item, at those shares of items
+
+
+def long_tail(
+    seed: int, *, users: int = 6_000, items: int = 3_700, ratings: int = 1_000_000
+) -> Generated:
+    """Many users, a long tail of items and whole-numbered ratings 1..5, as catalogues have them.
+
+    A score is user (sd .35) + item (sd .55) + taste (rank 12, variance .14) + noise, in points;
+    taste also sways who rates what, active users are a little stricter, known items better liked.
+    """
+    rng = np.random.default_rng(seed)
+    titles, genres = _stock(invented_names.films, items, rng)
+    activity, fame = (
+        np.interp(rng.permutation((np.arange(size) + 0.5) / size), _SHARES, np.log(known))
+        for size, known in ((users, _ACTIVITY), (items, _FAME))
+    )
+    spread = np.sqrt(0.14 * 0.75 ** np.arange(12) / (0.75 ** np.arange(12)).sum())
+    liking = Factors(rng.normal(size=(users, 12)) * spread, rng.normal(size=(items, 12)))
+    counts = integers(np.exp(activity) - 20, ratings, 20, int(0.6 * items))
+    chosen = [
+        choose(1.1 * fame + liking.left[rows] @ liking.right.T, counts[rows], rng)
+        for rows in np.array_split(np.arange(users), -(-users // ROWS))
+    ]
+    u, i = np.repeat(np.arange(users), counts), everything_once(np.concatenate(chosen), items, rng)
+    score = (
+        (0.35 * _leaning(activity, -0.08, rng))[u]
+        + (0.55 * _leaning(fame, 0.22, rng))[i]
+        + liking.predict(u, i)
+        + 0.78 * rng.normal(size=len(u))
+    )
+    levels = np.cumsum(np.array([0.06, 0.11, 0.26, 0.35])) / 1.01
+    values = 1.0 + np.searchsorted(np.quantile(score, levels), score)
+    public = PublicFacts(users=users, items=items, low=1, high=5)
+    times = _evenings(u, users, rng)
+    return Generated(_build(public, u, i, values, titles, times), genres)
+
+
+def _leaning(towards: Floats, correlation: float, rng: np.random.Generator) -> Floats:
+    """Standard normal numbers with this correlation with another column."""
+    own = rng.normal(size=len(towards))
+    other = (towards - towards.mean()) / towards.std()
+    return correlation * other + np.sqrt(1 - correlation**2) * own
+
+
 def known_truth(rng: np.random.Generator, *, density: float) -> Generated:
     """Whole-numbered ratings 1..5 of a low-rank matrix of true opinions, with noise of one point.
 
