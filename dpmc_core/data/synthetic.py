@@ -376,7 +376,7 @@ def long_tail(
         (0.35 * _leaning(activity, -0.08, rng))[u]
         + (0.55 * _leaning(fame, 0.22, rng))[i]
         + liking.predict(u, i)
-        + 0.78 * rng.normal(size=len(u))
+        + 0.75 * rng.normal(size=len(u))
     )
     levels = np.cumsum(np.array([0.06, 0.11, 0.26, 0.35])) / 1.01
     values = 1.0 + np.searchsorted(np.quantile(score, levels), score)
