@@ -82,15 +82,17 @@ def effects_and_taste(
     rank = min(rank, m - 1, n - 1)
     if rank > 0:
         left = values - users.mean[pattern.users, -1] - items.mean[pattern.items, -1]
+        if noise is None:
+            s2 = max(float(w @ left**2) / len(w), least_noise, 1e-12)
         users, items = _with_taste(pattern, w, left, users, items, rank)
     for _ in range(rounds):
         before = users.mean
-        items.update(*by_item, users, s2)
         loss = users.update(*by_user, items, s2)
         if noise is None:
             seen = squares - 2 * float((by_item[1].sum(axis=1) * items.mean[:, -1]).sum())
             seen += float((by_item[0].sum(axis=1) * items.second[:, -1, -1]).sum())
             s2 = max((seen + loss) / max(len(w), 1), least_noise, 1e-12)
+        items.update(*by_item, users, s2)
         yield EffectsAndTaste(
             users.mean[:, -1],
             items.mean[:, -1],
@@ -154,7 +156,12 @@ class _Side:
 def _with_taste(
     pattern: Pattern, w: Floats, left: Floats, users: _Side, items: _Side, rank: int
 ) -> tuple[_Side, _Side]:
-    """Both sides with factors that start at the leading directions of what the effects leave."""
+    """Both sides with factors that start at the leading directions of what the effects leave.
+
+    Of them those that stand out of noise: whose singular value is above the largest that the same
+    residuals have with random signs (Hong, Sheng, Dobriban, "Selecting the number of components in
+    PCA via random signflips", 2020). Others would only teach the engine its own noise.
+    """
     from scipy.sparse.linalg import svds
 
     m, n = pattern.shape
@@ -164,15 +171,22 @@ def _with_taste(
     ]
     roots = [np.sqrt(degree + max(float(degree.mean()), 1e-12)) for degree in degrees]
     scaled = w * left / (roots[0][pattern.users] * roots[1][pattern.items])
-    start = np.random.default_rng(0).normal(size=min(m, n))  # where the search begins: no noise
-    u, values, vt = svds(pattern.by_user(scaled), k=rank, v0=start, return_singular_vectors=True)
+    if not scaled.any():
+        return users, items
+    rng = np.random.default_rng(0)  # where the search begins, and signs: no noise
+    start = rng.normal(size=min(m, n))
+    signs = 2.0 * rng.integers(0, 2, len(scaled)) - 1.0
+    edge = svds(pattern.by_user(scaled * signs), k=1, v0=start, return_singular_vectors=False)
+    u, values, vt = svds(pattern.by_user(scaled), k=rank, v0=start)
+    found = values > edge
+    u, values, vt = u[:, found], values[found], vt[found]
     p, q = u * values / roots[0][:, None], vt.T / roots[1][:, None]
     size = np.sqrt(np.average(q**2, axis=0, weights=degrees[1] + 1e-12))
     size = np.maximum(size, 1e-12)
     p, q = p * size, q / size
     return (
-        _grown(users, p, np.full(rank, _USER_TASTE * users.pseudo / 0.01)),
-        _grown(items, q, np.ones(rank)),
+        _grown(users, p, np.full(found.sum(), _USER_TASTE * users.pseudo / 0.01)),
+        _grown(items, q, np.ones(found.sum())),
     )
 
 
