@@ -379,7 +379,7 @@ def long_tail(
         + 0.75 * rng.normal(size=len(u))
     )
     levels = np.cumsum(np.array([0.06, 0.11, 0.26, 0.35])) / 1.01
-    values = 1.0 + np.searchsorted(np.quantile(score, levels), score)
+    values = 1.0 + np.searchsorted(np.quantile(score, levels), score).astype(float)
     public = PublicFacts(users=users, items=items, low=1, high=5)
     times = _evenings(u, users, rng)
     return Generated(_build(public, u, i, values, titles, times), genres)
@@ -389,7 +389,8 @@ def _leaning(towards: Floats, correlation: float, rng: np.random.Generator) -> F
     """Standard normal numbers with this correlation with another column."""
     own = rng.normal(size=len(towards))
     other = (towards - towards.mean()) / towards.std()
-    return correlation * other + np.sqrt(1 - correlation**2) * own
+    leaning: Floats = correlation * other + np.sqrt(1 - correlation**2) * own
+    return leaning
 
 
 def known_truth(rng: np.random.Generator, *, density: float) -> Generated:

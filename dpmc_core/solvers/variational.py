@@ -11,7 +11,6 @@ zero by itself: no rank has to be chosen. No privacy here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -109,7 +108,7 @@ def effects_and_taste(
 class _Side:
     """Posterior of the rows of one side: factors, then the effect as the last coordinate.
 
-    mean: k x (r + 1). second: k x (r + 1) x (r + 1), E[theta theta']. variance: r + 1, of the prior.
+    mean: k x (r + 1). second: k x (r + 1) x (r + 1), E[theta theta']. variance: of the prior.
     """
 
     def __init__(self, mean: Floats, second: Floats, variance: Floats, pseudo: float) -> None:
