@@ -12,7 +12,7 @@ from typing import Any
 from dpmc_core import metrics, registry
 from dpmc_core.data import Dataset, Transform
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
-from dpmc_core.model import AddsNoiseLast, Mechanism, Model, Rounds, Step, Task
+from dpmc_core.model import AddsNoiseLast, Estimator, Mechanism, Model, Rounds, Step, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import Problem, Split, build_problem, generator
 from dpmc_core.ratings import Ratings
@@ -30,7 +30,7 @@ class Result:
     """What one run found. Metrics and baselines are evaluation only, not private.
 
     model: the last one yielded. trace: the numbers of each round; seconds: of the fit alone.
-    baselines: metrics of the trivial predictor and of the method without privacy, by id.
+    baselines: metrics of the guess and of methods without privacy, by id.
     stopped: the caller ended the run early.
     """
 
@@ -154,15 +154,19 @@ def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> 
 
 
 def baselines_of(mechanism: Mechanism) -> list[Mechanism]:
-    """The trivial predictor and the method without privacy beside a mechanism, without itself.
+    """The guess, the reference and the twin without privacy beside a mechanism, without itself.
 
-    A setting carries over where both classes declare it with the same default (link, radius), so
-    like is compared with like; where the defaults differ it plays another part (output
-    perturbation's bound sets its noise, gradient perturbation's rounds share its budget).
+    No twin beside an estimator that is not the paper's. A setting carries over where both classes
+    declare it with the same default (link, radius), so like is compared with like; where the
+    defaults differ it plays another part (output perturbation's bound sets its noise, gradient
+    perturbation's rounds share its budget).
     """
     own = {s.name: s.default for s in settings_of(type(mechanism))}
     others = []
-    for id in dict.fromkeys((mechanism.floor, mechanism.twin)):
+    ids = [mechanism.floor, registry.REFERENCES[mechanism.task]]
+    if getattr(mechanism, "estimator", None) is not Estimator.NOISE_AWARE:
+        ids.append(mechanism.twin)
+    for id in dict.fromkeys(ids):
         if id != mechanism.id:
             shared = [
                 s.name

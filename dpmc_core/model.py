@@ -114,8 +114,8 @@ class Mechanism(Protocol):
 
     id: ClassVar[str]  # command-line name
     name: ClassVar[str]  # on screen
-    twin: ClassVar[str]  # id of the method without privacy drawn beside it
-    floor: ClassVar[str]  # id of the trivial predictor drawn beside it
+    twin: ClassVar[str]  # id of the same method without privacy
+    floor: ClassVar[str]  # id of the guess drawn beside it: private too, where it reads the data
     task: ClassVar[Task]
     revision: ClassVar[int]  # raised when results change; part of a stored row's key
 

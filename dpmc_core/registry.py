@@ -30,12 +30,19 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "dpmc_lab.mechanisms"  # where an installed package names its mechanisms
 
+# The best this program does without privacy: what the price of privacy is measured against.
+REFERENCES: Mapping[Task, str] = {
+    Task.BINARY: "reference-binary",
+    Task.RATINGS: "reference-ratings",
+    Task.RANKING: "reference-ranking",
+}
+
 _NEEDED = {
     "id": (str, "its command-line name"),
     "name": (str, "what it is called on screen"),
     "task": (Task, "what it predicts, a Task"),
-    "twin": (str, "the id of the method without privacy beside it"),
-    "floor": (str, "the id of the trivial predictor beside it"),
+    "twin": (str, "the id of the same method without privacy"),
+    "floor": (str, "the id of the guess beside it"),
     "revision": (int, "1, 2, ..., raised when results change"),
 }
 
@@ -265,9 +272,9 @@ def _check(thing: object) -> None:
 
 def _check_company(cls: type[Mechanism], known: Mapping[str, type[Mechanism]]) -> None:
     for part, id in (("twin", cls.twin), ("floor", cls.floor)):
-        other = known.get(id)
-        if other is None or other.task is not cls.task or adds_noise(other):
+        other, kind = known.get(id), "without noise " if part == "twin" else ""
+        if other is None or other.task is not cls.task or (kind and adds_noise(other)):
             raise DpmcError(
-                f"the {part} of {cls.__name__} must be a method without noise that predicts"
+                f"the {part} of {cls.__name__} must be a method {kind}that predicts"
                 f" {cls.task.value} too, got {id!r}"
             )

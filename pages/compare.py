@@ -269,7 +269,9 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.chart(
-            state.kept("comparison figure", marks, lambda: figure(grid, picture, placed, theme)),
+            state.kept(
+                "comparison figure", marks, lambda: figure(grid, picture, placed, count, theme)
+            ),
             alt=lines.words(picture, placed),
             caption=blocks.escape(" ".join(said)),
             table=lines.table(placed),
@@ -293,20 +295,22 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
                     f":material/radio_button_unchecked: **{one.line.label}** is hollow:"
                     f" {blocks.escape(one.reason)}."
                 )
-    # prepared otherwise, nothing has been measured
-    for sentence in lines.above_words(picture, "" if grid.steps else where.name):
+    for sentence in lines.above_words(picture):
         st.caption(blocks.escape(sentence))
     if running:
         st.caption("What follows from the curves is said here once the runs are through.")
     elif placed:
-        consequences(where, grid, keys, there, picture, placed, said)
+        consequences(where, grid, keys, there, picture, placed, said, count)
 
 
-def figure(grid: Grid, picture: Picture, placed: list[Placed], theme: Theme) -> go.Figure:
+def figure(
+    grid: Grid, picture: Picture, placed: list[Placed], count: Count, theme: Theme
+) -> go.Figure:
     drawn = {one.line.mechanism for one in placed}
     waiting = [id for id in grid.mechanisms if id not in drawn]
     ends = (min(grid.epsilons), max(grid.epsilons))
-    return charts_compare.compare(picture, placed, ends, theme, waiting)
+    guesses = [lines.place(guess, count) for guess in picture.guesses]
+    return charts_compare.compare(picture, placed, ends, theme, waiting, guesses)
 
 
 def consequences(
@@ -317,6 +321,7 @@ def consequences(
     picture: Picture,
     placed: list[Placed],
     said: list[str],
+    count: Count,
 ) -> None:
     """Who is better where, what a wanted quality costs, and everything to take along."""
     left, right = st.columns(2, gap="large")
@@ -337,7 +342,7 @@ def consequences(
 
     def as_html() -> str:
         title = f"Mechanisms compared on {sources.names()[where.name]}"
-        light = figure(grid, picture, placed, LIGHT)
+        light = figure(grid, picture, placed, count, LIGHT)
         told = [" ".join(said[:2]), said[2], *won, *rest]
         return report.comparison(title, light, told, lines.table(placed), typed(where, grid))
 
@@ -371,11 +376,10 @@ def consequences(
 def planner(picture: Picture, placed: list[Placed]) -> None:
     """The smallest epsilon for a wanted quality, mechanism by mechanism."""
     wanted = the_quality(picture, placed)
+    without = next((level for name, level in picture.levels if name == lines.WITHOUT), None)
     for one in placed:
-        twin = registry.get(one.line.mechanism).twin
-        without = next((level for level in picture.twins if level.mechanism == twin), None)
         answer = comparison.smallest_epsilon(one, wanted, comparison.same_seeds())
-        st.markdown(f"- {blocks.escape(comparison.answer_words(answer, twin=without))}")
+        st.markdown(f"- {blocks.escape(comparison.answer_words(answer, without))}")
     st.caption(
         "From a monotone fit of the means, never extended beyond the epsilons computed; the"
         " interval comes from resampled seeds."

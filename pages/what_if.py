@@ -4,7 +4,7 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Estimator, Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import split_words
 from dpmc_core.store import StoreError
@@ -43,13 +43,22 @@ def page() -> None:
         st.button(label, icon=icon, on_click=widgets.toggle_play, help="Sweep over all epsilons.")
     try:
         where = rows.place(data)
-        grid = Grid(data=[where.data], mechanisms=[id], epsilons=EPSILONS, seeds=SEEDS)
+        grid = grid_of(where, id)
         came = rows.shipped(data, id)
         keys = rows.keys(grid, where) if came is None else rows.keys_of(came[0])
         running = came is None and runs(where, grid, keys)
         instrument(where, id, keys, running=running)
     except (DpmcError, OSError) as error:
         blocks.problem(error)
+
+
+def grid_of(where: Place, id: str) -> Grid:
+    """A curve for each estimator: same reports and certificate, what is made of them differs."""
+    both = registry.has_setting(registry.get(id), "estimator")
+    settings = {"estimator": [one.value for one in Estimator]} if both else {}
+    return Grid(
+        data=[where.data], mechanisms=[id], epsilons=EPSILONS, seeds=SEEDS, settings=settings
+    )
 
 
 def runs(where: Place, grid: Grid, keys: Keys) -> bool:
@@ -138,7 +147,7 @@ def show(where: Place, id: str, epsilon: float, found: tuple[Picture, ...]) -> N
     left, right = st.columns([2, 1], gap="large")
     with left:
         if found:
-            curve(where.name, found[0], epsilon, card)
+            curve(found[0], epsilon, card)
         else:
             the_noise(id, card)
     with right:
@@ -158,7 +167,7 @@ def show(where: Place, id: str, epsilon: float, found: tuple[Picture, ...]) -> N
         the_row(mechanism, where.name)
 
 
-def curve(data: str, picture: Picture, epsilon: float, card: Guarantee) -> None:
+def curve(picture: Picture, epsilon: float, card: Guarantee) -> None:
     """Accuracy against epsilon, with what it was measured on."""
     line = picture.lines[0]
     blocks.chart(
@@ -171,7 +180,7 @@ def curve(data: str, picture: Picture, epsilon: float, card: Guarantee) -> None:
         f" claimed. Version {line.version}, default settings.",
         table=lines.table_of(line),
     )
-    for said in lines.above_words(picture, data):
+    for said in lines.above_words(picture):
         st.caption(blocks.escape(said))
 
 

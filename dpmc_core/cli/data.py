@@ -40,7 +40,7 @@ def listing(args: argparse.Namespace) -> None:
             "about": sample.made,
             "terms": samples.LICENCE,
         }
-        for name, sample in samples.SAMPLES.items()
+        for name, sample in {**samples.SAMPLES, **samples.ON_DEMAND}.items()
     ]
     entries += [
         {

@@ -186,14 +186,9 @@ def run(args: argparse.Namespace) -> None:
 
 def _check_curves(plan: core.Plan) -> None:
     """Raise InvalidSetting where one file for each data set could not tell its curves apart."""
-    for mark, source in plan.sources.items():
+    for source in plan.sources.values():
         if not isinstance(source, core.Whole):
             raise InvalidSetting("data of curves", "one data set, split here", source.name)
-        found: dict[str, str] = {}
-        for unit in plan.units:
-            id = unit.mechanism.id
-            if unit.source == mark and found.setdefault(id, unit.curve) != unit.curve:
-                raise InvalidSetting("settings of curves", "one per mechanism", f"several of {id}")
 
 
 def _write_curves(store: Store, plan: core.Plan, folder: Path) -> None:

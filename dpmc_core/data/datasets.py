@@ -54,7 +54,7 @@ def load(data: str | Path, **options: Any) -> Dataset:
     `synthetic.one_bit_lab`. Raises BadRatings or InvalidSetting.
     """
     name = str(data)
-    if name in samples.SAMPLES:
+    if name in samples.SAMPLES or name in samples.ON_DEMAND:
         return _load_sample(name, options)
     path = Path(data)
     if not path.exists() and name in download.ARCHIVES:
@@ -93,7 +93,10 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
     BadRatings where a user-item pair is in both files.
     """
     settings = ReadOptions(**options)
-    if str(train) in {*samples.SAMPLES, *download.ARCHIVES} and not Path(train).is_file():
+    if (
+        str(train) in {*samples.SAMPLES, *samples.ON_DEMAND, *download.ARCHIVES}
+        and not Path(train).is_file()
+    ):
         raise BadRatings(
             f"official test ratings belong to a file of training ratings, not to {train}: leave"
             " --test out, or give both files"
@@ -120,7 +123,7 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
 
 
 def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
-    sample = samples.SAMPLES[name]
+    sample = samples.SAMPLES.get(name) or samples.ON_DEMAND[name]
     made = sample.made
     # A sample's range is its own; giving the same range again changes nothing.
     chosen = {key: value for key, value in options.items() if key not in ("low", "high")}

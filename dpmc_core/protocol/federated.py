@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
+from dpmc_core.experiment import baselines_of
 from dpmc_core.mechanisms.dpimf import Coefficients, Dpimf, Profiles
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import CELL, Loss, Releases
@@ -263,7 +264,6 @@ def start(
 def report(run: FederatedRun, problem: Problem, seed: int) -> dict[str, Any]:
     """What a run found, as plain JSON values; everything about raw ratings is evaluation only."""
     mechanism, public = run.flow.mechanism, run.public
-    baselines = (mechanism.floor, mechanism.twin)
     return {
         "scenario": FLOW,
         "title": TITLE,
@@ -274,6 +274,6 @@ def report(run: FederatedRun, problem: Problem, seed: int) -> dict[str, Any]:
         "guarantee": mechanism.guarantee(public).as_dict(),
         "budget": run.flow.budget(public).as_dict(),
         "rounds": run.finished,
-        **measured(Task.RANKING, run.model(), problem, seed, baselines),
+        **measured(Task.RANKING, run.model(), problem, seed, baselines_of(mechanism)),
         "communication": communication(run.transcript, run.flow.cost(public)),
     }

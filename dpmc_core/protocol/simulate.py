@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import experiment, metrics
-from dpmc_core.model import Model, Task
+from dpmc_core.model import Mechanism, Model, Task
 from dpmc_core.problem import Problem, generator
 from dpmc_core.protocol import attacks
 from dpmc_core.protocol.messages import Traffic, Transcript
@@ -50,7 +50,7 @@ def report(run: ScenarioRun, problem: Problem, seed: int) -> dict[str, Any]:
             "items too few were there to make noise for": len(run.skipped.unmade),
             "users without ratings": len(run.skipped.silent),
         },
-        **measured(Task.RATINGS, run.model(), problem, seed, ("global-mean", "pmf")),
+        **measured(Task.RATINGS, run.model(), problem, seed, map(create, ("global-mean", "pmf"))),
         "difference from scenario 1": float(np.abs(run.items - reference_items(run)).max()),
         "communication": communication(run.transcript, formula(run))
         | {"bytes per user": run.transcript.total.bytes / public.users},
@@ -109,19 +109,19 @@ def shown_settings(*parts: Any) -> dict[str, Any]:
 
 
 def measured(
-    task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[str]
+    task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[Mechanism]
 ) -> dict[str, Any]:
-    """Metrics of a model and of mechanisms at their defaults, on the test ratings."""
+    """Metrics of a model and of what stands beside it, on the test ratings."""
 
     def evaluate(model: Model) -> dict[str, float]:
         rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
         return metrics.evaluate(task, model, problem.train, problem.test, rng)
 
     found = {}
-    for id in baselines:
-        *_, last = create(id).fit(problem.train, generator(seed, id))
+    for other in baselines:
+        *_, last = other.fit(problem.train, generator(seed, other.id))
         assert last.model is not None
-        found[id] = evaluate(last.model)
+        found[other.id] = evaluate(last.model)
     return {
         "metrics": evaluate(model),
         "baselines": found,

@@ -21,6 +21,7 @@ from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.settings import parse_setting
 from dpmc_core.store.connection import MEMORY, Store
 from dpmc_core.store.rows import PUBLIC, Record, every_unit, unit_key, without_epsilon
 
@@ -37,7 +38,7 @@ def file_name(data: str, task: Task) -> str:
 def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[str]) -> None:
     """The rows of one data set and task: the stamp as a comment line, then CSV.
 
-    Each mechanism has one setting. source: fingerprint of the data set.
+    A mechanism is named with what is not its default. source: fingerprint of the data set.
     """
     rows = list(records)
     first = min(rows, key=lambda row: int(row["seed"]))["data"]
@@ -51,8 +52,8 @@ def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[s
         "prepared": first["prepared"],
         "steps": first["prepare"],
         "split": first["split"],
-        "settings": {row["mechanism"]: without_epsilon(row["settings"]) for row in rows},
-        "revisions": {row["mechanism"]: row["revision"] for row in rows},
+        "settings": {_variant(row): without_epsilon(row["settings"]) for row in rows},
+        "revisions": {_variant(row): row["revision"] for row in rows},
         "source": source,
     }
     stream.write("# " + json.dumps(stamp) + "\n")
@@ -62,25 +63,29 @@ def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[s
         epsilon = row["settings"].get("epsilon")
         at = "" if epsilon is None else f"{epsilon:g}"
         for metric, value in row["metrics"].items():
-            writer.writerow(
-                (dataset.name, row["mechanism"], at, row["seed"], metric, f"{value:.6g}")
-            )
+            writer.writerow((dataset.name, _variant(row), at, row["seed"], metric, f"{value:.6g}"))
+
+
+def _variant(row: Record) -> str:
+    """The id of a row's mechanism, then its settings that are not the defaults."""
+    changed = registry.changed_settings(row["mechanism"], without_epsilon(row["settings"]))
+    return " ".join([row["mechanism"], *(f"{name}={v}" for name, v in sorted(changed.items()))])
 
 
 def read(stream: IO[str], mechanisms: Collection[str] | None = None) -> Store:
     """The rows of a file in a store of their own, which lies in memory: close it after use.
 
-    mechanisms: only these, with their floors and twins. Left out is what this program would
-    compute in another way: another revision, or settings that are not the defaults. What a file
+    mechanisms: only these, with what stands beside them. Left out is what this program would
+    compute in another way: another revision, or other defaults. What a file
     does not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is
     not one of ours.
     """
     try:
         stamp = json.loads(stream.readline().removeprefix("# "))
-        found = [id for id in stamp["settings"] if _is_current(stamp, id)]
+        found = [name for name in stamp["settings"] if _is_current(stamp, name)]
         if mechanisms is not None:
             wanted = {other for id in mechanisms for other in _with_baselines(id)}
-            found = [id for id in found if id in wanted]
+            found = [name for name in found if name.split()[0] in wanted]
         rows = list(_records(stamp, found, csv.DictReader(stream)))
     except (ValueError, KeyError, TypeError) as error:
         raise BadRatings(f"the file of curves cannot be read: {error}") from None
@@ -100,14 +105,14 @@ def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> St
 
 def _with_baselines(id: str) -> tuple[str, ...]:
     cls = registry.get(id)
-    return id, cls.floor, cls.twin
+    return id, cls.floor, cls.twin, registry.REFERENCES[cls.task]
 
 
-def _is_current(stamp: Mapping[str, Any], id: str) -> bool:
-    cls = registry.MECHANISMS.get(id)
-    if cls is None or cls.revision != stamp["revisions"][id]:
+def _is_current(stamp: Mapping[str, Any], name: str) -> bool:
+    cls = registry.MECHANISMS.get(name.split()[0])
+    if cls is None or cls.revision != stamp["revisions"][name]:
         return False
-    return not registry.changed_settings(id, stamp["settings"][id])
+    return name == _variant({"mechanism": cls.id, "settings": stamp["settings"][name]})
 
 
 def _records(
@@ -120,15 +125,18 @@ def _records(
             place = line["mechanism"], line["epsilon"], line["seed"]
             measured.setdefault(place, {})[line["metric"]] = float(line["value"])
     cards: dict[tuple[str, str], tuple[Mechanism, dict[str, Any]]] = {}
-    for (id, at, seed), metrics in measured.items():
-        settings = dict(stamp["settings"][id])
+    for (name, at, seed), metrics in measured.items():
+        id, *changed = name.split()
+        settings = dict(stamp["settings"][name])
         if at:
             settings["epsilon"] = float(at)
-        if (id, at) not in cards:
-            mechanism = registry.create(id, epsilon=settings.get("epsilon"))
+        if (name, at) not in cards:
+            texts = (word.split("=", 1) for word in changed)
+            chosen = {key: parse_setting(registry.get(id), key, text) for key, text in texts}
+            mechanism = registry.create(id, epsilon=settings.get("epsilon"), **chosen)
             card = mechanism.guarantee(public).given(tuple(stamp["prepared"]))
-            cards[id, at] = mechanism, {**card.as_dict(), **every_unit(card)}
-        mechanism, guarantee = cards[id, at]
+            cards[name, at] = mechanism, {**card.as_dict(), **every_unit(card)}
+        mechanism, guarantee = cards[name, at]
         fixed = stamp["source"], stamp["steps"], stamp["split"], id, mechanism.revision
         yield {
             "key": unit_key(*fixed, settings, int(seed)),

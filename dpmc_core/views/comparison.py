@@ -345,8 +345,8 @@ def smallest_epsilon(placed: Placed, wanted: float, rng: np.random.Generator) ->
     return Answer(placed, wanted, where, direction * float(fitted[-1]), _first(x, fitted))
 
 
-def answer_words(answer: Answer, twin: Reference | None = None) -> str:
-    """The answer in words; twin: the line without privacy."""
+def answer_words(answer: Answer, without: Reference | None = None) -> str:
+    """The answer in words; without: the line without privacy."""
     line, x = answer.placed.line, answer.placed.x
     name = line.label
     wanted = f"{line.metric.spoken} {line.metric.text(answer.wanted)}"
@@ -357,9 +357,9 @@ def answer_words(answer: Answer, twin: Reference | None = None) -> str:
             f"{name}: {wanted} is not reachable up to epsilon {short(x[-1])} {unit}; the best is"
             f" {line.metric.text(answer.best)} at epsilon {short(answer.at)}."
         )
-        if twin is not None and not line.metric.reached(float(twin.values.mean()), answer.wanted):
-            without = line.metric.text(float(twin.values.mean()))
-            text += f" Even without privacy it is {without}."
+        if without is not None and not line.metric.reached(without.level.mean, answer.wanted):
+            best = line.metric.text(without.level.mean)
+            text += f" Even without privacy it is {best}."
         elif epsilon.seeds > 1 and math.isfinite(epsilon.low):
             text += f" Some resampled seeds reach it, from epsilon {epsilon.low:.2g} on."
         return text

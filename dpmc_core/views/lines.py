@@ -16,9 +16,8 @@ from scipy.special import stdtrit
 
 from dpmc_core import registry
 from dpmc_core.errors import sentence
-from dpmc_core.metrics import Metric, headline
+from dpmc_core.metrics import Metric
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change
-from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.store import CurveInfo, Store, certified, curves, points
 from dpmc_core.views import cards
 
@@ -114,9 +113,14 @@ class Reference(NamedTuple):
         return interval(self.values)
 
 
-class Picture(NamedTuple):
-    """What a chart shows: lines, and between which floors and twins without privacy they run.
+WITHOUT, GUESSING = "no privacy", "guessing"
 
+
+class Picture(NamedTuple):
+    """What a chart shows: lines, and between which floors and methods without privacy they run.
+
+    floors: guesses that need no data of others, or that are not private; guesses: private ones,
+    which depend on epsilon too. twins: the reference, and papers' own methods without privacy.
     came: of the lines, those that came with the program.
     """
 
@@ -125,12 +129,24 @@ class Picture(NamedTuple):
     floors: tuple[Reference, ...] = ()
     twins: tuple[Reference, ...] = ()
     came: tuple[Line, ...] = ()
+    guesses: tuple[Line, ...] = ()
 
     @property
     def levels(self) -> list[tuple[str, Reference]]:
-        """What its lines run between, each with what it stands for."""
-        twins = [("no privacy", level) for level in self.twins]
-        return twins + [("guessing", level) for level in self.floors]
+        """The lines without an epsilon, each with what it stands for."""
+        twins = [(_without(level), level) for level in self.twins]
+        return twins + [(GUESSING, level) for level in self.floors]
+
+    def between(self, epsilon: float) -> list[tuple[str, Interval]]:
+        """What its lines run between at an epsilon, as far as it is there."""
+        guesses = [(GUESSING, guess.at(epsilon)) for guess in self.guesses]
+        levels = [(name, level.level) for name, level in self.levels]
+        return [*levels, *((name, at) for name, at in guesses if at is not None)]
+
+    def only(self, keys: Collection[str]) -> Picture:
+        """With its lines of these curves alone."""
+        kept = (line for line in self.lines if line.key in keys)
+        return self._replace(lines=tuple(kept))
 
     def filled(
         self,
@@ -142,18 +158,32 @@ class Picture(NamedTuple):
 
         mechanisms: in the order of their lines.
         """
-        found = {line.mechanism: line for line in self.lines if enough(line)}
-        came = [line for line in other.lines if line.mechanism not in found]
-        first, second = (self, other) if found else (other, self)
-        found |= {line.mechanism: line for line in came}
-        found = {line.mechanism: line for line in self.lines} | found
+        own = {line.label: line for line in self.lines}
+        good = {label for label, line in own.items() if enough(line)}
+        came = [line for line in other.lines if line.label not in good]
+        first, second = (self, other) if good else (other, self)
+        found = own | {line.label: line for line in came}
+        guesses = {line.label: line for line in (*second.guesses, *first.guesses)}
         return Picture(
             self.metric,
-            tuple(found[id] for id in mechanisms if id in found),
+            tuple(
+                sorted(
+                    found.values(),
+                    key=lambda line: (mechanisms.index(line.mechanism), len(line.label)),
+                )
+            ),
             _together(first.floors, second.floors),
             _together(first.twins, second.twins),
             (*self.came, *came),
+            tuple(guesses.values()),
         )
+
+
+def _without(level: Reference) -> str:
+    cls = registry.get(level.mechanism)
+    if level.mechanism == registry.REFERENCES[cls.task]:
+        return WITHOUT
+    return f"{WITHOUT}: {level.label.removesuffix(', no privacy')}"
 
 
 def _together(some: Sequence[Reference], more: Sequence[Reference]) -> tuple[Reference, ...]:
@@ -177,15 +207,30 @@ def read(
     found = curves(store, keys=keys, count=False)
     classes = [registry.get(id) for id in mechanisms]
     # A million rows must not be read twice: methods with and without an epsilon apart.
+    floors = {cls.floor for cls in classes} - {*mechanisms}
     noisy = [info for info in found if info.mechanism in mechanisms]
-    noisy.sort(key=lambda info: mechanisms.index(info.mechanism))
-    lines = [_line(store, info, metric, epsilons, seeds) for info in noisy]
+    noisy.sort(key=lambda info: (mechanisms.index(info.mechanism), len(label(info))))
+    guesses = [
+        info
+        for info in found
+        if info.mechanism in floors and registry.adds_noise(registry.get(info.mechanism))
+    ]
+    lines, guessed = (
+        [_line(store, info, metric, epsilons, seeds) for info in side] for side in (noisy, guesses)
+    )
+    references = {registry.REFERENCES[cls.task] for cls in classes}
     levels = [
         [_reference(store, info, metric, seeds) for info in found if info.mechanism in ids]
-        for ids in ({cls.floor for cls in classes}, {cls.twin for cls in classes})
+        for ids in (floors, references, {cls.twin for cls in classes} - references)
     ]
-    floors, twins = (tuple(level for level in side if level is not None) for side in levels)
-    return Picture(metric, tuple(line for line in lines if line is not None), floors, twins)
+    trivial, best, own = (tuple(level for level in side if level is not None) for side in levels)
+    return Picture(
+        metric,
+        tuple(line for line in lines if line is not None),
+        trivial,
+        (*best, *own),
+        guesses=tuple(line for line in guessed if line is not None),
+    )
 
 
 def _line(
@@ -351,65 +396,26 @@ def short(value: float, digits: int = 4) -> str:
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
-# --- above the line without privacy ----------------------------------------------------------
-
-# Measured, and held by a test: the same method without privacy at the private one's rank.
-_MEASURED = {
-    ("bookshop-clicks", "ials"): "On so few clicks a high rank fits chance: at rank 8 iALS, too,"
-    " stands above these curves everywhere.",
-}
+# --- above the reference ---------------------------------------------------------------------
 
 
-def above_words(picture: Picture, data: str) -> list[str]:
-    """Why some lines stand above that of the same method without privacy, a sentence for each twin.
-
-    data: what has been measured on, where it is a sample as it is.
-    """
-    found: dict[str, list[str]] = {}
-    for line in picture.lines:
-        for level in picture.twins:
-            if level.mechanism == registry.get(line.mechanism).twin and is_above(line, level.level):
-                found.setdefault(level.mechanism, []).append(line.mechanism)
-    return [why_above(ids, data) for ids in found.values()]
+def above_words(picture: Picture) -> list[str]:
+    """A sentence for each line that is somewhere clearly better than the reference."""
+    side = "below" if picture.metric.lower else "above"  # the better one
+    return [
+        f"{line.label} lies {side} the line without privacy in places: what that method believes"
+        " about ratings fits these data less well."
+        for line in picture.lines
+        if any(is_above(line, level.level) for name, level in picture.levels if name == WITHOUT)
+    ]
 
 
-def is_above(line: Line, twin: Interval) -> bool:
-    """Whether a line's band is somewhere clearly better than that of its twin."""
+def is_above(line: Line, reference: Interval) -> bool:
+    """Whether a line's band is somewhere clearly better than a level."""
     over = line.band
     if line.metric.lower:
-        return float(over.high.min()) < twin.mean - twin.half_width
-    return float(over.low.max()) > twin.mean + twin.half_width
-
-
-def why_above(mechanisms: Sequence[str], data: str) -> str:
-    """What differs between methods of one twin and that twin, all at their defaults."""
-    twin = registry.get(registry.get(mechanisms[0]).twin)
-    found = [_differences(id) for id in mechanisms]
-    shared = [words for words in found[0] if all(words in other for other in found)]
-    settings = f" ({', '.join(shared)})" if shared else ""
-    *first, last = [registry.get(id).name for id in mechanisms]
-    who = f"{'; '.join(first)} and {last} stand" if first else f"{last} stands"
-    side = "below" if headline(twin.task).lower else "above"  # the better one
-    line = f"the line is {twin.name.removesuffix(', no privacy')}"
-    if (data, twin.id) not in _MEASURED:
-        return (
-            f"{who} {side} the line without privacy here: {line} at its own settings"
-            f"{settings}, which may fit too closely where noise or an early stop holds back."
-        )
-    return (
-        f"{who} {side} the line without privacy, but not because noise helps: {line}"
-        f" at its own settings{settings}. {_MEASURED[data, twin.id]}"
-    )
-
-
-def _differences(id: str) -> list[str]:
-    cls = registry.get(id)
-    own = {s.name: s.default for s in settings_of(cls)}
-    return [
-        f"{s.name} {show_setting(s.default)} instead of {show_setting(own[s.name])}"
-        for s in settings_of(registry.get(cls.twin))
-        if s.name in own and own[s.name] != s.default and s.name != "rounds"
-    ]
+        return float(over.high.min()) < reference.mean - reference.half_width
+    return float(over.low.max()) > reference.mean + reference.half_width
 
 
 # --- in words and numbers --------------------------------------------------------------------
@@ -446,6 +452,7 @@ def words(picture: Picture, placed: Sequence[Placed]) -> str:
             f" {text(mean[0])} at epsilon {one.x[0]:.3g} to {text(mean[-1])} at {one.x[-1]:.3g}"
         )
     parts += [f"{name}: {text(level.level.mean)}" for name, level in picture.levels]
+    parts += [f"{GUESSING}: {line.label}" for line in picture.guesses]
     return "; ".join(parts) + "."
 
 
@@ -487,8 +494,10 @@ def gains(picture: Picture, epsilon: float) -> list[str]:
     if here is None:
         return []
     said = []
-    for name, level in picture.levels:
-        gap = metric.sign * (here.mean - level.level.mean)
+    for name, level in picture.between(epsilon):
+        if name not in (WITHOUT, GUESSING):
+            continue
+        gap = metric.sign * (here.mean - level.mean)
         size, side = metric.distance(gap), "better" if gap > 0 else "worse"
         said.append(f"**{size}** {side} than {name}" if size else f"**Level** with {name}")
     return said
@@ -496,15 +505,16 @@ def gains(picture: Picture, epsilon: float) -> list[str]:
 
 def words_at(picture: Picture, epsilon: float) -> str:
     """Its line and where that stands there, as text."""
-    line, text = picture.lines[0], picture.metric.text
-    here, mean = line.at(epsilon), line.band.mean
-    parts = [
-        f"{picture.metric.title} of {line.label} against epsilon: {text(mean[0])} at epsilon"
-        f" {line.epsilon[0]:g}, {text(mean[-1])} at epsilon {line.epsilon[-1]:g}"
-    ]
-    if here is not None:
-        parts.append(f"at the chosen epsilon {epsilon:g}: {text(here.mean)}")
-    parts += [f"{name}: {text(level.level.mean)}" for name, level in picture.levels]
+    text, parts = picture.metric.text, []
+    for line in picture.lines:
+        here, mean = line.at(epsilon), line.band.mean
+        parts.append(
+            f"{picture.metric.title} of {line.label} against epsilon: {text(mean[0])} at epsilon"
+            f" {line.epsilon[0]:g}, {text(mean[-1])} at epsilon {line.epsilon[-1]:g}"
+        )
+        if here is not None:
+            parts.append(f"at the chosen epsilon {epsilon:g}: {text(here.mean)}")
+    parts += [f"{name}: {text(level.mean)}" for name, level in picture.between(epsilon)]
     return "; ".join(parts) + "."
 
 

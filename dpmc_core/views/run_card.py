@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmc_core import registry
 from dpmc_core.errors import number_text, sentence
 from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
 from dpmc_core.metrics import METRICS
@@ -29,8 +30,8 @@ class Run:
     """A finished training run, and what it takes to repeat it.
 
     data, reading: what `datasets.load` is given, name and options; title: of the data. fresh: the
-    seed came from the operating system and is not told. clear: the model of its twin without
-    privacy, where it was trained.
+    seed came from the operating system and is not told. clear: the model of the reference
+    without privacy, where it was trained.
     """
 
     result: Result
@@ -44,7 +45,12 @@ class Run:
 
 def methods(result: Result) -> dict[str, Mapping[str, float]]:
     """Metrics of the mechanism, then of what it is compared with, by name."""
-    roles = {result.mechanism.twin: "No privacy", result.mechanism.floor: "Guessing"}
+    cls = type(result.mechanism)
+    roles = {
+        cls.twin: registry.get(cls.twin).name,
+        registry.REFERENCES[cls.task]: "No privacy",
+        cls.floor: "Guessing",
+    }
     others = {roles.get(id, id): found for id, found in result.baselines.items()}
     return {result.mechanism.name: result.metrics} | others
 

@@ -124,8 +124,8 @@ def read(
         found = _stored(file, wanted, mechanisms, metrics, epsilons, seeds)
     pictures = found.pictures
     for id in mechanisms:
-        came = shipped(where.name, id)
-        if came is not None and came[0].lines[0].key in wanted.curves:
+        came = [picture.only(wanted.curves) for picture in shipped(where.name, id) or ()]
+        if came and came[0].lines:
             sides = zip(pictures, came, strict=False)
             pictures = tuple(mine.filled(theirs, mechanisms, enough) for mine, theirs in sides)
     return found._replace(pictures=pictures)
@@ -166,7 +166,7 @@ def shipped(name: str, mechanism: str) -> tuple[Picture, ...] | None:
 
 def keys_of(picture: Picture) -> Keys:
     """The keys of the curves of a picture, to look for them in another store."""
-    drawn = [*picture.lines, *(level for _, level in picture.levels)]
+    drawn = [*picture.lines, *picture.guesses, *(level for _, level in picture.levels)]
     curves = {one.key: one.mechanism for one in drawn}
     return Keys(" ".join(curves), (), curves)
 

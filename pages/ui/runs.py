@@ -84,15 +84,18 @@ def train(
                 point if mine else None,
             )
 
+        others = [method.id for method in experiment.baselines_of(mechanism)]
+        reference = registry.REFERENCES[mechanism.task]
+
         def show(result: experiment.Result) -> None:
-            """The private model first; guessing and the twin join it later."""
-            clear = models.get(mechanism.twin) if mechanism.twin in result.baselines else None
-            left = [id for id in (mechanism.floor, mechanism.twin) if id not in result.baselines]
+            """The private model first; guessing and methods without privacy join it later."""
+            clear = models.get(reference) if reference in result.baselines else None
+            left = [id for id in others if id not in result.baselines]
             label = f"{registry.get(left[0]).name}, for comparison: starting" if left else ""
             report(0, 0, label, result=Run(result=result, clear=clear, **about))
 
         result = experiment.run(mechanism, problem, seed, on_step, stopped, so_far=show)
-        return Run(result=result, clear=models.get(mechanism.twin), **about)
+        return Run(result=result, clear=models.get(reference), **about)
 
     return work
 

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from dpmc_core import registry
 from dpmc_core.views.comparison import isotonic
-from dpmc_core.views.lines import Band, Picture, Placed
+from dpmc_core.views.lines import WITHOUT, Band, Picture, Placed
 from pages.ui.charts import (
     EPSILON_AXIS,
     LIGHT,
@@ -38,21 +38,25 @@ def compare(
     ends: tuple[float, float],
     theme: Theme = LIGHT,
     waiting: Sequence[str] = (),
+    guesses: Sequence[Placed] = (),
 ) -> go.Figure:
     """Markers are solid where an epsilon is certified in the unit of the axis, else hollow.
 
-    placed: the lines of the picture. ends: epsilons that always have room, and waiting: mechanisms
-    without a point yet, so that the picture stands still while it fills.
+    placed, guesses: the lines of the picture. ends: epsilons that always have room, and waiting:
+    mechanisms without a point yet, so that the picture stands still while it fills.
     """
     # on a phone the legend is a column, and takes its room from the picture
     fig = figure(theme, height=HEIGHT + 16 * (len(placed) + len(waiting)), legend=LONG_LEGEND)
-    low, high = _axis(ends, placed)
+    low, high = _axis(ends, [*placed, *guesses])
     bands = [one.band for one in placed]
     reach = [float(v) for over in bands for v in (*over.low, *over.high)]
     reach += [level.level.mean for _, level in picture.levels]
+    reach += [float(v) for one in guesses for v in one.band.mean]
     up = _round_range(reach)
     drawn = {one.line.mechanism for one in placed}
     _levels(fig, picture, [*drawn, *waiting], (low, high), (up[0], up[1]), theme)
+    for one in guesses:
+        _guess(fig, one, picture.metric.form, theme)
     for one, over in zip(placed, bands, strict=True):
         color = faded(style(one.line.mechanism).color, 0.16)
         band(fig, over, color, showlegend=False, legendgroup=one.line.key)
@@ -76,7 +80,7 @@ def _levels(
 ) -> None:
     """The lines without an epsilon, their names spread apart so that none covers another.
 
-    Of several methods without privacy, one that belongs to a single mechanism has its colour.
+    A twin without privacy that belongs to a single mechanism has its colour.
     across, up: the ends of the axes.
     """
     floors, twins = picture.floors, picture.twins
@@ -84,12 +88,10 @@ def _levels(
     for level in floors:
         names.append(f"guessing ({level.label.lower()})")
         colors.append(theme.muted)
-    for level in twins:
+    for name, level in picture.levels[: len(twins)]:
         own = [id for id in mechanisms if registry.get(id).twin == level.mechanism]
-        single = len(twins) > 1 and len(own) == 1
-        plain = level.label.replace(", no privacy", "")
-        names.append("no privacy" if len(twins) == 1 else f"no privacy, {plain}")
-        colors.append(style(own[0]).color if single else theme.ink)
+        names.append(name)
+        colors.append(style(own[0]).color if len(own) == 1 and name != WITHOUT else theme.ink)
     levels = [*floors, *twins]
     gap = _LABEL * (up[1] - up[0])
     sides = [-1] * len(floors) + [1] * len(twins)  # below a floor, above a twin
@@ -143,6 +145,19 @@ def _line(fig: go.Figure, one: Placed, over: Band, form: str, theme: Theme) -> N
         hover=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{y:{form}}}</b>,"
         f" band %{{customdata[0]:{form}}} to %{{customdata[1]:{form}}}, seeds: %{{customdata[2]}}"
         "<extra></extra>",
+    )
+
+
+def _guess(fig: go.Figure, one: Placed, form: str, theme: Theme) -> None:
+    """A private guess against its own epsilon."""
+    fig.add_scatter(
+        x=one.x.tolist(),
+        y=one.band.mean.tolist(),
+        mode="lines",
+        line={"color": theme.muted, "dash": "dot", "width": 2},
+        name=wrapped(f"guessing: {one.line.label} · {one.counts}"),
+        hovertemplate=f"guessing: {one.line.label}<br>epsilon %{{x:.4g}} {one.counts}"
+        f"<br><b>%{{y:{form}}}</b><extra></extra>",
     )
 
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dpmc_core.views.lines import Picture
+from dpmc_core.views.lines import GUESSING, WITHOUT, Picture
 from dpmc_core.views.ranking import bars
 from pages.ui.charts import (
     EPSILON_AXIS,
+    Style,
     Theme,
     band,
     faded,
@@ -52,15 +53,26 @@ def against_epsilon(
     fig.update_layout(annotations=grid.layout.annotations)
     for k, panel in enumerate(panels):
         place = {"row": k // 2 + 1, "col": k % 2 + 1}
-        over, look = panel.lines[0].band, style(panel.lines[0].mechanism)
-        looks = {"no privacy": (theme.ink, "dash"), "guessing": (theme.muted, "dot")}
+        look, form = style(panel.lines[0].mechanism), panel.metric.form
+        ends = (panel.lines[0].epsilon[0], panel.lines[0].epsilon[-1])
+        looks = {WITHOUT: (theme.ink, "dash"), GUESSING: (theme.muted, "dot")}
         for name, level in panel.levels:
-            text = f"{name}: {panel.metric.text(level.level.mean)}"
-            horizontal(fig, (over.x[0], over.x[-1]), level.level.mean, looks[name], text, **place)
-        band(fig, over, faded(look.color, 0.22), **place)
-        hover = f"epsilon %{{x:g}}: <b>%{{y:{panel.metric.form}}}</b><extra></extra>"
-        spots = marker(look, theme, solid=certified, size=7)
-        line(fig, over.x, over.mean, look, hover, width=2, marker=spots, **place)
+            if name in looks:
+                text = f"{name}: {panel.metric.text(level.level.mean)}"
+                horizontal(fig, ends, level.level.mean, looks[name], text, **place)
+        for guess in panel.guesses:
+            own, hover = guess.band, f"guessing: <b>%{{y:{form}}}</b><extra></extra>"
+            dots = Style(theme.muted, "circle", "dot")
+            line(fig, own.x, own.mean, dots, hover, width=2, mode="lines", **place)
+        for one in reversed(panel.lines):
+            over, first = one.band, one is panel.lines[0]
+            band(fig, over, faded(look.color, 0.22 if first else 0.1), **place)
+            hover = f"{one.label}<br>epsilon %{{x:g}}: <b>%{{y:{form}}}</b><extra></extra>"
+            spots = marker(look, theme, solid=certified, size=7 if first else 4)
+            shown = look if first else look._replace(dash="dot")
+            line(
+                fig, over.x, over.mean, shown, hover, width=2 if first else 1, marker=spots, **place
+            )
         fig.update_yaxes(tickformat=panel.metric.ticks, **place)
     fig.update_xaxes(**EPSILON_AXIS | {"title": None})
     rule(fig, epsilon, theme)
