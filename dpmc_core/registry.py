@@ -115,6 +115,7 @@ MECHANISMS = _Mechanisms(
         collection.LaplaceCollection,
         collection.ResponseCollection,
         factorization.DPMF,
+        factorization.PrivateMean,
         plain.Clear,
         plain.Majority,
         plain.GlobalMean,

@@ -128,6 +128,7 @@ class Dpimf:
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
     floor: ClassVar[str] = "popularity"
+    revision: ClassVar[int]
     over: ClassVar[Over] = Over.MISSING
     epsilon: float = setting(help="privacy budget of one solve of a profile", above=0, at_most=1e6)
     rank: int = setting(8, "length of a profile (d)", at_least=1, at_most=256)

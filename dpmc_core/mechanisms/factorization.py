@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Step, Task
+from dpmc_core.model import Constant, Step, Task
 from dpmc_core.privacy import (
     RATING,
     Budget,
@@ -28,7 +28,7 @@ from dpmc_core.privacy import (
     Unaccounted,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import setting
+from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import normal_equations, ridge
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF, PublicUserFactors, Sides
 from dpmc_core.solvers.rows import with_offsets
@@ -64,7 +64,7 @@ class DPMF(LeastSquaresMF):
     name: ClassVar[str] = "Private matrix factorization"
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "pmf"
-    floor: ClassVar[str] = "global-mean"
+    floor: ClassVar[str] = "private-mean"
     revision: ClassVar[int] = 1
     epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
     noise: NoiseForm = setting(
@@ -172,3 +172,53 @@ class DPMF(LeastSquaresMF):
         items = ridge(squares, -noisy / 2, self.noisy_penalty(public))
         items[np.diff(sides.by_item.indptr) == 0] = 0.0  # which ratings exist is public here
         return items
+
+
+@dataclass(frozen=True)
+class NoisySum(Releases):
+    total: Laplace
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateMean:
+    """The mean rating with Laplace noise on the sum: a guess under the same promise.
+
+    How many ratings there are is public where a promise covers their values only.
+    """
+
+    id: ClassVar[str] = "private-mean"
+    name: ClassVar[str] = "Private mean"
+    task: ClassVar[Task] = Task.RATINGS
+    twin: ClassVar[str] = "global-mean"
+    floor: ClassVar[str] = "private-mean"
+    revision: ClassVar[int] = 1
+    epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[NoisySum]:
+        return Guarantee(
+            change=RATING,
+            notion=Notion.PURE,
+            trust=Trust.CURATOR,
+            publishes=Publishes.ONE_NUMBER,
+            public=public,
+            claimed=Budget(self.epsilon),
+            source="Laplace mechanism",
+            releases=NoisySum(
+                Laplace(
+                    query="sum of the ratings less the middle of the range",
+                    shape=(),
+                    sensitivity={RATING: public.width},
+                    scale=public.width / self.epsilon,
+                )
+            ),
+        )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        total = float((ratings.values - public.middle).sum())
+        noisy = float(self.guarantee(public).releases.total.publish(total, rng))
+        mean = float(np.clip(public.middle + noisy / len(ratings), public.low, public.high))
+        yield Step(1, 1, Constant(mean), {"mean": mean}, final=True)

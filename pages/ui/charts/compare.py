@@ -10,7 +10,15 @@ import plotly.graph_objects as go
 
 from dpmc_core import registry
 from dpmc_core.views.comparison import isotonic
-from dpmc_core.views.lines import WITHOUT, Band, Picture, Placed
+from dpmc_core.views.lines import (
+    ENVELOPE,
+    WITHOUT,
+    Band,
+    Envelope,
+    Picture,
+    Placed,
+    envelope,
+)
 from pages.ui.charts import (
     EPSILON_AXIS,
     LIGHT,
@@ -55,6 +63,9 @@ def compare(
     up = _round_range(reach)
     drawn = {one.line.mechanism for one in placed}
     _levels(fig, picture, [*drawn, *waiting], (low, high), (up[0], up[1]), theme)
+    best = envelope(placed)
+    if best is not None:
+        _envelope(fig, best, picture.metric.form, theme)
     for one in guesses:
         _guess(fig, one, picture.metric.form, theme)
     for one, over in zip(placed, bands, strict=True):
@@ -158,6 +169,20 @@ def _guess(fig: go.Figure, one: Placed, form: str, theme: Theme) -> None:
         name=wrapped(f"guessing: {one.line.label} · {one.counts}"),
         hovertemplate=f"guessing: {one.line.label}<br>epsilon %{{x:.4g}} {one.counts}"
         f"<br><b>%{{y:{form}}}</b><extra></extra>",
+    )
+
+
+def _envelope(fig: go.Figure, best: Envelope, form: str, theme: Theme) -> None:
+    """A broad pale line behind the others: what hindsight would have chosen."""
+    fig.add_scatter(
+        x=best.x.tolist(),
+        y=best.value.tolist(),
+        mode="lines",
+        line={"color": faded(theme.muted, 0.3), "width": 9},
+        name=wrapped(ENVELOPE),
+        customdata=list(best.winners),
+        hovertemplate=f"{ENVELOPE}<br>epsilon %{{x:.4g}} {best.counts}: %{{customdata}}"
+        f"<br><b>%{{y:{form}}}</b> on the other seeds<extra></extra>",
     )
 
 
