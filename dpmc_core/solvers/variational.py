@@ -38,7 +38,7 @@ _TINY = 1e-12
 class EffectsAndTaste:
     """Posterior means after a round. user: m; item: n; left: m x r; right: n x r; all in the
     values' unit. noise: s2, the mean over cells. taste: r, the prior variance of each direction's
-    products."""
+    products. final: nothing follows."""
 
     user: Floats
     item: Floats
@@ -46,6 +46,7 @@ class EffectsAndTaste:
     right: Floats
     noise: float
     taste: Floats
+    final: bool
 
     def predict(self, pattern: Pattern) -> Floats:
         """The values expected on the cells of a pattern."""
@@ -102,9 +103,11 @@ def effects_and_taste(
         users, items = _with_taste(
             pattern, w * s2 * users.precision[pattern.users], left, users, items, rank
         )
-    for _ in range(rounds):
+    for left_over in reversed(range(rounds)):
         before = users.mean
         round_()
+        moved = float(np.linalg.norm(users.mean - before))
+        final = not left_over or moved <= _SETTLED * float(np.linalg.norm(users.mean))
         yield EffectsAndTaste(
             users.mean[:, -1],
             items.mean[:, -1],
@@ -112,9 +115,9 @@ def effects_and_taste(
             items.mean[:, :-1],
             s2,
             users.variance[:-1] * items.variance[:-1],
+            final,
         )
-        moved = float(np.linalg.norm(users.mean - before))
-        if moved <= _SETTLED * float(np.linalg.norm(users.mean)):
+        if final:
             return
 
 
@@ -155,13 +158,9 @@ class _Side:
     def flat(cls, count: int, spread: float, pseudo: float, precision: float) -> _Side:
         """Effects alone, all zero."""
         each = np.full(count, precision)
-        return cls(
-            np.zeros((count, 1)), np.zeros((count, 1, 1)), np.full(1, spread), pseudo, each
-        )
+        return cls(np.zeros((count, 1)), np.zeros((count, 1, 1)), np.full(1, spread), pseudo, each)
 
-    def update(
-        self, w: csr_array, wx: csr_array, other: _Side, *, centre: bool = False
-    ) -> Floats:
+    def update(self, w: csr_array, wx: csr_array, other: _Side, *, centre: bool = False) -> Floats:
         """The posterior given the other side's, then the prior, its centre too where asked.
 
         Returns each row's sum of w (E[(theta . f)^2] - 2 E[theta . f (x - b)]), f and b the other
@@ -239,8 +238,8 @@ def _with_taste(
     start = rng.normal(size=min(m, n))
 
     def leading(values: Floats, count: int) -> tuple[Floats, Floats, Floats]:
-        found: tuple[Floats, Floats, Floats] = svds(pattern.by_user(values), k=count, v0=start)
-        return found
+        u, sizes, vt = svds(pattern.by_user(values), k=count, v0=start)
+        return u, np.asarray(sizes), vt
 
     flips = [rng.choice([-1.0, 1.0], len(scaled)) for _ in range(_FLIPS)]
     edge = max(float(leading(scaled * signs, 1)[1][0]) for signs in flips)
