@@ -126,6 +126,7 @@ MECHANISMS = _Mechanisms(
         cleansing.SvdAfterCleansing,
         dpals.Dpals,
         per_user.PrivateItemMean,
+        plain.ReferenceRatings,
         plain.FrankWolfe,
         plain.Als,
         plain.Pgd,
@@ -147,6 +148,8 @@ MECHANISMS = _Mechanisms(
         plain.Ials,
         plain.ItemNeighbours,
         plain.Popularity,
+        plain.Ease,
+        plain.ReferenceRanking,
     )
 )
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.metrics import rmse
-from dpmc_core.model import Constant, Factors, Step, Task
+from dpmc_core.errors import BadRatings
+from dpmc_core.metrics import ranking, rmse
+from dpmc_core.model import Constant, Factors, Mechanism, Step, Task
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import (
     bounded_scale,
@@ -22,6 +23,7 @@ from dpmc_core.solvers.als import (
     ridge_rows,
 )
 from dpmc_core.solvers.cleansing import Answers, Cleansing
+from dpmc_core.solvers.ease import Autoencoder
 from dpmc_core.solvers.frank_wolfe import StepRule, complete
 from dpmc_core.solvers.implicit import (
     ImplicitLoss,
@@ -46,7 +48,8 @@ from dpmc_core.solvers.rows import (
     user_rows,
     with_offsets,
 )
-from dpmc_core.solvers.sizes import check_gram, check_rank
+from dpmc_core.solvers.sizes import GRAM_LIMIT, check_gram, check_rank
+from dpmc_core.solvers.variational import effects_and_taste
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -218,6 +221,45 @@ class ItemMean(RatingBaseline):
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         yield Step(1, 1, centred(ratings, rng).model(), final=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceRatings(RatingBaseline):
+    """User and item effects and low-rank taste by variational Bayes (Lim and Teh 2007).
+
+    What the estimators of the private methods are without noise, see `solvers.variational`: all
+    variances are estimated, each user's own noise too, so there is nothing to tune.
+    """
+
+    id: ClassVar[str] = "reference-ratings"
+    name: ClassVar[str] = "Best without privacy"
+    twin: ClassVar[str] = "reference-ratings"
+    rank: int = setting(10, "most directions of taste", at_least=0, at_most=200)
+    rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+        cells, half = Pattern.of(ratings), ratings.public.half_width
+        mean = float(ratings.values.mean())
+        values = (ratings.values - mean) / half
+        found = effects_and_taste(
+            cells, values, users_differ=True, rank=self.rank, rounds=self.rounds
+        )
+        for index, now in enumerate(found, start=1):
+            trace = {
+                "training rmse": half * rmse(now.predict(cells), values),
+                "noise left": half * math.sqrt(now.noise),
+                "directions of taste": float(len(now.taste)),
+            }
+            yield Step(
+                index=index,
+                total=self.rounds,
+                model=with_offsets(
+                    half * now.left, now.right, mean + half * now.user, half * now.item
+                ),
+                trace=trace,
+                raw=frozenset(trace),
+                final=now.final,
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -480,3 +522,94 @@ class ItemNeighbours(Plain):
         similar = nearest(ratings.public.items, self.neighbours, similarities)
         trace = {"neighbours per item": similar.nnz / ratings.public.items}
         yield Step(1, 1, Neighbourhood(rows, similar), trace, frozenset(trace), True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ease(Plain):
+    """Each item regressed on all others, in closed form (Steck, EASE, 2019), without privacy.
+
+    Of the 5,000 most popular items where there are more; the others rank after these.
+    """
+
+    id: ClassVar[str] = "ease"
+    name: ClassVar[str] = "EASE, no privacy"
+    task: ClassVar[Task] = Task.RANKING
+    twin: ClassVar[str] = "ease"
+    floor: ClassVar[str] = "popularity"
+    publishes: ClassVar[Publishes] = Publishes.EVERYTHING
+    ridge: float = setting(1_000.0, "ridge of the regressions (lambda)", above=0, at_most=1e9)
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+        model = Autoencoder.of(binary_matrix(ratings), self.ridge, GRAM_LIMIT)
+        trace = {"largest weight": float(model.weights.max())}
+        yield Step(1, 1, model, trace, frozenset(trace), True)
+
+
+_RIVALS: tuple[Mechanism, ...] = (
+    *(Ials(regularisation=weight, rounds=8) for weight in (0.03, 0.01, 0.003)),
+    *(Ease(ridge=ridge) for ridge in (300.0, 1e3, 3e3, 1e4, 3e4)),
+    ItemNeighbours(neighbours=100),
+    ItemNeighbours(neighbours=400),
+    ItemNeighbours(neighbours=400, similarity=Similarity.COSINE),
+    Popularity(),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceRanking(Plain):
+    """The best of iALS, EASE, item neighbours and popularity, its settings chosen for the data.
+
+    An interaction of each judging user, their latest where times are known, is held out of the
+    training ratings; whatever ranks most of these among the first ten learns from all of them.
+    """
+
+    id: ClassVar[str] = "reference-ranking"
+    name: ClassVar[str] = "Best without privacy"
+    task: ClassVar[Task] = Task.RANKING
+    twin: ClassVar[str] = "reference-ranking"
+    floor: ClassVar[str] = "popularity"
+    publishes: ClassVar[Publishes] = Publishes.EVERYTHING
+    judges: int = setting(3_000, "most users who choose", at_least=1, at_most=1_000_000)
+    rounds: int = setting(15, "rounds of iALS once it is chosen", at_least=1, at_most=10_000)
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        check_interactions(ratings)
+        held = self._held_out(ratings, rng)
+        seed = int(rng.integers(2**63))
+        total = len(_RIVALS) + 1
+        best, rated = _RIVALS[0], dict.fromkeys((rival.name for rival in _RIVALS), 0.0)
+        for index, rival in enumerate(_RIVALS, start=1):
+            found = _hit_ratio(rival, ratings, held, seed)
+            if found > max(rated.values()):
+                best = rival
+            rated[rival.name] = max(rated[rival.name], found)
+            trace = {f"validation HR@10, {name}": value for name, value in rated.items()}
+            yield Step(index, total, None, trace, frozenset(trace))
+        chosen = replace(best, rounds=self.rounds) if isinstance(best, Ials) else best
+        *_, last = chosen.fit(ratings, np.random.default_rng(seed))
+        yield Step(total, total, last.model, trace, frozenset(trace), True)
+
+    def _held_out(self, ratings: Ratings, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """One interaction of each judge; whoever has but one keeps it."""
+        able = np.flatnonzero(np.diff(ratings.indptr) > 1)
+        judges = rng.permutation(able)[: self.judges]
+        latest = () if ratings.times is None else (-ratings.times,)
+        first = place_in_row(ratings, rng.random(len(ratings)), *latest) == 0
+        held: NDArray[np.bool_] = first & np.isin(ratings.users, judges)
+        return held
+
+
+def _hit_ratio(method: Mechanism, ratings: Ratings, held: NDArray[np.bool_], seed: int) -> float:
+    """HR@10 of the held-out interactions once a method has learnt from the others.
+
+    0 where there is nothing to choose by: too few interactions, or items to rank them among.
+    """
+    if not held.any():
+        return 0.0
+    train, test = ratings.select(~held), ratings.select(held)
+    *_, last = method.fit(train, np.random.default_rng(seed))
+    assert last.model is not None  # no noise to wait for
+    try:
+        return ranking(last.model, train, test, np.random.default_rng(seed)).hr
+    except BadRatings:
+        return 0.0

@@ -25,15 +25,20 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-_USER_TASTE = 0.03  # variance of a user's taste at the start, in squares of the values' own scale
+_TASTE = 3.0  # variance of a user's taste at the start, in units of `pseudo`
 _PSEUDO = 4  # rows that a variance of effects is believed to have been seen in beforehand
+_EFFECTS_ALONE = 5  # rounds before taste is looked for
+_FLIPS = 3  # draws of signs whose largest singular value taste has to pass
+_MOST = 5.0  # times the common precision that one user's may reach
 _SETTLED = 1e-3  # relative change of the effects and factors of users that ends the rounds
+_TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class EffectsAndTaste:
     """Posterior means after a round. user: m; item: n; left: m x r; right: n x r; all in the
-    values' unit. noise: s2. taste: r, the prior variance of each direction's products."""
+    values' unit. noise: s2, the mean over cells. taste: r, the prior variance of each direction's
+    products. final: nothing follows."""
 
     user: Floats
     item: Floats
@@ -41,6 +46,7 @@ class EffectsAndTaste:
     right: Floats
     noise: float
     taste: Floats
+    final: bool
 
     def predict(self, pattern: Pattern) -> Floats:
         """The values expected on the cells of a pattern."""
@@ -55,6 +61,7 @@ def effects_and_taste(
     weights: Floats | None = None,
     noise: float | None = None,
     least_noise: float = 0.0,
+    users_differ: bool = False,
     rank: int = 8,
     rounds: int = 30,
     spread: float = 0.02,
@@ -63,35 +70,44 @@ def effects_and_taste(
     """Rounds over users and items, each started at the one before; at most `rounds` of them.
 
     values: about zero, one per cell. weights: w; None: ones. noise: s2 where it is known; None: it
-    is estimated, at least `least_noise`. spread: variance of effects at the start. pseudo: the
-    variance that their pseudo-counts speak for.
+    is estimated, at least `least_noise`. users_differ: each user has an s2 of their own, estimated
+    too. spread: variance of effects at the start. pseudo: the variance that their pseudo-counts
+    speak for.
     """
     w = np.ones(len(values)) if weights is None else weights
     by_user = pattern.by_user(w), pattern.by_user(w * values)
     by_item = pattern.by_item(w), pattern.by_item(w * values)
-    squares = float(w @ values**2)
-    s2 = noise if noise is not None else max(squares / max(float(len(w)), 1.0), least_noise, 1e-12)
     m, n = pattern.shape
-    users = _Side.flat(m, 0, spread, pseudo)
-    items = _Side.flat(n, 0, spread, pseudo)
-    # Effects alone first: taste is looked for in what they leave.
-    for _ in range(3):
-        items.update(*by_item, users, s2)
-        users.update(*by_user, items, s2)
+    cells = np.diff(pattern.indptr).astype(float)
+    squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
+    least = max(least_noise, _TINY)
+    s2 = noise if noise is not None else max(float(squares.sum()) / max(len(w), 1), least)
+    users = _Side.flat(m, spread, pseudo, 1.0 / s2)
+    items = _Side.flat(n, spread, pseudo, 1.0)
+
+    def round_() -> None:
+        nonlocal s2
+        missed = squares + users.update(*by_user, items)
+        if noise is None:
+            missed -= 2 * (by_user[1] @ items.mean[:, -1]) - by_user[0] @ items.second[:, -1, -1]
+            s2 = max(float(missed.sum()) / max(len(w), 1), least)
+            users.precision = _precisions(missed, cells, s2) if users_differ else np.full(m, 1 / s2)
+        items.update(*by_item, users, centre=True)
+
+    # Taste is looked for in what effects leave.
+    for _ in range(_EFFECTS_ALONE):
+        round_()
     rank = min(rank, m - 1, n - 1)
     if rank > 0:
         left = values - users.mean[pattern.users, -1] - items.mean[pattern.items, -1]
-        if noise is None:
-            s2 = max(float(w @ left**2) / len(w), least_noise, 1e-12)
-        users, items = _with_taste(pattern, w, left, users, items, rank)
-    for _ in range(rounds):
+        users, items = _with_taste(
+            pattern, w * s2 * users.precision[pattern.users], left, users, items, rank
+        )
+    for left_over in reversed(range(rounds)):
         before = users.mean
-        loss = users.update(*by_user, items, s2)
-        if noise is None:
-            seen = squares - 2 * float((by_item[1].sum(axis=1) * items.mean[:, -1]).sum())
-            seen += float((by_item[0].sum(axis=1) * items.second[:, -1, -1]).sum())
-            s2 = max((seen + loss) / max(len(w), 1), least_noise, 1e-12)
-        items.update(*by_item, users, s2)
+        round_()
+        moved = float(np.linalg.norm(users.mean - before))
+        final = not left_over or moved <= _SETTLED * float(np.linalg.norm(users.mean))
         yield EffectsAndTaste(
             users.mean[:, -1],
             items.mean[:, -1],
@@ -99,57 +115,103 @@ def effects_and_taste(
             items.mean[:, :-1],
             s2,
             users.variance[:-1] * items.variance[:-1],
+            final,
         )
-        moved = float(np.linalg.norm(users.mean - before))
-        if moved <= _SETTLED * float(np.linalg.norm(users.mean)):
+        if final:
             return
+
+
+def _precisions(missed: Floats, cells: Floats, s2: float) -> Floats:
+    """1 / s2 of each user, from expected weighted sums of squares that the fit missed.
+
+    Shrunk to the common s2 as the best linear estimate has it: by as many cells of its own as the
+    spread of those sums over users, beyond what chance gives normal errors, leaves to believe
+    (Buhlmann, "Experience rating and credibility", 1967).
+    """
+    beyond = float(((missed - cells * s2) ** 2 - 2 * cells * s2**2).sum())
+    spread = max(beyond / max(float(cells @ cells), 1.0), _TINY * s2**2)
+    prior = 2 * s2**2 / spread
+    own = (np.maximum(missed, 0.0) + prior * s2) / (cells + prior)
+    return np.minimum(1.0 / own, _MOST / s2)
 
 
 class _Side:
     """Posterior of the rows of one side: factors, then the effect as the last coordinate.
 
-    mean: k x (r + 1). second: k x (r + 1) x (r + 1), E[theta theta']. variance: of the prior.
+    mean: k x (r + 1). second: k x (r + 1) x (r + 1), E[theta theta']. variance: of the prior, about
+    zero, for effects about `centre`. precision: k; a cell's is the product of w and of both rows'.
     """
 
-    def __init__(self, mean: Floats, second: Floats, variance: Floats, pseudo: float) -> None:
+    def __init__(
+        self,
+        mean: Floats,
+        second: Floats,
+        variance: Floats,
+        pseudo: float,
+        precision: Floats,
+        centre: float = 0.0,
+    ) -> None:
         self.mean, self.second, self.variance, self.pseudo = mean, second, variance, pseudo
+        self.precision, self.centre = precision, centre
 
     @classmethod
-    def flat(cls, count: int, rank: int, spread: float, pseudo: float) -> _Side:
-        size = rank + 1
-        return cls(
-            np.zeros((count, size)), np.zeros((count, size, size)), np.full(size, spread), pseudo
-        )
+    def flat(cls, count: int, spread: float, pseudo: float, precision: float) -> _Side:
+        """Effects alone, all zero."""
+        each = np.full(count, precision)
+        return cls(np.zeros((count, 1)), np.zeros((count, 1, 1)), np.full(1, spread), pseudo, each)
 
-    def update(self, w: csr_array, wx: csr_array, other: _Side, s2: float) -> float:
-        """The posterior given the other side's, then the variances of the prior.
+    def update(self, w: csr_array, wx: csr_array, other: _Side, *, centre: bool = False) -> Floats:
+        """The posterior given the other side's, then the prior, its centre too where asked.
 
-        Returns sum w (E[(theta . f)^2] - 2 E[theta . f] (x - b)): what estimating s2 needs.
+        Returns each row's sum of w (E[(theta . f)^2] - 2 E[theta . f (x - b)]), f and b the other
+        side's factors and effects: what estimating s2 needs.
         """
-        size = self.mean.shape[1]
+        k, size = self.mean.shape
         upper = np.triu_indices(size)
-        # f = (q, 1), E[f f'] from the other side's moments; E[f b], b the other side's effect.
+        # f = (q, 1), E[f f'] from the other side's moments; E[f b].
         f = other.mean.copy()
         f[:, -1] = 1.0
         ff = other.second.copy()
         ff[:, -1, :] = ff[:, :, -1] = f
         fb = other.second[:, :, -1].copy()
         fb[:, -1] = other.mean[:, -1]
-        sums = np.asarray(w @ np.hstack([ff[:, upper[0], upper[1]], fb]))
-        precision = np.empty((len(self.mean), size, size))
-        precision[:, upper[0], upper[1]] = precision[:, upper[1], upper[0]] = sums[:, :-size]
-        moments = np.asarray(wx @ f) - sums[:, -size:]
-        data = precision.copy()
-        precision /= s2
+        known = other.precision[:, None]
+        sums = np.asarray(w @ (known * np.hstack([ff[:, upper[0], upper[1]], fb])))
+        data = np.empty((k, size, size))
+        data[:, upper[0], upper[1]] = data[:, upper[1], upper[0]] = sums[:, :-size]
+        moments = np.asarray(wx @ (known * f)) - sums[:, -size:]
+        precision = data * self.precision[:, None, None]
         diagonal = np.arange(size)
         precision[:, diagonal, diagonal] += 1.0 / self.variance
         covariance = np.linalg.inv(precision)
-        self.mean = np.einsum("kij,kj->ki", covariance, moments) / s2
+        wanted = moments * self.precision[:, None]
+        wanted[:, -1] += self.centre / self.variance[-1]
+        self.mean = np.einsum("kij,kj->ki", covariance, wanted)
         self.second = covariance + self.mean[:, :, None] * self.mean[:, None, :]
         total = np.einsum("kii->i", self.second)
-        self.variance = np.maximum(total / max(len(self.mean), 1), 1e-12)
-        self.variance[-1] = (total[-1] + _PSEUDO * self.pseudo) / (len(self.mean) + _PSEUDO)
-        return float((data * self.second).sum()) - 2 * float((self.mean * moments).sum())
+        self.variance = np.maximum(total / max(k, 1), _TINY)
+        effects = float(self.mean[:, -1].sum())
+        if centre:
+            self.centre = effects / (k + _PSEUDO)
+        about = total[-1] - 2 * self.centre * effects + k * self.centre**2
+        self.variance[-1] = (about + _PSEUDO * self.pseudo) / (k + _PSEUDO)
+        missed: Floats = np.einsum("kij,kij->k", data, self.second)
+        missed -= 2 * np.einsum("ki,ki->k", self.mean, moments)
+        return missed
+
+    def with_factors(self, factors: Floats, variance: float) -> _Side:
+        """The same effects beside factors as they are at the start."""
+        mean = np.hstack([factors, self.mean])
+        second = mean[:, :, None] * mean[:, None, :]
+        second[:, -1, -1] = self.second[:, -1, -1]
+        return _Side(
+            mean,
+            second,
+            np.append(np.full(factors.shape[1], variance), self.variance[-1]),
+            self.pseudo,
+            self.precision,
+            self.centre,
+        )
 
 
 def _with_taste(
@@ -168,29 +230,24 @@ def _with_taste(
         np.bincount(index, weights=w, minlength=size)
         for index, size in ((pattern.users, m), (pattern.items, n))
     ]
-    roots = [np.sqrt(degree + max(float(degree.mean()), 1e-12)) for degree in degrees]
+    roots = [np.sqrt(degree + max(float(degree.mean()), _TINY)) for degree in degrees]
     scaled = w * left / (roots[0][pattern.users] * roots[1][pattern.items])
     if not scaled.any():
         return users, items
     rng = np.random.default_rng(0)  # where the search begins, and signs: no noise
     start = rng.normal(size=min(m, n))
-    signs = 2.0 * rng.integers(0, 2, len(scaled)) - 1.0
-    edge = svds(pattern.by_user(scaled * signs), k=1, v0=start, return_singular_vectors=False)
-    u, values, vt = svds(pattern.by_user(scaled), k=rank, v0=start)
-    found = values > edge
-    u, values, vt = u[:, found], values[found], vt[found]
-    p, q = u * values / roots[0][:, None], vt.T / roots[1][:, None]
-    size = np.sqrt(np.average(q**2, axis=0, weights=degrees[1] + 1e-12))
-    size = np.maximum(size, 1e-12)
-    p, q = p * size, q / size
+
+    def leading(values: Floats, count: int) -> tuple[Floats, Floats, Floats]:
+        u, sizes, vt = svds(pattern.by_user(values), k=count, v0=start)
+        return u, np.asarray(sizes), vt
+
+    flips = [rng.choice([-1.0, 1.0], len(scaled)) for _ in range(_FLIPS)]
+    edge = max(float(leading(scaled * signs, 1)[1][0]) for signs in flips)
+    u, sizes, vt = leading(scaled, rank)
+    found = sizes > edge
+    p, q = (u * sizes)[:, found] / roots[0][:, None], vt[found].T / roots[1][:, None]
+    unit = np.sqrt(np.average(q**2, axis=0, weights=degrees[1] + _TINY)) + _TINY
     return (
-        _grown(users, p, np.full(found.sum(), _USER_TASTE * users.pseudo / 0.01)),
-        _grown(items, q, np.ones(found.sum())),
+        users.with_factors(p * unit, _TASTE * users.pseudo),
+        items.with_factors(q / unit, 1.0),
     )
-
-
-def _grown(side: _Side, factors: Floats, variance: Floats) -> _Side:
-    mean = np.hstack([factors, side.mean])
-    second = mean[:, :, None] * mean[:, None, :]
-    second[:, -1, -1] = side.second[:, -1, -1]
-    return _Side(mean, second, np.append(variance, side.variance[-1]), side.pseudo)

@@ -1,0 +1,81 @@
+"""Shallow autoencoders over items: each item regressed on all others, in closed form.
+
+Steck, "Embarrassingly shallow autoencoders for sparse data" (2019). No privacy here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import gram
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_BLOCK = 2_000_000  # scores held at once: 16 MB
+
+
+def item_weights(rows: csr_array, ridge: float) -> Floats:
+    """The B (n x n) of least ||X - X B||^2 + ridge ||B||^2 whose diagonal is zero.
+
+    B = -P / diag(P) off the diagonal, P = (X'X + ridge I)^-1: column j predicts item j.
+    """
+    from scipy.linalg import lapack
+
+    inverse = gram(Pattern.of_matrix(rows), rows.data)
+    inverse.flat[:: len(inverse) + 1] += ridge
+    # In place, one triangle: the matrix is positive definite by its ridge.
+    inverse = lapack.dpotrf(inverse, lower=0, overwrite_a=True)[0]
+    inverse = lapack.dpotri(inverse, lower=0, overwrite_c=True)[0]
+    weights: Floats = np.triu(inverse, 1)
+    weights += weights.T
+    weights /= -inverse.diagonal()
+    return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Autoencoder:
+    """score(u, i) = sum of the weights with which the user's items predict i.
+
+    rows: users x kept items. weights: kept x kept. place: where each item is among the kept, -1
+    for one that is not; those have a score of their own, the same for all users. Length: items.
+    """
+
+    rows: csr_array
+    weights: Floats
+    place: Ints
+    other: Floats
+    factors: ClassVar[None] = None
+
+    @classmethod
+    def of(cls, rows: csr_array, ridge: float, most: int) -> Autoencoder:
+        """Of the `most` most popular items; others rank after all of these, by popularity."""
+        counts = np.bincount(rows.indices, minlength=rows.shape[1])
+        kept = np.sort(np.argsort(-counts, kind="stable")[:most])
+        place = np.full(len(counts), -1)
+        place[kept] = np.arange(len(kept))
+        inside = rows if len(kept) == len(counts) else rows[:, kept]
+        weights = item_weights(inside, ridge)
+        lowest = float(np.minimum(weights, 0.0).sum(axis=0).min())  # nobody's score is below
+        other = np.asarray(lowest - 1.0 / (1.0 + counts), dtype=float)
+        return cls(inside, weights, place, other)
+
+    def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        wanted, row = np.unique(np.asarray(users), return_inverse=True)
+        where, which = np.broadcast_arrays(row.reshape(np.shape(users)), np.asarray(items))
+        scores: Floats = self.other[which]
+        place = self.place[which]
+        size = max(1, _BLOCK // len(self.weights))
+        for start in range(0, len(wanted), size):
+            block = np.asarray(self.rows[wanted[start : start + size]] @ self.weights)
+            inside = (where >= start) & (where < start + size) & (place >= 0)
+            scores[inside] = block[where[inside] - start, place[inside]]
+        return scores
