@@ -31,6 +31,9 @@ _VECTORS = 8  # singular vectors of the pattern on each side
 _FARTHEST = 5.0  # standard deviations at which a feature is cut
 _FOLDS = 5
 _ROUNDS = 30
+_TURNS = 2
+_SHARE_PRIOR = 0.0
+_EFFECT = 0.07  # variance of effects on signs, before any are seen
 _NOISY = 1.2  # second moment of reports from which on their noise is taken as known
 
 
@@ -67,6 +70,11 @@ class Reports:
         """Variance of a report about the mean of all signs."""
         mean = float(self.values.mean())
         return max(self.second - max(mean**2 - self.second / len(self.values), 0.0), 1e-3)
+
+    @property
+    def mean(self) -> float:
+        """Of the signs, shrunk as if every share of +1 had been as likely (variance 1/3)."""
+        return float(self.values.mean()) / (1 + 3 * self.spread / len(self.values))
 
 
 def clipped_information(epsilon: float) -> float:
@@ -114,7 +122,7 @@ class Features(NamedTuple):
         """B, p x q, from values with that variance about what it predicts.
 
         The prior variance of each block of B (item counts, item vectors, user counts, user vectors,
-        products, product of counts) by EM with pseudo-counts; that of the constant is 1.
+        products, product of counts) by EM with pseudo-counts; of the constant .02.
         """
         p, q = self.user.shape[1], self.item.shape[1]
         # sum of (f x g)(f x g)' over cells = sum over users of ff' x (sum of gg' over their items)
@@ -130,14 +138,12 @@ class Features(NamedTuple):
         kind = np.add.outer(3 * _kinds(p), _kinds(q)).ravel()
         kind[np.isin(kind, (5, 7))] = 8  # count x vector, as vector x vector
         variance = np.full(9, 0.02)
-        variance[0] = 1.0
         for _ in range(_ROUNDS):
             covariance = np.linalg.inv(gram + np.diag(1 / variance[kind]))
             found = covariance @ moments
             second = found**2 + np.diag(covariance)
             count = np.bincount(kind, minlength=9)
             variance = (np.bincount(kind, second, minlength=9) + 2 * 0.001) / (count + 2)
-            variance[0] = 1.0
         return found.reshape(p, q)
 
 
@@ -154,61 +160,117 @@ def _standardised(columns: Floats, counts: Floats) -> Floats:
     return np.column_stack([np.ones(len(scaled)), np.clip(scaled, -_FARTHEST, _FARTHEST)])
 
 
+class Effects(NamedTuple):
+    """Of users (m) and items (n), with the variance each kind has."""
+
+    user: Floats
+    item: Floats
+    variance: tuple[float, float]
+
+    @classmethod
+    def of(cls, pattern: Pattern, values: Floats, noise: float) -> Effects:
+        """Behind values of that noise variance, by marginal likelihood, one side after the other.
+
+        EM, as the engine has it, hardly moves where noise is most of what a row tells.
+        """
+        sides = (pattern.users, pattern.items)
+        counts = [np.bincount(k, minlength=s) for k, s in zip(sides, pattern.shape, strict=True)]
+        mean = [np.zeros(size) for size in pattern.shape]
+        doubt = [np.zeros(size) for size in pattern.shape]
+        variance = [_EFFECT, _EFFECT]
+        for _ in range(3):
+            for own, other in ((1, 0), (0, 1)):
+                seen, count = counts[own] > 0, counts[own]
+                left = np.bincount(sides[own], values - mean[other][sides[other]], len(seen))
+                unsure = np.bincount(sides[own], doubt[other][sides[other]], len(seen))
+                y, v = left[seen] / count[seen], (noise + unsure[seen] / count[seen]) / count[seen]
+                variance[own] = t = _variance_behind(y, v)
+                mean[own][seen], doubt[own][seen] = y * t / (t + v), v * t / (t + v)
+        return cls(mean[0], mean[1], (variance[0], variance[1]))
+
+    def predict(self, pattern: Pattern) -> Floats:
+        return self.user[pattern.users] + self.item[pattern.items]
+
+
+def _variance_behind(y: Floats, v: Floats) -> float:
+    """Of the values that y measures with noise variances v: posterior mean of its logarithm.
+
+    Before any y is seen: about `_EFFECT`, give or take a factor e.
+    """
+    logs = np.linspace(math.log(1e-4), 0.0, 40)
+    chance = np.array([-np.sum(np.log(t + v) + y**2 / (t + v)) / 2 for t in np.exp(logs)])
+    chance -= (logs - math.log(_EFFECT)) ** 2 / 2
+    return math.exp(np.average(logs, weights=np.exp(chance - chance.max())))
+
+
+class Fit(NamedTuple):
+    """What is said of the cells before taste: user . item', then effects."""
+
+    user: Floats
+    item: Floats
+    effects: Effects
+
+    @classmethod
+    def of(cls, pattern: Pattern, values: Floats, noise: float) -> Fit:
+        """The regression on features, and effects on what it leaves; both twice."""
+        features, rest = Features.of(pattern), values
+        for _ in range(_TURNS):
+            user = features.user @ features.regression(pattern, rest, noise)
+            left = values - pattern.sample(user, features.item)
+            effects = Effects.of(pattern, left, noise)
+            rest = values - effects.predict(pattern)
+        return cls(user, features.item, effects)
+
+    def predict(self, pattern: Pattern) -> Floats:
+        return pattern.sample(self.user, self.item) + self.effects.predict(pattern)
+
+
 def complete(pattern: Pattern, reports: Reports, *, raw: bool = False) -> Iterator[Step]:
     """Rounds of the engine on what the features leave; a score's sign is the prediction.
 
     raw: the reports are the signs themselves, so the trace is marked.
     """
-    share = features_share(pattern, reports)
-    features, base = _base(pattern, reports)
-    user, item = share * features.user @ base, features.item
-    left = reports.values - pattern.sample(user, item)
-    engine = effects_and_taste(pattern, left, noise=_known(reports), rounds=_ROUNDS)
+    noise = reports.spread
+    mean = reports.mean
+    values = reports.values - mean
+    share = features_share(pattern, values, noise)
+    fit = Fit.of(pattern, values, noise)
+    user, item = share * fit.user, fit.item
+    left = values - pattern.sample(user, item)
+    engine = effects_and_taste(
+        pattern,
+        left,
+        noise=noise if reports.second > _NOISY else None,
+        rounds=_ROUNDS,
+        spread=Effects.of(pattern, left, noise).variance,
+    )
     for index, (found, last) in enumerate(_and_last(engine), 1):
         model = with_offsets(
-            np.hstack([user, found.left]), np.hstack([item, found.right]), found.user, found.item
+            np.hstack([user, found.left]),
+            np.hstack([item, found.right]),
+            mean + found.user,
+            found.item,
         )
         trace = {
             "share of the pattern": share,
             "directions of taste": float(len(found.taste)),
-            "noise variance": found.noise,
+            "noise variance": float(found.noise),
         }
         yield Step(index, _ROUNDS, model, trace, frozenset(trace) if raw else frozenset(), last)
 
 
-def features_share(pattern: Pattern, reports: Reports) -> float:
+def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
     """How much of the features' prediction held-out reports support, in 0..1: they never hurt."""
-    fold = np.random.default_rng(0).integers(0, _FOLDS, len(reports.values))
-    along = across = 0.0
-    for k in range(min(_FOLDS, len(reports.values))):
+    fold = np.random.default_rng(0).integers(0, _FOLDS, len(values))
+    along = across = _SHARE_PRIOR * noise
+    for k in range(_FOLDS):
         kept, out = _part(pattern, fold != k), _part(pattern, fold == k)
-        if not (len(kept.users) and len(out.users)):
-            continue
-        own = Reports(reports.values[fold != k], reports.second)
-        alone = _effects(kept, own.values, own)
-        features, base = _base(kept, own)
-        user, item = features.user @ base, features.item
-        both = _effects(kept, own.values - kept.sample(user, item), own)
-        plain = alone.predict(out)
-        step = out.sample(user, item) + both.predict(out) - plain
-        along += float((reports.values[fold == k] - plain) @ step)
-        across += float(step @ step)
+        if len(kept.users) and len(out.users):
+            plain = Effects.of(kept, values[fold != k], noise).predict(out)
+            step = Fit.of(kept, values[fold != k], noise).predict(out) - plain
+            along += float((values[fold == k] - plain) @ step)
+            across += float(step @ step)
     return min(max(along / across, 0.0), 1.0) if across > 0 else 0.0
-
-
-def _base(pattern: Pattern, reports: Reports) -> tuple[Features, Floats]:
-    features = Features.of(pattern)
-    return features, features.regression(pattern, reports.values, reports.spread)
-
-
-def _known(reports: Reports) -> float | None:
-    """The variance of a report where noise is most of it; else what is left must be estimated."""
-    return reports.spread if reports.second > _NOISY else None
-
-
-def _effects(pattern: Pattern, values: Floats, reports: Reports) -> EffectsAndTaste:
-    *_, last = effects_and_taste(pattern, values, noise=_known(reports), rank=0, rounds=5)
-    return last
 
 
 def _part(pattern: Pattern, chosen: NDArray[np.bool_]) -> Pattern:

@@ -57,14 +57,14 @@ def effects_and_taste(
     least_noise: float = 0.0,
     rank: int = 8,
     rounds: int = 30,
-    spread: float = 0.02,
+    spread: float | tuple[float, float] = 0.02,
     pseudo: float = 0.01,
 ) -> Iterator[EffectsAndTaste]:
     """Rounds over users and items, each started at the one before; at most `rounds` of them.
 
     values: about zero, one per cell. weights: w; None: ones. noise: s2 where it is known; None: it
-    is estimated, at least `least_noise`. spread: variance of effects at the start. pseudo: the
-    variance that their pseudo-counts speak for.
+    is estimated, at least `least_noise`. spread: variance of effects at the start, or of
+    users' and items'. pseudo: the variance that their pseudo-counts speak for.
     """
     w = np.ones(len(values)) if weights is None else weights
     by_user = pattern.by_user(w), pattern.by_user(w * values)
@@ -72,8 +72,9 @@ def effects_and_taste(
     squares = float(w @ values**2)
     s2 = noise if noise is not None else max(squares / max(float(len(w)), 1.0), least_noise, 1e-12)
     m, n = pattern.shape
-    users = _Side.flat(m, 0, spread, pseudo)
-    items = _Side.flat(n, 0, spread, pseudo)
+    of_users, of_items = spread if isinstance(spread, tuple) else (spread, spread)
+    users = _Side.flat(m, 0, of_users, pseudo)
+    items = _Side.flat(n, 0, of_items, pseudo)
     # Effects alone first: taste is looked for in what they leave.
     for _ in range(3):
         items.update(*by_item, users, s2)
