@@ -57,8 +57,8 @@ class Binarise:
             check_number("threshold", self.threshold)
 
     def __str__(self) -> str:
-        known = isinstance(self.threshold, Cut)
-        return f"binarise={self.threshold.value if known else number_text(self.threshold)}"
+        cut = self.threshold
+        return f"binarise={cut.value if isinstance(cut, Cut) else number_text(cut)}"
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         """Raises BadRatings where all training ratings fall into one class."""

@@ -32,20 +32,20 @@ _FARTHEST = 5.0  # standard deviations at which a feature is cut
 _FOLDS = 5
 _ROUNDS = 30
 _TURNS = 2
-_SHARE_PRIOR = 0.0
-_EFFECT = 0.07  # variance of effects on signs, before any are seen
+_SHARE_PRIOR = 0.5
+_EFFECT = 0.1  # variance of effects on signs, before any are seen
 _NOISY = 1.2  # second moment of reports from which on their noise is taken as known
 
 
 @dataclass(frozen=True, eq=False)
-class Reports:
+class SignReports:
     """Debiased reports, one per cell: E[values] = sign. second: E[values^2]."""
 
     values: Floats
     second: float
 
     @classmethod
-    def of_flips(cls, flipped: Floats, p_plus: float, p_minus: float) -> Reports:
+    def of_flips(cls, flipped: Floats, p_plus: float, p_minus: float) -> SignReports:
         """Of signs as 0/1 after flips; p_plus, p_minus: chances that +1, -1 is told wrongly."""
         gain = 1 - p_plus - p_minus
         values = (2 * flipped - 1 + p_plus - p_minus) / gain
@@ -55,7 +55,7 @@ class Reports:
         return cls(values, 1 + ((1 + lean) * noise[0] + (1 - lean) * noise[1]) / 2)
 
     @classmethod
-    def of_laplace(cls, noisy: Floats, epsilon: float) -> Reports:
+    def of_laplace(cls, noisy: Floats, epsilon: float) -> SignReports:
         """Of 1{sign = +1} + Laplace(1/epsilon).
 
         Clipped to [0, 1] it tells as much of the sign; t = tanh(epsilon (clip - 1/2)) is its
@@ -144,7 +144,8 @@ class Features(NamedTuple):
             second = found**2 + np.diag(covariance)
             count = np.bincount(kind, minlength=9)
             variance = (np.bincount(kind, second, minlength=9) + 2 * 0.001) / (count + 2)
-        return found.reshape(p, q)
+        coefficients: Floats = found.reshape(p, q)
+        return coefficients
 
 
 def _kinds(width: int) -> NDArray[np.int64]:
@@ -225,7 +226,7 @@ class Fit(NamedTuple):
         return pattern.sample(self.user, self.item) + self.effects.predict(pattern)
 
 
-def complete(pattern: Pattern, reports: Reports, *, raw: bool = False) -> Iterator[Step]:
+def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False) -> Iterator[Step]:
     """Rounds of the engine on what the features leave; a score's sign is the prediction.
 
     raw: the reports are the signs themselves, so the trace is marked.
@@ -262,7 +263,7 @@ def complete(pattern: Pattern, reports: Reports, *, raw: bool = False) -> Iterat
 def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
     """How much of the features' prediction held-out reports support, in 0..1: they never hurt."""
     fold = np.random.default_rng(0).integers(0, _FOLDS, len(values))
-    along = across = _SHARE_PRIOR * noise
+    along = across = 0.0
     for k in range(_FOLDS):
         kept, out = _part(pattern, fold != k), _part(pattern, fold == k)
         if len(kept.users) and len(out.users):
@@ -270,7 +271,9 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
             step = Fit.of(kept, values[fold != k], noise).predict(out) - plain
             along += float((values[fold == k] - plain) @ step)
             across += float(step @ step)
-    return min(max(along / across, 0.0), 1.0) if across > 0 else 0.0
+    shares = np.linspace(0.0, 1.0, 101) ** _SHARE_PRIOR
+    chance = (shares * along - shares**2 * across / 2) / noise
+    return float(np.average(shares, weights=np.exp(chance - chance.max())))
 
 
 def _part(pattern: Pattern, chosen: NDArray[np.bool_]) -> Pattern:

@@ -17,6 +17,7 @@ from dpmc_core.sweep.grid import Grid
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
 _TEN = tuple(float(e) for e in range(1, 11))
 FOUR = ("input-flip", "objective", "gradient", "output")
+_PUBLISHED = {f"{id}.estimator": ("published",) for id in FOUR[:2]}
 
 
 class Preset(NamedTuple):
@@ -43,6 +44,7 @@ def _synthetic(figure: str, link: str, ratios: tuple[float, ...], draws: int, wo
             epsilons=_TEN,
             seeds=range(1, draws + 1),
             settings={
+                **_PUBLISHED,
                 "link": (link,),
                 "radius": ("1",),
                 "bound": ("1",),
@@ -64,7 +66,7 @@ def _real(figure: str, link: str, data: str, words: str, steps: tuple[str, ...] 
             mechanisms=FOUR,
             epsilons=_TEN,
             seeds=range(1, 11),
-            settings=probit if link == "probit" else {},
+            settings=_PUBLISHED | (probit if link == "probit" else {}),
             steps=steps,
         ),
     )
