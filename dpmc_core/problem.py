@@ -128,8 +128,8 @@ def build_problem(
 
     The default split is a random fifth, for RANKING the latest rating of every user. Steps are
     learnt on the training ratings and applied to both. For BINARY, ratings that are not yet -1/+1
-    are at last cut at the training mean; for RANKING, all ratings count as interactions. Raises
-    BadRatings where a rating is to be predicted and all are the same.
+    are at last cut at the middle of their public range; for RANKING, all ratings count as
+    interactions. Raises BadRatings where a rating is to be predicted and all are the same.
     """
     check_number("seed", seed, at_least=0, integer=True)
     truth = None

@@ -35,10 +35,16 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -
     return field(default=default, metadata={"setting": info})
 
 
-def same_setting(declaring: type, name: str) -> Any:
-    """The field of another class, limits, help and default: for one that hands the setting on."""
+def same_setting(declaring: type, name: str, only: str = "") -> Any:
+    """The field of another class, limits, help and default: for one that hands the setting on.
+
+    only: what the help adds on where it matters.
+    """
     (found,) = (f for f in dataclasses.fields(declaring) if f.name == name)
-    return field(default=found.default, metadata=found.metadata)
+    info: SettingInfo = found.metadata["setting"]
+    if only:
+        info = dataclasses.replace(info, help=f"{info.help} ({only})")
+    return field(default=found.default, metadata={"setting": info})
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         metavar="STEP=VALUE",
         action="append",
         default=[],
-        help="binarise=mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LO:HI"
-        " (repeatable, in order; binary mechanisms default to binarise=mean, ranking ones to"
+        help="binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LO:HI"
+        " (repeatable, in order; binary mechanisms default to binarise=middle, ranking ones to"
         " implicit=all)",
     )
 

@@ -7,6 +7,7 @@ guarantee card copies as a caveat.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_text, parsed
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
+
+Floats = NDArray[np.float64]
 
 ENTRY_ONLY = "(matters per user-item cell only)"  # ends the phrase of a step that is free elsewhere
 
@@ -34,35 +37,52 @@ class Transform(Protocol):
         ...
 
 
+class Cut(enum.Enum):
+    """Where likes begin, if no threshold is typed."""
+
+    MIDDLE = "middle"  # strictly above the middle of the public range: reads no rating
+    MEAN = "mean"  # at the mean of the training ratings, which no noise covers
+
+
 @dataclass(frozen=True)
 class Binarise:
-    """value >= threshold -> +1, else -1; threshold in rating points, None = the training mean."""
+    """Liked -> +1, else -1. threshold: a value, in rating points, from which on it is liked, or a
+    rule that finds one."""
 
-    threshold: float | None = None
+    threshold: float | Cut = Cut.MIDDLE
     training_only: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.threshold is not None:
+        if not isinstance(self.threshold, Cut):
             check_number("threshold", self.threshold)
 
     def __str__(self) -> str:
-        return f"binarise={'mean' if self.threshold is None else number_text(self.threshold)}"
+        cut = self.threshold
+        return f"binarise={cut.value if isinstance(cut, Cut) else number_text(cut)}"
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         """Raises BadRatings where all training ratings fall into one class."""
         step = ""
-        threshold = self.threshold
-        if threshold is None:
-            threshold = float(train.values.mean())
+        if self.threshold is Cut.MIDDLE:
+            threshold, words = train.public.middle, "middle of the range"
+        elif self.threshold is Cut.MEAN:
+            threshold, words = float(train.values.mean()), "mean"
             step = f"the threshold {threshold:.6g} (mean of the training ratings)"
-        above = train.values >= threshold
-        if above.all() or not above.any():
-            side = "at or above" if above.all() else "below"
+        else:
+            threshold, words = self.threshold, "threshold"
+
+        def liked(values: Floats) -> NDArray[np.bool_]:
+            return values > threshold if self.threshold is Cut.MIDDLE else values >= threshold
+
+        if (above := liked(train.values)).all() or not above.any():
+            strictly = self.threshold is Cut.MIDDLE
+            sides = ("above", "at or below") if strictly else ("at or above", "below")
             raise BadRatings(
-                f"all {len(train)} training ratings are {side} the threshold {threshold:g}, so"
-                " there is only one class: choose a threshold inside the range of the ratings"
+                f"all {len(train)} training ratings are {sides[not above.any()]} the {words}"
+                f" {threshold:g}, so there is only one class: choose another threshold inside the"
+                " range of the ratings with binarise=VALUE, or binarise=mean"
             )
-        signs = np.where(ratings.values >= threshold, 1.0, -1.0)
+        signs = np.where(liked(ratings.values), 1.0, -1.0)
         return ratings.with_values(signs, low=-1, high=1, step=step)
 
     def facts(self, public: PublicFacts) -> PublicFacts:
@@ -204,12 +224,13 @@ class Rescale:
 
 
 def parse_step(text: str) -> Transform:
-    """A step from its command-line text: binarise=mean|VALUE, implicit=all|VALUE, top-items=N,
-    cap=N[:SEED], rescale=LOW:HIGH. Raises InvalidSetting."""
+    """A step from its command-line text: binarise=middle|mean|VALUE, implicit=all|VALUE,
+    top-items=N, cap=N[:SEED], rescale=LOW:HIGH. Raises InvalidSetting."""
     name, _, value = text.partition("=")
     name, value = name.strip().lower(), value.strip().lower()
     if name == "binarise":
-        return Binarise(None if value in ("", "mean") else parsed(float, value, name))
+        rules = {"": Cut.MIDDLE} | {cut.value: cut for cut in Cut}
+        return Binarise(rules[value] if value in rules else parsed(float, value, name))
     if name == "implicit":
         return Implicit(None if value in ("", "all") else parsed(float, value, name))
     if name == "top-items":
@@ -224,7 +245,8 @@ def parse_step(text: str) -> Transform:
         return Rescale(parsed(float, low, name), parsed(float, high, name))
     raise InvalidSetting(
         "preparation step",
-        "one of binarise=mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LOW:HIGH",
+        "one of binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N,"
+        " rescale=LOW:HIGH",
         text,
     )
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.links import Logistic, steepness
-from dpmc_core.model import Dense, Rounds, Step, Task
+from dpmc_core.links import Link, Logistic, steepness
+from dpmc_core.model import Constant, Dense, Estimator, Rounds, Step, Task
 from dpmc_core.privacy import (
     RATING,
     USER_REPLACED,
@@ -34,9 +34,10 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import setting
+from dpmc_core.settings import check_settings, same_setting, setting
 from dpmc_core.solvers.feasible import FeasibleSet, NuclearBall
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.noisy_signs import SignReports, complete_signs
 from dpmc_core.solvers.one_bit import (
     Completion,
     OneBitModel,
@@ -45,11 +46,12 @@ from dpmc_core.solvers.one_bit import (
     positive,
 )
 from dpmc_core.solvers.sizes import check_dense
-from dpmc_core.solvers.spg import spectral_step
+from dpmc_core.solvers.spg import Loss, spectral_step
 
 Floats = NDArray[np.float64]
 R = TypeVar("R", bound=Releases)
 
+_READS = "the estimator reads who rated what, which this unit does not protect"
 _PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
 
 
@@ -88,6 +90,43 @@ class OneBit:
         )
 
 
+_ONLY = "published estimator only"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reported(OneBit, Completion):
+    """A noisy report of each sign, completed by one of two estimators."""
+
+    link: Link = same_setting(Completion, "link", _ONLY)  # noqa: RUF009 - makes a field
+    radius: float = same_setting(Completion, "radius", _ONLY)
+    bound: float | None = same_setting(Completion, "bound", _ONLY)
+    iterations: int = same_setting(Completion, "iterations", _ONLY)
+    tolerance: float = same_setting(Completion, "tolerance", _ONLY)
+    estimator: Estimator = setting(
+        Estimator.NOISE_AWARE,
+        "what completes the reports: effects and taste that know the noise and read who rated what,"
+        " or the paper's maximum likelihood",
+    )
+
+    @property
+    def aware(self) -> bool:
+        return self.estimator is Estimator.NOISE_AWARE
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the estimator adds to the card."""
+        return (_READS,) if self.aware else ()
+
+    def completed(
+        self, reports: SignReports, loss: Loss, ratings: Ratings, rng: np.random.Generator
+    ) -> Iterator[Step]:
+        """By the estimator in force, from the reports debiased or from the paper's loss of them."""
+        if self.aware:
+            yield from complete_signs(Pattern.of(ratings), reports)
+        else:
+            yield from self.solve(loss, ratings, rng, raw=False)
+
+
 class InputLoss(enum.Enum):
     """What input perturbation minimises."""
 
@@ -99,9 +138,27 @@ class InputLoss(enum.Enum):
 class FlippedSigns(Releases):
     signs: RandomizedResponse
 
+    @classmethod
+    def of(cls, p_plus: float, p_minus: float) -> FlippedSigns:
+        return cls(
+            signs=RandomizedResponse.binary(
+                p_minus,
+                p_plus,
+                query="sign of each observed rating",
+                shape=(None,),
+                sensitivity={RATING: 1},
+            )
+        )
+
+    def reports(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Floats, SignReports]:
+        """The signs published, as 0/1, and debiased."""
+        flipped = self.signs.publish(positive(ratings), rng).astype(float)
+        (_, minus), (plus, _) = self.signs.channel
+        return flipped, SignReports.of_flips(flipped, plus, minus)
+
 
 @dataclass(frozen=True, kw_only=True)
-class InputFlip(OneBit, Completion):
+class InputFlip(Reported):
     """Input perturbation: flip each observed sign, then complete (LWHM22, Algorithm 1).
 
     Symmetric by default, p = 1/(1 + e^epsilon). With p_plus = P(+1 -> -1) and p_minus =
@@ -111,7 +168,7 @@ class InputFlip(OneBit, Completion):
 
     id: ClassVar[str] = "input-flip"
     name: ClassVar[str] = "Input perturbation"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     p_plus: float | None = setting(
         None, "chance that +1 turns into -1 (none: 1/(1+e^eps))", at_least=0, at_most=1
     )
@@ -120,7 +177,7 @@ class InputFlip(OneBit, Completion):
     )
     loss: InputLoss = setting(
         InputLoss.LIKELIHOOD,
-        "likelihood of the flipped signs (published) or a convex unbiased loss",
+        f"likelihood of the flipped signs (as published) or a convex unbiased loss ({_ONLY})",
     )
 
     def __post_init__(self) -> None:
@@ -158,26 +215,50 @@ class InputFlip(OneBit, Completion):
             source="LWHM22, Theorem 1",
             trust=Trust.LOCAL,
             publishes=Publishes.FLIPPED_SIGNS,
-            releases=FlippedSigns(
-                signs=RandomizedResponse.binary(
-                    minus,
-                    plus,
-                    query="sign of each observed rating",
-                    shape=(None,),
-                    sensitivity={RATING: 1},
-                )
-            ),
+            releases=FlippedSigns.of(plus, minus),
+            caveats=self.caveats,
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        releases = self.guarantee(ratings.public).releases
-        flipped = releases.signs.publish(positive(ratings), rng).astype(float)
+        flipped, reports = self.guarantee(ratings.public).releases.reports(ratings, rng)
         plus, minus = self.flips
         if self.loss is InputLoss.UNBIASED:
             loss = likelihood(self.link, (flipped - minus) / (1 - plus - minus))
         else:
             loss = flipped_likelihood(self.link, flipped, plus, minus)
-        yield from self.solve(loss, ratings, rng, raw=False)
+        yield from self.completed(reports, loss, ratings, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateMajority(OneBit):
+    """The more frequent sign, from flipped signs: what a private method must beat.
+
+    One score for every cell, the log odds of +1 once the flips' bias is removed.
+    """
+
+    id: ClassVar[str] = "private-majority"
+    name: ClassVar[str] = "Private majority"
+    revision: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
+        p = flip_chance(self.epsilon)
+        return self.per_rating(
+            public,
+            source="randomised response (Warner 1965)",
+            trust=Trust.LOCAL,
+            publishes=Publishes.FLIPPED_SIGNS,
+            releases=FlippedSigns.of(p, p),
+        )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        _, reports = self.guarantee(ratings.public).releases.reports(ratings, rng)
+        most = 1 - 1 / (len(ratings) + 1)  # half a rating on either side
+        mean = min(max(reports.mean, -most), most)
+        trace = {"share of +1": (1 + mean) / 2}
+        yield Step(1, 1, Constant(2 * math.atanh(mean) or 1e-9), trace, final=True)
 
 
 @dataclass(frozen=True)
@@ -189,34 +270,41 @@ class ObjectiveNoise(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective(OneBit, Completion):
-    """Objective perturbation as published: loss + sum H_ij X_ij (LWHM22, Algorithm 2).
+class Objective(Reported):
+    """Objective perturbation: loss + sum H_ij X_ij (LWHM22, Algorithm 2).
 
     Logistic link: the data enter the loss only through sum s_ij X_ij, s = 1{Y = +1}, so adding
-    sum H_ij X_ij is the Laplace mechanism on s, and every solver is post-processing. Probit link:
-    the paper's argument needs the gradient to vanish at the solution, which the constraints break;
-    claimed, not certified. Noise scale Delta/eps with the appendix's factor (loss + sum H X).
+    sum H_ij X_ij is the Laplace mechanism on s, and every solver is post-processing, so the
+    noise-aware estimator is one. Probit link, as published: the paper's argument needs the gradient
+    to vanish at the solution, which the constraints break; claimed, not certified. Noise scale
+    Delta/eps with the appendix's factor (loss + sum H X).
     """
 
     id: ClassVar[str] = "objective"
     name: ClassVar[str] = "Objective perturbation"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     calibration: Calibration = setting(
         Calibration.TIGHT,
-        "probit link only: exact supremum of h'/(h(1-h)) or the paper's looser 2h'(0)/h(-bound)",
+        "exact supremum of h'/(h(1-h)) or the paper's looser 2h'(0)/h(-bound)"
+        f" (probit link, {_ONLY})",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.link, Logistic) and self.bound is None:
+        if not self.of_signs and self.bound is None:
             raise InvalidSetting(
                 "bound", "a number for the probit link: its noise scale depends on it", None
             )
 
     @property
+    def of_signs(self) -> bool:
+        """Whether the noise is on the statistic s, from which all else follows."""
+        return self.aware or isinstance(self.link, Logistic)
+
+    @property
     def delta_h(self) -> float:
         """The paper's Delta: how far one rating moves the loss gradient of its cell."""
-        if isinstance(self.link, Logistic) or self.bound is None:
+        if self.of_signs or self.bound is None:
             return 1.0
         if self.calibration is Calibration.TIGHT:
             return steepness(self.link, self.bound)
@@ -224,23 +312,21 @@ class Objective(OneBit, Completion):
         return float(2 * self.link.density(zero)[0] / self.link.probability(end)[0])
 
     def guarantee(self, public: PublicFacts) -> Guarantee[ObjectiveNoise]:
-        logistic = isinstance(self.link, Logistic)
+        signs = self.of_signs
         release = Laplace(
-            query="1{Y = +1} of each observed rating"
-            if logistic
-            else "linear term of the objective",
+            query="1{Y = +1} of each observed rating" if signs else "linear term of the objective",
             shape=(None,),
-            sensitivity={RATING: 1} if logistic else {},
+            sensitivity={RATING: 1} if signs else {},
             scale=self.delta_h / self.epsilon,
         )
         return self.per_rating(
             public,
             source="LWHM22, Theorem 2",
             releases=ObjectiveNoise(signs=release)
-            if logistic
+            if signs
             else ObjectiveNoise(linear_term=release),
             unaccounted=()
-            if logistic
+            if signs
             else (
                 Unaccounted(
                     "the probit loss of the raw signs",
@@ -251,15 +337,18 @@ class Objective(OneBit, Completion):
             caveats=(
                 "any eps-DP release of one bit is a garbling of randomised response, so this"
                 " cannot beat input perturbation statistically",
+                *self.caveats,
             )
-            if logistic
+            if signs
             else (),
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         releases = self.guarantee(ratings.public).releases
         if releases.signs is not None:
-            loss = likelihood(self.link, releases.signs.publish(positive(ratings), rng))
+            noisy = releases.signs.publish(positive(ratings), rng)
+            reports = SignReports.of_laplace(noisy, 1 / releases.signs.scale)
+            yield from self.completed(reports, likelihood(self.link, noisy), ratings, rng)
         elif releases.linear_term is not None:
             tilt = releases.linear_term.publish(np.zeros(len(ratings)), rng)
             raw = likelihood(self.link, positive(ratings))
@@ -268,7 +357,7 @@ class Objective(OneBit, Completion):
                 value, gradient = raw(x)
                 return value + float(tilt @ x), gradient + tilt
 
-        yield from self.solve(loss, ratings, rng, raw=releases.signs is None)
+            yield from self.solve(loss, ratings, rng, raw=True)
 
 
 @dataclass(frozen=True)
@@ -277,7 +366,7 @@ class NoisySigns(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectiveStatistic(OneBit, Completion):
+class ObjectiveStatistic(Reported):
     """Certified objective perturbation for any link: noise on the statistic, then clip to [0, 1].
 
     s~ = clip(1{Y = +1} + Laplace(1/eps), 0, 1); minimise -sum [s~ ln h + (1 - s~) ln(1 - h)], which
@@ -287,8 +376,8 @@ class ObjectiveStatistic(OneBit, Completion):
 
     id: ClassVar[str] = "objective-statistic"
     name: ClassVar[str] = "Objective perturbation, certified for any link"
-    revision: ClassVar[int] = 1
-    debias: bool = setting(False, "remove the bias of clipping (logistic link only)")
+    revision: ClassVar[int] = 2
+    debias: bool = setting(False, f"remove the bias of clipping (logistic link, {_ONLY})")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -312,8 +401,8 @@ class ObjectiveStatistic(OneBit, Completion):
                     scale=1 / self.epsilon,
                 )
             ),
-            caveats=()
-            if self.debias
+            caveats=self.caveats
+            if self.aware or self.debias
             else (
                 f"clipping biases every label towards 1/2: E[s~ | s=0] = {self.clipping_bias:.3g}",
             ),
@@ -325,7 +414,8 @@ class ObjectiveStatistic(OneBit, Completion):
         labels = np.clip(noisy, 0.0, 1.0)
         if self.debias:
             labels = (labels - self.clipping_bias) / (1 - 2 * self.clipping_bias)
-        yield from self.solve(likelihood(self.link, labels), ratings, rng, raw=False)
+        reports = SignReports.of_laplace(noisy, 1 / releases.signs.scale)
+        yield from self.completed(reports, likelihood(self.link, labels), ratings, rng)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from dpmc_core.solvers.implicit import (
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
 from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
+from dpmc_core.solvers.noisy_signs import SignReports, complete_signs
 from dpmc_core.solvers.one_bit import Completion, likelihood, positive
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
@@ -94,6 +95,25 @@ class Clear(Completion, Plain):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         loss = likelihood(self.link, positive(ratings))
         yield from self.solve(loss, ratings, rng, raw=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceBinary(Plain):
+    """Effects and taste from the signs themselves and who rated what: what privacy is measured by.
+
+    The estimator of the private methods, given reports without noise.
+    """
+
+    id: ClassVar[str] = "reference-binary"
+    name: ClassVar[str] = "Best without privacy"
+    task: ClassVar[Task] = Task.BINARY
+    twin: ClassVar[str] = "reference-binary"
+    floor: ClassVar[str] = "majority"
+    publishes: ClassVar[Publishes] = Publishes.MATRIX
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+        signs = 2 * positive(ratings) - 1
+        yield from complete_signs(Pattern.of(ratings), SignReports(signs, 1.0), raw=True)
 
 
 @dataclass(frozen=True, kw_only=True)

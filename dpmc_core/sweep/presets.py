@@ -17,6 +17,7 @@ from dpmc_core.sweep.grid import Grid
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
 _TEN = tuple(float(e) for e in range(1, 11))
 FOUR = ("input-flip", "objective", "gradient", "output")
+_PUBLISHED = {f"{id}.estimator": ("published",) for id in FOUR[:2]}
 
 
 class Preset(NamedTuple):
@@ -43,6 +44,7 @@ def _synthetic(figure: str, link: str, ratios: tuple[float, ...], draws: int, wo
             epsilons=_TEN,
             seeds=range(1, draws + 1),
             settings={
+                **_PUBLISHED,
                 "link": (link,),
                 "radius": ("1",),
                 "bound": ("1",),
@@ -64,7 +66,7 @@ def _real(figure: str, link: str, data: str, words: str, steps: tuple[str, ...] 
             mechanisms=FOUR,
             epsilons=_TEN,
             seeds=range(1, 11),
-            settings=probit if link == "probit" else {},
+            settings=_PUBLISHED | (probit if link == "probit" else {}),
             steps=steps,
         ),
     )
@@ -72,6 +74,7 @@ def _real(figure: str, link: str, data: str, words: str, steps: tuple[str, ...] 
 
 _RATIOS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _ML = "MovieLens 100K, official split u1, cut at the mean"
+_MEAN = ("binarise=mean",)
 _RC = "restaurants (the generated sample, or your copy with --data), 2 against 0 and 1"
 
 PRESETS: Mapping[str, Preset] = {
@@ -111,8 +114,8 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "lwhm22-1a": _synthetic("1a", "probit", (0.15,), 40, "probit link, 15 % observed"),
     "lwhm22-1b": _synthetic("1b", "logistic", (0.15,), 40, "logistic link, 15 % observed"),
-    "lwhm22-2a": _real("2a", "probit", "ml-100k/u1", f"{_ML}, probit link (hours)"),
-    "lwhm22-2b": _real("2b", "logistic", "ml-100k/u1", f"{_ML}, logistic link"),
+    "lwhm22-2a": _real("2a", "probit", "ml-100k/u1", f"{_ML}, probit link (hours)", _MEAN),
+    "lwhm22-2b": _real("2b", "logistic", "ml-100k/u1", f"{_ML}, logistic link", _MEAN),
     "lwhm22-3a": _real("3a", "probit", "restaurants", f"{_RC}, probit link", ("binarise=2",)),
     "lwhm22-3b": _real("3b", "logistic", "restaurants", f"{_RC}, logistic link", ("binarise=2",)),
     "lwhm22-4": _synthetic("4", "probit", _RATIOS, 10, "probit link, 20 to 80 % observed"),
