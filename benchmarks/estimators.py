@@ -34,6 +34,7 @@ from dpmc_core.data.transforms import Rescale
 from dpmc_core.metrics import headline
 from dpmc_core.model import Task
 from dpmc_core.problem import Problem, RandomShare, build_problem
+from dpmc_core.settings import parse_setting
 from dpmc_core.sweep.presets import EPSILONS
 
 HOME = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -50,7 +51,7 @@ class Row:
     method: str
     epsilons: Sequence[float]
     goals: Sequence[float] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     beats: str = ""
 
 
@@ -170,11 +171,12 @@ def problem(data: str, task: Task, seed: int, folder: str) -> Problem:
     return build_problem(opened(data, folder), task, steps=steps, split=split, seed=seed)
 
 
-def one(job: tuple[str, str, float, int, tuple[tuple[str, Any], ...], str]) -> float:
+def one(job: tuple[str, str, float, int, tuple[tuple[str, str], ...], str]) -> float:
     """The metric of one run."""
     data, id, epsilon, seed, settings, folder = job
     cls = registry.get(id)
-    mechanism = registry.create(id, epsilon=epsilon or None, **dict(settings))
+    chosen = {name: parse_setting(cls, name, text) for name, text in settings}
+    mechanism = registry.create(id, epsilon=epsilon or None, **chosen)
     task = cls.task
     found = experiment.run(mechanism, problem(data, task, seed, folder), seed, with_baselines=False)
     return found.metrics[headline(task).name]

@@ -11,21 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmc_core import registry
-from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Mechanism
 from dpmc_core.privacy import (
-    CELL,
     RATING,
     ROW_VALUES,
-    USER_EMPTIED,
-    Budget,
     Change,
     Laplace,
-    Trust,
 )
-from dpmc_core.privacy.accounting import gaussian_mu
-from dpmc_core.privacy.guarantee import calibrate
 from dpmc_core.ratings import PublicFacts, Ratings
 
 COUNT_SHARE = 0.05  # of epsilon, for a noisy number of ratings per user

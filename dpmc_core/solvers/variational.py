@@ -71,7 +71,7 @@ def effects_and_taste(
 
     values: about zero, one per cell. weights: w; None: ones. noise: s2 where it is known; None: it
     is estimated, at least `least_noise`. users_differ: each user has an s2 of their own, estimated
-    too. spread: variance of effects at the start, or of users' and items'. pseudo: the variance that
+    too. spread: variance of effects at the start, or users' and items'. pseudo: the variance that
     their pseudo-counts speak for.
     """
     w = np.ones(len(values)) if weights is None else weights
