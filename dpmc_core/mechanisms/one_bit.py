@@ -61,7 +61,7 @@ class OneBit:
 
     task: ClassVar[Task] = Task.BINARY
     twin: ClassVar[str] = "clear"
-    floor: ClassVar[str] = "majority"
+    floor: ClassVar[str] = "private-majority"
     epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
 
     def per_rating(
