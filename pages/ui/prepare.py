@@ -54,10 +54,9 @@ def controls(public: PublicFacts, task: Task) -> tuple[list[Transform], Split]:
             None,
             "binarise",
             place=columns[2],
-            placeholder="the mean",
-            help="Ratings from here on become +1, the others -1. A number chosen beforehand costs"
-            " nothing; the mean is read off the data without noise, and the guarantee then holds"
-            " only if it is public.",
+            placeholder="above the middle",
+            help="Ratings from here on become +1, the others -1; left empty, those strictly above the"
+            " middle of the range. Neither reads a rating.",
         )
     # Clicks come in time, ratings at any time: each kind has its default, so each has its choice.
     default = "last" if default_split(task) == LeaveLast() else "share"
