@@ -24,6 +24,7 @@ from dpmc_core.solvers.als import (
 )
 from dpmc_core.solvers.cleansing import Answers, Cleansing
 from dpmc_core.solvers.ease import Autoencoder
+from dpmc_core.solvers.feasible import NuclearBall
 from dpmc_core.solvers.frank_wolfe import StepRule, complete
 from dpmc_core.solvers.implicit import (
     ImplicitLoss,
@@ -33,14 +34,13 @@ from dpmc_core.solvers.implicit import (
     solve_rows,
 )
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
-from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.linalg import Pattern, leading_right
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.one_bit import Completion, likelihood, positive
-from dpmc_core.solvers.pgd import Descent, Schedule
+from dpmc_core.solvers.pgd import Schedule
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
     Rows,
-    gram,
     item_sums,
     nuclear_radius,
     recentred,
@@ -53,6 +53,8 @@ from dpmc_core.solvers.variational import effects_and_taste
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_ACCURACY = 1e-4  # of projections, relative to the ratings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,11 +362,10 @@ class Svd(RatingBaseline):
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_rank(self.rank, ratings.public)
-        check_gram(ratings.public.items)
         rows = centred(ratings, rng)
-        squares, basis = top_eigenpairs(gram(rows.cells, rows.values), self.rank)
+        values, basis = leading_right(rows.cells, rows.values, self.rank)
         left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
-        trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
+        trace = {"top singular value": float(values[0])}
         yield Step(1, 1, rows.model(Factors(left, basis)), trace, frozenset(trace), True)
 
 
@@ -386,18 +387,16 @@ class Pgd(RatingBaseline):
     )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        public = ratings.public
-        check_gram(public.items)
         rows = centred(ratings, rng)
-        descent = Descent(rows.cells, rows.values)
-        radius = nuclear_radius(self.radius, public)
+        ball = NuclearBall(rows.cells, nuclear_radius(self.radius, ratings.public), rng)
+        tolerance = _ACCURACY * float(np.linalg.norm(rows.values))
+        point = ball.origin()
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
-            exact, _ = descent.stepped_gram(step, math.inf)
-            descent.project(step, math.inf, *np.linalg.eigh(exact), radius)
-            factors = descent.factors()
+            point = ball.project(point, step, point.observed - rows.values, tolerance)
+            factors = Factors(point.left, point.right)
             trace = {
-                "training rmse": descent.residual_rmse(),
+                "training rmse": rmse(point.observed, rows.values),
                 "rank": float(factors.right.shape[1]),
             }
             yield Step(
