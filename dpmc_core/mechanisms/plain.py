@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import ranking, rmse
-from dpmc_core.model import Constant, Factors, Mechanism, Step, Task
+from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Task
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import check_settings, setting
@@ -24,7 +24,6 @@ from dpmc_core.solvers.als import (
 )
 from dpmc_core.solvers.cleansing import Answers, Cleansing
 from dpmc_core.solvers.ease import Autoencoder
-from dpmc_core.solvers.feasible import NuclearBall
 from dpmc_core.solvers.frank_wolfe import StepRule, complete
 from dpmc_core.solvers.implicit import (
     ImplicitLoss,
@@ -35,9 +34,10 @@ from dpmc_core.solvers.implicit import (
 )
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
 from dpmc_core.solvers.linalg import Pattern, leading_right
+from dpmc_core.solvers.most_rated import OnMostRated, most_rated
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.one_bit import Completion, likelihood, positive
-from dpmc_core.solvers.pgd import Schedule
+from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
     Rows,
@@ -48,13 +48,11 @@ from dpmc_core.solvers.rows import (
     user_rows,
     with_offsets,
 )
-from dpmc_core.solvers.sizes import GRAM_LIMIT, check_gram, check_rank
+from dpmc_core.solvers.sizes import GRAM_LIMIT, check_rank
 from dpmc_core.solvers.variational import effects_and_taste
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_ACCURACY = 1e-4  # of projections, relative to the ratings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +197,15 @@ def centred(ratings: Ratings, rng: np.random.Generator) -> Rows:
     sums = item_sums(rows.cells, rows.values)
     counts = item_sums(rows.cells, np.ones_like(rows.values))
     return recentred(rows, shrunken_means(sums, counts, ratings.public.width))
+
+
+def _on_most_rated(method: Mechanism, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    """The method's steps on the items whose Gram matrix it can hold; for others user and item
+    means."""
+    inside, place = most_rated(ratings, GRAM_LIMIT)
+    other = centred(ratings, rng).model()
+    for step in method.fit(inside, rng):
+        yield replace(step, model=step.model and OnMostRated(step.model, place, other))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,7 +378,10 @@ class Svd(RatingBaseline):
 
 @dataclass(frozen=True, kw_only=True)
 class Pgd(RatingBaseline):
-    """Nuclear-norm completion by projected gradient descent (Cai, Candes, Shen 2010)."""
+    """Nuclear-norm completion by projected gradient descent (Cai, Candes, Shen 2010).
+
+    Of the 5,000 most rated items where there are more; others have user and item means.
+    """
 
     id: ClassVar[str] = "pgd"
     name: ClassVar[str] = "Projected gradient, no privacy"
@@ -387,16 +397,20 @@ class Pgd(RatingBaseline):
     )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        if public.items > GRAM_LIMIT:
+            yield from _on_most_rated(self, ratings, rng)
+            return
         rows = centred(ratings, rng)
-        ball = NuclearBall(rows.cells, nuclear_radius(self.radius, ratings.public), rng)
-        tolerance = _ACCURACY * float(np.linalg.norm(rows.values))
-        point = ball.origin()
+        descent = Descent(rows.cells, rows.values)
+        radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
-            point = ball.project(point, step, point.observed - rows.values, tolerance)
-            factors = Factors(point.left, point.right)
+            exact, _ = descent.stepped_gram(step, math.inf)
+            descent.project(step, math.inf, *np.linalg.eigh(exact), radius)
+            factors = descent.factors()
             trace = {
-                "training rmse": rmse(point.observed, rows.values),
+                "training rmse": descent.residual_rmse(),
                 "rank": float(factors.right.shape[1]),
             }
             yield Step(
@@ -411,15 +425,20 @@ class Pgd(RatingBaseline):
 
 @dataclass(frozen=True, kw_only=True)
 class CleansedSvd(Cleansing, RatingBaseline):
-    """SVD after cleansing with exact statistics (McSherry and Mironov 2009)."""
+    """SVD after cleansing with exact statistics (McSherry and Mironov 2009).
+
+    Of the 5,000 most rated items where there are more; others have user and item means.
+    """
 
     id: ClassVar[str] = "cleansed-svd"
     name: ClassVar[str] = "SVD after cleansing, no privacy"
     twin: ClassVar[str] = "cleansed-svd"
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_rank(self.rank, ratings.public)
-        check_gram(ratings.public.items)
+        if ratings.public.items > GRAM_LIMIT:
+            yield from _on_most_rated(self, ratings, rng)
+            return
         model, clamped = self.complete(
             Pattern.of(ratings), ratings.values, ratings.public, Answers.exact()
         )
@@ -539,8 +558,17 @@ class Ease(Plain):
     ridge: float = setting(1_000.0, "ridge of the regressions (lambda)", above=0, at_most=1e9)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
-        model = Autoencoder.of(binary_matrix(ratings), self.ridge, GRAM_LIMIT)
-        trace = {"largest weight": float(model.weights.max())}
+        check_interactions(ratings)
+        inside, place = most_rated(ratings, GRAM_LIMIT)
+        found = Autoencoder.of(inside.matrix, self.ridge)
+        model: Model = found
+        if inside.shape != ratings.shape:
+            counts = item_sums(Pattern.of(ratings), ratings.values)
+            others = found.lowest - 1.0 / (1.0 + counts)
+            model = OnMostRated(
+                found, place, Factors(np.ones((ratings.public.users, 1)), others[:, None])
+            )
+        trace = {"largest weight": float(found.weights.max())}
         yield Step(1, 1, model, trace, frozenset(trace), True)
 
 
