@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import ranking, rmse
-from dpmc_core.model import Constant, Factors, Mechanism, Step, Task
+from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Task
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import check_settings, setting
@@ -33,7 +33,8 @@ from dpmc_core.solvers.implicit import (
     solve_rows,
 )
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
-from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.linalg import Pattern, leading_right
+from dpmc_core.solvers.most_rated import OnMostRated, most_rated
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.noisy_signs import SignReports, complete_signs
 from dpmc_core.solvers.one_bit import Completion, likelihood, positive
@@ -41,7 +42,6 @@ from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
     Rows,
-    gram,
     item_sums,
     nuclear_radius,
     recentred,
@@ -49,7 +49,7 @@ from dpmc_core.solvers.rows import (
     user_rows,
     with_offsets,
 )
-from dpmc_core.solvers.sizes import GRAM_LIMIT, check_gram, check_rank
+from dpmc_core.solvers.sizes import GRAM_LIMIT, check_rank
 from dpmc_core.solvers.variational import effects_and_taste
 
 Floats = NDArray[np.float64]
@@ -219,6 +219,15 @@ def centred(ratings: Ratings, rng: np.random.Generator) -> Rows:
     return recentred(rows, shrunken_means(sums, counts, ratings.public.width))
 
 
+def _on_most_rated(method: Mechanism, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    """The method's steps on the items whose Gram matrix it can hold; for others user and item
+    means."""
+    inside, place = most_rated(ratings, GRAM_LIMIT)
+    other = centred(ratings, rng).model()
+    for step in method.fit(inside, rng):
+        yield replace(step, model=step.model and OnMostRated(step.model, place, other))
+
+
 @dataclass(frozen=True, kw_only=True)
 class UserMean(RatingBaseline):
     """Each user's own mean for every item; under joint privacy this needs no noise at all."""
@@ -380,17 +389,19 @@ class Svd(RatingBaseline):
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_rank(self.rank, ratings.public)
-        check_gram(ratings.public.items)
         rows = centred(ratings, rng)
-        squares, basis = top_eigenpairs(gram(rows.cells, rows.values), self.rank)
+        values, basis = leading_right(rows.cells, rows.values, self.rank)
         left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
-        trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
+        trace = {"top singular value": float(values[0])}
         yield Step(1, 1, rows.model(Factors(left, basis)), trace, frozenset(trace), True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pgd(RatingBaseline):
-    """Nuclear-norm completion by projected gradient descent (Cai, Candes, Shen 2010)."""
+    """Nuclear-norm completion by projected gradient descent (Cai, Candes, Shen 2010).
+
+    Of the 5,000 most rated items where there are more; others have user and item means.
+    """
 
     id: ClassVar[str] = "pgd"
     name: ClassVar[str] = "Projected gradient, no privacy"
@@ -407,7 +418,9 @@ class Pgd(RatingBaseline):
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
-        check_gram(public.items)
+        if public.items > GRAM_LIMIT:
+            yield from _on_most_rated(self, ratings, rng)
+            return
         rows = centred(ratings, rng)
         descent = Descent(rows.cells, rows.values)
         radius = nuclear_radius(self.radius, public)
@@ -432,15 +445,20 @@ class Pgd(RatingBaseline):
 
 @dataclass(frozen=True, kw_only=True)
 class CleansedSvd(Cleansing, RatingBaseline):
-    """SVD after cleansing with exact statistics (McSherry and Mironov 2009)."""
+    """SVD after cleansing with exact statistics (McSherry and Mironov 2009).
+
+    Of the 5,000 most rated items where there are more; others have user and item means.
+    """
 
     id: ClassVar[str] = "cleansed-svd"
     name: ClassVar[str] = "SVD after cleansing, no privacy"
     twin: ClassVar[str] = "cleansed-svd"
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_rank(self.rank, ratings.public)
-        check_gram(ratings.public.items)
+        if ratings.public.items > GRAM_LIMIT:
+            yield from _on_most_rated(self, ratings, rng)
+            return
         model, clamped = self.complete(
             Pattern.of(ratings), ratings.values, ratings.public, Answers.exact()
         )
@@ -560,8 +578,17 @@ class Ease(Plain):
     ridge: float = setting(1_000.0, "ridge of the regressions (lambda)", above=0, at_most=1e9)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
-        model = Autoencoder.of(binary_matrix(ratings), self.ridge, GRAM_LIMIT)
-        trace = {"largest weight": float(model.weights.max())}
+        check_interactions(ratings)
+        inside, place = most_rated(ratings, GRAM_LIMIT)
+        found = Autoencoder.of(inside.matrix, self.ridge)
+        model: Model = found
+        if inside.shape != ratings.shape:
+            counts = item_sums(Pattern.of(ratings), ratings.values)
+            others = found.lowest - 1.0 / (1.0 + counts)
+            model = OnMostRated(
+                found, place, Factors(np.ones((ratings.public.users, 1)), others[:, None])
+            )
+        trace = {"largest weight": float(found.weights.max())}
         yield Step(1, 1, model, trace, frozenset(trace), True)
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _BLOCK = 2_000_000  # scores held at once: 16 MB
 
@@ -45,37 +44,29 @@ def item_weights(rows: csr_array, ridge: float) -> Floats:
 class Autoencoder:
     """score(u, i) = sum of the weights with which the user's items predict i.
 
-    rows: users x kept items. weights: kept x kept. place: where each item is among the kept, -1
-    for one that is not; those have a score of their own, the same for all users. Length: items.
+    rows: users x items, the users' own ones. weights: items x items.
     """
 
     rows: csr_array
     weights: Floats
-    place: Ints
-    other: Floats
     factors: ClassVar[None] = None
 
     @classmethod
-    def of(cls, rows: csr_array, ridge: float, most: int) -> Autoencoder:
-        """Of the `most` most popular items; others rank after all of these, by popularity."""
-        counts = np.bincount(rows.indices, minlength=rows.shape[1])
-        kept = np.sort(np.argsort(-counts, kind="stable")[:most])
-        place = np.full(len(counts), -1)
-        place[kept] = np.arange(len(kept))
-        inside = rows if len(kept) == len(counts) else rows[:, kept]
-        weights = item_weights(inside, ridge)
-        lowest = float(np.minimum(weights, 0.0).sum(axis=0).min())  # nobody's score is below
-        other = np.asarray(lowest - 1.0 / (1.0 + counts), dtype=float)
-        return cls(inside, weights, place, other)
+    def of(cls, rows: csr_array, ridge: float) -> Autoencoder:
+        return cls(rows, item_weights(rows, ridge))
+
+    @property
+    def lowest(self) -> float:
+        """No score is lower, whatever items a user has."""
+        return float(np.minimum(self.weights, 0.0).sum(axis=0).min())
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
         wanted, row = np.unique(np.asarray(users), return_inverse=True)
         where, which = np.broadcast_arrays(row.reshape(np.shape(users)), np.asarray(items))
-        scores: Floats = self.other[which]
-        place = self.place[which]
+        scores = np.empty(where.shape)
         size = max(1, _BLOCK // len(self.weights))
         for start in range(0, len(wanted), size):
             block = np.asarray(self.rows[wanted[start : start + size]] @ self.weights)
-            inside = (where >= start) & (where < start + size) & (place >= 0)
-            scores[inside] = block[where[inside] - start, place[inside]]
+            inside = (where >= start) & (where < start + size)
+            scores[inside] = block[where[inside] - start, which[inside]]
         return scores

@@ -260,6 +260,24 @@ def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
     return values, vectors
 
 
+def leading_right(cells: Pattern, values: Floats, count: int) -> tuple[Floats, Floats]:
+    """The `count` largest singular values (descending) of the sparse matrix with these values on
+    the cells, and its right singular vectors as columns; fewer where there are not as many."""
+    from scipy.sparse.linalg import svds
+
+    matrix, least = cells.by_user(values), min(cells.shape)
+    if not values.any():
+        return np.zeros(1), np.eye(cells.shape[1], 1)
+    if count < least:
+        # Started at fixed numbers that no structure of the data is blind to.
+        start = np.random.default_rng(0).standard_normal(least)
+        _, sizes, vt = svds(matrix, k=count, v0=start)
+    else:
+        _, sizes, vt = np.linalg.svd(matrix.toarray(), full_matrices=False)
+    order = np.argsort(-sizes)
+    return np.asarray(sizes[order], dtype=float), vt[order].T
+
+
 def _filtered(
     operator: Operator, block: Floats, first: Floats, squares: Floats
 ) -> tuple[Floats, int]:

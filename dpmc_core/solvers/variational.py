@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 _TASTE = 3.0  # variance of a user's taste at the start, in units of `pseudo`
 _PSEUDO = 4  # rows that a variance of effects is believed to have been seen in beforehand
 _EFFECTS_ALONE = 5  # rounds before taste is looked for
-_FLIPS = 3  # draws of signs whose largest singular value taste has to pass
+_FLIPS = 3  # draws of signs whose largest singular values taste has to pass
 _MOST = 5.0  # times the common precision that one user's may reach
 _SETTLED = 1e-3  # relative change of the effects and factors of users that ends the rounds
 _TINY = 1e-12
@@ -220,9 +220,9 @@ def _with_taste(
 ) -> tuple[_Side, _Side]:
     """Both sides with factors that start at the leading directions of what the effects leave.
 
-    Of them those that stand out of noise: whose singular value is above the largest that the same
-    residuals have with random signs (Hong, Sheng, Dobriban, "Selecting the number of components in
-    PCA via random signflips", 2020). Others would only teach the engine its own noise.
+    Of them those that stand out of noise: whose singular value is beyond what the same residuals
+    have with random signs (Hong, Sheng, Dobriban, "Selecting the number of components in PCA via
+    random signflips", 2020). Others would only teach the engine its own noise.
     """
     from scipy.sparse.linalg import svds
 
