@@ -1,19 +1,21 @@
-"""Item neighbourhoods from locally flipped bits: DPLCF and LDPICF.
+"""Rankings from locally flipped bits: DPLCF, LDPICF and the popularity that such reports tell.
 
-Each user reports the whole 0/1 row, every bit flipped with probability 1/(1 + e^eps); the server
-estimates item similarities from the reports; each user scores items with the own true row.
+Each user reports the whole 0/1 row, every bit flipped with probability 1/(1 + e^eps). What the
+server estimates from the reports goes to everybody, and each user scores items with the own true
+row: item similarities as published, or by default popularity and the tastes that stand clear of the
+noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Step, Task
+from dpmc_core.model import Estimator, Factors, Model, Step, Task
 from dpmc_core.privacy import (
     CELL,
     Budget,
@@ -27,28 +29,30 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.implicit import binary_matrix
+from dpmc_core.solvers.implicit import binary_matrix, check_interactions
 from dpmc_core.solvers.neighbours import FlippedPairs, Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.sizes import check_reported
+from dpmc_core.solvers.spectral_ranking import FlippedBits, Taste
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class FlippedBits(Releases):
+class FlippedRows(Releases):
     bits: RandomizedResponse
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalNeighbours:
-    """The report and the scoring that both methods share."""
+class FlippedReports:
+    """The report that all of them share."""
 
     task: ClassVar[Task] = Task.RANKING
     floor: ClassVar[str] = "popularity"
     source: ClassVar[str]
+    caveats: ClassVar[tuple[str, ...]] = ()
+    publishes: ClassVar[Publishes] = Publishes.FLIPPED_ROWS
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
-    neighbours: int = setting(100, "nearest items that score an item", at_least=1, at_most=10_000)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -58,16 +62,16 @@ class LocalNeighbours:
         """Probability 1/(1 + e^eps) that a bit is reported wrongly."""
         return flip_chance(self.epsilon)
 
-    def guarantee(self, public: PublicFacts) -> Guarantee[FlippedBits]:
+    def guarantee(self, public: PublicFacts) -> Guarantee[FlippedRows]:
         return Guarantee(
             change=CELL,
             notion=Notion.PURE,
             trust=Trust.LOCAL,
-            publishes=Publishes.FLIPPED_ROWS,
+            publishes=self.publishes,
             public=public,
             claimed=Budget(self.epsilon),
             source=self.source,
-            releases=FlippedBits(
+            releases=FlippedRows(
                 bits=RandomizedResponse.binary(
                     self.flip,
                     self.flip,
@@ -76,28 +80,71 @@ class LocalNeighbours:
                     sensitivity={CELL: 1},
                 )
             ),
-            caveats=("each user scores with the own true row, on the own device",),
+            caveats=self.caveats,
         )
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        check_interactions(ratings)
+        check_reported(ratings.public)
+        bits = np.zeros(ratings.shape, dtype=np.uint8)
+        bits[ratings.users, ratings.items] = 1
+        reported = self.guarantee(ratings.public).releases.bits.publish(bits, rng)
+        del bits
+        model, trace = self.ranked(FlippedBits(reported, self.flip), ratings)
+        told = {"share of bits reported as 1": float(reported.mean())}
+        yield Step(1, 1, model, told | trace, final=True)
+
+    def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
+        """The model, and what of the server's estimate is drawn. Of the ratings, each user's own
+        row may only reach the scores of that user."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalPopularity(FlippedReports):
+    """How many users have each item, from flipped bits: (reported ones - m f) / (1 - 2 f)."""
+
+    id: ClassVar[str] = "local-popularity"
+    name: ClassVar[str] = "Local popularity"
+    twin: ClassVar[str] = "ials"
+    revision: ClassVar[int] = 1
+    source: ClassVar[str] = "randomised response on every bit"
+
+    def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
+        shares, users = reports.shares, ratings.public.users
+        most = users * float(shares.max())
+        return Factors(np.ones((users, 1)), shares[:, None]), {"most popular item": most}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalNeighbours(FlippedReports):
+    """The two estimates of either method, from the same reports."""
+
+    twin: ClassVar[str] = "item-knn"
+    caveats: ClassVar[tuple[str, ...]] = (
+        "each user scores with the own true row, on the own device: what the server holds are the"
+        " reports",
+    )
+    estimator: Estimator = setting(
+        Estimator.NOISE_AWARE, "popularity and tastes clear of the noise, or item similarities"
+    )
+    neighbours: int = setting(
+        100, "nearest items that score an item (as published)", at_least=1, at_most=10_000
+    )
 
     def similarities(self, pairs: FlippedPairs, block: Ints) -> Floats:
         """Estimated similarity of the items of a block to all items."""
         raise NotImplementedError
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        check_reported(ratings.public)
-        rows = binary_matrix(ratings)
-        bits = np.zeros(ratings.shape, dtype=np.int64)
-        bits[ratings.users, ratings.items] = 1
-        reported = self.guarantee(ratings.public).releases.bits.publish(bits, rng)
-        pairs = FlippedPairs(reported, self.flip)
-        similar = nearest(
-            ratings.public.items, self.neighbours, lambda block: self.similarities(pairs, block)
-        )
-        trace = {
-            "share of bits reported as 1": float(pairs.sums.sum() / reported.size),
-            "neighbours per item": similar.nnz / ratings.public.items,
-        }
-        yield Step(1, 1, Neighbourhood(rows, similar), trace, final=True)
+    def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
+        rows, items = binary_matrix(ratings), ratings.public.items
+        if self.estimator is Estimator.NOISE_AWARE:
+            taste = Taste.of(reports)
+            found = float(taste.loadings.shape[1])
+            return taste.scores(rows), {"tastes clear of the noise": found}
+        pairs = FlippedPairs(reports.bits, reports.flip)
+        similar = nearest(items, self.neighbours, lambda block: self.similarities(pairs, block))
+        return Neighbourhood(rows, similar), {"neighbours per item": similar.nnz / items}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +156,7 @@ class Dplcf(LocalNeighbours):
 
     id: ClassVar[str] = "dplcf"
     name: ClassVar[str] = "DPLCF"
-    twin: ClassVar[str] = "item-knn"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     source: ClassVar[str] = "Gao et al. 2020; randomised response on every bit"
 
     def similarities(self, pairs: FlippedPairs, block: Ints) -> Floats:
@@ -128,8 +174,7 @@ class Ldpicf(LocalNeighbours):
 
     id: ClassVar[str] = "ldpicf"
     name: ClassVar[str] = "LDPICF"
-    twin: ClassVar[str] = "item-knn"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     source: ClassVar[str] = "Guo et al. 2019; randomised response on every bit"
     iterations: int = setting(
         20, "expectation-maximisation steps of a pair", at_least=1, at_most=10_000

@@ -1,4 +1,4 @@
-"""Rankings that protect whole users: private popularity, and DPIMF made to hold for users."""
+"""Rankings that protect whole users: private popularity, and popularity with taste."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +33,15 @@ from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import contributions, item_sums
-from dpmc_core.solvers.taste import cross_moments, profiles, signal_energy
+from dpmc_core.solvers.taste import Audiences, Counts, cross_moments, profiles, unit_rows
 
 Floats = NDArray[np.float64]
 
-_GRAM = 0.1  # share of a round's budget for the small Gram matrix
-_EVEN = 100.0  # mu users / sqrt(items) at which popularity and taste share the budget evenly
-_MOST = 0.9  # of the budget for taste
-_LEAST = 0.3  # of the noise: the smallest believed count
-_SPREAD = 2.0  # believed variance of an item's moments goes with its popularity to this power
-_DROWNED = 0.02  # weight of a direction below the noise, relative to the noise
-_FLOOR = 0.05  # smallest eigenvalue of the Gram matrix, relative to that of spread-out profiles
+_FIRST = 0.25  # share of the budget (mu squared) for the first count
+_ASKS = (1, 2, 3)  # how often each round's profiles are asked for; as many counts without taste
+_MOMENTS = 0.03  # share of an answer's budget for the second moments of profiles
+_COUNT = 0.2  # of the length of a user's part that counts the user; the rest is the profile
+_HEARD = 20.0  # squared counts against the noise of the whole budget, from where on taste is heard
 
 
 class Per(enum.Enum):
@@ -124,85 +122,69 @@ class PrivatePopularity:
 @dataclass(frozen=True)
 class TasteReleases(Releases):
     popularity: Gaussian
-    taste: Gaussian
-    gram: Gaussian
+    rounds: Gaussian
+    moments: Gaussian
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpimfUser:
-    """Popularity plus taste along directions that stand clear of the noise.
+class PrivateTaste:
+    """Popularity, and taste in rounds where the released popularity says that it can be heard.
 
-    Linear discriminant analysis of user profiles x_u, the direction of the user's row among public
-    item features (zero for an empty row, else of length 1). With S the covariance of profiles and
-    t_i how far the mean profile of item i's users lies from the mean of all, the score is
+    Linear discriminant analysis of user profiles u, the direction of the user's row among public
+    item features (zero for an empty row, else of length 1). With N the items' counts, S the
+    covariance of profiles and t how far the mean profile of an item's users lies from that of all,
+    the score is log N + (u - centre)' S^-1 t - t' S^-1 t / 2.
 
-        log popularity_i + (x_u - mean x)' S^-1 t_i - t_i' S^-1 t_i / 2.
+    All that items learn from users goes through Gaussian noise. A user of k items adds, in l2 where
+    the row becomes empty (and where it becomes any other row):
 
-    All that items learn from users goes through Gaussian noise, l2 for USER_EMPTIED:
+    - popularity, once: 1/sqrt(k) to each own item: 1 (sqrt 2, for no part is negative);
+    - rounds, six times: to each own item sqrt(.2)/sqrt(k) in column 0 and sqrt(.8)/sqrt(k) times
+      the profile without that item in the others: 1 (sqrt(2 + 2 (.8 - .2)), where all profiles
+      turn round and no item changes);
+    - moments, six times: (u, 1)(u, 1)': sqrt 3, because the last entry is the public m (sqrt 8).
 
-    - popularity b, once: the rows, each scaled to length sqrt(k), sqrt(k);
-    - taste, each round: sum of weight x profile-without-the-item over an item's users, sqrt(k);
-    - Gram, each round: sum (x, 1)(x, 1)', sqrt(3), because the last entry is the public m.
-
-    For USER_REPLACED they are sqrt(2 k), 2 sqrt(k) and sqrt(8). Features start random; each round's
-    taste matrix gives the next ones. Its singular values that do not clear the known noise are set
-    to zero and the others shrunk, so where nothing clears it the ranking is the private popularity
-    that was released, exactly. Where the released popularity shows that taste could not be heard
-    (`_audible`), the taste release asks for the same popularity again, in its first column: it
-    moves by sqrt(k) too (USER_REPLACED: sqrt(2 k)), and a choice by released numbers alone is
-    adaptive composition. Each user's own profile and scores stay with that user.
+    Features start random; what items learned in a round are the next ones, and a round's question
+    is asked once, twice, then three times. Where the released popularity is so faint that taste
+    drowns, column 0 alone is asked, six times, for counts with rows a/||a|| of length 1: the
+    weights a of the items favour those little is known of. Either way all releases have the shapes,
+    scales and bounds on the card, and which way is post-processing. Each user's own profile and
+    scores stay with that user.
     """
 
-    id: ClassVar[str] = "dpimf-user"
-    name: ClassVar[str] = "DPIMF-U"
+    id: ClassVar[str] = "private-taste"
+    name: ClassVar[str] = "Private popularity and taste"
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
     floor: ClassVar[str] = "popularity"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 1
     epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure", above=0, below=1)
-    rank: int = setting(8, "taste directions looked for (d)", at_least=1, at_most=256)
-    rounds: int = setting(4, "times the directions are refined", at_least=1, at_most=1000)
-    contributions: int = setting(
-        1, "items a user counts for in full (k); longer rows count less", at_least=1, at_most=10**6
-    )
-    taste_share: float | None = setting(
-        None, "share of the budget (mu squared) for taste (none: by size)", above=0, below=1
-    )
+    rank: int = setting(10, "taste directions looked for", at_least=1, at_most=64)
 
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def share(self, public: PublicFacts) -> float:
-        """Share of mu^2 that goes to taste: more where more users speak against the noise.
-
-        A direction of taste shared by all users grows with m; the noise it has to clear with
-        sqrt(items) / mu.
-        """
-        if self.taste_share is not None:
-            return self.taste_share
-        clear = gaussian_mu(self.epsilon, self.delta) * public.users / math.sqrt(public.items)
-        return min(clear**2 / (clear**2 + _EVEN**2), _MOST)
-
     def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
         check_delta(self.delta, public)
-        share, budget = self.share(public), Loss(mu=gaussian_mu(self.epsilon, self.delta))
-        popularity, taste, gram = budget.split(1 - share, share * (1 - _GRAM), share * _GRAM)
-        row = math.sqrt(min(self.contributions, public.items))
-        d = self.rank
+        budget, asks, d = Loss(mu=gaussian_mu(self.epsilon, self.delta)), sum(_ASKS), self.rank
+        first, rounds, moments = budget.split(
+            _FIRST, (1 - _FIRST) * (1 - _MOMENTS), (1 - _FIRST) * _MOMENTS
+        )
+        turned = math.sqrt(2 + 2 * (1 - 2 * _COUNT))
         releases = TasteReleases(
             popularity=user_gaussian(
-                "how many users have each item, rows scaled",
-                *((public.items,), popularity, row, math.sqrt(2) * row),
+                "how many users have each item, rows scaled to length 1",
+                *((public.items,), first, 1.0, math.sqrt(2)),
             ),
-            taste=user_gaussian(
-                "sum of the profiles of each item's users, the item left out (where that"
-                " cannot be heard: how many users, again)",
-                *((public.items, d), taste / self.rounds, row, 2 * row, self.rounds),
+            rounds=user_gaussian(
+                "how many users have each item, and the sum of their profiles without it (where"
+                " those would drown: how many users alone)",
+                *((public.items, d + 1), rounds / asks, 1.0, turned, asks),
             ),
-            gram=user_gaussian(
+            moments=user_gaussian(
                 "second moments of the profiles and an intercept",
-                *((d + 1, d + 1), gram / self.rounds, math.sqrt(3), math.sqrt(8), self.rounds),
+                *((d + 1, d + 1), moments / asks, math.sqrt(3), math.sqrt(8), asks),
             ),
         )
         return Guarantee(
@@ -217,150 +199,76 @@ class DpimfUser:
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        releases = self.guarantee(ratings.public).releases
         check_interactions(ratings)
-        pattern = Pattern.of(ratings)
-        weights = contributions(ratings, self.contributions)
-        users, items = ratings.public.users, ratings.public.items
-        count = item_sums(pattern, weights)
-        counts = releases.popularity.publish(count, rng)
-        noise = releases.popularity.scale
-        if not _audible(counts, noise, releases.taste.scale):
-            yield from self._again(users, count, counts, releases, rng)
-            return
-        least = _LEAST * noise  # no count is believed to be less
-        chance = np.maximum(counts, least) / np.maximum(counts, least).sum()
-        features = rng.uniform(-1.0, 1.0, (items, self.rank))  # no data in it
-        features *= np.sqrt(chance)[:, None]  # what is told about rare items drowns
-        features[counts <= noise] = 0.0
-        for k in range(1, self.rounds + 1):
-            features = features - chance @ features  # what popularity alone would give
-            own = profiles(pattern, features)
-            moments = releases.taste.publish(cross_moments(pattern, weights, features), rng)
-            with_one = np.hstack([own, np.ones((users, 1))])
-            gram = releases.gram.publish(with_one.T @ with_one, rng)
-            taste = _Taste.of(moments, gram, counts / users, users, releases.taste.scale)
-            model = _popularity(counts, users)
-            if taste.found:
-                model = taste.model(own, _believed(counts, noise), chance)
-            trace = {"directions that clear the noise": float(taste.found)}
-            yield Step(k, self.rounds, model, trace, final=k == self.rounds)
-            features = taste.features(chance)
+        releases, pattern = self.guarantee(ratings.public).releases, Pattern.of(ratings)
+        plain = unit_rows(pattern, np.ones(ratings.public.items))
+        noisy = releases.popularity.publish(item_sums(pattern, plain), rng)
+        counts = Counts(noisy, np.full(len(noisy), releases.popularity.scale))
+        branch = self._tastes if _heard(noisy, releases.popularity.scale) else self._counts
+        for k, (model, heard) in enumerate(branch(pattern, plain, counts, releases, rng), 1):
+            yield Step(k, sum(_ASKS), model, {"taste that is heard": heard})
 
-    def _again(
+    def _tastes(
         self,
-        users: int,
-        count: Floats,
-        counts: Floats,
+        pattern: Pattern,
+        plain: Floats,
+        counts: Counts,
         releases: TasteReleases,
         rng: np.random.Generator,
-    ) -> Iterator[Step]:
-        """Rounds that ask for the popularity again and average it with what is known."""
-        known, new = releases.popularity.scale**-2, releases.taste.scale**-2
-        asked = np.zeros((len(count), self.rank))
-        asked[:, 0] = count
+    ) -> Iterator[tuple[Factors, float]]:
+        """The models after each answer, and the sum of the variances of taste."""
+        users, items = pattern.shape
+        count, profile = math.sqrt(_COUNT), math.sqrt(1 - _COUNT)
+        noise, rows = releases.rounds.scale, item_sums(pattern, plain)
+        features = rng.normal(size=(items, self.rank))  # no data in it
+        features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
+        for asks in _ASKS:
+            believed = counts.believed
+            features = features - believed @ features / believed.sum()
+            own = profiles(pattern, features)
+            others = cross_moments(pattern, plain, features)
+            asked = np.hstack([count * rows[:, None], profile * others])
+            with_one = np.hstack([own, np.ones((users, 1))])
+            gram = with_one.T @ with_one
+            moments, second = np.zeros_like(others), np.zeros_like(gram)
+            for times in range(1, asks + 1):
+                answer = releases.rounds.publish(asked, rng)
+                counts = counts.with_also(answer[:, 0] / count, noise / count)
+                believed = counts.believed
+                moments += (answer[:, 1:] / profile - moments) / times
+                second += (releases.moments.publish(gram, rng) - second) / times
+                found = Audiences.of(
+                    moments, noise / profile / math.sqrt(times), second, believed, users
+                )
+                yield found.scores(own, believed), float(np.trace(found.prior))
+            features = found.features(believed)
+
+    def _counts(
+        self,
+        pattern: Pattern,
+        plain: Floats,  # noqa: ARG002
+        counts: Counts,
+        releases: TasteReleases,
+        rng: np.random.Generator,
+    ) -> Iterator[tuple[Factors, float]]:
+        """The same where only counts are asked for; the moments are on the card, so are spent."""
+        users, items = pattern.shape
         nothing = np.zeros((self.rank + 1, self.rank + 1))
-        for k in range(1, self.rounds + 1):
-            more = releases.taste.publish(asked, rng)[:, 0]
-            releases.gram.publish(nothing, rng)  # on the card, so it is spent
-            counts = (known * counts + new * more) / (known + new)
-            known += new
-            trace = {"directions that clear the noise": 0.0}
-            yield Step(k, self.rounds, _popularity(counts, users), trace, final=k == self.rounds)
+        for _ in range(sum(_ASKS)):
+            asked = np.zeros((items, self.rank + 1))
+            asked[:, 0] = item_sums(pattern, unit_rows(pattern, counts.weights))
+            answer = releases.rounds.publish(asked, rng)[:, 0]
+            releases.moments.publish(nothing, rng)
+            counts = counts.asked(answer, releases.rounds.scale)
+            yield Factors(np.ones((users, 1)), counts.believed[:, None] / users), 0.0
 
 
-def _audible(counts: Floats, noise: float, taste_noise: float) -> bool:
-    """Whether one round of taste could be heard, judged by the released popularity.
+def _heard(noisy: Floats, noise: float) -> bool:
+    """Whether rounds of taste could be heard, judged by the first released counts alone.
 
-    Taste divides the users of an item, so that its moments along a direction are a part of the
-    item's count: their length over all items is a part of the length of the counts. It has to be
-    told from noise of length taste_noise sqrt(items).
+    Taste divides the users of an item, so its moments are a part of the item's count: the mean
+    square of the counts, less the known noise, is held against the noise that the whole budget
+    would leave.
     """
-    energy = float(counts @ counts) - len(counts) * noise**2  # unbiased: the noise is known
-    return energy >= len(counts) * taste_noise**2
-
-
-def _believed(counts: Floats, noise: float) -> Floats:
-    """Noisy counts as positive numbers in the same order: means given that no count is negative."""
-    from scipy.special import log_ndtr
-
-    z = counts / noise
-    mills = np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
-    believed: Floats = np.maximum(counts + noise * mills, 1e-12 * noise)
-    return believed
-
-
-def _popularity(counts: Floats, users: int) -> Factors:
-    return Factors(np.ones((users, 1)), counts[:, None] / users)
-
-
-class _Taste(NamedTuple):
-    """Post-processing of one round: what the items' taste is once the noise is taken out.
-
-    rotation: d x d, directions in the space of profiles, strongest first. strength: d, their
-    singular values without the noise, 0 where it drowns them. moments: items x d, centred and
-    rotated, still noisy. centre: mean profile. gram: d x d, centred and rotated.
-    """
-
-    rotation: Floats
-    strength: Floats
-    moments: Floats
-    centre: Floats
-    gram: Floats
-    noise: float
-    edge: float
-
-    @classmethod
-    def of(cls, moments: Floats, gram: Floats, base: Floats, users: int, noise: float) -> _Taste:
-        items, d = moments.shape
-        symmetric = 0.5 * (gram + gram.T)
-        sums = symmetric[:d, d]
-        moments = moments - np.outer(base, sums)
-        _, values, directions = np.linalg.svd(moments, full_matrices=False)
-        rotation = directions.T
-        centred = symmetric[:d, :d] - np.outer(sums, sums) / users
-        return cls(
-            rotation,
-            signal_energy(values, noise, items, d),
-            moments @ rotation,
-            sums / users,
-            rotation.T @ centred @ rotation,
-            noise,
-            noise * (math.sqrt(items) + math.sqrt(d)),
-        )
-
-    @property
-    def found(self) -> int:
-        """How many directions clear the noise."""
-        return int(np.count_nonzero(self.strength))
-
-    def shrunk(self, strength: Floats, chance: Floats) -> Floats:
-        """Moments with the noise shrunk away, items x d: rare items are believed to vary less."""
-        spread = chance**_SPREAD
-        prior = np.outer(spread / spread.sum(), strength**2)
-        clean: Floats = self.moments * prior / (prior + self.noise**2)
-        return clean
-
-    def model(self, own: Floats, believed: Floats, chance: Floats) -> Factors:
-        """The discriminant scores as factors. believed: the items' counts, positive."""
-        r = self.found
-        values, vectors = np.linalg.eigh(self.gram[:r, :r])
-        floor = _FLOOR * len(own) / len(self.strength)
-        inverse = (vectors / np.maximum(values, floor)) @ vectors.T * len(own)
-        apart = self.shrunk(self.strength, chance)[:, :r] / believed[:, None]
-        right = apart @ inverse
-        base = np.log(believed) - 0.5 * (apart * right).sum(axis=1)
-        left = (own - self.centre) @ self.rotation[:, :r]
-        return Factors(np.hstack([np.ones((len(own), 1)), left]), np.hstack([base[:, None], right]))
-
-    def features(self, chance: Floats) -> Floats:
-        """Item features of the next round: how an item's taste differs from what is usual.
-
-        Directions weigh by the root of their strength; drowned ones stay in, weakly, because they
-        may clear the noise once more of the profiles lies along them.
-        """
-        strength = np.maximum(self.strength, _DROWNED * self.edge)
-        loading = self.shrunk(strength, chance) / chance[:, None]
-        loading /= np.sqrt(chance @ loading**2)
-        scaled: Floats = loading * np.sqrt(strength / strength.max())
-        return scaled
+    energy = float(noisy @ noisy) / len(noisy) - noise**2
+    return energy >= _HEARD * _FIRST * noise**2

@@ -89,12 +89,14 @@ class RandomizedResponse(MatrixChannel):
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.count_nonzero(np.not_equal(one, other)))
 
-    def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Randomised symbols for symbols 0..inputs-1."""
+    def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.integer]:
+        """Randomised symbols for symbols 0..inputs-1; bytes stay bytes."""
         array = np.asarray(value)
         with np.errstate(invalid="ignore"):  # a NaN is reported below
-            symbols = array.astype(np.int64)
-        inputs = len(self.channel)
+            symbols = array.astype(np.uint8 if array.dtype == np.uint8 else np.int64, copy=False)
+        inputs, outputs = self.matrix.shape
+        if outputs > np.iinfo(symbols.dtype).max:
+            symbols = symbols.astype(np.int64)
         wrong = (symbols != array) | (symbols < 0) | (symbols >= inputs)
         if wrong.any():
             raise InvalidSetting(

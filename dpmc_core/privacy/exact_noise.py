@@ -65,7 +65,7 @@ class SecureSource(np.random.Generator):
         """Each symbol a passed through row a of the channel."""
         self.drawn["channel", 0.0, 1] += symbols.size
         rows = [weights(row) for row in matrix]
-        flat, out = symbols.ravel(), np.empty(symbols.size, dtype=np.int64)
+        flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
         for start in range(0, flat.size, _CELLS):
             part = slice(start, start + _CELLS)
             for a, row in enumerate(rows):

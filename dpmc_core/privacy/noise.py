@@ -81,36 +81,41 @@ def norm_laplace_density(x: ArrayLike, scale: float, length: int) -> Floats:
 
 _STEP = 2.0**-53  # of the uniform draws
 _END = 2.0**-40  # how near an end of [0, 1) they are drawn finer
+_CELLS = 4_000_000  # symbols that pass a channel at once: 32 MB of draws
 
 
 def channel(matrix: Floats, symbols: Ints, rng: np.random.Generator) -> Ints:
     """Pass each symbol a through the channel matrix[a, o] = P(output o | input a).
 
-    Inverse-transform sampling, one row of the matrix at a time, so memory stays that of `symbols`.
+    Inverse-transform sampling, one row of the matrix and one block of symbols at a time; what comes
+    out has the integer type of what goes in, so memory stays that of `symbols`.
     Draws next to 0 or 1 get further digits, counted from their own end: a chance far below 2^-53
     (a flip at epsilon = 40) would otherwise be 0, and the output would reveal its input. For that,
     rare outputs must stand at the ends of a row, as they do beside a single likely one.
     """
     if isinstance(rng, SecureSource):
         return rng.channel(matrix, symbols)
-    out = np.empty_like(symbols)
+    flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
     total = matrix.sum(axis=1, keepdims=True)
     ends = np.cumsum(matrix, axis=1)
     ends /= ends[:, -1:]  # a sum of 1 - 1e-16 would leave room for an impossible last output
     tails = np.cumsum(matrix[:, ::-1], axis=1) / total  # chances of the last 1, 2, ... outputs
     for a in range(len(matrix)):
-        here = symbols == a
         below, above = ends[a, :-1], tails[a, :-1]
-        uniform = rng.random(int(here.sum()))
-        draws = np.searchsorted(below, uniform, side="right")
-        low, high = uniform < _END, uniform >= 1 - _END
-        if low.any() or high.any():
-            digits = _STEP * np.exp(-rng.standard_exponential(len(uniform)))  # uniform, also finely
-            place, rest = uniform + digits, (1 - uniform - _STEP) + digits
-            draws[low] = np.searchsorted(below, place[low], side="right")
-            draws[high] = len(above) - np.searchsorted(above, rest[high], side="left")
-        out[here] = draws
-    return out
+        for start in range(0, flat.size, _CELLS):
+            part = slice(start, start + _CELLS)
+            here = flat[part] == a
+            uniform = rng.random(int(here.sum()))
+            draws = np.searchsorted(below, uniform, side="right")
+            low, high = uniform < _END, uniform >= 1 - _END
+            if low.any() or high.any():
+                # uniform, also in digits below those of the generator
+                digits = _STEP * np.exp(-rng.standard_exponential(len(uniform)))
+                place, rest = uniform + digits, (1 - uniform - _STEP) + digits
+                draws[low] = np.searchsorted(below, place[low], side="right")
+                draws[high] = len(above) - np.searchsorted(above, rest[high], side="left")
+            out[part][here] = draws
+    return out.reshape(symbols.shape)
 
 
 def channel_of_missing(

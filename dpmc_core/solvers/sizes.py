@@ -7,7 +7,7 @@ from dpmc_core.ratings import PublicFacts
 
 GRAM_LIMIT = 5_000  # items: their n x n Gram matrix then takes 200 MB
 DENSE_CELLS = 50_000_000  # 400 MB a matrix, and a few are alive at once
-_REPORTED_CELLS = 30_000_000  # 240 MB
+_REPORTED_CELLS = 200_000_000  # as bytes twice, as published also in single precision: 1.2 GB
 _NOISE = 40_000_000  # numbers of noise in one round: 320 MB
 _DESCENT_CELLS = 400_000_000  # 3.2 GB for an iterate of full rank
 

@@ -1,20 +1,37 @@
-"""Directions of taste from clicks: users' profiles, the moments of items, what stands out of noise.
+"""Popularity and taste from clicks under noise: what users add up to, and what items learn from it.
 
-A profile is where a user's row points among public item features; everything here is a sum over
-users to which each adds a bounded part.
+A profile is where a user's row points among public item features. The first half is sums over users
+to which each adds a bounded part; the second reads the noisy sums: how many users an item has, how
+its audience differs from the others', and which features tell audiences apart next.
 """
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.model import Factors
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import row_norms
 
 Floats = NDArray[np.float64]
 
 _BLOCK = 4_000_000  # numbers gathered at once: 32 MB
 _ZERO = 1e-9  # a sum this much shorter than its terms is rounding
+_SWEEPS = 30  # of expectation-maximisation
+_LEAST = 0.02  # smallest variance of profiles, in that of d directions alike
+_TINY = 1e-4  # smallest variance of taste at the start, likewise
+_RIDGE = 0.1
+
+
+def unit_rows(pattern: Pattern, weights: Floats) -> Floats:
+    """One number per observed cell: the items' weights (length n, > 0), each row of l2 length 1."""
+    cells = weights[pattern.items]
+    unit: Floats = cells / row_norms(pattern, cells)[pattern.users]
+    return unit
 
 
 def profiles(pattern: Pattern, features: Floats) -> Floats:
@@ -46,22 +63,6 @@ def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats
     return moments
 
 
-def signal_energy(values: Floats, noise: float, rows: int, columns: int) -> Floats:
-    """Singular values of a rows x columns matrix with the noise taken out; 0 where it drowns them.
-
-    values: of the matrix plus independent noise of that standard deviation. The shrinkage is
-    optimal in Frobenius norm as the sizes grow (Gavish, Donoho, "Optimal shrinkage of singular
-    values", 2017): with beta = columns/rows and y the value over noise sqrt(rows),
-    sqrt((y^2 - beta - 1)^2 - 4 beta)/y above the edge 1 + sqrt(beta).
-    """
-    beta = columns / rows
-    y = values / (noise * np.sqrt(rows))
-    above = y > 1.02 * (1.0 + np.sqrt(beta))  # the edge itself wobbles a little
-    root = np.sqrt(np.maximum((y**2 - beta - 1.0) ** 2 - 4.0 * beta, 0.0))
-    clean: Floats = np.where(above, root / np.maximum(y, 1e-300), 0.0) * noise * np.sqrt(rows)
-    return clean
-
-
 def _sums(pattern: Pattern, features: Floats) -> Floats:
     return np.asarray(pattern.by_user(np.ones(len(pattern.users))) @ features)
 
@@ -75,3 +76,111 @@ def _directions(vectors: Floats, shortest: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         unit: Floats = np.where(length > shortest, vectors / length, 0.0)
     return unit
+
+
+class Counts(NamedTuple):
+    """Noisy counts of the items' users, and the standard deviation of each; both length n."""
+
+    noisy: Floats
+    noise: Floats
+
+    @property
+    def believed(self) -> Floats:
+        """Positive numbers: their means given that no count is negative."""
+        from scipy.special import log_ndtr
+
+        z = self.noisy / self.noise
+        mills = np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+        believed: Floats = np.maximum(self.noisy + self.noise * mills, 1e-12 * self.noise)
+        return believed
+
+    def with_also(self, noisy: Floats, noise: Floats | float) -> Counts:
+        """Both answers, weighed by their precision."""
+        old, new = self.noise**-2.0, np.asarray(noise) ** -2.0
+        return Counts((old * self.noisy + new * noisy) / (old + new), (old + new) ** -0.5)
+
+    @property
+    def weights(self) -> Floats:
+        """Weights of the items in a further count: what is little known is asked for more."""
+        weights: Floats = (self.believed + self.noise / 2) ** -0.5
+        return weights
+
+    def asked(self, answer: Floats, noise: float) -> Counts:
+        """With the answer to a count whose rows were `unit_rows` of `weights`.
+
+        Such a row has 1/||weights|| where this count has 1/sqrt(own items): on average the users
+        of the items make that factor (sum N w^2 / sum N)^(-1/2).
+        """
+        believed, weights = self.believed, self.weights
+        gain = weights * math.sqrt(believed.sum() / (believed @ weights**2))
+        return self.with_also(answer / gain, noise / gain)
+
+
+class Audiences(NamedTuple):
+    """What the profiles of items' users tell.
+
+    taste: items x d, how far the mean profile of an item's users lies from that of all (centre:
+    d), the noise shrunk away. doubt: d x d, what is left of it, over all users. spread: d x d, the
+    covariance of profiles; prior: d x d, that of taste.
+    """
+
+    taste: Floats
+    doubt: Floats
+    centre: Floats
+    spread: Floats
+    prior: Floats
+
+    @classmethod
+    def of(
+        cls, moments: Floats, noise: float, second: Floats, believed: Floats, users: int
+    ) -> Audiences:
+        """moments: items x d, noisy sums of profiles; noise: their standard deviation.
+
+        second: (d + 1) x (d + 1), noisy sum of (u, 1)(u, 1)' over all users. believed: the items'
+        counts, whose weights are those of the moments. An item's mean profile is off by the noise
+        and by which users it happens to have: N(t, (noise/N)^2 I + S w/N), w the mean weight of a
+        cell. t ~ N(0, G), G by expectation-maximisation from its moments: where nothing is heard it
+        starts next to nothing, which it would reach in very many sweeps only.
+        """
+        d = moments.shape[1]
+        symmetric = 0.5 * (second + second.T) / users
+        mean = symmetric[:d, d]
+        values, vectors = np.linalg.eigh(symmetric[:d, :d] - np.outer(mean, mean))
+        spread = (vectors * (np.clip(values, _LEAST / d, 1.0) + _RIDGE / d)) @ vectors.T
+        share = believed / believed.sum()
+        centre = moments.sum(axis=0) / believed.sum()
+        apart = moments / believed[:, None] - centre
+        off = (noise / believed)[:, None, None] ** 2 * np.eye(d)
+        off += spread * (users / believed.sum() / believed)[:, None, None]
+        precise = np.linalg.inv(off)
+        sure = np.trace(precise, axis1=1, axis2=2) ** 2
+        seen = (apart * (sure / sure.sum())[:, None]).T @ apart
+        values, vectors = np.linalg.eigh(seen - np.einsum("j,jab->ab", sure / sure.sum(), off))
+        prior = (vectors * np.maximum(values, _TINY / d)) @ vectors.T
+        told = np.einsum("jab,jb->ja", precise, apart)
+        for _ in range(_SWEEPS):
+            doubts = np.linalg.inv(np.linalg.inv(prior) + precise)
+            taste = np.einsum("jab,jb->ja", doubts, told)
+            prior = (taste.T @ taste + doubts.sum(axis=0)) / len(taste)
+            prior += np.eye(d) * np.finfo(float).eps
+        return cls(taste, np.einsum("j,jab->ab", share, doubts), centre, spread, prior)
+
+    def scores(self, own: Floats, believed: Floats) -> Factors:
+        """log N + (u - centre)' S^-1 t - t' S^-1 t / 2 as factors; own: users x d profiles."""
+        right = np.linalg.solve(self.spread, self.taste.T).T
+        base = np.log(believed) - 0.5 * (self.taste * right).sum(axis=1)
+        left = own - self.centre
+        return Factors(np.hstack([np.ones((len(own), 1)), left]), np.hstack([base[:, None], right]))
+
+    def features(self, believed: Floats) -> Floats:
+        """Item features of the next round, items x d: taste along its axes.
+
+        Over users, each axis has mean square 1 times the share of what is seen along it that is
+        taste and not doubt.
+        """
+        _, axes = np.linalg.eigh(self.prior)
+        found = self.taste @ axes
+        square = believed @ found**2 / believed.sum()
+        known = square + np.diag(axes.T @ self.doubt @ axes)
+        scaled: Floats = found / np.sqrt(np.maximum(known, np.finfo(float).tiny))
+        return scaled
