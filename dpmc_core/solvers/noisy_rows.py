@@ -1,0 +1,430 @@
+"""Ratings from rows in which every cell was randomised: what the reports tell once their noise is
+known.
+
+Each cell of users x items, rated or not, may be reported. The public channel says how likely, and
+what a report is worth: B = 1 where there is one and T, its score on the scale -1..1 (0 where there
+is none), have known means and variances whether the cell is rated or missing. Sums of B and T over
+a row or a column are then unbiased counts and sums of ratings with noise of known size, from which
+the mean and the effects of users and items follow by empirical Bayes (Efron, Morris, "Stein's
+estimation rule and its competitors", 1973). What taste is left is looked for in the cells most
+likely to be genuine. One rule for every budget: where noise drowns a part, it shrinks to nothing.
+
+Reports are read block by block of users, so that no pass needs more memory than one block.
+No privacy here: reports are what was published, and the law of a report is public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.model import Constant, Factors, Step
+from dpmc_core.ratings import Index, PublicFacts
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import with_offsets
+from dpmc_core.solvers.variational import effects_and_taste
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+
+BLOCK = 1_000_000  # reports read at once: some 30 MB of scratch
+CELLS = 1_500_000  # reported cells in which taste is looked for
+ROUNDS = 20
+_RANK = 5
+_GENUINE = 0.9  # most that a cell is believed to be rated
+# Spreads in quarters of the rating range, one point on a scale of 1..5.
+_MEAN = 0.7  # of the mean rating about the middle
+_RATING = 1.1  # of a rating about the mean
+_EFFECT = 0.3  # of the effect of a user or item, worth _PSEUDO of them
+_PSEUDO = 20
+_TASTE_NOISE = 0.75  # variance of a rating about its effects
+_SPREAD, _POOL = 0.01, 0.005  # variances of effects that the search for taste starts from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law:
+    """What the channel does to one cell whose rating is x in -1..1.
+
+    if_missing, if_rated: f0, f1, the chances of a report. gain: kappa, E[T] = kappa x, and 0 if
+    the cell is missing. square: V_n, E[T^2] of the report of a missing cell. genuine: the chance
+    that a rated cell's report tells of x at all; spread: V_r, the variance of such a report.
+    """
+
+    if_missing: float
+    if_rated: float
+    gain: float
+    square: float
+    genuine: float
+    spread: float
+
+    def scores(self, reports: NDArray[Any]) -> Floats:
+        """T of reported cells, as they were published."""
+        raise NotImplementedError
+
+    @property
+    def slope(self) -> float:
+        """g1 = f1 - f0: how much a rating adds to the chance of a report."""
+        return self.if_rated - self.if_missing
+
+    @property
+    def count_noise(self) -> float:
+        """v_c: variance of (B - f0)/g1, which is 1 on average if rated and 0 if missing."""
+        return self.if_missing * (1 - self.if_missing) / self.slope**2
+
+    @property
+    def sum_noise(self) -> float:
+        """v_t: variance of T/kappa, which is x on average if rated and 0 if missing."""
+        return self.if_missing * self.square / self.gain**2
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymbolLaw(Law):
+    """Symbols 1..d that stand for levels, their mean 0; a missing cell speaks as any of them."""
+
+    levels: Floats
+
+    @classmethod
+    def of(cls, kept: float, other: float, levels: Floats) -> SymbolLaw:
+        """kept, other: the chances of the own symbol and of each other one."""
+        d, gain = len(levels), max(kept - other, _LEAST)
+        return cls(
+            if_missing=d * other,
+            if_rated=gain + d * other,
+            gain=gain,
+            square=float(np.mean(np.square(levels))),
+            genuine=gain,
+            spread=0.0,
+            levels=levels,
+        )
+
+    def scores(self, reports: NDArray[Any]) -> Floats:
+        return self.levels[reports.astype(np.intp) - 1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceLaw(Law):
+    """Reports with Laplace noise of scale b, those beyond the range scored as c.
+
+    c = 1 is the report cut to the range, 1 + b its mean given what is left of it when cut.
+    """
+
+    end: float
+
+    @classmethod
+    def of(cls, flip: float, scale: float, mix: float = 0.0) -> LaplaceLaw:
+        """flip: the chance that a missing cell is reported, or a rated one is not."""
+        b, gone = scale, math.exp(-1 / scale)
+        end = 1 + mix * b
+        square = 2 * b**2 - gone * (1 + 2 * b + 2 * b**2) + gone * end**2
+        x = 0.6
+        fx = x + (b + 1 - end) / 2 * (math.exp(-(1 + x) / b) - math.exp(-(1 - x) / b))
+        gain = max((1 - flip) * fx / x, _LEAST)
+        return cls(
+            if_missing=flip,
+            if_rated=flip + max(1 - 2 * flip, _LEAST),
+            gain=gain,
+            square=square,
+            genuine=1 - flip,
+            spread=square,
+            end=end,
+        )
+
+    def scores(self, reports: NDArray[Any]) -> Floats:
+        found = reports.astype(float)
+        return np.where(np.abs(found) < 1, found, np.sign(found) * self.end)
+
+
+_LEAST = 1e-12  # a channel that tells less tells nothing
+
+
+class _Part(NamedTuple):
+    """The reports of a block of users: rows, their starts within it, items and scores."""
+
+    rows: slice
+    starts: NDArray[np.int64]
+    items: Index
+    scores: Floats
+
+    def by_row(self, values: Floats) -> Floats:
+        """Sum of one value per report over each row."""
+        sums = np.concatenate(([0.0], np.cumsum(values)))
+        return sums[self.starts[1:]] - sums[self.starts[:-1]]
+
+    def spread(self, of_rows: Floats) -> Floats:
+        """One value per row of the whole matrix, for each report of the block."""
+        return np.repeat(of_rows[self.rows], np.diff(self.starts))
+
+
+class _Reports:
+    """Published rows and their law: passes over a block of users at a time."""
+
+    def __init__(self, reported: csr_array, law: Law, block: int) -> None:
+        self.reported, self.law, self.shape, self.block = reported, law, reported.shape, block
+
+    def parts(self) -> Iterator[_Part]:
+        indptr, m = self.reported.indptr, self.shape[0]
+        start = 0
+        while start < m:
+            stop = int(np.searchsorted(indptr, indptr[start] + self.block, side="right")) - 1
+            stop = min(max(stop, start + 1), m)
+            k = slice(indptr[start], indptr[stop])
+            starts = (indptr[start : stop + 1] - indptr[start]).astype(np.int64)
+            scores = self.law.scores(self.reported.data[k])
+            yield _Part(slice(start, stop), starts, self.reported.indices[k], scores)
+            start = stop
+
+    def sums(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """(reports, sum of scores) of each user, and of each item."""
+        m, n = self.shape
+        told, scored = np.zeros(n), np.zeros(n)
+        users = np.zeros(m)
+        for part in self.parts():
+            users[part.rows] = part.by_row(part.scores)
+            told += np.bincount(part.items, minlength=n)
+            scored += np.bincount(part.items, weights=part.scores, minlength=n)
+        return (np.diff(self.reported.indptr).astype(float), users), (told, scored)
+
+    def over_items(self, of_items: Floats) -> Floats:
+        """B times one value per item: its sum over each user's reports."""
+        found = np.empty(self.shape[0])
+        for part in self.parts():
+            found[part.rows] = part.by_row(of_items[part.items])
+        return found
+
+    def over_users(self, of_users: Floats) -> Floats:
+        """B' times one value per user: its sum over each item's reports."""
+        found = np.zeros(self.shape[1])
+        for part in self.parts():
+            weights = part.spread(of_users)
+            found += np.bincount(part.items, weights=weights, minlength=len(found))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """What is known of the users, or the items, of whom each has `cells` cells.
+
+    raw: unbiased counts of ratings; count, doubt: their posterior means and variances; total:
+    unbiased sums of ratings less the mean rating, in rating points; noise: their variance but for
+    what ratings differ.
+    """
+
+    cells: int
+    raw: Floats
+    count: Floats
+    doubt: Floats
+    total: Floats
+    noise: float
+
+
+def believed_counts(raw: Floats, variance: float) -> tuple[Floats, Floats]:
+    """Posterior means and variances of counts of which `raw` are unbiased with that variance.
+
+    A normal prior about their mean, its variance from the counts themselves. The prior's pull is at
+    most one standard deviation of the noise, for counts have long tails (Efron, Morris, "Limiting
+    the risk of Bayes and empirical Bayes estimators", 1972); what is left below 0 is cut off.
+    """
+    if variance <= 0:
+        return np.maximum(raw, 0.0), np.zeros(len(raw))
+    sd, mean = math.sqrt(variance), max(float(raw.mean()), 0.0)
+    signal = max(float(np.mean((raw - mean) ** 2)) - variance, 0.0)
+    weight = signal / (signal + variance)
+    centre = np.clip(mean + weight * (raw - mean), raw - sd, raw + sd)
+    return _positive(centre, math.sqrt(max(weight, 1e-12) * variance))
+
+
+def _positive(centre: Floats, sd: float) -> tuple[Floats, Floats]:
+    """Mean and variance of a normal variable that is known to be positive."""
+    from scipy.special import log_ndtr
+
+    z = centre / sd
+    hazard = np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+    mean = np.maximum(sd * (z + hazard), 0.0)
+    return mean, np.maximum(sd**2 * (1 - hazard * (z + hazard)), 0.0)
+
+
+def shrunken_effects(
+    total: Floats, count: Floats, doubt: Floats, noise: Floats, width: float
+) -> tuple[Floats, Floats]:
+    """Posterior means and variances of effects b, in rating points.
+
+    total: N b + noise of variance `noise`, with N known as `count`, its variance `doubt`; width:
+    of the rating range. The best linear estimate; the prior variance of b by expectation and
+    maximisation.
+    """
+    prior = (_EFFECT * width / 4) ** 2
+    variance = prior
+    for _ in range(50):
+        gain = count * variance / ((count**2 + doubt) * variance + noise)
+        effects = gain * total
+        left = variance * (1 - gain * count)
+        before = variance
+        variance = float(np.sum(effects**2 + left) + _PSEUDO * prior) / (len(total) + _PSEUDO)
+        if abs(variance - before) <= 1e-4 * before:
+            break
+    return effects, left
+
+
+class Mean(NamedTuple):
+    """The mean rating less the middle of the range, and the number of ratings, both estimated."""
+
+    offset: float
+    ratings: float
+
+
+def mean_rating(told: float, scored: float, law: Law, public: PublicFacts) -> Mean:
+    """told: how many cells were reported; scored: the sum of their scores."""
+    cells, half, quarter = public.users * public.items, public.half_width, public.width / 4
+    prior, each = (_MEAN * quarter) ** 2, (_RATING * quarter) ** 2
+    raw = (told - cells * law.if_missing) / law.slope
+    ratings = max(raw, 2 * math.sqrt(cells * law.count_noise), 1.0)
+    ratings = min(ratings, float(cells))
+    noise = cells * half**2 * law.sum_noise / ratings**2 + each / ratings
+    return Mean(scored * half / law.gain / ratings * prior / (prior + noise), ratings)
+
+
+def recovered(
+    reported: csr_array, law: Law, public: PublicFacts, *, block: int = BLOCK
+) -> Iterator[Step]:
+    """Models in rating points from published rows: effects first, then rounds of taste.
+
+    reported: users x items, a stored number for each reported cell, sorted by user and item.
+    """
+    reports = _Reports(reported, law, block)
+    by_user, by_item = reports.sums()
+    mean = mean_rating(float(by_user[0].sum()), float(by_user[1].sum()), law, public)
+    users = _side(*by_user, public.items, law, mean, public)
+    items = _side(*by_item, public.users, law, mean, public)
+    a, b = _effects(reports, users, items, public)
+    base = public.middle + mean.offset
+    trace = {"ratings, estimated": mean.ratings, "mean rating": base}
+    zero = np.zeros((public.users, 0)), np.zeros((public.items, 0))
+    yield Step(1, ROUNDS + 1, with_offsets(*zero, base + a, b), trace)
+    cells = _likeliest(reports, users.count, items.count, mean.ratings)
+    pattern, y, w = _observations(cells, reports, a, b, base, public)
+    quarter = (public.width / 4) ** 2
+    found = effects_and_taste(
+        pattern,
+        y,
+        weights=w,
+        least_noise=1.0,
+        rank=_RANK,
+        rounds=ROUNDS,
+        spread=_SPREAD * quarter,
+        pseudo=_POOL * quarter,
+    )
+    last = None
+    for index, now in enumerate(found, 2):
+        if last is not None:
+            yield last
+        model = with_offsets(now.left, now.right, base + a + now.user, b + now.item)
+        last = Step(index, ROUNDS + 1, model, trace | {"rank": float(now.left.shape[1])})
+    yield last
+
+
+def _side(
+    told: Floats, scored: Floats, cells: int, law: Law, mean: Mean, public: PublicFacts
+) -> _Side:
+    half = public.half_width
+    raw = (told - cells * law.if_missing) / law.slope
+    count, doubt = believed_counts(raw, cells * law.count_noise)
+    total = scored * half / law.gain - mean.offset * raw
+    noise = cells * (half**2 * law.sum_noise + mean.offset**2 * law.count_noise)
+    return _Side(cells, raw, count, doubt, total, noise)
+
+
+def _effects(
+    reports: _Reports, users: _Side, items: _Side, public: PublicFacts
+) -> tuple[Floats, Floats]:
+    a, b = np.zeros(public.users), np.zeros(public.items)
+    each = (_RATING * public.width / 4) ** 2
+    exposed, unsure = np.zeros(public.items), np.zeros(public.items)
+    for k in range(3):
+        if k:
+            exposed, unsure = _exposure(reports.over_users(a), a, users, items, reports.law)
+        noise = items.noise + unsure + items.count * each
+        b, _ = shrunken_effects(
+            items.total - exposed, items.count, items.doubt, noise, public.width
+        )
+        exposed, unsure = _exposure(reports.over_items(b), b, items, users, reports.law)
+        noise = users.noise + unsure + users.count * each
+        a, _ = shrunken_effects(
+            users.total - exposed, users.count, users.doubt, noise, public.width
+        )
+    return a, b
+
+
+def _exposure(
+    over: Floats, effects: Floats, of: _Side, side: _Side, law: Law
+) -> tuple[Floats, Floats]:
+    """Sum of the other side's effects over a row's ratings: posterior mean and variance.
+
+    over: their sum over the row's reports. The noisy sum is shrunk towards count x their mean.
+    """
+    weights = of.count + 1e-300
+    mean = float(np.average(effects, weights=weights))
+    centred = effects - mean
+    raw = (over - mean * (side.raw * law.slope + side.cells * law.if_missing)) / law.slope
+    raw -= law.if_missing * float(centred.sum()) / law.slope
+    noise = law.count_noise * float(centred @ centred)
+    signal = max(float(np.sum(raw**2)) - noise * len(raw), 0.0) / max(float(side.count.sum()), 1.0)
+    prior = signal * side.count
+    weight = prior / np.maximum(prior + noise, np.finfo(float).tiny)
+    return mean * side.count + weight * raw, weight * noise
+
+
+class _Cells(NamedTuple):
+    """Reported cells, the chance pi that each is rated, and the scores."""
+
+    pattern: Pattern
+    chance: Floats
+    scores: Floats
+
+
+def _likeliest(reports: _Reports, users: Floats, items: Floats, ratings: float) -> _Cells:
+    """The reported cells most likely to be rated, at most CELLS: users and items taken alone."""
+    steps = 2_000
+    users, items = users / math.sqrt(ratings), items / math.sqrt(ratings)
+    top = float(users.max() * items.max())
+    edges = max(top, 1e-300) * np.exp(np.linspace(-20.0, 0.0, steps))
+    seen = np.zeros(steps + 1)
+    for part in reports.parts():
+        chance = part.spread(users) * items[part.items]
+        seen += np.bincount(np.searchsorted(edges, chance), minlength=steps + 1)
+    above = np.cumsum(seen[::-1])[::-1]  # cells above the edge before each bin
+    fits = np.flatnonzero(above <= CELLS)
+    least = -1.0 if fits[0] == 0 else edges[min(fits[0], steps) - 1]
+    found = []
+    for part in reports.parts():
+        chance = part.spread(users) * items[part.items]
+        keep = np.flatnonzero(chance > least)
+        rows = np.searchsorted(part.starts, keep, side="right") - 1 + part.rows.start
+        found.append((rows.astype(np.int32), part.items[keep], chance[keep], part.scores[keep]))
+    rows, columns, chance, scores = (np.concatenate(c) for c in zip(*found, strict=True))
+    indptr = np.searchsorted(rows, np.arange(len(users) + 1))
+    pattern = Pattern(rows, columns.astype(np.int32), indptr, reports.shape)
+    return _Cells(pattern, np.minimum(chance, _GENUINE), scores)
+
+
+def _observations(
+    cells: _Cells, reports: _Reports, a: Floats, b: Floats, base: float, public: PublicFacts
+) -> tuple[Pattern, Floats, Floats]:
+    law, half = reports.law, public.half_width
+    told = law.if_missing + cells.chance * law.slope
+    rho = np.maximum(cells.chance * law.gain / told, _LEAST)
+    genuine = cells.chance * law.genuine / told
+    expected = a[cells.pattern.users] + b[cells.pattern.items]
+    y = cells.scores * half / rho - (expected + base - public.middle)
+    x = (expected + base - public.middle) / half * (law.gain / law.genuine)
+    each = _TASTE_NOISE * (public.width / 4) ** 2 / half**2
+    variance = (1 - genuine) * law.square + genuine * (law.spread + each)
+    variance += genuine * (1 - genuine) * x**2
+    w = (rho / half) ** 2 / variance
+    return cells.pattern, y - np.average(y, weights=w), w
