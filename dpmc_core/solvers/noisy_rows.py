@@ -17,17 +17,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Constant, Factors, Step
+from dpmc_core.model import Step
 from dpmc_core.ratings import Index, PublicFacts
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import with_offsets
-from dpmc_core.solvers.variational import effects_and_taste
+from dpmc_core.solvers.variational import EffectsAndTaste, effects_and_taste
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -40,32 +40,35 @@ ROUNDS = 20
 _RANK = 5
 _GENUINE = 0.9  # most that a cell is believed to be rated
 # Spreads in quarters of the rating range, one point on a scale of 1..5.
-_MEAN = 0.7  # of the mean rating about the middle
+_MEAN = 0.5  # of the mean rating about the middle
 _RATING = 1.1  # of a rating about the mean
 _EFFECT = 0.3  # of the effect of a user or item, worth _PSEUDO of them
 _PSEUDO = 20
 _TASTE_NOISE = 0.75  # variance of a rating about its effects
 _SPREAD, _POOL = 0.01, 0.005  # variances of effects that the search for taste starts from
+_LEAST = 1e-12  # a chance below it counts as this one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Law:
-    """What the channel does to one cell whose rating is x in -1..1.
+    """What the channel does to one cell, whose rating is x in -1..1 where there is one.
 
-    if_missing, if_rated: f0, f1, the chances of a report. gain: kappa, E[T] = kappa x, and 0 if
-    the cell is missing. square: V_n, E[T^2] of the report of a missing cell. genuine: the chance
-    that a rated cell's report tells of x at all; spread: V_r, the variance of such a report.
+    if_missing: f0, the chance that a missing cell is reported; if_rated: f1, that a rated one is.
+    gain: kappa, the chance that a rated cell's report tells of x: E[T] = kappa x, and 0 if the
+    cell is missing. square: V_n, E[T^2] over the reports of missing cells.
     """
 
     if_missing: float
     if_rated: float
     gain: float
     square: float
-    genuine: float
-    spread: float
 
     def scores(self, reports: NDArray[Any]) -> Floats:
         """T of reported cells, as they were published."""
+        raise NotImplementedError
+
+    def spread(self, x: Floats) -> Floats:
+        """V_r, the variance of T where it tells of a rating x."""
         raise NotImplementedError
 
     @property
@@ -75,73 +78,71 @@ class Law:
 
     @property
     def count_noise(self) -> float:
-        """v_c: variance of (B - f0)/g1, which is 1 on average if rated and 0 if missing."""
+        """v_c: variance of (B - f0)/g1 of a missing cell; its mean is 1 if rated, else 0."""
         return self.if_missing * (1 - self.if_missing) / self.slope**2
 
     @property
     def sum_noise(self) -> float:
-        """v_t: variance of T/kappa, which is x on average if rated and 0 if missing."""
+        """v_t: variance of T/kappa of a missing cell; its mean is x if rated, else 0."""
         return self.if_missing * self.square / self.gain**2
 
 
 @dataclass(frozen=True, kw_only=True)
 class SymbolLaw(Law):
-    """Symbols 1..d that stand for levels, their mean 0; a missing cell speaks as any of them."""
+    """Symbols 1..d that stand for levels of mean 0, kept or replaced by any one alike."""
 
     levels: Floats
 
     @classmethod
-    def of(cls, kept: float, other: float, levels: Floats) -> SymbolLaw:
-        """kept, other: the chances of the own symbol and of each other one."""
-        d, gain = len(levels), max(kept - other, _LEAST)
+    def of(cls, if_missing: float, gain: float, levels: Floats) -> SymbolLaw:
+        """gain: how much likelier the own symbol is than each other one."""
+        gain = max(gain, _LEAST)
+        square = float(np.mean(np.square(levels)))
         return cls(
-            if_missing=d * other,
-            if_rated=gain + d * other,
+            if_missing=if_missing,
+            if_rated=if_missing + gain,
             gain=gain,
-            square=float(np.mean(np.square(levels))),
-            genuine=gain,
-            spread=0.0,
+            square=square,
             levels=levels,
         )
 
     def scores(self, reports: NDArray[Any]) -> Floats:
         return self.levels[reports.astype(np.intp) - 1]
 
+    def spread(self, x: Floats) -> Floats:
+        return np.zeros(len(x))
+
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceLaw(Law):
-    """Reports with Laplace noise of scale b, those beyond the range scored as c.
+    """Ratings with Laplace noise of scale b, that may vanish; missing cells speak in noise alone.
 
-    c = 1 is the report cut to the range, 1 + b its mean given what is left of it when cut.
+    How far a report z lies beyond -1..1 tells nothing of x, so it is replaced by its mean:
+    T = z within, +-(1 + b) beyond. E[T] stays x exactly, with V_r = b^2 (2 - P(|z| > 1)) in place
+    of 2 b^2.
     """
 
-    end: float
+    scale: float
 
     @classmethod
-    def of(cls, flip: float, scale: float, mix: float = 0.0) -> LaplaceLaw:
+    def of(cls, flip: float, scale: float) -> LaplaceLaw:
         """flip: the chance that a missing cell is reported, or a rated one is not."""
-        b, gone = scale, math.exp(-1 / scale)
-        end = 1 + mix * b
-        square = 2 * b**2 - gone * (1 + 2 * b + 2 * b**2) + gone * end**2
-        x = 0.6
-        fx = x + (b + 1 - end) / 2 * (math.exp(-(1 + x) / b) - math.exp(-(1 - x) / b))
-        gain = max((1 - flip) * fx / x, _LEAST)
         return cls(
             if_missing=flip,
             if_rated=flip + max(1 - 2 * flip, _LEAST),
-            gain=gain,
-            square=square,
-            genuine=1 - flip,
-            spread=square,
-            end=end,
+            gain=1 - flip,
+            square=scale**2 * (2 - math.exp(-1 / scale)),
+            scale=scale,
         )
 
     def scores(self, reports: NDArray[Any]) -> Floats:
         found = reports.astype(float)
-        return np.where(np.abs(found) < 1, found, np.sign(found) * self.end)
+        return np.where(np.abs(found) <= 1, found, np.sign(found) * (1 + self.scale))
 
-
-_LEAST = 1e-12  # a channel that tells less tells nothing
+    def spread(self, x: Floats) -> Floats:
+        beyond = (np.exp((x - 1) / self.scale) + np.exp((-1 - x) / self.scale)) / 2
+        found: Floats = self.scale**2 * (2 - beyond)
+        return found
 
 
 class _Part(NamedTuple):
@@ -231,19 +232,19 @@ def believed_counts(raw: Floats, variance: float) -> tuple[Floats, Floats]:
     most one standard deviation of the noise, for counts have long tails (Efron, Morris, "Limiting
     the risk of Bayes and empirical Bayes estimators", 1972); what is left below 0 is cut off.
     """
-    if variance <= 0:
-        return np.maximum(raw, 0.0), np.zeros(len(raw))
     sd, mean = math.sqrt(variance), max(float(raw.mean()), 0.0)
     signal = max(float(np.mean((raw - mean) ** 2)) - variance, 0.0)
-    weight = signal / (signal + variance)
+    weight = signal / (signal + variance) if signal > 0 else 0.0
     centre = np.clip(mean + weight * (raw - mean), raw - sd, raw + sd)
-    return _positive(centre, math.sqrt(max(weight, 1e-12) * variance))
+    return _positive(centre, math.sqrt(max(weight, _LEAST) * variance))
 
 
 def _positive(centre: Floats, sd: float) -> tuple[Floats, Floats]:
-    """Mean and variance of a normal variable that is known to be positive."""
+    """Mean and variance of normal variables that are known to be positive."""
     from scipy.special import log_ndtr
 
+    if sd == 0:
+        return np.maximum(centre, 0.0), np.zeros(len(centre))
     z = centre / sd
     hazard = np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
     mean = np.maximum(sd * (z + hazard), 0.0)
@@ -282,12 +283,13 @@ class Mean(NamedTuple):
 def mean_rating(told: float, scored: float, law: Law, public: PublicFacts) -> Mean:
     """told: how many cells were reported; scored: the sum of their scores."""
     cells, half, quarter = public.users * public.items, public.half_width, public.width / 4
-    prior, each = (_MEAN * quarter) ** 2, (_RATING * quarter) ** 2
     raw = (told - cells * law.if_missing) / law.slope
-    ratings = max(raw, 2 * math.sqrt(cells * law.count_noise), 1.0)
-    ratings = min(ratings, float(cells))
-    noise = cells * half**2 * law.sum_noise / ratings**2 + each / ratings
-    return Mean(scored * half / law.gain / ratings * prior / (prior + noise), ratings)
+    found, spread = _positive(np.array([raw]), math.sqrt(cells * law.count_noise))
+    count, doubt = float(found[0]), float(spread[0])
+    prior, each = (_MEAN * quarter) ** 2, (_RATING * quarter) ** 2
+    noise = cells * half**2 * law.sum_noise + count * each
+    gain = count * prior / max((count**2 + doubt) * prior + noise, _LEAST)
+    return Mean(gain * scored * half / law.gain, count)
 
 
 def recovered(
@@ -296,6 +298,7 @@ def recovered(
     """Models in rating points from published rows: effects first, then rounds of taste.
 
     reported: users x items, a stored number for each reported cell, sorted by user and item.
+    block: how many reports are read at once, which changes memory and time alone.
     """
     reports = _Reports(reported, law, block)
     by_user, by_item = reports.sums()
@@ -304,29 +307,15 @@ def recovered(
     items = _side(*by_item, public.users, law, mean, public)
     a, b = _effects(reports, users, items, public)
     base = public.middle + mean.offset
-    trace = {"ratings, estimated": mean.ratings, "mean rating": base}
-    zero = np.zeros((public.users, 0)), np.zeros((public.items, 0))
-    yield Step(1, ROUNDS + 1, with_offsets(*zero, base + a, b), trace)
+    trace = {"ratings, estimated": mean.ratings, "mean rating": base, "rank": 0.0}
+    none = np.zeros((public.users, 0)), np.zeros((public.items, 0))
+    step = Step(1, ROUNDS + 1, with_offsets(*none, base + a, b), trace)
     cells = _likeliest(reports, users.count, items.count, mean.ratings)
-    pattern, y, w = _observations(cells, reports, a, b, base, public)
-    quarter = (public.width / 4) ** 2
-    found = effects_and_taste(
-        pattern,
-        y,
-        weights=w,
-        least_noise=1.0,
-        rank=_RANK,
-        rounds=ROUNDS,
-        spread=_SPREAD * quarter,
-        pseudo=_POOL * quarter,
-    )
-    last = None
-    for index, now in enumerate(found, 2):
-        if last is not None:
-            yield last
+    for index, now in enumerate(_taste(cells, law, a, b, mean.offset, public), 2):
+        yield step
         model = with_offsets(now.left, now.right, base + a + now.user, b + now.item)
-        last = Step(index, ROUNDS + 1, model, trace | {"rank": float(now.left.shape[1])})
-    yield last
+        step = Step(index, ROUNDS + 1, model, trace | {"rank": float(now.left.shape[1])})
+    yield replace(step, final=True)
 
 
 def _side(
@@ -391,7 +380,8 @@ class _Cells(NamedTuple):
 def _likeliest(reports: _Reports, users: Floats, items: Floats, ratings: float) -> _Cells:
     """The reported cells most likely to be rated, at most CELLS: users and items taken alone."""
     steps = 2_000
-    users, items = users / math.sqrt(ratings), items / math.sqrt(ratings)
+    both = max(float(users.sum()) * float(items.sum()), _LEAST)
+    users = users * (ratings / both)
     top = float(users.max() * items.max())
     edges = max(top, 1e-300) * np.exp(np.linspace(-20.0, 0.0, steps))
     seen = np.zeros(steps + 1)
@@ -413,18 +403,33 @@ def _likeliest(reports: _Reports, users: Floats, items: Floats, ratings: float) 
     return _Cells(pattern, np.minimum(chance, _GENUINE), scores)
 
 
-def _observations(
-    cells: _Cells, reports: _Reports, a: Floats, b: Floats, base: float, public: PublicFacts
-) -> tuple[Pattern, Floats, Floats]:
-    law, half = reports.law, public.half_width
-    told = law.if_missing + cells.chance * law.slope
-    rho = np.maximum(cells.chance * law.gain / told, _LEAST)
-    genuine = cells.chance * law.genuine / told
-    expected = a[cells.pattern.users] + b[cells.pattern.items]
-    y = cells.scores * half / rho - (expected + base - public.middle)
-    x = (expected + base - public.middle) / half * (law.gain / law.genuine)
-    each = _TASTE_NOISE * (public.width / 4) ** 2 / half**2
-    variance = (1 - genuine) * law.square + genuine * (law.spread + each)
-    variance += genuine * (1 - genuine) * x**2
+def _taste(
+    cells: _Cells, law: Law, a: Floats, b: Floats, offset: float, public: PublicFacts
+) -> Iterator[EffectsAndTaste]:
+    """Rounds of the engine on what scores tell beyond the effects a and b.
+
+    The score of a reported cell is rho x on average, rho the chance that it tells of the rating x;
+    its variance is that of noise (V_n), of a genuine report (V_r, and what ratings differ), and of
+    not knowing which of the two it is.
+    """
+    if not len(cells.scores):
+        return
+    half, quarter = public.half_width, (public.width / 4) ** 2
+    rho = cells.chance * law.gain / (law.if_missing + cells.chance * law.slope)
+    rho = np.maximum(rho, _LEAST)
+    expected = offset + a[cells.pattern.users] + b[cells.pattern.items]
+    x = np.clip(expected / half, -1, 1)
+    genuine = law.spread(x) + _TASTE_NOISE * quarter / half**2
+    variance = (1 - rho) * law.square + rho * genuine + rho * (1 - rho) * x**2
     w = (rho / half) ** 2 / variance
-    return cells.pattern, y - np.average(y, weights=w), w
+    y = cells.scores * half / rho - expected
+    yield from effects_and_taste(
+        cells.pattern,
+        y - np.average(y, weights=w),  # or what the effects miss on all cells passes for taste
+        weights=w,
+        least_noise=1.0,
+        rank=_RANK,
+        rounds=ROUNDS,
+        spread=_SPREAD * quarter,
+        pseudo=_POOL * quarter,
+    )
