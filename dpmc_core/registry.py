@@ -107,6 +107,7 @@ MECHANISMS = _Mechanisms(
         one_bit.Output,
         collection.LaplaceCollection,
         collection.ResponseCollection,
+        collection.LocalMean,
         factorization.DPMF,
         plain.Clear,
         plain.Majority,

@@ -67,6 +67,11 @@ class Law:
         """T of reported cells, as they were published."""
         raise NotImplementedError
 
+    def scored(self, reports: NDArray[Any]) -> float:
+        """The sum of the scores of any number of reports."""
+        starts = range(0, len(reports), BLOCK)
+        return math.fsum(float(self.scores(reports[k : k + BLOCK]).sum()) for k in starts)
+
     def spread(self, x: Floats) -> Floats:
         """V_r, the variance of T where it tells of a rating x."""
         raise NotImplementedError
