@@ -87,14 +87,6 @@ class Collected(Generic[C]):
             releases=RandomisedRows(self.channel(public)),
         )
 
-    def collect(
-        self, ratings: Ratings, rng: np.random.Generator, *, regressed: bool = False
-    ) -> tuple[csr_array, C]:
-        """The reports of all users and the channel they went through."""
-        channel = self.guarantee(ratings.public).releases.rows
-        check_reports(ratings.public, channel.reported_if_missing, regressed=regressed)
-        return channel.publish(self.rows(ratings, channel), rng), channel
-
 
 @dataclass(frozen=True, kw_only=True)
 class Collection(Collected[C], Recovery):
@@ -137,13 +129,18 @@ class Collection(Collected[C], Recovery):
         raise NotImplementedError
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        published = self.estimator is Estimator.PUBLISHED
-        reported, channel = self.collect(ratings, rng, regressed=published)
+        public, published = ratings.public, self.estimator is Estimator.PUBLISHED
+        channel = self.guarantee(public).releases.rows
+        check_reports(public, channel.reported_if_missing, regressed=published)
         if published:
-            reports = self.reports(reported, channel, ratings.public)
-            yield from self.recover(reports, ratings.public, rng, raw=False)
+            reports = self.reports(
+                channel.publish(self.rows(ratings, channel), rng), channel, public
+            )
+            yield from self.recover(reports, public, rng, raw=False)
         else:
-            yield from recovered(reported, self.law(channel), ratings.public)
+            yield from recovered(
+                channel.publish(self.rows(ratings, channel), rng), self.law(channel), public
+            )
 
     def reports(self, reported: csr_array, channel: C, public: PublicFacts) -> Reports:
         """What the server knows; the density is estimated from the number of reports alone."""
@@ -286,8 +283,10 @@ class LocalMean(Symbols):
     revision: ClassVar[int] = 1
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        reported, channel = self.collect(ratings, rng)
-        law, public = self.law(channel), ratings.public
+        public = ratings.public
+        channel = self.guarantee(public).releases.rows
+        check_reports(public, channel.reported_if_missing, regressed=False)
+        reported, law = channel.publish(self.rows(ratings, channel), rng), self.law(channel)
         found = mean_rating(reported.nnz, law.scored(reported.data), law, public)
         mean = public.middle + found.offset
         trace = {"ratings, estimated": found.ratings, "mean rating": mean}

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 _LARGEST = 700.0  # an exponent of e that is still a float
-_BLOCK = 2_000_000  # reports drawn at once, roughly: some 100 MB of scratch
+_BLOCK = 1_400_000  # reports drawn at once, roughly: some 100 MB of scratch
 
 
 def flip_chance(epsilon: float, others: int = 1) -> float:

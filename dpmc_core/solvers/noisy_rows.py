@@ -306,6 +306,7 @@ def recovered(
     block: how many reports are read at once, which changes memory and time alone.
     """
     reports = _Reports(reported, law, block)
+    del reported  # the last that holds them goes before taste takes its memory
     by_user, by_item = reports.sums()
     mean = mean_rating(float(by_user[0].sum()), float(by_user[1].sum()), law, public)
     users = _side(*by_user, public.items, law, mean, public)
@@ -315,12 +316,34 @@ def recovered(
     trace = {"ratings, estimated": mean.ratings, "mean rating": base, "rank": 0.0}
     none = np.zeros((public.users, 0)), np.zeros((public.items, 0))
     step = Step(1, ROUNDS + 1, with_offsets(*none, base + a, b), trace)
-    cells = _likeliest(reports, users.count, items.count, mean.ratings)
-    for index, now in enumerate(_taste(cells, law, a, b, mean.offset, public), 2):
+    scale = mean.ratings / max(float(users.count.sum() * items.count.sum()), _LEAST)
+    pattern, y, w = _left_over(
+        reports, scale * users.count, items.count, mean.offset + a, b, public
+    )
+    del reports
+    for index, now in enumerate(_taste(pattern, y, w, public), 2):
         yield step
         model = with_offsets(now.left, now.right, base + a + now.user, b + now.item)
         step = Step(index, ROUNDS + 1, model, trace | {"rank": float(now.left.shape[1])})
     yield replace(step, final=True)
+
+
+def _taste(
+    pattern: Pattern, y: Floats, w: Floats, public: PublicFacts
+) -> Iterator[EffectsAndTaste]:
+    if not len(y):
+        return iter(())
+    quarter = (public.width / 4) ** 2
+    return effects_and_taste(
+        pattern,
+        y - np.average(y, weights=w),  # or what the effects miss on all cells passes for taste
+        weights=w,
+        least_noise=1.0,
+        rank=_RANK,
+        rounds=ROUNDS,
+        spread=_SPREAD * quarter,
+        pseudo=_POOL * quarter,
+    )
 
 
 def _side(
@@ -374,67 +397,44 @@ def _exposure(
     return mean * side.count + weight * raw, weight * noise
 
 
-class _Cells(NamedTuple):
-    """Reported cells, the chance pi that each is rated, and the scores."""
-
-    pattern: Pattern
-    chance: Floats
-    scores: Floats
-
-
-def _likeliest(reports: _Reports, users: Floats, items: Floats, ratings: float) -> _Cells:
-    """The reported cells most likely to be rated, at most CELLS: users and items taken alone."""
-    steps = 2_000
-    both = max(float(users.sum()) * float(items.sum()), _LEAST)
-    users = users * (ratings / both)
-    top = float(users.max() * items.max())
-    edges = max(top, 1e-300) * np.exp(np.linspace(-20.0, 0.0, steps))
-    seen = np.zeros(steps + 1)
+def _likely(reports: _Reports, users: Floats, items: Floats) -> float:
+    """The least product users x items of a reported cell at which at most CELLS lie above it."""
+    edges = max(float(users.max() * items.max()), _LEAST) * np.exp(np.linspace(-20.0, 0.0, 2_000))
+    seen = np.zeros(len(edges) + 1)
     for part in reports.parts():
-        chance = part.spread(users) * items[part.items]
-        seen += np.bincount(np.searchsorted(edges, chance), minlength=steps + 1)
-    above = np.cumsum(seen[::-1])[::-1]  # cells above the edge before each bin
-    fits = np.flatnonzero(above <= CELLS)
-    least = -1.0 if fits[0] == 0 else edges[min(fits[0], steps) - 1]
-    found = []
-    for part in reports.parts():
-        chance = part.spread(users) * items[part.items]
-        keep = np.flatnonzero(chance > least)
-        rows = np.searchsorted(part.starts, keep, side="right") - 1 + part.rows.start
-        found.append((rows.astype(np.int32), part.items[keep], chance[keep], part.scores[keep]))
-    rows, columns, chance, scores = (np.concatenate(c) for c in zip(*found, strict=True))
-    indptr = np.searchsorted(rows, np.arange(len(users) + 1))
-    pattern = Pattern(rows, columns.astype(np.int32), indptr, reports.shape)
-    return _Cells(pattern, np.minimum(chance, _GENUINE), scores)
+        product = part.spread(users) * items[part.items]
+        seen += np.bincount(np.searchsorted(edges, product), minlength=len(seen))
+    above = np.append(np.cumsum(seen[::-1])[::-1], 0.0)  # [k]: those above edge k - 1
+    first = int(np.argmax(above <= CELLS))
+    return float(edges[min(first, len(edges)) - 1]) if first else -1.0
 
 
-def _taste(
-    cells: _Cells, law: Law, a: Floats, b: Floats, offset: float, public: PublicFacts
-) -> Iterator[EffectsAndTaste]:
-    """Rounds of the engine on what scores tell beyond the effects a and b.
+def _left_over(
+    reports: _Reports, users: Floats, items: Floats, a: Floats, b: Floats, public: PublicFacts
+) -> tuple[Pattern, Floats, Floats]:
+    """What scores tell beyond the effects, in rating points, and its precision, on the cells most
+    likely to be rated: users x items is the chance of that, a + b the rating about the middle.
 
     The score of a reported cell is rho x on average, rho the chance that it tells of the rating x;
     its variance is that of noise (V_n), of a genuine report (V_r, and what ratings differ), and of
     not knowing which of the two it is.
     """
-    if not len(cells.scores):
-        return
-    half, quarter = public.half_width, (public.width / 4) ** 2
-    rho = cells.chance * law.gain / (law.if_missing + cells.chance * law.slope)
-    rho = np.maximum(rho, _LEAST)
-    expected = offset + a[cells.pattern.users] + b[cells.pattern.items]
-    x = np.clip(expected / half, -1, 1)
-    genuine = law.spread(x) + _TASTE_NOISE * quarter / half**2
-    variance = (1 - rho) * law.square + rho * genuine + rho * (1 - rho) * x**2
-    w = (rho / half) ** 2 / variance
-    y = cells.scores * half / rho - expected
-    yield from effects_and_taste(
-        cells.pattern,
-        y - np.average(y, weights=w),  # or what the effects miss on all cells passes for taste
-        weights=w,
-        least_noise=1.0,
-        rank=_RANK,
-        rounds=ROUNDS,
-        spread=_SPREAD * quarter,
-        pseudo=_POOL * quarter,
-    )
+    law, half = reports.law, public.half_width
+    differ = _TASTE_NOISE * (public.width / 4) ** 2 / half**2
+    least, found = _likely(reports, users, items), []
+    for part in reports.parts():
+        chance = part.spread(users) * items[part.items]
+        keep = np.flatnonzero(chance > least)
+        rows = part.rows.start + np.searchsorted(part.starts, keep, side="right") - 1
+        columns, chance = part.items[keep], np.minimum(chance[keep], _GENUINE)
+        rho = chance * law.gain / (law.if_missing + chance * law.slope)
+        rho = np.maximum(rho, _LEAST)
+        expected = a[rows] + b[columns]
+        x = np.clip(expected / half, -1, 1)
+        variance = (1 - rho) * law.square + rho * (law.spread(x) + differ)
+        variance += rho * (1 - rho) * x**2
+        y, w = part.scores[keep] * half / rho - expected, (rho / half) ** 2 / variance
+        found.append((rows.astype(np.int32), columns.astype(np.int32), y, w))
+    rows, columns, y, w = (np.concatenate(c) for c in zip(*found, strict=True))
+    indptr = np.searchsorted(rows, np.arange(len(users) + 1))
+    return Pattern(rows, columns, indptr, reports.shape), y, w
