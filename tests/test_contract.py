@@ -10,12 +10,13 @@ import pytest
 from dpmc_core import privacy, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.plain import Similarity
-from dpmc_core.model import Task
+from dpmc_core.model import Estimator, Task
 from dpmc_core.privacy import Additive, LocalChannel, ModifiedLaplace, Notion, RandomizedResponse
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, settings_of, show_setting
 from dpmc_core.solvers.frank_wolfe import StepRule
 from dpmc_core.solvers.implicit import Over
+from dpmc_core.solvers.recovery import Regress
 
 USERS, ITEMS = 24, 16
 METHODS = sorted(registry.MECHANISMS)
@@ -34,9 +35,13 @@ LIMIT = {
         for variant in ("strawman", "complementary", "symmetric", "optimal")
     },
     "private-popularity": {"contributions": ITEMS},
+    **{
+        id: {"estimator": Estimator.PUBLISHED, "recovery": Regress.DEBIASED}
+        for id in ("modified-laplace", "randomised-response")
+    },
 }
 # What it meets there, where that is not the twin drawn beside it.
-LIMIT_OF = {"private-popularity": "popularity"}
+LIMIT_OF = {"private-popularity": "popularity", "local-mean": "global-mean"}
 NEVER = {
     "dpimf-sampled": "its sample stays random at any epsilon",
     "dpimf-user": "its profiles are directions, not least squares: see test_dpimf_user.py",

@@ -287,7 +287,8 @@ class LocalMean(Symbols):
         channel = self.guarantee(public).releases.rows
         check_reports(public, channel.reported_if_missing, regressed=False)
         reported, law = channel.publish(self.rows(ratings, channel), rng), self.law(channel)
-        found = mean_rating(reported.nnz, law.scored(reported.data), law, public)
-        mean = public.middle + found.offset
+        cells = public.users * public.items
+        found = mean_rating(reported.nnz, law.scored(reported.data), cells, law)
+        mean = public.middle + public.half_width * found.rating
         trace = {"ratings, estimated": found.ratings, "mean rating": mean}
         yield Step(1, 1, Constant(mean), trace, final=True)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Step
+from dpmc_core.model import Factors, Step
 from dpmc_core.ratings import Index, PublicFacts
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import with_offsets
@@ -39,13 +39,13 @@ CELLS = 1_500_000  # reported cells in which taste is looked for
 ROUNDS = 20
 _RANK = 5
 _GENUINE = 0.9  # most that a cell is believed to be rated
-# Spreads in quarters of the rating range, one point on a scale of 1..5.
-_MEAN = 0.5  # of the mean rating about the middle
-_RATING = 1.1  # of a rating about the mean
-_EFFECT = 0.3  # of the effect of a user or item, worth _PSEUDO of them
-_PSEUDO = 20
-_TASTE_NOISE = 0.75  # variance of a rating about its effects
-_SPREAD, _POOL = 0.01, 0.005  # variances of effects that the search for taste starts from
+# On the scale -1..1, so in half ranges; chosen on generated ratings.
+_MEAN = 0.25  # standard deviation of the mean rating about 0
+_RATING = 0.55  # of a rating about the mean
+_EFFECT = 0.15  # of the effect of a user or item, worth _PSEUDO of them
+_PSEUDO = 4
+_DIFFER = 0.19  # variance of a rating about its effects
+_SPREAD, _POOL = 2.5e-3, 1.25e-3  # variances of effects that the search for taste starts from
 _LEAST = 1e-12  # a chance below it counts as this one
 
 
@@ -90,6 +90,12 @@ class Law:
     def sum_noise(self) -> float:
         """v_t: variance of T/kappa of a missing cell; its mean is x if rated, else 0."""
         return self.if_missing * self.square / self.gain**2
+
+    def rating_noise(self, differ: float) -> float:
+        """What a rated cell adds to v_t, where ratings are around 0 with variance `differ`."""
+        told = (differ + float(self.spread(np.zeros(1))[0])) / self.gain
+        noise_less = self.if_missing - (self.if_rated - self.gain)  # it speaks in noise alone
+        return told - noise_less * self.square / self.gain**2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,12 +220,11 @@ class _Reports:
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
+class _Margin:
     """What is known of the users, or the items, of whom each has `cells` cells.
 
     raw: unbiased counts of ratings; count, doubt: their posterior means and variances; total:
-    unbiased sums of ratings less the mean rating, in rating points; noise: their variance but for
-    what ratings differ.
+    unbiased sums of ratings less the mean rating; noise: their variance.
     """
 
     cells: int
@@ -227,7 +232,7 @@ class _Side:
     count: Floats
     doubt: Floats
     total: Floats
-    noise: float
+    noise: Floats
 
 
 def believed_counts(raw: Floats, variance: float) -> tuple[Floats, Floats]:
@@ -257,44 +262,43 @@ def _positive(centre: Floats, sd: float) -> tuple[Floats, Floats]:
 
 
 def shrunken_effects(
-    total: Floats, count: Floats, doubt: Floats, noise: Floats, width: float
+    total: Floats, count: Floats, doubt: Floats, noise: Floats
 ) -> tuple[Floats, Floats]:
-    """Posterior means and variances of effects b, in rating points.
+    """Posterior means and variances of effects b.
 
-    total: N b + noise of variance `noise`, with N known as `count`, its variance `doubt`; width:
-    of the rating range. The best linear estimate; the prior variance of b by expectation and
-    maximisation.
+    total: N b + noise of variance `noise`, with N known as `count`, its variance `doubt`. The best
+    linear estimate; the prior variance of b by expectation and maximisation.
     """
-    prior = (_EFFECT * width / 4) ** 2
-    variance = prior
-    for _ in range(50):
+    variance = _EFFECT**2
+    for _ in range(500):
         gain = count * variance / ((count**2 + doubt) * variance + noise)
         effects = gain * total
         left = variance * (1 - gain * count)
         before = variance
-        variance = float(np.sum(effects**2 + left) + _PSEUDO * prior) / (len(total) + _PSEUDO)
-        if abs(variance - before) <= 1e-4 * before:
+        variance = float(np.sum(effects**2 + left) + _PSEUDO * _EFFECT**2) / (len(total) + _PSEUDO)
+        if abs(variance - before) <= 1e-5 * before:
             break
     return effects, left
 
 
 class Mean(NamedTuple):
-    """The mean rating less the middle of the range, and the number of ratings, both estimated."""
+    """The mean rating on the scale -1..1, and the number of ratings, both estimated."""
 
-    offset: float
+    rating: float
     ratings: float
 
 
-def mean_rating(told: float, scored: float, law: Law, public: PublicFacts) -> Mean:
-    """told: how many cells were reported; scored: the sum of their scores."""
-    cells, half, quarter = public.users * public.items, public.half_width, public.width / 4
+def mean_rating(told: float, scored: float, cells: int, law: Law) -> Mean:
+    """told: how many of the cells were reported; scored: the sum of their scores.
+
+    The best linear estimate, for a number of ratings that is only known to be positive.
+    """
     raw = (told - cells * law.if_missing) / law.slope
     found, spread = _positive(np.array([raw]), math.sqrt(cells * law.count_noise))
     count, doubt = float(found[0]), float(spread[0])
-    prior, each = (_MEAN * quarter) ** 2, (_RATING * quarter) ** 2
-    noise = cells * half**2 * law.sum_noise + count * each
-    gain = count * prior / max((count**2 + doubt) * prior + noise, _LEAST)
-    return Mean(gain * scored * half / law.gain, count)
+    noise = cells * law.sum_noise + count * law.rating_noise(_RATING**2)
+    gain = count * _MEAN**2 / max((count**2 + doubt) * _MEAN**2 + noise, _LEAST)
+    return Mean(gain * scored / law.gain, count)
 
 
 def recovered(
@@ -305,35 +309,39 @@ def recovered(
     reported: users x items, a stored number for each reported cell, sorted by user and item.
     block: how many reports are read at once, which changes memory and time alone.
     """
+    m, n = public.shape
     reports = _Reports(reported, law, block)
     del reported  # the last that holds them goes before taste takes its memory
     by_user, by_item = reports.sums()
-    mean = mean_rating(float(by_user[0].sum()), float(by_user[1].sum()), law, public)
-    users = _side(*by_user, public.items, law, mean, public)
-    items = _side(*by_item, public.users, law, mean, public)
-    a, b = _effects(reports, users, items, public)
-    base = public.middle + mean.offset
-    trace = {"ratings, estimated": mean.ratings, "mean rating": base, "rank": 0.0}
-    none = np.zeros((public.users, 0)), np.zeros((public.items, 0))
-    step = Step(1, ROUNDS + 1, with_offsets(*none, base + a, b), trace)
+    mean = mean_rating(float(by_user[0].sum()), float(by_user[1].sum()), m * n, law)
+    users, items = _margin(*by_user, n, law, mean), _margin(*by_item, m, law, mean)
+    a, b = _effects(reports, users, items)
+    a += mean.rating
+    trace = {
+        "ratings, estimated": mean.ratings,
+        "mean rating": public.middle + public.half_width * mean.rating,
+        "rank": 0.0,
+    }
+    model = _in_points(a, b, np.zeros((m, 0)), np.zeros((n, 0)), public)
+    step = Step(1, ROUNDS + 1, model, trace)
     scale = mean.ratings / max(float(users.count.sum() * items.count.sum()), _LEAST)
-    pattern, y, w = _left_over(
-        reports, scale * users.count, items.count, mean.offset + a, b, public
-    )
+    pattern, y, w = _left_over(reports, scale * users.count, items.count, a, b)
     del reports
-    for index, now in enumerate(_taste(pattern, y, w, public), 2):
+    for index, now in enumerate(_taste(pattern, y, w), 2):
         yield step
-        model = with_offsets(now.left, now.right, base + a + now.user, b + now.item)
+        model = _in_points(a + now.user, b + now.item, now.left, now.right, public)
         step = Step(index, ROUNDS + 1, model, trace | {"rank": float(now.left.shape[1])})
     yield replace(step, final=True)
 
 
-def _taste(
-    pattern: Pattern, y: Floats, w: Floats, public: PublicFacts
-) -> Iterator[EffectsAndTaste]:
+def _in_points(a: Floats, b: Floats, left: Floats, right: Floats, public: PublicFacts) -> Factors:
+    half = public.half_width
+    return with_offsets(half * left, right, public.middle + half * a, half * b)
+
+
+def _taste(pattern: Pattern, y: Floats, w: Floats) -> Iterator[EffectsAndTaste]:
     if not len(y):
         return iter(())
-    quarter = (public.width / 4) ** 2
     return effects_and_taste(
         pattern,
         y - np.average(y, weights=w),  # or what the effects miss on all cells passes for taste
@@ -341,58 +349,49 @@ def _taste(
         least_noise=1.0,
         rank=_RANK,
         rounds=ROUNDS,
-        spread=_SPREAD * quarter,
-        pseudo=_POOL * quarter,
+        spread=_SPREAD,
+        pseudo=_POOL,
     )
 
 
-def _side(
-    told: Floats, scored: Floats, cells: int, law: Law, mean: Mean, public: PublicFacts
-) -> _Side:
-    half = public.half_width
+def _margin(told: Floats, scored: Floats, cells: int, law: Law, mean: Mean) -> _Margin:
     raw = (told - cells * law.if_missing) / law.slope
     count, doubt = believed_counts(raw, cells * law.count_noise)
-    total = scored * half / law.gain - mean.offset * raw
-    noise = cells * (half**2 * law.sum_noise + mean.offset**2 * law.count_noise)
-    return _Side(cells, raw, count, doubt, total, noise)
+    own = count * law.rating_noise(_RATING**2)
+    noise = cells * (law.sum_noise + mean.rating**2 * law.count_noise) + own
+    return _Margin(cells, raw, count, doubt, scored / law.gain - mean.rating * raw, noise)
 
 
-def _effects(
-    reports: _Reports, users: _Side, items: _Side, public: PublicFacts
-) -> tuple[Floats, Floats]:
-    a, b = np.zeros(public.users), np.zeros(public.items)
-    each = (_RATING * public.width / 4) ** 2
-    exposed, unsure = np.zeros(public.items), np.zeros(public.items)
+def _effects(reports: _Reports, users: _Margin, items: _Margin) -> tuple[Floats, Floats]:
+    """Effects of users and items in turn, each from sums less what the other side's add to them."""
+    a = np.zeros(len(users.raw))
     for k in range(3):
+        exposed, unsure = np.zeros(len(items.raw)), np.zeros(len(items.raw))
         if k:
             exposed, unsure = _exposure(reports.over_users(a), a, users, items, reports.law)
-        noise = items.noise + unsure + items.count * each
-        b, _ = shrunken_effects(
-            items.total - exposed, items.count, items.doubt, noise, public.width
-        )
+        total, noise = items.total - exposed, items.noise + unsure
+        b, _ = shrunken_effects(total, items.count, items.doubt, noise)
         exposed, unsure = _exposure(reports.over_items(b), b, items, users, reports.law)
-        noise = users.noise + unsure + users.count * each
-        a, _ = shrunken_effects(
-            users.total - exposed, users.count, users.doubt, noise, public.width
-        )
+        total, noise = users.total - exposed, users.noise + unsure
+        a, _ = shrunken_effects(total, users.count, users.doubt, noise)
     return a, b
 
 
 def _exposure(
-    over: Floats, effects: Floats, of: _Side, side: _Side, law: Law
+    over: Floats, effects: Floats, of: _Margin, side: _Margin, law: Law
 ) -> tuple[Floats, Floats]:
-    """Sum of the other side's effects over a row's ratings: posterior mean and variance.
+    """Sums of the other side's effects over each row's ratings: posterior means and variances.
 
-    over: their sum over the row's reports. The noisy sum is shrunk towards count x their mean.
+    over: their sums over the row's reports, which are shrunk towards count x mean effect: with a
+    prior variance in proportion to the count, for such a sum has as many terms.
     """
-    weights = of.count + 1e-300
-    mean = float(np.average(effects, weights=weights))
+    mean = float(np.average(effects, weights=of.count + np.finfo(float).tiny))
     centred = effects - mean
-    raw = (over - mean * (side.raw * law.slope + side.cells * law.if_missing)) / law.slope
-    raw -= law.if_missing * float(centred.sum()) / law.slope
+    reported = side.cells * law.if_missing + side.raw * law.slope
+    raw = (over - mean * reported - law.if_missing * float(centred.sum())) / law.slope
     noise = law.count_noise * float(centred @ centred)
-    signal = max(float(np.sum(raw**2)) - noise * len(raw), 0.0) / max(float(side.count.sum()), 1.0)
-    prior = signal * side.count
+    signal = max(float(raw @ raw) - noise * len(raw), 0.0)
+    prior = signal / max(float(side.count.sum()), 1.0) * side.count
     weight = prior / np.maximum(prior + noise, np.finfo(float).tiny)
     return mean * side.count + weight * raw, weight * noise
 
@@ -410,18 +409,17 @@ def _likely(reports: _Reports, users: Floats, items: Floats) -> float:
 
 
 def _left_over(
-    reports: _Reports, users: Floats, items: Floats, a: Floats, b: Floats, public: PublicFacts
+    reports: _Reports, users: Floats, items: Floats, a: Floats, b: Floats
 ) -> tuple[Pattern, Floats, Floats]:
-    """What scores tell beyond the effects, in rating points, and its precision, on the cells most
-    likely to be rated: users x items is the chance of that, a + b the rating about the middle.
+    """What scores tell beyond the effects, and its precision, on the cells most likely to be rated.
+
+    users x items: the chance of that; a + b: the rating that the effects expect.
 
     The score of a reported cell is rho x on average, rho the chance that it tells of the rating x;
     its variance is that of noise (V_n), of a genuine report (V_r, and what ratings differ), and of
     not knowing which of the two it is.
     """
-    law, half = reports.law, public.half_width
-    differ = _TASTE_NOISE * (public.width / 4) ** 2 / half**2
-    least, found = _likely(reports, users, items), []
+    law, least, found = reports.law, _likely(reports, users, items), []
     for part in reports.parts():
         chance = part.spread(users) * items[part.items]
         keep = np.flatnonzero(chance > least)
@@ -430,10 +428,10 @@ def _left_over(
         rho = chance * law.gain / (law.if_missing + chance * law.slope)
         rho = np.maximum(rho, _LEAST)
         expected = a[rows] + b[columns]
-        x = np.clip(expected / half, -1, 1)
-        variance = (1 - rho) * law.square + rho * (law.spread(x) + differ)
+        x = np.clip(expected, -1, 1)
+        variance = (1 - rho) * law.square + rho * (law.spread(x) + _DIFFER)
         variance += rho * (1 - rho) * x**2
-        y, w = part.scores[keep] * half / rho - expected, (rho / half) ** 2 / variance
+        y, w = part.scores[keep] / rho - expected, rho**2 / variance
         found.append((rows.astype(np.int32), columns.astype(np.int32), y, w))
     rows, columns, y, w = (np.concatenate(c) for c in zip(*found, strict=True))
     indptr = np.searchsorted(rows, np.arange(len(users) + 1))
