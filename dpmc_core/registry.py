@@ -115,6 +115,7 @@ MECHANISMS = _Mechanisms(
         one_bit.PrivateMajority,
         collection.LaplaceCollection,
         collection.ResponseCollection,
+        collection.LocalMean,
         factorization.DPMF,
         factorization.PrivateMean,
         plain.Clear,

@@ -16,6 +16,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, settings_of, show_setting
 from dpmc_core.solvers.frank_wolfe import StepRule
 from dpmc_core.solvers.implicit import Over
+from dpmc_core.solvers.recovery import Regress
 
 USERS, ITEMS = 24, 16
 METHODS = sorted(registry.MECHANISMS)
@@ -38,9 +39,17 @@ LIMIT = {
         for variant in ("strawman", "complementary", "symmetric", "optimal")
     },
     "private-popularity": {"contributions": ITEMS},
+    **{
+        id: {"estimator": Estimator.PUBLISHED, "recovery": Regress.DEBIASED}
+        for id in ("modified-laplace", "randomised-response")
+    },
 }
 # What it meets there, where that is not the twin drawn beside it.
-LIMIT_OF = {"private-popularity": "popularity", "private-majority": "majority"}
+LIMIT_OF = {
+    "private-popularity": "popularity",
+    "private-majority": "majority",
+    "local-mean": "global-mean",
+}
 NEVER = {
     "dpimf-sampled": "its sample stays random at any epsilon",
     "dpimf-user": "its profiles are directions, not least squares: see test_dpimf_user.py",

@@ -12,6 +12,7 @@ from dpmc_core.bounds.collection import (
     recovery_error,
 )
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import recovery
 from dpmc_core.solvers.linalg import Pattern
@@ -121,7 +122,11 @@ def test_allowing_for_spurious_cells_beats_taking_reports_as_they_come(id, rule)
     ratings, truth = low_rank_ratings(np.random.default_rng(6))
     errors = {
         recovery: error(
-            registry.create(id, epsilon=3.0, recovery=recovery, rule=rule), ratings, truth
+            registry.create(
+                id, epsilon=3.0, estimator=Estimator.PUBLISHED, recovery=recovery, rule=rule
+            ),
+            ratings,
+            truth,
         )
         for recovery in Regress
     }
@@ -129,9 +134,13 @@ def test_allowing_for_spurious_cells_beats_taking_reports_as_they_come(id, rule)
 
 
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
-def test_more_budget_gives_a_better_matrix(id):
+@pytest.mark.parametrize("estimator", list(Estimator))
+def test_more_budget_gives_a_better_matrix(id, estimator):
     ratings, truth = low_rank_ratings(np.random.default_rng(7))
-    errors = [error(registry.create(id, epsilon=e), ratings, truth) for e in (0.5, 3.0, 12.0)]
+    settings = {"estimator": estimator, "recovery": Regress.DEBIASED}
+    errors = [
+        error(registry.create(id, epsilon=e, **settings), ratings, truth) for e in (0.5, 3.0, 12.0)
+    ]
     assert errors == sorted(errors, reverse=True)
     assert errors[0] < 1.2 * truth.std() + 0.2
     assert errors[-1] < 0.75 * truth.std()
@@ -197,9 +206,10 @@ def test_bounds_refuse_what_makes_no_sense(changes, message):
 
 
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
-def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id):
+@pytest.mark.parametrize("estimator", list(Estimator))
+def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id, estimator):
     """A deaf channel reports the same cells whatever goes in: so must the model be the same."""
-    mechanism = registry.create(id, epsilon=2.0)
+    mechanism = registry.create(id, epsilon=2.0, estimator=estimator)
     some, _ = low_rank_ratings(np.random.default_rng(10))
     channel = mechanism.guarantee(some.public).releases.rows
     reports = channel.publish(mechanism.rows(some, channel), np.random.default_rng(0))
@@ -236,7 +246,9 @@ def test_movielens_debiased_recovery_beats_the_mean_where_the_budget_allows(movi
     for id in ("modified-laplace", "randomised-response"):
         found = {}
         for regress in Regress:
-            mechanism = registry.create(id, epsilon=4.0, recovery=regress)
+            mechanism = registry.create(
+                id, epsilon=4.0, estimator=Estimator.PUBLISHED, recovery=regress
+            )
             *_, last = mechanism.fit(train, np.random.default_rng(0))
             predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
             found[regress] = metrics.rmse(predicted, test.values)

@@ -13,7 +13,7 @@ from replay import replayed
 
 from dpmc_core import registry
 from dpmc_core.mechanisms.dpimf import Profiles
-from dpmc_core.model import Task
+from dpmc_core.model import Estimator, Task
 from dpmc_core.privacy import CELL, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.user_level_helpers import IDS, ITEMS, VARIANTS, build, extreme_rows, make, rows_of
@@ -32,7 +32,14 @@ RANKING = [
     ("dplcf", {"epsilon": 2.0}),
     ("ldpicf", {"epsilon": 2.0}),
 ]
-COLLECTED = [("modified-laplace", {"epsilon": 2.0}), ("randomised-response", {"epsilon": 2.0})]
+COLLECTED = [
+    *(
+        (id, {"epsilon": 2.0, "estimator": estimator})
+        for id in ("modified-laplace", "randomised-response")
+        for estimator in Estimator
+    ),
+    ("local-mean", {"epsilon": 2.0}),
+]
 
 
 def clicks(rows):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.bounds.collection import modified_laplace_rho, randomised_response_rho
-from dpmc_core.model import Step, Task
+from dpmc_core.model import Constant, Estimator, Step, Task
 from dpmc_core.privacy import (
     CELL,
     Budget,
@@ -28,9 +28,11 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import setting
+from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
+from dpmc_core.solvers.noisy_rows import LaplaceLaw, Law, SymbolLaw, mean_rating, recovered
+from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
+from dpmc_core.solvers.sizes import check_reports
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -49,14 +51,17 @@ class RandomisedRows(Releases, Generic[C]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collection(Recovery, Generic[C]):
-    """What both mechanisms share: a budget per cell, the card, and the server's estimates."""
+class Collected(Generic[C]):
+    """Whole rows, randomised cell by cell: the budget, the card, and what the server holds."""
 
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "soft-impute"
     floor: ClassVar[str] = "global-mean"
     theorem: ClassVar[str]
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def channel(self, public: PublicFacts) -> C:
         """The release: every cell of every row, rated or not."""
@@ -66,12 +71,8 @@ class Collection(Recovery, Generic[C]):
         """The ratings as the channel takes them."""
         raise NotImplementedError
 
-    def values(self, reported: Floats, channel: C) -> Floats:
-        """Reports on the scale -1..1."""
-        raise NotImplementedError
-
-    def rho(self, public: PublicFacts, rated: float) -> float:
-        """Theorem 3's bound on the residual, on the scale -1..1."""
+    def law(self, channel: C) -> Law:
+        """What a report says of its cell, as an estimator takes it."""
         raise NotImplementedError
 
     def guarantee(self, public: PublicFacts) -> Guarantee[RandomisedRows[C]]:
@@ -86,11 +87,60 @@ class Collection(Recovery, Generic[C]):
             releases=RandomisedRows(self.channel(public)),
         )
 
+
+@dataclass(frozen=True, kw_only=True)
+class Collection(Collected[C], Recovery):
+    """What both mechanisms share: the server's estimates."""
+
+    estimator: Estimator = setting(
+        Estimator.NOISE_AWARE,
+        "counts, means, effects and taste by what noise reports carry, or nuclear-norm recovery",
+    )
+    recovery: Regress = setting(
+        Regress.NAIVE,
+        "published estimator only: take reports as they come (published), or allow for their"
+        " chance of being genuine",
+    )
+    rule: Rule = setting(
+        Rule.NOISE_LEVEL,
+        "published estimator only: what sets the penalty, the noise's spectral norm or a residual"
+        " to be met",
+    )
+    intrinsic: float = setting(
+        0.2,
+        "published estimator only: how far ratings lie from any low-rank matrix, as a share of"
+        " their range",
+        above=0,
+        at_most=1,
+    )
+    steps: int = setting(
+        30,
+        "published estimator only: most penalties tried on the way down",
+        at_least=1,
+        at_most=1_000,
+    )
+
+    def values(self, reported: Floats, channel: C) -> Floats:
+        """Reports on the scale -1..1."""
+        raise NotImplementedError
+
+    def rho(self, public: PublicFacts, rated: float) -> float:
+        """Theorem 3's bound on the residual, on the scale -1..1."""
+        raise NotImplementedError
+
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        channel = self.guarantee(ratings.public).releases.rows
-        reported = channel.publish(self.rows(ratings, channel), rng)
-        reports = self.reports(reported, channel, ratings.public)
-        yield from self.recover(reports, ratings.public, rng, raw=False)
+        public, published = ratings.public, self.estimator is Estimator.PUBLISHED
+        channel = self.guarantee(public).releases.rows
+        check_reports(public, channel.reported_if_missing, regressed=published)
+        if published:
+            reports = self.reports(
+                channel.publish(self.rows(ratings, channel), rng), channel, public
+            )
+            yield from self.recover(reports, public, rng, raw=False)
+        else:
+            yield from recovered(
+                channel.publish(self.rows(ratings, channel), rng), self.law(channel), public
+            )
 
     def reports(self, reported: csr_array, channel: C, public: PublicFacts) -> Reports:
         """What the server knows; the density is estimated from the number of reports alone."""
@@ -131,7 +181,7 @@ class LaplaceCollection(Collection[ModifiedLaplace]):
 
     id: ClassVar[str] = "modified-laplace"
     name: ClassVar[str] = "Modified Laplace collection"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     theorem: ClassVar[str] = "Theorem 1"
 
     def channel(self, public: PublicFacts) -> ModifiedLaplace:
@@ -146,8 +196,11 @@ class LaplaceCollection(Collection[ModifiedLaplace]):
         scaled = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
         return Pattern.of(ratings).by_user(scaled)
 
+    def law(self, channel: ModifiedLaplace) -> Law:
+        return LaplaceLaw.of(channel.flip, channel.scale)
+
     def values(self, reported: Floats, channel: ModifiedLaplace) -> Floats:  # noqa: ARG002
-        return reported
+        return reported.astype(float)
 
     def rho(self, public: PublicFacts, rated: float) -> float:
         m, n = public.shape
@@ -155,16 +208,9 @@ class LaplaceCollection(Collection[ModifiedLaplace]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResponseCollection(Collection[SymbolChannel]):
-    """Randomised response over 0 (missing) and 1..d: keep the symbol or take any other alike.
+class Symbols(Collected[SymbolChannel]):
+    """Rows of symbols 0 (missing) and 1..d, each cell kept or replaced by another one alike."""
 
-    A symbol is kept with chance e^eps / (e^eps + d) (Z16, Definition 3). The d levels are spread
-    evenly over the public range and each user rounds to the nearest.
-    """
-
-    id: ClassVar[str] = "randomised-response"
-    name: ClassVar[str] = "Randomised-response collection"
-    revision: ClassVar[int] = 1
     theorem: ClassVar[str] = "Theorem 2"
     levels: int | None = setting(
         None,
@@ -194,6 +240,22 @@ class ResponseCollection(Collection[SymbolChannel]):
         symbols = 1 + np.rint(share * (len(channel.levels) - 1))
         return Pattern.of(ratings).by_user(symbols)
 
+    def law(self, channel: SymbolChannel) -> Law:
+        return SymbolLaw.of(channel.reported_if_missing, channel.gain, np.array(channel.levels))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResponseCollection(Symbols, Collection[SymbolChannel]):
+    """Randomised response over 0 (missing) and 1..d: keep the symbol or take any other alike.
+
+    A symbol is kept with chance e^eps / (e^eps + d) (Z16, Definition 3). The d levels are spread
+    evenly over the public range and each user rounds to the nearest.
+    """
+
+    id: ClassVar[str] = "randomised-response"
+    name: ClassVar[str] = "Randomised-response collection"
+    revision: ClassVar[int] = 2
+
     def values(self, reported: Floats, channel: SymbolChannel) -> Floats:
         return np.array(channel.levels)[reported.astype(np.int64) - 1]
 
@@ -205,3 +267,28 @@ class ResponseCollection(Collection[SymbolChannel]):
         return point * randomised_response_rho(
             self.epsilon, m, n, rated, levels=d, intrinsic=misfit, gamma=_GAMMA
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalMean(Symbols):
+    """The mean rating alone, from rows collected by randomised response: the guess that whoever
+    trusts no server can have for the same budget.
+
+    Reports are as in `ResponseCollection`; their number and their sum give the mean, drawn to the
+    middle of the range where they are noise.
+    """
+
+    id: ClassVar[str] = "local-mean"
+    name: ClassVar[str] = "Local mean"
+    revision: ClassVar[int] = 1
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public = ratings.public
+        channel = self.guarantee(public).releases.rows
+        check_reports(public, channel.reported_if_missing, regressed=False)
+        reported, law = channel.publish(self.rows(ratings, channel), rng), self.law(channel)
+        cells = public.users * public.items
+        found = mean_rating(reported.nnz, law.scored(reported.data), cells, law)
+        mean = public.middle + public.half_width * found.rating
+        trace = {"ratings, estimated": found.ratings, "mean rating": mean}
+        yield Step(1, 1, Constant(mean), trace, final=True)

@@ -1,8 +1,9 @@
 """Channels: symbols that are randomised one by one, and whole sparse rows of them.
 
 A local channel randomises every cell of a row, missing cells included. It takes a sparse matrix,
-whose stored cells are the rated ones (a stored 0 is a rating of 0), and gives back another: memory
-and time go with the cells reported, not with users x items.
+whose stored cells are the rated ones (a stored 0 is a rating of 0), and gives back another. It
+passes a block of users at a time: time goes with the cells reported, not with users x items, and
+memory with those alone, in small number types.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ Floats = NDArray[np.float64]
 
 
 _LARGEST = 700.0  # an exponent of e that is still a float
+_BLOCK = 1_400_000  # reports drawn at once, roughly: some 100 MB of scratch
 
 
 def flip_chance(epsilon: float, others: int = 1) -> float:
@@ -147,17 +149,45 @@ class LocalChannel(Channel):
         self._check(rows.data)
         self._admit(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
         users, items = rows.shape
-        given = np.repeat(np.arange(users), np.diff(rows.indptr)) * items + rows.indices
-        kept, reports = self._rated(rows.data, rng)
-        spurious, inventions = self._missing(given, users * items, rng)
-        cells = np.concatenate([given[kept], spurious])
-        values = np.concatenate([reports, inventions])
-        order = np.argsort(cells, kind="stable")
-        cells, values = cells[order], values[order]
-        starts = np.searchsorted(cells, np.arange(users + 1) * items)
-        published = csr_array((values, cells % items, starts), shape=rows.shape)
+        expected = self.reported_if_missing * users * items + self.reported_if_rated * rows.nnz
+        room = int(expected + 8 * math.sqrt(expected)) + 64
+        indices, data = np.empty(room, dtype=np.int32), np.empty(room, dtype=self.number)
+        indptr = np.zeros(users + 1, dtype=np.int64)
+        step = max(1, int(_BLOCK * users / max(expected, 1.0)))
+        filled = 0
+        for start in range(0, users, step):
+            block = slice(start, min(start + step, users))
+            cells, values = self._reports(rows, block, rng)
+            end = filled + len(cells)
+            if end > len(data):  # a chance below 1e-12
+                indices, data = np.resize(indices, 2 * end), np.resize(data, 2 * end)
+            indices[filled:end], data[filled:end] = cells % items, values
+            width = block.stop - block.start
+            ends = np.searchsorted(cells, np.arange(1, width + 1) * items)
+            indptr[block.start + 1 : block.stop + 1] = filled + ends
+            filled = end
+        published = csr_array((data[:filled], indices[:filled], indptr), shape=rows.shape)
         self._show(rows, published)  # type: ignore[arg-type]
         return published
+
+    @property
+    def number(self) -> type[np.generic]:
+        """The number type of a report."""
+        raise NotImplementedError
+
+    def _reports(
+        self, rows: csr_array, block: slice, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """The reported cells of a block of users, counted from its first one, and their values."""
+        items = rows.shape[1]
+        starts = rows.indptr[block.start : block.stop + 1]
+        own = slice(starts[0], starts[-1])
+        given = np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * items + rows.indices[own]
+        kept, reports = self._rated(rows.data[own], rng)
+        spurious, inventions = self._missing(given, (len(starts) - 1) * items, rng)
+        cells = np.concatenate([given[kept], spurious])
+        order = np.argsort(cells, kind="stable")
+        return cells[order], np.concatenate([reports, inventions])[order]
 
     def _check(self, values: Floats) -> None:
         raise NotImplementedError
@@ -212,6 +242,10 @@ class ModifiedLaplace(LocalChannel):
     @property
     def gain(self) -> float:
         return 1 - self.flip
+
+    @property
+    def number(self) -> type[np.generic]:
+        return np.float32
 
     def energy(self, square: float, density: float) -> float:
         noise_square = 2 * self.scale**2
@@ -273,6 +307,10 @@ class SymbolChannel(LocalChannel, MatrixChannel):
     @property
     def gain(self) -> float:
         return self.channel[1][1] - self.channel[0][1]
+
+    @property
+    def number(self) -> type[np.generic]:
+        return np.int8 if len(self.levels) < 128 else np.int32
 
     def energy(self, square: float, density: float) -> float:
         everything = float(np.square(self.levels).sum()) * self.channel[0][1]

@@ -8,6 +8,8 @@ from dpmc_core.ratings import PublicFacts
 GRAM_LIMIT = 5_000  # items: their n x n Gram matrix then takes 200 MB
 DENSE_CELLS = 50_000_000  # 400 MB a matrix, and a few are alive at once
 _REPORTED_CELLS = 200_000_000  # as bytes twice, as published also in single precision: 1.2 GB
+_REPORTS = 150_000_000  # 5 to 8 bytes each, so up to 1.2 GB
+_REGRESSED = 30_000_000  # some 80 bytes each in a regression
 _NOISE = 40_000_000  # numbers of noise in one round: 320 MB
 _DESCENT_CELLS = 400_000_000  # 3.2 GB for an iterate of full rank
 
@@ -45,6 +47,19 @@ def check_reported(public: PublicFacts) -> None:
         raise BadRatings(
             f"every user reports every item: {public.users:,} x {public.items:,} cells are more"
             f" than {_REPORTED_CELLS:,}, so keep fewer items (top-items) or users"
+        )
+
+
+def check_reports(public: PublicFacts, chance: float, *, regressed: bool) -> None:
+    """The cells of whole rows that are reported, each with about that chance, fit in memory.
+
+    regressed: all of them enter a regression. Raises BadRatings.
+    """
+    expected, most = public.users * public.items * chance, _REGRESSED if regressed else _REPORTS
+    if expected > most:
+        raise BadRatings(
+            f"about {expected:,.0f} of {public.users:,} x {public.items:,} cells are reported, more"
+            f" than {most:,}, so keep fewer items (top-items) or users"
         )
 
 
