@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpmc_core.mechanisms.per_user import PerUser, user_gaussian
+from dpmc_core.mechanisms.per_user import CappedPerUser, user_gaussian
 from dpmc_core.model import Step
 from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -34,7 +34,7 @@ class CleansingStatistics(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SvdAfterCleansing(PerUser, Cleansing):
+class SvdAfterCleansing(CappedPerUser, Cleansing):
     """Noisy global and item means, a noisy shrunken covariance of the items, local prediction.
 
     With at most k ratings a user, each rating within half the range R of its middle and each

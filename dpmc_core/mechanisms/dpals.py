@@ -18,7 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.per_user import ItemMeansFirst, ItemMeansReleases, user_gaussian
+from dpmc_core.mechanisms.per_user import (
+    EffectsFirst,
+    EffectsFirstReleases,
+    published_effects,
+    user_gaussian,
+)
 from dpmc_core.model import Factors, Step
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
@@ -57,12 +62,12 @@ class ItemProblems(Releases):
 
 
 @dataclass(frozen=True)
-class DpalsReleases(ItemMeansReleases):
+class DpalsReleases(EffectsFirstReleases):
     rounds: tuple[ItemProblems, ...]  # one record stands for all rounds where they are alike
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dpals(ItemMeansFirst):
+class Dpals(EffectsFirst):
     """Alternating least squares: users solve alone, items from noisy sufficient statistics.
 
     A round: each user solves an exact ridge problem for u_i (rating points, clipped to norm c) and
@@ -136,19 +141,18 @@ class Dpals(ItemMeansFirst):
             )
 
         each = self.by_round(self.growth, self.rounds, release)
-        releases = DpalsReleases(self.item_releases(public), each)
+        releases = DpalsReleases(self.effects_first(public), each)
         return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases = self.guarantee(public).releases
         c, g = self.bounds(public)
-        capped = user_rows(ratings, self.most(public), rng)
-        offsets = self.item_means(releases.means, capped, public, rng)
+        items = published_effects(releases.effects, ratings, rng)
         # A user's own problem may use the whole row: what leaves it is bounded below.
-        rows = recentred(user_rows(ratings, public.items, rng), offsets.means)
+        rows = recentred(user_rows(ratings, public.items, rng), items.effects)
         cells = rows.cells
-        weights, scaled = self._item_weights(ratings, offsets.counts, rng)
+        weights, scaled = self._item_weights(ratings, items.counts, rng)
         bounded = np.clip(rows.values, -g, g)
         right = bounded_scale(random_factors(public.items, self.rank, rng))
         by_user, by_item = cells.by_user(rows.values), cells.by_item(bounded)
@@ -170,14 +174,12 @@ class Dpals(ItemMeansFirst):
                 model=rows.model(Factors(left, right)),
                 trace={
                     "largest item factor": float(np.abs(right).max()),
-                    "rows clipped": float(offsets.clipped),
                     "user factors clipped": float(cut),
                     "ratings clipped": float((bounded != rows.values).sum()),
                     "item weights scaled": float(scaled),
                 },
                 raw=frozenset(
                     {
-                        "rows clipped",
                         "user factors clipped",
                         "ratings clipped",
                         "item weights scaled",

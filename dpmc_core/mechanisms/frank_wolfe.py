@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
-    ItemMeansFirst,
-    ItemMeansReleases,
+    EffectsFirst,
+    EffectsFirstReleases,
     user_gaussian,
 )
 from dpmc_core.metrics import rmse
@@ -43,7 +43,7 @@ _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibrated(ItemMeansFirst):
+class Calibrated(EffectsFirst):
     """The paper's methods, with noise by the exact Gaussian curve or by the paper's constant."""
 
     theorem: ClassVar[str]
@@ -111,7 +111,7 @@ def noisy_gram(
     return upper + np.triu(published, 1).T
 
 
-R = TypeVar("R", bound=ItemMeansReleases)
+R = TypeVar("R", bound=EffectsFirstReleases)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +212,7 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
 
 
 @dataclass(frozen=True)
-class GramReleases(ItemMeansReleases):
+class GramReleases(EffectsFirstReleases):
     gram: tuple[Gaussian, ...]  # one record stands for all rounds where they are alike
 
 
@@ -246,7 +246,7 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
             return self.gram_release(public, query, moves, part, times)
 
         each = self.by_round(self.growth, self.rounds, release)
-        return GramReleases(self.item_releases(public), each)
+        return GramReleases(self.effects_first(public), each)
 
     def top_pair(
         self,
@@ -263,7 +263,7 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
 
 
 @dataclass(frozen=True)
-class OjaReleases(ItemMeansReleases):
+class OjaReleases(EffectsFirstReleases):
     products: Gaussian
     squared_norms: Gaussian
 
@@ -309,7 +309,7 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
             scale = moves / (self.rest() / (self.rounds * (self.updates + 1))).mu
         both = {USER_EMPTIED: moves, USER_REPLACED: moves}
         return OjaReleases(
-            means=self.item_releases(public),
+            effects=self.effects_first(public),
             products=Gaussian(
                 query="Gram matrix of the residual rows times a unit vector",
                 shape=(public.items,),
@@ -349,7 +349,7 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
 
 
 @dataclass(frozen=True)
-class SvdReleases(ItemMeansReleases):
+class SvdReleases(EffectsFirstReleases):
     ratings: Gaussian | None  # how many there are, where the density is not public
     gram: Gaussian
 
@@ -391,7 +391,7 @@ class PrivateSvd(Calibrated):
         gram = self.gram_release(
             public, "Gram matrix of the users' rows", self.row_norm(public) ** 2, rest
         )
-        releases = SvdReleases(self.item_releases(public), count, gram)
+        releases = SvdReleases(self.effects_first(public), count, gram)
         return self.card(public, releases, self.source)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
@@ -421,7 +421,7 @@ class PrivateSvd(Calibrated):
 
 
 @dataclass(frozen=True)
-class PgdReleases(ItemMeansReleases):
+class PgdReleases(EffectsFirstReleases):
     gram: Gaussian
 
 
@@ -454,7 +454,7 @@ class PrivatePgd(Calibrated):
         check_descent(public.shape)
         moves, query = self.row_norm(public) ** 2, "Gram matrix of the completed rows"
         gram = self.gram_release(public, query, moves, self.rest() / self.rounds, self.rounds)
-        releases = PgdReleases(self.item_releases(public), gram)
+        releases = PgdReleases(self.effects_first(public), gram)
         return self.card(public, releases, self.source)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
