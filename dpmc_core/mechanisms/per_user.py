@@ -33,12 +33,14 @@ from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.item_effects import (
+    OWN,
     OWN_PSEUDO,
     ItemEffects,
     Taste,
     believed_gain,
     mean_gain,
     mean_of_users,
+    with_own,
     with_sums,
 )
 from dpmc_core.solvers.linalg import Pattern
@@ -56,7 +58,7 @@ from dpmc_core.solvers.rows import (
 
 Floats = NDArray[np.float64]
 
-_SHARES = (0.005, 0.20, 0.20, 0.005)  # of the effects' budget: mean, counts, sums, gain
+_SHARES = (0.005, 0.20, 0.20, 0.005, 0.02)  # mean, counts, sums, gain, own
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
 
 R = TypeVar("R", bound=Releases)
@@ -71,6 +73,7 @@ class EffectsReleases(Releases):
     counts: Gaussian
     sums: Gaussian
     gain: Gaussian
+    own: Gaussian
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ def effects_releases(public: PublicFacts, budget: Loss) -> EffectsReleases:
     opposed.
     """
     n, clip = public.items, effects_clip(public)
-    mean, counts, sums, gain = budget.split(*_SHARES)
+    mean, counts, sums, gain, own = budget.split(*_SHARES)
     return EffectsReleases(
         user_gaussian(
             "sum of the users' means, from the middle in half ranges, and number of users",
@@ -216,6 +219,10 @@ def effects_releases(public: PublicFacts, budget: Loss) -> EffectsReleases:
             "weighted sum of the users' residuals of each item", (n,), sums, clip, 2 * clip
         ),
         user_gaussian("sum of the users' gains, each at most 1", (), gain, 1.0, 1.0),
+        user_gaussian(
+            "squares of the users' own coefficients and of their residuals, and what they are worth",
+            *((2, OWN + 1), own, math.sqrt(2 * OWN + 2), 0.0),
+        ),
     )
 
 
@@ -225,7 +232,10 @@ def effects_clip(public: PublicFacts) -> float:
 
 
 def published_effects(
-    releases: EffectsReleases | None, ratings: Ratings, rng: np.random.Generator
+    releases: EffectsReleases | None,
+    ratings: Ratings,
+    rng: np.random.Generator,
+    later: float = math.inf,
 ) -> ItemEffects:
     """Item effects of whole rows: weights keep a long one in bounds. Zeros without releases."""
     public, cells = ratings.public, Pattern.of(ratings)
@@ -237,9 +247,10 @@ def published_effects(
     mean = mean_of_users(float(total), float(users), releases.mean.scale, public)
     each = 1.0 / np.sqrt(np.maximum(count, 1))[cells.users]
     noisy = releases.counts.publish(item_sums(cells, each), rng)
-    items = ItemEffects.counted(public, mean, noisy, releases.counts.scale)
+    together = 1 / math.hypot(1 / releases.sums.scale, 1 / later)
+    items = ItemEffects.counted(public, mean, noisy, releases.counts.scale, together)
     # Three more ratings at the mean: a user with one rating says something, too.
-    values = ratings.values - mean
+    values = ratings.values - mean[0]
     own = row_sums(cells, values) / (count + OWN_PSEUDO)
     weighted, gains = weighted_rows(
         cells, values - own[cells.users], items.weights[cells.items], effects_clip(public)
@@ -247,7 +258,9 @@ def published_effects(
     noisy = releases.sums.publish(item_sums(cells, weighted), rng)
     gain = releases.gain.publish(bounded_gain(gains), rng)
     found = believed_gain(*mean_gain(float(gain), releases.gain.scale, public))
-    return with_sums(items, noisy, releases.sums.scale, found)
+    items = with_sums(items, noisy, releases.sums.scale, found)
+    shown = items.design().differences(cells, values - items.effects[ratings.items], OWN)
+    return with_own(items, releases.own.publish(shown, rng), releases.own.scale)
 
 
 def user_gaussian(

@@ -44,7 +44,7 @@ from dpmc_core.solvers.own_side import round_statistics
 
 Floats = NDArray[np.float64]
 
-_EFFECTS_SHARE = 0.41  # of the budget, for the effects; rounds share the rest equally
+_EFFECTS_SHARE = 0.43  # of the budget, for the effects; rounds share the rest equally
 _MOMENTS_SHARE = 0.02  # of a round
 
 
@@ -100,7 +100,8 @@ class PrivateEffects(PerUser):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public, total = ratings.public, self.rounds + 1
         releases = self.guarantee(public).releases
-        items = published_effects(releases.effects, ratings, rng)
+        later = releases.rounds.residuals.scale / math.sqrt(self.rounds)
+        items = published_effects(releases.effects, ratings, rng, later)
         random = random_factors(public.items, self.rank, rng)
         share = taste_share(items, effects_clip(public), self.budget().mu)
         taste = first_taste(items, random) if share > 0 else None

@@ -12,13 +12,13 @@ users (see `own_side.weighted_rows`), W the width of the rating range.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.own_side import MOST_GAIN, Design
+from dpmc_core.solvers.own_side import MOST, Design
 
 Floats = NDArray[np.float64]
 
@@ -28,12 +28,16 @@ _RATING_SD = 0.22  # of a rating about user and item effects
 _OWN_SD = 0.21  # the same, as the user's own regression takes it
 _EFFECT_SD = 0.08  # of the item effects, with as much weight as
 _EFFECT_PSEUDO = 20.0  # so many items
-_TREND_SDS = (10.0, 0.05, 0.02)  # of the coefficients of 1, L, L^2, L the standardised log count
+_TREND_SDS = (10.0, 0.02, 0.01)  # of the coefficients of 1, L, L^2, L the standardised log count
 _GAIN, _GAIN_SPREAD, _GAIN_LIMITS = 1.1, 0.3, (0.4, 2.0)  # relative to the gain of unclipped rows
+OWN = 3  # coefficients of a user besides taste
 OWN_PSEUDO = 3.0  # ratings at the mean that every user is given
 _OWN_TREND, _OWN_SLOPE = 0.15 / 4, 0.5  # sds of a user's slopes on L (widths) and b (plain)
+_OWN_SPREAD, _OWN_LIMITS = 0.5, (0.02, 4.0)  # of what users differ by, relative to the above
 _TASTE_SD = 0.05  # of taste, in the rule that decides about it
 _TASTE_LEAST, _TASTE_HALF, _TASTE_MOST = 8.0, 30.0, 0.95  # of rho; see `taste_share`
+_LEAST_WEIGHT = 1e-4  # of the largest
+_GRID = np.geomspace(0.1, 5.0, 40)  # of the sd of the effects, relative to the above
 _ROUNDS = 30  # of EM
 
 
@@ -41,31 +45,44 @@ _ROUNDS = 30  # of EM
 class ItemEffects:
     """What is believed of the items.
 
-    mean: of all users, in rating points. counts: length n, sums of 1/sqrt(k) over an item's users;
+    mean, doubt: of all users, and its variance, in rating points. counts: length n, sums of 1/sqrt(k) over an item's users;
     noise: the standard deviation they were released with; raw: as they were released. effects,
     variances: length n, in rating points and their squares; those that share each item's
-    popularity have the item's count in common.
+    popularity have the item's count in common. weights: length n, of an item in a user's row. own:
+    the variances of users' coefficients and ratings, relative to what is usual.
     """
 
     public: PublicFacts
     mean: float
+    doubt: float
     raw: Floats
     noise: float
+    weights: Floats
     effects: Floats
     variances: Floats
+    own: Floats = field(default_factory=lambda: np.ones(OWN + 1))
 
     @classmethod
-    def counted(cls, public: PublicFacts, mean: float, raw: Floats, noise: float) -> ItemEffects:
+    def counted(
+        cls,
+        public: PublicFacts,
+        mean: tuple[float, float],
+        raw: Floats,
+        noise: float,
+        sums_noise: float,
+    ) -> ItemEffects:
         """Before any sum of ratings is known: no effects."""
         n = public.items
-        spread = (_EFFECT_SD * public.width) ** 2
-        return cls(public, mean, raw, noise, np.zeros(n), np.full(n, spread))
+        variance = (_EFFECT_SD * public.width) ** 2
+        weights = item_weights(positive_part(raw, noise), sums_noise**2 / variance)
+        return cls(public, *mean, raw, noise, weights, np.zeros(n), np.full(n, variance))
 
     @classmethod
     def unknown(cls, public: PublicFacts) -> ItemEffects:
         """Nothing is known: the middle of the range, and every item like any other."""
         n = public.items
-        return cls.counted(public, public.middle, np.ones(n), 1.0)
+        mean = mean_of_users(0.0, 0.0, math.inf, public)
+        return cls.counted(public, mean, np.ones(n), 1.0, public.width)
 
     @property
     def counts(self) -> Floats:
@@ -73,38 +90,43 @@ class ItemEffects:
         return positive_part(self.raw, self.noise)
 
     @property
-    def weights(self) -> Floats:
-        """How much an item counts in a user's row: less where many rate it; about one on average."""
-        return item_weights(self.counts, self.noise)
-
-    @property
     def spread(self) -> float:
         """Users per unit of count: the average of 1/sqrt(k) over ratings."""
         return self.public.users / float(self.counts.sum())
 
     def popularity(self) -> Floats:
-        """The log count, standardised over ratings and cut at 3; length n."""
-        counts = self.counts
+        """The log count about its mean over ratings, of sd one at most, cut at 3; length n.
+
+        Here counts are exponential beforehand: where noise drowns them, no item stands out.
+        """
+        mean = max(float(self.raw.mean()), self.noise / math.sqrt(len(self.raw)))
+        counts = positive_part(self.raw - self.noise**2 / mean, self.noise)
         share, log = counts / counts.sum(), np.log(counts)
         log = log - share @ log
-        return np.clip(log / max(math.sqrt(float(share @ log**2)), 1e-9), -3.0, 3.0)
+        return np.clip(log / max(math.sqrt(float(share @ log**2)), 1.0), -3.0, 3.0)
 
     def design(self, taste: Taste | None = None) -> Design:
         """The regression of a user's ratings, less mean and item effects, on the own row.
 
         Features: 1, popularity, item effect about its mean, and the directions of taste.
         """
-        width, counts = self.public.width, self.counts
+        counts = self.counts
         slope = self.effects - float(counts @ self.effects) / float(counts.sum())
         features = np.column_stack([np.ones(len(slope)), self.popularity(), slope])
-        variance = (_OWN_SD * width) ** 2
-        precision = np.diag(
-            [OWN_PSEUDO, variance / (_OWN_TREND * width) ** 2, variance / _OWN_SLOPE**2]
-        )
+        precision = np.diag(1.0 / (self.own[:OWN] * self._usual()))
         if taste is not None:
             features = np.column_stack([features, taste.directions])
-            precision = _blocks(precision, variance * np.linalg.inv(taste.moments))
-        return Design(features, precision)
+            precision = _blocks(precision, np.linalg.inv(taste.moments))
+        noise = float(self.own[OWN]) * (_OWN_SD * self.public.width) ** 2
+        return Design(features, precision, noise)
+
+    def _usual(self) -> Floats:
+        """Variances of the users' intercepts and slopes before anything is known of them."""
+        width = self.public.width
+        intercept = (_OWN_SD * width) ** 2 / OWN_PSEUDO + self.doubt
+        return np.array(
+            [intercept, (_OWN_TREND * width) ** 2, _OWN_SLOPE**2]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,27 +148,41 @@ def positive_part(noisy: Floats, noise: float) -> Floats:
     return found
 
 
-def item_weights(counts: Floats, noise: float) -> Floats:
-    """(N + noise)^(-1/2), scaled to mean square one over ratings; length n."""
-    weights = 1.0 / np.sqrt(counts + noise)
-    return weights / math.sqrt(float(counts @ weights**2) / float(counts.sum()))
+def item_weights(counts: Floats, doubt: float) -> Floats:
+    """How much an item counts in a user's row, for the least error over ratings; length n.
+
+    doubt: (noise of the sums / sd of the effects)^2. With weights a the sums reach N a; a user's
+    row of fixed length does most for the sum of N / ((N a)^2 / doubt + 1) along its gradient, so a
+    is proportional to that: like N^(-1/2) where the noise is small, and least where it drowns an
+    item whatever is done. Scaled to mean square one over ratings.
+    """
+    weights = np.ones(len(counts))
+    for _ in range(_ROUNDS):
+        reach = counts * weights
+        ascent = counts * reach / (reach**2 + doubt) ** 2
+        weights = np.sqrt(weights * np.maximum(ascent / ascent.max(), _LEAST_WEIGHT))
+        weights /= math.sqrt(float(counts @ weights**2) / float(counts.sum()))
+    return weights
 
 
-def mean_of_users(total: float, count: float, noise: float, public: PublicFacts) -> float:
-    """The mean of the users' means, in rating points, from noisy sums over users.
+def mean_of_users(
+    total: float, count: float, noise: float, public: PublicFacts
+) -> tuple[float, float]:
+    """The mean of the users' means, in rating points, and its variance, from noisy sums over users.
 
     total: of (mean - middle)/half width; count: of the users with ratings. Both carry noise of the
     standard deviation given; the mean is taken as spread by a quarter of half the range.
     """
     count = min(max(count, public.users / 2), public.users)
     found = min(max(total / count, -1.0), 1.0)
-    kept = _MEAN_SPREAD**2 / (_MEAN_SPREAD**2 + (noise / count) ** 2)
-    return public.middle + public.half_width * kept * found
+    kept = 1.0 / (1.0 + (noise / count / _MEAN_SPREAD) ** 2)
+    variance = (1 - kept) * (_MEAN_SPREAD * public.half_width) ** 2
+    return public.middle + public.half_width * kept * found, variance
 
 
 def mean_gain(total: float, noise: float, public: PublicFacts) -> tuple[float, float]:
-    """The users' mean gain and its noise, from the noisy sum of gains over MOST_GAIN."""
-    return MOST_GAIN * total / public.users, MOST_GAIN * noise / public.users
+    """The users' mean gain and its noise, from the noisy sum of gains over MOST."""
+    return MOST * total / public.users, MOST * noise / public.users
 
 
 def believed_gain(mean: float, noise: float, usual: float = _GAIN) -> float:
@@ -171,16 +207,19 @@ def with_sums(prior: ItemEffects, sums: Floats, noise: float, gain: float) -> It
     log = (log - log.mean()) / max(float(log.std()), 1e-9)
     trend = np.column_stack([np.ones_like(log), log, log**2])
     precision = np.diag(1.0 / (np.array(_TREND_SDS) * width) ** 2)
-    tau, pseudo = (_EFFECT_SD * width) ** 2, _EFFECT_PSEUDO * (_EFFECT_SD * width) ** 2
-    for _ in range(_ROUNDS):
+    best = -math.inf
+    for tau in (_EFFECT_SD * width * _GRID) ** 2:
         weight = 1.0 / (variance + tau)
-        theta = np.linalg.solve(
-            trend.T @ (trend * weight[:, None]) + precision, trend.T @ (weight * seen)
-        )
-        mean = trend @ theta
-        effects = mean + tau * weight * (seen - mean)
-        left = tau * variance * weight
-        tau = (float(((effects - mean) ** 2 + left).sum()) + pseudo) / (len(seen) + _EFFECT_PSEUDO)
+        normal = trend.T @ (trend * weight[:, None]) + precision
+        mean = trend @ np.linalg.solve(normal, trend.T @ (weight * seen))
+        likelihood = float(np.log(weight).sum() - weight @ (seen - mean) ** 2)
+        likelihood -= float(np.linalg.slogdet(normal)[1])
+        usual = (_EFFECT_SD * width) ** 2 / tau
+        likelihood += _EFFECT_PSEUDO * (math.log(usual) - usual)
+        if likelihood > best:
+            best = likelihood
+            effects = mean + tau * weight * (seen - mean)
+            left = tau * variance * weight
     return replace(prior, effects=effects, variances=left)
 
 
@@ -201,6 +240,14 @@ def refined(
         effects=prior.effects + step * sums,
         variances=prior.variances * variance / total,
     )
+
+
+def with_own(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
+    """How much users differ, from noisy `own_side.Design.differences`."""
+    above, below = MOST * sums[0], np.maximum(sums[1], 0.0)
+    doubt = (MOST * noise / _OWN_SPREAD) ** 2
+    found = (above * below + doubt) / (below**2 + doubt)
+    return replace(prior, own=np.clip(prior.own * found, *_OWN_LIMITS))
 
 
 def taste_share(items: ItemEffects, clip: float, mu: float) -> float:

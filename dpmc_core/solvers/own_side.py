@@ -14,24 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import item_sums, row_norms
+from dpmc_core.solvers.rows import item_sums, row_norms, row_sums
 
 Floats = NDArray[np.float64]
 
-MOST_GAIN = 4.0  # of a user, as released
+MOST = 4.0  # of a user's gain or square, as released
 _BLOCK = 4_000_000  # numbers gathered at once: 32 MB
 _LARGEST_FACTOR = 1.5  # by which a weighted row may be stretched to its clip
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A user's regression: values ~ features of the rated items, with a quadratic penalty.
+    """A user's regression of values on the features of the rated items.
 
-    features: items x d. penalty: d x d, the noise variance times the prior precision.
+    features: items x d. precision: d x d, of the coefficients beforehand. noise: variance of the
+    values about the regression.
     """
 
     features: Floats
-    penalty: Floats
+    precision: Floats
+    noise: float
 
     def coefficients(self, cells: Pattern, values: Floats) -> Floats:
         """The ridge solution of each row, users x d; zeros for a row without cells."""
@@ -39,6 +41,33 @@ class Design:
         for block in self._blocks(cells, values):
             found[block.rows] = block.coefficients
         return found
+
+    def differences(self, cells: Pattern, values: Floats, count: int) -> Floats:
+        """How much users differ, as sums over them; 2 x (count + 1), each user's part in [0, 1].
+
+        Of a coefficient theta the posterior variance is p times the variance beforehand. Then
+        E theta^2 over that variance is (1 - p)^2 x + p (1 - p) where the true variance is x times
+        the one beforehand: above are sums of theta^2 less p (1 - p) over MOST, below of (1 - p)^2,
+        for the first `count` coefficients. Last: the mean square of a row about the regression
+        over the noise, and 1. The ratio of the two rows estimates x / MOST.
+        """
+        total = np.zeros((2, count + 1))
+        for block in self._blocks(cells, values):
+            part, inverse = block.pattern, self.noise * block.inverse
+            inside = np.diff(part.indptr)
+            kept = (np.einsum("ujj->uj", inverse) * np.diag(self.precision))[:, :count]
+            squares = (block.coefficients**2 * np.diag(self.precision))[:, :count]
+            fitted = np.einsum("kj,kj->k", block.features, block.coefficients[part.users])
+            spent = len(self.precision) - np.einsum("uij,ji->u", inverse, self.precision)
+            left = row_sums(part, (values[block.cells] - fitted) ** 2) / self.noise + spent
+            shown = np.zeros((2, len(inside), count + 1))
+            shown[0, :, :count] = np.minimum(squares, MOST) - kept * (1 - kept)
+            shown[0, :, count] = np.minimum(left / np.maximum(inside, 1), MOST)
+            shown[0] /= MOST
+            shown[1, :, :count] = (1 - kept) ** 2
+            shown[1, :, count] = 1.0
+            total += shown[:, inside > 0].sum(axis=1)
+        return total
 
     def left_out(self, cells: Pattern, values: Floats) -> Iterator[LeftOut]:
         """Every cell against the regression on the row's other cells, in blocks of whole rows."""
@@ -64,7 +93,7 @@ class Design:
             rated = cells.indptr[start : stop + 1] - k.start
             filled = np.flatnonzero(np.diff(rated) > 0)
             begin = rated[filled]
-            squares = np.tile(self.penalty, (stop - start, 1, 1))
+            squares = np.tile(self.noise * self.precision, (stop - start, 1, 1))
             moments = np.zeros((stop - start, d))
             if len(filled):
                 squares[filled] += np.add.reduceat(x[:, :, None] * x[:, None, :], begin, axis=0)
@@ -138,7 +167,7 @@ def round_statistics(
     (weights: length n), in rows of l2 norm sqrt(1 - share) norm; then residuals about all but
     taste, times the unit vector of the taste in the row's other cells, sqrt(share) norm. The
     rank^2 + 2 moments: products u u' of the unit vectors of taste, and the gains of either
-    weighting over MOST_GAIN, at most 1. Zeros for taste where share is 0.
+    weighting over MOST, at most 1. Zeros for taste where share is 0.
     """
     sums, moments = np.zeros((cells.shape[1], rank + 1)), np.zeros(rank * rank + 2)
     for rows in design.left_out(cells, values):
@@ -159,5 +188,5 @@ def round_statistics(
 
 
 def bounded_gain(gains: Floats) -> float:
-    """The sum of the users' gains over MOST_GAIN, at most 1 each."""
-    return float((np.minimum(gains, MOST_GAIN) / MOST_GAIN).sum())
+    """The sum of the users' gains over MOST, at most 1 each."""
+    return float((np.minimum(gains, MOST) / MOST).sum())
