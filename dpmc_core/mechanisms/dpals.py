@@ -24,7 +24,7 @@ from dpmc_core.mechanisms.per_user import (
     published_effects,
     user_gaussian,
 )
-from dpmc_core.model import Factors, Step
+from dpmc_core.model import Estimator, Factors, Step
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import setting
@@ -36,6 +36,7 @@ from dpmc_core.solvers.als import (
     ridge,
     ridge_rows,
 )
+from dpmc_core.solvers.item_effects import noisy_factors
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import clip_dense_rows, clip_rows, recentred, user_rows
 from dpmc_core.solvers.sizes import check_rank
@@ -81,7 +82,7 @@ class Dpals(EffectsFirst):
     id: ClassVar[str] = "dpals"
     name: ClassVar[str] = "DPALS"
     twin: ClassVar[str] = "als"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     rank: int = setting(3, "length of the factors", at_least=1, at_most=200)
     rounds: int = setting(6, "rounds that share the budget", at_least=1, at_most=100)
     ridge: float = setting(10.0, "ridge of the users' problems", above=0, at_most=1e6)
@@ -95,8 +96,11 @@ class Dpals(EffectsFirst):
         0.3, "largest |rating less user and item mean| g, in widths of the range",
         above=0, at_most=1e3,
     )  # fmt: skip
+    estimator: Estimator = setting(
+        Estimator.NOISE_AWARE, "items' problems by what the noise says, or with a fixed ridge"
+    )
     item_ridge: float = setting(
-        2.0, "ridge of the items' problems, in standard deviations of the noise on b",
+        2.0, "published: ridge of the items' problems, in standard deviations of the noise on b",
         at_least=0, at_most=1e3,
     )  # fmt: skip
     squares_share: float = setting(
@@ -164,9 +168,14 @@ class Dpals(EffectsFirst):
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
             symmetric = 0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1))
-            # The second part keeps the problem solvable where there is no noise to speak of.
-            penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
-            right = bounded_scale(ridge(nearest_positive(symmetric), noisy_moments, penalty))
+            solvable = nearest_positive(symmetric)
+            if self.estimator is Estimator.NOISE_AWARE:
+                found = noisy_factors(solvable, noisy_moments, release.moments.scale, public.width)
+            else:
+                # The second part keeps it solvable where there is no noise to speak of.
+                penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
+                found = ridge(solvable, noisy_moments, penalty)
+            right = bounded_scale(found)
             left = ridge_rows(by_user, right, self.ridge)
             yield Step(
                 index=index,

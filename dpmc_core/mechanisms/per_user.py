@@ -187,13 +187,12 @@ class EffectsFirst(CappedPerUser):
 
     def clipped_rows(
         self, ratings: Ratings, releases: EffectsFirstReleases, rng: np.random.Generator
-    ) -> tuple[Rows, Floats, int]:
-        """Capped rows less the private item effects; their values clipped to L; rows scaled down."""
+    ) -> tuple[ItemEffects, Rows, Floats, int]:
+        """The item effects; capped rows less them; their values clipped to L; rows scaled down."""
         public = ratings.public
-        effects = published_effects(releases.effects, ratings, rng)
-        rows = user_rows(ratings, self.most(public), rng)
-        rows = recentred(rows, effects.effects)
-        return rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
+        items = published_effects(releases.effects, ratings, rng)
+        rows = recentred(user_rows(ratings, self.most(public), rng), items.effects)
+        return items, rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
 
 
 def effects_releases(public: PublicFacts, budget: Loss) -> EffectsReleases:

@@ -38,6 +38,7 @@ _TASTE_SD = 0.05  # of taste, in the rule that decides about it
 _TASTE_LEAST, _TASTE_HALF, _TASTE_MOST = 8.0, 30.0, 0.95  # of rho; see `taste_share`
 _LEAST_WEIGHT = 1e-4  # of the largest
 _GRID = np.geomspace(0.1, 5.0, 40)  # of the sd of the effects, relative to the above
+_WOBBLE = 1.05  # of the edge of a noise matrix
 _ROUNDS = 30  # of EM
 
 
@@ -124,9 +125,7 @@ class ItemEffects:
         """Variances of the users' intercepts and slopes before anything is known of them."""
         width = self.public.width
         intercept = (_OWN_SD * width) ** 2 / OWN_PSEUDO + self.doubt
-        return np.array(
-            [intercept, (_OWN_TREND * width) ** 2, _OWN_SLOPE**2]
-        )
+        return np.array([intercept, (_OWN_TREND * width) ** 2, _OWN_SLOPE**2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,16 +285,76 @@ def taste_from(
     moments = (basis * values) @ basis.T
     reach = items.counts[:, None] * gain
     variance = noise**2 + reach * gain * _variance(items) * values
-    seen = sums @ basis
     precision = (reach * values) ** 2 / variance  # n x r, in the eigenbasis of K
-    target = reach * values * seen / variance
-    prior = np.eye(rank) * (_EFFECT_SD * items.public.width) ** 2
-    for _ in range(_ROUNDS):
-        left = np.linalg.inv(np.linalg.inv(prior) + precision[:, :, None] * np.eye(rank))
-        found = np.einsum("nij,nj->ni", left, target)
-        prior = (found.T @ found + left.sum(axis=0)) / len(found)
-        prior += 1e-9 * items.public.width**2 * np.eye(rank)
+    target = reach * values / variance * (sums @ basis)
+    prior = (_EFFECT_SD * items.public.width) ** 2
+    found = normal_means(precision[:, :, None] * np.eye(rank), target, prior)
     return Taste(found @ basis.T, moments)
+
+
+def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
+    """Posterior means of rows v ~ N(0, G), G by EM from prior x I; n x r.
+
+    precisions, targets: n x r x r and n x r, of each row's likelihood exp(t'v - v'Pv/2). Rows that
+    say no more than noise would are shrunk to nothing.
+    """
+    rank = targets.shape[1]
+    spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
+    for _ in range(_ROUNDS):
+        left = np.linalg.inv(np.linalg.inv(spread) + precisions)
+        found = np.einsum("nij,nj->ni", left, targets)
+        spread = (found.T @ found + left.sum(axis=0)) / len(found) + least
+    return found
+
+
+def noisy_factors(squares: Floats, moments: Floats, noise: float, width: float) -> Floats:
+    """Item factors from noisy normal equations, shrunk by what the noise says; n x r.
+
+    b_j ~ N(A_j v_j, noise^2 I + s^2 A_j) with A_j = squares (positive semidefinite), b_j = moments,
+    v_j ~ N(0, G), G by EM; width: of the rating range.
+    """
+    values, basis = np.linalg.eigh(squares)
+    values = np.maximum(values, 0.0)
+    each = values / (noise**2 + (_RATING_SD * width) ** 2 * values)
+    precisions = np.einsum("nij,nj,nkj->nik", basis, each * values, basis, optimize=True)
+    targets = np.einsum("nij,nj,nkj,nk->ni", basis, each, basis, moments, optimize=True)
+    usual = float(np.einsum("nii->", squares)) / max(len(squares), 1)
+    return normal_means(precisions, targets, 1.0 / max(usual, 1e-12))
+
+
+def without_noise(values: Floats, edge: float) -> Floats:
+    """Eigenvalues of a symmetric matrix with the noise taken out; 0 where it drowns them.
+
+    edge: the largest eigenvalue of the noise alone. Above it sqrt(x^2 - edge^2), which is optimal
+    in Frobenius norm as the matrix grows (Gavish, Donoho 2017, for Wigner noise).
+    """
+    above = values > _WOBBLE * edge
+    return np.where(above, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
+
+
+def taste_of_gram(
+    items: ItemEffects, gram: Floats, edge: float, rank: int, pairs: float
+) -> Taste | None:
+    """Directions of taste from a noisy Gram matrix of the users' residual rows; None: all noise.
+
+    edge: the largest eigenvalue of its noise. pairs: the (weighted) number of pairs of ratings in
+    it; they are spread over items as N_j N_k. Only what is off the diagonal tells of taste.
+    """
+    from dpmc_core.solvers.linalg import top_eigenpairs
+
+    off = gram - np.diag(np.diag(gram))
+    values, vectors = top_eigenpairs(off, min(rank, len(off)))
+    strength = without_noise(values, edge)
+    kept = strength > 0
+    if not kept.any():
+        return None
+    strength, vectors = strength[kept], vectors[:, kept]
+    counts = items.counts
+    reach = math.sqrt(max(pairs, 1.0)) * counts / float(counts.sum())
+    seen = vectors * np.sqrt(strength)  # about reach x direction
+    noise = (edge / 2) ** 2 / len(off) / strength
+    prior = (seen**2).sum(axis=0) / float(reach @ reach)
+    return Taste(seen * reach[:, None] / (reach[:, None] ** 2 + noise / prior), np.eye(kept.sum()))
 
 
 def _variance(items: ItemEffects) -> float:
