@@ -20,6 +20,7 @@ from dpmc_core.mechanisms import (
     one_bit,
     per_user,
     plain,
+    private_effects,
     user_ranking,
 )
 from dpmc_core.model import Mechanism, Task
@@ -129,6 +130,7 @@ MECHANISMS = _Mechanisms(
         cleansing.SvdAfterCleansing,
         dpals.Dpals,
         per_user.PrivateItemMean,
+        private_effects.PrivateEffects,
         plain.ReferenceRatings,
         plain.FrankWolfe,
         plain.Als,

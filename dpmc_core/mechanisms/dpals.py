@@ -18,8 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.mechanisms.per_user import ItemMeansFirst, ItemMeansReleases, user_gaussian
-from dpmc_core.model import Factors, Step
+from dpmc_core.mechanisms.per_user import (
+    EffectsFirst,
+    EffectsFirstReleases,
+    published_effects,
+    user_gaussian,
+)
+from dpmc_core.model import Estimator, Factors, Step
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import setting
@@ -31,6 +36,7 @@ from dpmc_core.solvers.als import (
     ridge,
     ridge_rows,
 )
+from dpmc_core.solvers.item_effects import noisy_factors
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import clip_dense_rows, clip_rows, recentred, user_rows
 from dpmc_core.solvers.sizes import check_rank
@@ -57,12 +63,12 @@ class ItemProblems(Releases):
 
 
 @dataclass(frozen=True)
-class DpalsReleases(ItemMeansReleases):
+class DpalsReleases(EffectsFirstReleases):
     rounds: tuple[ItemProblems, ...]  # one record stands for all rounds where they are alike
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dpals(ItemMeansFirst):
+class Dpals(EffectsFirst):
     """Alternating least squares: users solve alone, items from noisy sufficient statistics.
 
     A round: each user solves an exact ridge problem for u_i (rating points, clipped to norm c) and
@@ -76,7 +82,7 @@ class Dpals(ItemMeansFirst):
     id: ClassVar[str] = "dpals"
     name: ClassVar[str] = "DPALS"
     twin: ClassVar[str] = "als"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     rank: int = setting(3, "length of the factors", at_least=1, at_most=200)
     rounds: int = setting(6, "rounds that share the budget", at_least=1, at_most=100)
     ridge: float = setting(10.0, "ridge of the users' problems", above=0, at_most=1e6)
@@ -90,8 +96,11 @@ class Dpals(ItemMeansFirst):
         0.3, "largest |rating less user and item mean| g, in widths of the range",
         above=0, at_most=1e3,
     )  # fmt: skip
+    estimator: Estimator = setting(
+        Estimator.NOISE_AWARE, "items' problems by what the noise says, or with a fixed ridge"
+    )
     item_ridge: float = setting(
-        2.0, "ridge of the items' problems, in standard deviations of the noise on b",
+        2.0, "published: ridge of the items' problems, in standard deviations of the noise on b",
         at_least=0, at_most=1e3,
     )  # fmt: skip
     squares_share: float = setting(
@@ -136,19 +145,18 @@ class Dpals(ItemMeansFirst):
             )
 
         each = self.by_round(self.growth, self.rounds, release)
-        releases = DpalsReleases(self.item_releases(public), each)
+        releases = DpalsReleases(self.effects_first(public), each)
         return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases = self.guarantee(public).releases
         c, g = self.bounds(public)
-        capped = user_rows(ratings, self.most(public), rng)
-        offsets = self.item_means(releases.means, capped, public, rng)
+        items = published_effects(releases.effects, ratings, rng)
         # A user's own problem may use the whole row: what leaves it is bounded below.
-        rows = recentred(user_rows(ratings, public.items, rng), offsets.means)
+        rows = recentred(user_rows(ratings, public.items, rng), items.effects)
         cells = rows.cells
-        weights, scaled = self._item_weights(ratings, offsets.counts, rng)
+        weights, scaled = self._item_weights(ratings, items.counts, rng)
         bounded = np.clip(rows.values, -g, g)
         right = bounded_scale(random_factors(public.items, self.rank, rng))
         by_user, by_item = cells.by_user(rows.values), cells.by_item(bounded)
@@ -160,9 +168,14 @@ class Dpals(ItemMeansFirst):
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
             symmetric = 0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1))
-            # The second part keeps the problem solvable where there is no noise to speak of.
-            penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
-            right = bounded_scale(ridge(nearest_positive(symmetric), noisy_moments, penalty))
+            solvable = nearest_positive(symmetric)
+            if self.estimator is Estimator.NOISE_AWARE:
+                found = noisy_factors(solvable, noisy_moments, release.moments.scale, public.width)
+            else:
+                # The second part keeps it solvable where there is no noise to speak of.
+                penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
+                found = ridge(solvable, noisy_moments, penalty)
+            right = bounded_scale(found)
             left = ridge_rows(by_user, right, self.ridge)
             yield Step(
                 index=index,
@@ -170,14 +183,12 @@ class Dpals(ItemMeansFirst):
                 model=rows.model(Factors(left, right)),
                 trace={
                     "largest item factor": float(np.abs(right).max()),
-                    "rows clipped": float(offsets.clipped),
                     "user factors clipped": float(cut),
                     "ratings clipped": float((bounded != rows.values).sum()),
                     "item weights scaled": float(scaled),
                 },
                 raw=frozenset(
                     {
-                        "rows clipped",
                         "user factors clipped",
                         "ratings clipped",
                         "item weights scaled",

@@ -16,16 +16,18 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
-    ItemMeansFirst,
-    ItemMeansReleases,
+    EffectsFirst,
+    EffectsFirstReleases,
+    own_model,
     user_gaussian,
 )
 from dpmc_core.metrics import rmse
-from dpmc_core.model import Factors, Step
+from dpmc_core.model import Estimator, Factors, Step
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
+from dpmc_core.solvers.item_effects import taste_of_gram, without_noise
 from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
@@ -43,12 +45,16 @@ _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibrated(ItemMeansFirst):
+class Calibrated(EffectsFirst):
     """The paper's methods, with noise by the exact Gaussian curve or by the paper's constant."""
 
     theorem: ClassVar[str]
     calibration: Calibration = setting(
         Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
+    )
+
+    estimator: Estimator = setting(
+        Estimator.NOISE_AWARE, "what noise drowns is left out, or used as it is published"
     )
 
     def __post_init__(self) -> None:
@@ -111,7 +117,12 @@ def noisy_gram(
     return upper + np.triu(published, 1).T
 
 
-R = TypeVar("R", bound=ItemMeansReleases)
+def noise_edge(release: Gaussian, symmetric: bool) -> float:
+    """The largest eigenvalue of the noise in `noisy_gram`, as the matrix grows."""
+    return release.scale * math.sqrt(release.shape[0] or 1) * (math.sqrt(2) if symmetric else 2.0)
+
+
+R = TypeVar("R", bound=EffectsFirstReleases)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,27 +181,32 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
         cells: Pattern,
         residual: Floats,
         rng: np.random.Generator,
-    ) -> tuple[Floats, float, float]:
-        """(v, lambda^2, noise scale) of round `index` from clipped residual rows."""
+    ) -> tuple[Floats, float, float, float]:
+        """(v, lambda^2, noise scale, edge) of round `index` from clipped residual rows.
+
+        edge: what noise alone makes of lambda^2.
+        """
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases, bound = self.guarantee(public).releases, self.row_norm(public)
-        rows, target, clipped = self.clipped_rows(ratings, releases, rng)
+        _, rows, target, clipped = self.clipped_rows(ratings, releases, rng)
         cells = rows.cells
         solution = Expansion(cells, self.rounds)
         radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
             residual = solution.observed - target
             kept, cut = clip_rows(cells, residual, self.residual * bound)
-            v, square, scale = self.top_pair(releases, index, cells, kept, rng)
+            v, square, scale, edge = self.top_pair(releases, index, cells, kept, rng)
+            if self.estimator is Estimator.PUBLISHED:
+                edge = 0.0
             top = math.sqrt(max(square, 0.0))
             top += self.slack * math.sqrt(
                 scale * math.log(public.items / _FAILURE)
             ) * public.items**0.25  # fmt: skip
             # Each user on their own, with the whole residual row: only the release is clipped.
             column = times_vector(cells, residual, v)
-            if top > 0:
+            if square > edge:
                 solution.step(self.step.share(index, self.rounds), column * (-radius / top), v)
             else:  # all noise: no direction to move along
                 solution.step(0.0, np.zeros_like(column), v)
@@ -212,7 +228,7 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
 
 
 @dataclass(frozen=True)
-class GramReleases(ItemMeansReleases):
+class GramReleases(EffectsFirstReleases):
     gram: tuple[Gaussian, ...]  # one record stands for all rounds where they are alike
 
 
@@ -228,7 +244,7 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
 
     id: ClassVar[str] = "private-frank-wolfe"
     name: ClassVar[str] = "Private Frank-Wolfe"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     theorem: ClassVar[str] = "Theorem 3.1"
     symmetric: bool = setting(
         True, "average the noise matrix with its transpose (else mirror its upper triangle)"
@@ -246,7 +262,7 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
             return self.gram_release(public, query, moves, part, times)
 
         each = self.by_round(self.growth, self.rounds, release)
-        return GramReleases(self.item_releases(public), each)
+        return GramReleases(self.effects_first(public), each)
 
     def top_pair(
         self,
@@ -255,15 +271,16 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
         cells: Pattern,
         residual: Floats,
         rng: np.random.Generator,
-    ) -> tuple[Floats, float, float]:
+    ) -> tuple[Floats, float, float, float]:
         release = releases.gram[(index - 1) % len(releases.gram)]
         noisy = noisy_gram(release, gram(cells, residual), self.symmetric, rng)
         squares, vectors = top_eigenpairs(noisy, 1)
-        return vectors[:, -1], float(squares[-1]), release.scale
+        edge = noise_edge(release, self.symmetric)
+        return vectors[:, -1], float(squares[-1]), release.scale, edge
 
 
 @dataclass(frozen=True)
-class OjaReleases(ItemMeansReleases):
+class OjaReleases(EffectsFirstReleases):
     products: Gaussian
     squared_norms: Gaussian
 
@@ -280,7 +297,7 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
 
     id: ClassVar[str] = "private-frank-wolfe-oja"
     name: ClassVar[str] = "Private Frank-Wolfe (Oja)"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     theorem: ClassVar[str] = "Theorem 3.1 with Algorithm 2"
     # Every update costs as much budget as a whole Gram matrix: few of either pay.
     rounds: int = setting(3, "Frank-Wolfe rounds that share the budget", at_least=1, at_most=500)
@@ -309,7 +326,7 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
             scale = moves / (self.rest() / (self.rounds * (self.updates + 1))).mu
         both = {USER_EMPTIED: moves, USER_REPLACED: moves}
         return OjaReleases(
-            means=self.item_releases(public),
+            effects=self.effects_first(public),
             products=Gaussian(
                 query="Gram matrix of the residual rows times a unit vector",
                 shape=(public.items,),
@@ -333,7 +350,7 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
         cells: Pattern,
         residual: Floats,
         rng: np.random.Generator,
-    ) -> tuple[Floats, float, float]:
+    ) -> tuple[Floats, float, float, float]:
         scale, n = releases.products.scale, cells.shape[1]
 
         def product(v: Floats) -> Floats:
@@ -345,11 +362,12 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
         step = 1 / (self.updates * scale * math.sqrt(n))
         v = top_vector(product, n, self.updates, step, rng)
         along = times_vector(cells, residual, v)
-        return v, float(releases.squared_norms.publish(float(along @ along), rng)), scale
+        square = float(releases.squared_norms.publish(float(along @ along), rng))
+        return v, square, scale, scale * math.sqrt(n)
 
 
 @dataclass(frozen=True)
-class SvdReleases(ItemMeansReleases):
+class SvdReleases(EffectsFirstReleases):
     ratings: Gaussian | None  # how many there are, where the density is not public
     gram: Gaussian
 
@@ -367,7 +385,7 @@ class PrivateSvd(Calibrated):
     id: ClassVar[str] = "private-svd"
     name: ClassVar[str] = "Private SVD"
     twin: ClassVar[str] = "svd"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     theorem: ClassVar[str] = "Theorem B.1"
     rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
     density: float | None = setting(
@@ -391,13 +409,13 @@ class PrivateSvd(Calibrated):
         gram = self.gram_release(
             public, "Gram matrix of the users' rows", self.row_norm(public) ** 2, rest
         )
-        releases = SvdReleases(self.item_releases(public), count, gram)
+        releases = SvdReleases(self.effects_first(public), count, gram)
         return self.card(public, releases, self.source)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases = self.guarantee(public).releases
-        rows, kept, clipped = self.clipped_rows(ratings, releases, rng)
+        items, rows, kept, clipped = self.clipped_rows(ratings, releases, rng)
         if self.density is not None:
             density = self.density
         elif releases.ratings is not None:
@@ -405,11 +423,17 @@ class PrivateSvd(Calibrated):
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
         noisy = noisy_gram(releases.gram, gram(rows.cells, kept), self.symmetric, rng)
         squares, basis = top_eigenpairs(noisy, self.rank)
-        left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
+        if self.estimator is Estimator.PUBLISHED:
+            left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
+            model = rows.model(Factors(left, basis))
+        else:
+            pairs = public.users * min(density * public.items, self.most(public)) ** 2
+            edge = noise_edge(releases.gram, self.symmetric)
+            model = own_model(ratings, items, taste_of_gram(items, noisy, edge, self.rank, pairs))
         yield Step(
             index=1,
             total=1,
-            model=rows.model(Factors(left, basis)),
+            model=model,
             trace={
                 "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
                 "density": density,
@@ -421,7 +445,7 @@ class PrivateSvd(Calibrated):
 
 
 @dataclass(frozen=True)
-class PgdReleases(ItemMeansReleases):
+class PgdReleases(EffectsFirstReleases):
     gram: Gaussian
 
 
@@ -436,7 +460,7 @@ class PrivatePgd(Calibrated):
     id: ClassVar[str] = "private-pgd"
     name: ClassVar[str] = "Private projected gradient"
     twin: ClassVar[str] = "pgd"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     theorem: ClassVar[str] = "Algorithm 5"
     rounds: int = setting(5, "rounds that share the budget", at_least=1, at_most=500)
     schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")
@@ -454,20 +478,23 @@ class PrivatePgd(Calibrated):
         check_descent(public.shape)
         moves, query = self.row_norm(public) ** 2, "Gram matrix of the completed rows"
         gram = self.gram_release(public, query, moves, self.rest() / self.rounds, self.rounds)
-        releases = PgdReleases(self.item_releases(public), gram)
+        releases = PgdReleases(self.effects_first(public), gram)
         return self.card(public, releases, self.source)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases, bound = self.guarantee(public).releases, self.row_norm(public)
-        rows, target, clipped = self.clipped_rows(ratings, releases, rng)
+        _, rows, target, clipped = self.clipped_rows(ratings, releases, rng)
         descent = Descent(rows.cells, target)
         radius = nuclear_radius(self.radius, public)
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
             exact, cut = descent.stepped_gram(step, bound)
             noisy = noisy_gram(releases.gram, exact, self.symmetric, rng)
-            descent.project(step, bound, *np.linalg.eigh(noisy), radius)
+            squares, vectors = np.linalg.eigh(noisy)
+            if self.estimator is Estimator.NOISE_AWARE:
+                squares = without_noise(squares, noise_edge(releases.gram, self.symmetric))
+            descent.project(step, bound, squares, vectors, radius)
             factors = descent.factors()
             yield Step(
                 index=index,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Step, Task
+from dpmc_core.model import Factors, Step, Task
 from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
@@ -32,56 +32,68 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
+from dpmc_core.solvers.item_effects import (
+    OWN,
+    OWN_PSEUDO,
+    ItemEffects,
+    Taste,
+    believed_gain,
+    mean_gain,
+    mean_of_users,
+    with_own,
+    with_sums,
+)
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.own_side import bounded_gain, weighted_rows
 from dpmc_core.solvers.rows import (
     Rows,
     clip_rows,
     item_sums,
     recentred,
-    row_norms,
-    shrinkage,
-    shrunken_means,
+    row_means,
+    row_sums,
     user_rows,
+    with_offsets,
 )
 
 Floats = NDArray[np.float64]
 
-_SUMS_SHARE = 0.6  # of the item means' budget; the counts get the rest
+_SHARES = (0.005, 0.20, 0.20, 0.005, 0.02)  # mean, counts, sums, gain, own
+_EFFECTS_CLIP = 0.25  # C in widths of the rating range
 
 R = TypeVar("R", bound=Releases)
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class ItemStatistics(Releases):
-    item_sums: Gaussian
-    item_counts: Gaussian
+class EffectsReleases(Releases):
+    """What private item effects take: the mean of all users, then counts, then sums and gain."""
+
+    mean: Gaussian
+    counts: Gaussian
+    sums: Gaussian
+    gain: Gaussian
+    own: Gaussian
 
 
 @dataclass(frozen=True)
-class ItemMeansReleases(Releases):
-    """What a method with private item means releases first; none where they get no budget."""
+class EffectsFirstReleases(Releases):
+    """What a method with private item effects releases first; none where they get no budget."""
 
-    means: ItemStatistics | None
+    effects: EffectsReleases | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerUser:
-    """A budget per user and the cap on ratings per user."""
+    """A budget per user, and the card that goes with it."""
 
     task: ClassVar[Task] = Task.RATINGS
     floor: ClassVar[str] = "user-mean"
     epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance the promise may fail; less than 1/users", above=0, below=1)
-    cap: int | None = setting(
-        80, "most ratings of a user that are used, chosen by own randomness (none: all)", at_least=1
-    )
 
     def __post_init__(self) -> None:
         check_settings(self)
-
-    def most(self, public: PublicFacts) -> int:
-        """The enforced cap on ratings per user: at most the number of items."""
-        return min(self.cap or public.items, public.cap or public.items, public.items)
 
     def budget(self) -> Loss:
         """What all releases together may spend, by the exact curve."""
@@ -117,18 +129,22 @@ class PerUser:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class ItemMeans:
-    """means: length n, in rating points; counts: the published ones; clipped: rows scaled down."""
+@dataclass(frozen=True, kw_only=True)
+class CappedPerUser(PerUser):
+    """The methods that use so many ratings of a user at most."""
 
-    means: Floats
-    counts: Floats
-    clipped: int
+    cap: int | None = setting(
+        80, "most ratings of a user that are used, chosen by own randomness (none: all)", at_least=1
+    )
+
+    def most(self, public: PublicFacts) -> int:
+        """The enforced cap on ratings per user: at most the number of items."""
+        return min(self.cap or public.items, public.cap or public.items, public.items)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedRows(PerUser):
-    """Centred rows are clipped before anything is asked of them, first of all the item means."""
+class EffectsFirst(CappedPerUser):
+    """The methods that spend a share of the budget on item effects first; rows are clipped."""
 
     clip: float = setting(
         0.45,
@@ -136,64 +152,25 @@ class ClippedRows(PerUser):
         above=0,
         at_most=10,
     )
+    item_share: float = setting(
+        0.1,
+        "share of the budget spent on private item effects first (0: none)",
+        at_least=0,
+        below=1,
+    )
 
     def row_norm(self, public: PublicFacts) -> float:
         """The clip L of a centred row, in rating points."""
         return self.clip * public.half_width * math.sqrt(self.most(public))
 
-    def item_statistics(self, public: PublicFacts, budget: Loss) -> ItemStatistics:
-        """Sums and counts of the users' weighted rows by item, which spend the budget together.
-
-        A user's weight brings the centred row to l2 norm L at most and is never above one; with k
-        ratings at most the row of weights has norm sqrt(k), and two such rows differ by at most
-        sqrt(min(2k, items)).
-        """
-        sums, counts = budget.split(_SUMS_SHARE, 1 - _SUMS_SHARE)
-        n, norm, most = public.items, self.row_norm(public), self.most(public)
-        root, both = math.sqrt(most), math.sqrt(min(2 * most, n))
-        return ItemStatistics(
-            user_gaussian(
-                "weighted sum of centred ratings of each item", (n,), sums, norm, 2 * norm
-            ),
-            user_gaussian("weighted number of ratings of each item", (n,), counts, root, both),
-        )
-
-    def item_means(
-        self,
-        releases: ItemStatistics | None,
-        rows: Rows,
-        public: PublicFacts,
-        rng: np.random.Generator,
-    ) -> ItemMeans:
-        """Item means of capped rows from `item_statistics`; zeros where none are released."""
-        if releases is None:
-            return ItemMeans(np.zeros(public.items), np.zeros(public.items), 0)
-        cells = rows.cells
-        weights = shrinkage(row_norms(cells, rows.values), self.row_norm(public))
-        each = weights[cells.users]
-        sums, counts = releases.item_sums, releases.item_counts
-        noisy_sums = sums.publish(item_sums(cells, rows.values * each), rng)
-        noisy_counts = counts.publish(item_sums(cells, each), rng)
-        means = shrunken_means(noisy_sums, noisy_counts, public.width, sums.scale, counts.scale)
-        return ItemMeans(means, noisy_counts, int((weights < 1).sum()))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ItemMeansFirst(ClippedRows):
-    """The methods that spend a share of the budget on item means first."""
-
-    item_share: float = setting(
-        0.1, "share of the budget spent on private item means first (0: none)", at_least=0, below=1
-    )
-
-    def item_releases(self, public: PublicFacts) -> ItemStatistics | None:
-        """Releases of the private item means, for their share of the budget; none for share 0."""
+    def effects_first(self, public: PublicFacts) -> EffectsReleases | None:
+        """Releases of the private item effects, for their share of the budget; none for share 0."""
         if self.item_share == 0:
             return None
-        return self.item_statistics(public, self.budget() * self.item_share)
+        return effects_releases(public, self.budget() * self.item_share)
 
     def rest(self) -> Loss:
-        """What is left of the budget after the item means."""
+        """What is left of the budget after the item effects."""
         return self.budget() * (1 - self.item_share)
 
     def by_round(
@@ -209,13 +186,80 @@ class ItemMeansFirst(ClippedRows):
         return tuple(release(part, 1, f", round {t}") for t, part in enumerate(parts, 1))
 
     def clipped_rows(
-        self, ratings: Ratings, releases: ItemMeansReleases, rng: np.random.Generator
-    ) -> tuple[Rows, Floats, int]:
-        """Capped rows less the private item means; their values clipped to L; rows scaled down."""
+        self, ratings: Ratings, releases: EffectsFirstReleases, rng: np.random.Generator
+    ) -> tuple[ItemEffects, Rows, Floats, int]:
+        """The item effects; capped rows less them; their values clipped to L; rows scaled down."""
         public = ratings.public
-        rows = user_rows(ratings, self.most(public), rng)
-        rows = recentred(rows, self.item_means(releases.means, rows, public, rng).means)
-        return rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
+        items = published_effects(releases.effects, ratings, rng)
+        rows = recentred(user_rows(ratings, self.most(public), rng), items.effects)
+        return items, rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
+
+
+def effects_releases(public: PublicFacts, budget: Loss) -> EffectsReleases:
+    """What the item effects release with all of the budget.
+
+    A user's part: (mean less middle over half the range, 1); 1/sqrt(k) at each of k items; the
+    residuals, weighted and clipped to l2 norm C; the gain, over its bound. Where a row becomes any
+    other, the mean moves by 2 at most, two rows of counts are non-negative, two rows of sums may be
+    opposed.
+    """
+    n, clip = public.items, effects_clip(public)
+    mean, counts, sums, gain, own = budget.split(*_SHARES)
+    return EffectsReleases(
+        user_gaussian(
+            "sum of the users' means, from the middle in half ranges, and number of users",
+            *((2,), mean, math.sqrt(2), 2.0),
+        ),
+        user_gaussian(
+            "ratings of each item, a user's counted as 1/sqrt(own ratings)",
+            *((n,), counts, 1.0, math.sqrt(2)),
+        ),
+        user_gaussian(
+            "weighted sum of the users' residuals of each item", (n,), sums, clip, 2 * clip
+        ),
+        user_gaussian("sum of the users' gains, each at most 1", (), gain, 1.0, 1.0),
+        user_gaussian(
+            "squares of the users' own coefficients and of their residuals, and what they are worth",
+            *((2, OWN + 1), own, math.sqrt(2 * OWN + 2), 0.0),
+        ),
+    )
+
+
+def effects_clip(public: PublicFacts) -> float:
+    """C, the largest l2 norm of a user's weighted residuals, in rating points."""
+    return _EFFECTS_CLIP * public.width
+
+
+def published_effects(
+    releases: EffectsReleases | None,
+    ratings: Ratings,
+    rng: np.random.Generator,
+    later: float = math.inf,
+) -> ItemEffects:
+    """Item effects of whole rows: weights keep a long one in bounds. Zeros without releases."""
+    public, cells = ratings.public, Pattern.of(ratings)
+    if releases is None:
+        return ItemEffects.unknown(public)
+    means = row_means(cells, (ratings.values - public.middle) / public.half_width, 0.0)
+    count = np.diff(cells.indptr)
+    total, users = releases.mean.publish([means.sum(), (count > 0).sum()], rng)
+    mean = mean_of_users(float(total), float(users), releases.mean.scale, public)
+    each = 1.0 / np.sqrt(np.maximum(count, 1))[cells.users]
+    noisy = releases.counts.publish(item_sums(cells, each), rng)
+    together = 1 / math.hypot(1 / releases.sums.scale, 1 / later)
+    items = ItemEffects.counted(public, mean, noisy, releases.counts.scale, together)
+    # Three more ratings at the mean: a user with one rating says something, too.
+    values = ratings.values - mean[0]
+    own = row_sums(cells, values) / (count + OWN_PSEUDO)
+    weighted, gains = weighted_rows(
+        cells, values - own[cells.users], items.weights[cells.items], effects_clip(public)
+    )
+    noisy = releases.sums.publish(item_sums(cells, weighted), rng)
+    gain = releases.gain.publish(bounded_gain(gains), rng)
+    found = believed_gain(*mean_gain(float(gain), releases.gain.scale, public))
+    items = with_sums(items, noisy, releases.sums.scale, found)
+    shown = items.design().differences(cells, values - items.effects[ratings.items], OWN)
+    return with_own(items, releases.own.publish(shown, rng), releases.own.scale)
 
 
 def user_gaussian(
@@ -251,27 +295,30 @@ def check_delta(delta: float, public: PublicFacts) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateItemMean(ClippedRows):
-    """Each user's own mean, which is free, plus item means that take the whole budget."""
+class PrivateItemMean(PerUser):
+    """Each user's own side, which is free, plus item effects that take the whole budget."""
 
     id: ClassVar[str] = "private-item-mean"
     name: ClassVar[str] = "Private user and item means"
     twin: ClassVar[str] = "item-mean"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
-    def guarantee(self, public: PublicFacts) -> Guarantee[ItemStatistics]:
+    def guarantee(self, public: PublicFacts) -> Guarantee[EffectsReleases]:
         return self.card(
             public,
-            self.item_statistics(public, self.budget()),
+            effects_releases(public, self.budget()),
             "exact Gaussian curve",
             publishes=Publishes.ITEM_MEANS,
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        public = ratings.public
-        releases = self.guarantee(public).releases
-        rows = user_rows(ratings, self.most(public), rng)
-        found = self.item_means(releases, rows, public, rng)
-        rows = recentred(user_rows(ratings, public.items, rng), found.means)
-        clipped = {"rows clipped": float(found.clipped)}
-        yield Step(1, 1, rows.model(), clipped, frozenset(clipped), True)
+        items = published_effects(self.guarantee(ratings.public).releases, ratings, rng)
+        yield Step(1, 1, own_model(ratings, items), final=True)
+
+
+def own_model(ratings: Ratings, items: ItemEffects, taste: Taste | None = None) -> Factors:
+    """Everybody's predictions: item effects, and the regression of the own row on them."""
+    design = items.design(taste)
+    values = ratings.values - items.mean - items.effects[ratings.items]
+    own = design.coefficients(Pattern.of(ratings), values)
+    return with_offsets(own, design.features, items.mean, items.effects)

@@ -111,10 +111,8 @@ class Cleansing:
         residuals = np.clip(raw - offsets[cells.users], -bound, bound)
         clamped = int((residuals != raw - offsets[cells.users]).sum())
 
-        # A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
-        root = np.maximum(rated, 1)[cells.users] ** -0.25
-        products = ask.products(gram(cells, residuals * root))
-        weights = ask.weights(gram(cells, root))
+        exact, shares = self.products(cells, residuals)
+        products, weights = ask.products(exact), ask.weights(shares)
         matrix = shrunken_covariance(products, weights, self.shrink)
         user, item = offsets + public.middle, means
         if self.predictor is Predictor.NEIGHBOURS:
@@ -125,6 +123,14 @@ class Cleansing:
         factors, noise = leading_factors(matrix, self.rank)
         left = ridge_rows(cells.by_user(residuals), factors, noise)
         return with_offsets(left, factors, user, item), clamped
+
+    def products(self, cells: Pattern, residuals: Floats) -> tuple[Floats, Floats]:
+        """Weighted products of residuals of each two items, and the weights; n x n each.
+
+        A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
+        """
+        root = np.maximum(np.diff(cells.indptr), 1)[cells.users] ** -0.25
+        return gram(cells, residuals * root), gram(cells, root)
 
 
 def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:

@@ -1,0 +1,137 @@
+"""Private item effects and taste, per user: our own estimator for ratings under joint privacy.
+
+Item effects come first (see `per_user`); rounds then refine them and, where the released counts
+say that it would stand out of the noise, add directions of taste. A user's own side is free under
+the joint notion: every user regresses the own row on what was published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.mechanisms.per_user import (
+    EffectsReleases,
+    PerUser,
+    effects_clip,
+    effects_releases,
+    own_model,
+    published_effects,
+    user_gaussian,
+)
+from dpmc_core.model import Step
+from dpmc_core.privacy import Gaussian, Guarantee, Releases
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import setting
+from dpmc_core.solvers.als import random_factors
+from dpmc_core.solvers.item_effects import (
+    ItemEffects,
+    Taste,
+    believed_gain,
+    first_taste,
+    mean_gain,
+    refined,
+    taste_from,
+    taste_share,
+)
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.own_side import round_statistics
+
+Floats = NDArray[np.float64]
+
+_EFFECTS_SHARE = 0.43  # of the budget, for the effects; rounds share the rest equally
+_MOMENTS_SHARE = 0.02  # of a round
+
+
+@dataclass(frozen=True)
+class RoundReleases(Releases):
+    """Of each round."""
+
+    residuals: Gaussian
+    moments: Gaussian
+
+
+@dataclass(frozen=True)
+class PrivateEffectsReleases(Releases):
+    effects: EffectsReleases
+    rounds: RoundReleases
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateEffects(PerUser):
+    """Item effects, then rounds of effects and taste whose noise is known and taken into account.
+
+    A round: the users' residuals of ratings, each against a regression on the own other ratings,
+    weighted to l2 norm sqrt(1 - phi) C for the effects and, times a unit vector of the user's taste
+    on the other items, sqrt(phi) C for taste; together a row of norm C. Also the users' squared
+    unit vectors and two gains of at most 1: sqrt(3) where a row becomes empty, 2 where it becomes
+    another. phi is decided from the released counts; shapes and scales do not depend on it.
+    """
+
+    id: ClassVar[str] = "private-effects"
+    name: ClassVar[str] = "Private effects and taste"
+    twin: ClassVar[str] = "item-mean"
+    revision: ClassVar[int] = 1
+    rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)
+    rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[PrivateEffectsReleases]:
+        first, rest = self.budget().split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
+        residuals, moments = (rest / self.rounds).split(1 - _MOMENTS_SHARE, _MOMENTS_SHARE)
+        n, r, clip = public.items, self.rank, effects_clip(public)
+        rounds = RoundReleases(
+            user_gaussian(
+                "weighted residuals of each item, alone and times the users' unit vectors of taste",
+                *((n, r + 1), residuals, clip, 2 * clip, self.rounds),
+            ),
+            user_gaussian(
+                "products of the users' unit vectors of taste, and two gains",
+                *((r * r + 2,), moments, math.sqrt(3), 2.0, self.rounds),
+            ),
+        )
+        releases = PrivateEffectsReleases(effects_releases(public, first), rounds)
+        return self.card(public, releases, "exact Gaussian curve")
+
+    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+        public, total = ratings.public, self.rounds + 1
+        releases = self.guarantee(public).releases
+        later = releases.rounds.residuals.scale / math.sqrt(self.rounds)
+        items = published_effects(releases.effects, ratings, rng, later)
+        random = random_factors(public.items, self.rank, rng)
+        share = taste_share(items, effects_clip(public), self.budget().mu)
+        taste = first_taste(items, random) if share > 0 else None
+        yield Step(1, total, own_model(ratings, items), {"share of taste": share})
+        for index in range(2, total + 1):
+            items, taste = self._round(releases.rounds, ratings, items, taste, share, rng)
+            model = own_model(ratings, items, taste)
+            yield Step(index, total, model, {"share of taste": share}, final=index == total)
+
+    def _round(
+        self,
+        releases: RoundReleases,
+        ratings: Ratings,
+        items: ItemEffects,
+        taste: Taste | None,
+        share: float,
+        rng: np.random.Generator,
+    ) -> tuple[ItemEffects, Taste | None]:
+        public, r = ratings.public, self.rank
+        values = ratings.values - items.mean - items.effects[ratings.items]
+        sums, moments = round_statistics(
+            *(Pattern.of(ratings), values, items.design(taste), items.weights),
+            *(r, share, effects_clip(public)),
+        )
+        sums = releases.residuals.publish(sums, rng)
+        moments = releases.moments.publish(moments, rng)
+        noise, scale = releases.residuals.scale, releases.moments.scale
+        gains = [believed_gain(*mean_gain(float(g), scale, public)) for g in moments[-2:]]
+        if taste is not None:
+            root = math.sqrt(share)
+            second = moments[:-2].reshape(r, r) / public.users
+            taste = taste_from(items, sums[:, 1:] / root, noise / root, gains[1], second)
+        return refined(items, sums[:, 0], noise, gains[0], 1 - share), taste

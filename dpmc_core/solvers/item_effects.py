@@ -1,0 +1,368 @@
+"""Item effects and taste from what users' rows released with Gaussian noise. No raw data here.
+
+Each user with k ratings enters a count with 1/sqrt(k) and a sum with weights of unit length, so
+that one row moves an answer equally far whatever its length. What an item was released as is then
+normal about a known multiple of its effect, with a known variance, and is shrunk accordingly
+(empirical Bayes); how the effects vary over items is estimated from the same answers.
+
+Letters: N counts, b effects, V their variances, a weights of the items, f the average gain of the
+users (see `own_side.weighted_rows`), W the width of the rating range.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.solvers.own_side import MOST, Design
+
+Floats = NDArray[np.float64]
+
+# What is believed beforehand, in widths of the rating range unless a unit is given.
+_MEAN_SPREAD = 0.25  # sd of the mean of all users about the middle, in half widths
+_RATING_SD = 0.22  # of a rating about user and item effects
+_OWN_SD = 0.21  # the same, as the user's own regression takes it
+_EFFECT_SD = 0.08  # of the item effects, with as much weight as
+_EFFECT_PSEUDO = 20.0  # so many items
+_TREND_SDS = (10.0, 0.02, 0.01)  # of the coefficients of 1, L, L^2, L the standardised log count
+_GAIN, _GAIN_SPREAD, _GAIN_LIMITS = 1.1, 0.3, (0.4, 2.0)  # relative to the gain of unclipped rows
+OWN = 3  # coefficients of a user besides taste
+OWN_PSEUDO = 3.0  # ratings at the mean that every user is given
+_OWN_TREND, _OWN_SLOPE = 0.15 / 4, 0.5  # sds of a user's slopes on L (widths) and b (plain)
+_OWN_SPREAD, _OWN_LIMITS = 0.5, (0.02, 4.0)  # of what users differ by, relative to the above
+_TASTE_SD = 0.05  # of taste, in the rule that decides about it
+_TASTE_LEAST, _TASTE_HALF, _TASTE_MOST = 8.0, 30.0, 0.95  # of rho; see `taste_share`
+_LEAST_WEIGHT = 1e-4  # of the largest
+_GRID = np.geomspace(0.1, 5.0, 40)  # of the sd of the effects, relative to the above
+_WOBBLE = 1.05  # of the edge of a noise matrix
+_ROUNDS = 30  # of EM
+
+
+@dataclass(frozen=True, eq=False)
+class ItemEffects:
+    """What is believed of the items.
+
+    mean, doubt: of all users, and its variance, in rating points. counts: length n, sums of 1/sqrt(k) over an item's users;
+    noise: the standard deviation they were released with; raw: as they were released. effects,
+    variances: length n, in rating points and their squares; those that share each item's
+    popularity have the item's count in common. weights: length n, of an item in a user's row. own:
+    the variances of users' coefficients and ratings, relative to what is usual.
+    """
+
+    public: PublicFacts
+    mean: float
+    doubt: float
+    raw: Floats
+    noise: float
+    weights: Floats
+    effects: Floats
+    variances: Floats
+    own: Floats = field(default_factory=lambda: np.ones(OWN + 1))
+
+    @classmethod
+    def counted(
+        cls,
+        public: PublicFacts,
+        mean: tuple[float, float],
+        raw: Floats,
+        noise: float,
+        sums_noise: float,
+    ) -> ItemEffects:
+        """Before any sum of ratings is known: no effects."""
+        n = public.items
+        variance = (_EFFECT_SD * public.width) ** 2
+        weights = item_weights(positive_part(raw, noise), sums_noise**2 / variance)
+        return cls(public, *mean, raw, noise, weights, np.zeros(n), np.full(n, variance))
+
+    @classmethod
+    def unknown(cls, public: PublicFacts) -> ItemEffects:
+        """Nothing is known: the middle of the range, and every item like any other."""
+        n = public.items
+        mean = mean_of_users(0.0, 0.0, math.inf, public)
+        return cls.counted(public, mean, np.ones(n), 1.0, public.width)
+
+    @property
+    def counts(self) -> Floats:
+        """Believed counts, all > 0: the posterior mean under a flat prior above zero."""
+        return positive_part(self.raw, self.noise)
+
+    @property
+    def spread(self) -> float:
+        """Users per unit of count: the average of 1/sqrt(k) over ratings."""
+        return self.public.users / float(self.counts.sum())
+
+    def popularity(self) -> Floats:
+        """The log count about its mean over ratings, of sd one at most, cut at 3; length n.
+
+        Here counts are exponential beforehand: where noise drowns them, no item stands out.
+        """
+        mean = max(float(self.raw.mean()), self.noise / math.sqrt(len(self.raw)))
+        counts = positive_part(self.raw - self.noise**2 / mean, self.noise)
+        share, log = counts / counts.sum(), np.log(counts)
+        log = log - share @ log
+        return np.clip(log / max(math.sqrt(float(share @ log**2)), 1.0), -3.0, 3.0)
+
+    def design(self, taste: Taste | None = None) -> Design:
+        """The regression of a user's ratings, less mean and item effects, on the own row.
+
+        Features: 1, popularity, item effect about its mean, and the directions of taste.
+        """
+        counts = self.counts
+        slope = self.effects - float(counts @ self.effects) / float(counts.sum())
+        features = np.column_stack([np.ones(len(slope)), self.popularity(), slope])
+        precision = np.diag(1.0 / (self.own[:OWN] * self._usual()))
+        if taste is not None:
+            features = np.column_stack([features, taste.directions])
+            precision = _blocks(precision, np.linalg.inv(taste.moments))
+        noise = float(self.own[OWN]) * (_OWN_SD * self.public.width) ** 2
+        return Design(features, precision, noise)
+
+    def _usual(self) -> Floats:
+        """Variances of the users' intercepts and slopes before anything is known of them."""
+        width = self.public.width
+        intercept = (_OWN_SD * width) ** 2 / OWN_PSEUDO + self.doubt
+        return np.array([intercept, (_OWN_TREND * width) ** 2, _OWN_SLOPE**2])
+
+
+@dataclass(frozen=True, eq=False)
+class Taste:
+    """directions: n x r, in rating points; a user's taste is a vector u about which is known that
+    E u u' = moments (r x r, positive definite)."""
+
+    directions: Floats
+    moments: Floats
+
+
+def positive_part(noisy: Floats, noise: float) -> Floats:
+    """The mean of a number >= 0, a priori anywhere, of which x + N(0, noise^2) was seen."""
+    from scipy.special import log_ndtr
+
+    z = noisy / noise
+    hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+    found: Floats = noise * np.maximum(z + hazard, 1e-3)
+    return found
+
+
+def item_weights(counts: Floats, doubt: float) -> Floats:
+    """How much an item counts in a user's row, for the least error over ratings; length n.
+
+    doubt: (noise of the sums / sd of the effects)^2. With weights a the sums reach N a; a user's
+    row of fixed length does most for the sum of N / ((N a)^2 / doubt + 1) along its gradient, so a
+    is proportional to that: like N^(-1/2) where the noise is small, and least where it drowns an
+    item whatever is done. Scaled to mean square one over ratings.
+    """
+    weights = np.ones(len(counts))
+    for _ in range(_ROUNDS):
+        reach = counts * weights
+        ascent = counts * reach / (reach**2 + doubt) ** 2
+        weights = np.sqrt(weights * np.maximum(ascent / ascent.max(), _LEAST_WEIGHT))
+        weights /= math.sqrt(float(counts @ weights**2) / float(counts.sum()))
+    return weights
+
+
+def mean_of_users(
+    total: float, count: float, noise: float, public: PublicFacts
+) -> tuple[float, float]:
+    """The mean of the users' means, in rating points, and its variance, from noisy sums over users.
+
+    total: of (mean - middle)/half width; count: of the users with ratings. Both carry noise of the
+    standard deviation given; the mean is taken as spread by a quarter of half the range.
+    """
+    count = min(max(count, public.users / 2), public.users)
+    found = min(max(total / count, -1.0), 1.0)
+    kept = 1.0 / (1.0 + (noise / count / _MEAN_SPREAD) ** 2)
+    variance = (1 - kept) * (_MEAN_SPREAD * public.half_width) ** 2
+    return public.middle + public.half_width * kept * found, variance
+
+
+def mean_gain(total: float, noise: float, public: PublicFacts) -> tuple[float, float]:
+    """The users' mean gain and its noise, from the noisy sum of gains over MOST."""
+    return MOST * total / public.users, MOST * noise / public.users
+
+
+def believed_gain(mean: float, noise: float, usual: float = _GAIN) -> float:
+    """The average gain of the users from its noisy mean, shrunk towards what is usual."""
+    prior, noisy = (_GAIN_SPREAD * usual) ** 2, noise**2
+    found = (mean * prior + usual * noisy) / (prior + noisy)
+    low, high = _GAIN_LIMITS
+    return min(max(found, low * usual), high * usual)
+
+
+def with_sums(prior: ItemEffects, sums: Floats, noise: float, gain: float) -> ItemEffects:
+    """The effects, given each item's noisy weighted sum of users' residuals; length n.
+
+    S_j ~ N(n_j b_j, noise^2 + n_j a_j f spread s^2), n_j = N_j a_j f, about a trend of the effects
+    in the log of n_j; the spread about the trend by EM.
+    """
+    width = prior.public.width
+    reach = prior.counts * prior.weights * gain
+    variance = (noise**2 + reach * prior.weights * gain * _variance(prior)) / reach**2
+    seen = sums / reach
+    log = np.log(reach)
+    log = (log - log.mean()) / max(float(log.std()), 1e-9)
+    trend = np.column_stack([np.ones_like(log), log, log**2])
+    precision = np.diag(1.0 / (np.array(_TREND_SDS) * width) ** 2)
+    best = -math.inf
+    for tau in (_EFFECT_SD * width * _GRID) ** 2:
+        weight = 1.0 / (variance + tau)
+        normal = trend.T @ (trend * weight[:, None]) + precision
+        mean = trend @ np.linalg.solve(normal, trend.T @ (weight * seen))
+        likelihood = float(np.log(weight).sum() - weight @ (seen - mean) ** 2)
+        likelihood -= float(np.linalg.slogdet(normal)[1])
+        usual = (_EFFECT_SD * width) ** 2 / tau
+        likelihood += _EFFECT_PSEUDO * (math.log(usual) - usual)
+        if likelihood > best:
+            best = likelihood
+            effects = mean + tau * weight * (seen - mean)
+            left = tau * variance * weight
+    return replace(prior, effects=effects, variances=left)
+
+
+def refined(
+    prior: ItemEffects, sums: Floats, noise: float, gain: float, share: float
+) -> ItemEffects:
+    """The effects after noisy weighted sums of residuals about them (a Kalman update).
+
+    share: of the squared length of a user's row that went into the sums.
+    """
+    root = math.sqrt(share)
+    reach = root * prior.counts * prior.weights * gain
+    variance = noise**2 + root * reach * prior.weights * gain * _variance(prior)
+    total = reach**2 * prior.variances + variance
+    step = reach * prior.variances / total
+    return replace(
+        prior,
+        effects=prior.effects + step * sums,
+        variances=prior.variances * variance / total,
+    )
+
+
+def with_own(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
+    """How much users differ, from noisy `own_side.Design.differences`."""
+    above, below = MOST * sums[0], np.maximum(sums[1], 0.0)
+    doubt = (MOST * noise / _OWN_SPREAD) ** 2
+    found = (above * below + doubt) / (below**2 + doubt)
+    return replace(prior, own=np.clip(prior.own * found, *_OWN_LIMITS))
+
+
+def taste_share(items: ItemEffects, clip: float, mu: float) -> float:
+    """The share of a round that goes into taste, by how far it would stand out of the noise.
+
+    rho = sum of squared counts less their noise, times the squared sd of taste, over the noise of
+    the whole budget mu on rows of norm `clip`. Nothing below 8.
+    """
+    energy = max(float((items.raw**2).sum()) - len(items.raw) * items.noise**2, 0.0)
+    rho = energy * (_TASTE_SD * items.public.width * mu / clip) ** 2 / len(items.raw)
+    return min(rho / (rho + _TASTE_HALF), _TASTE_MOST) if rho >= _TASTE_LEAST else 0.0
+
+
+def first_taste(items: ItemEffects, random: Floats) -> Taste:
+    """Directions to begin with: popularity, the effects, then those given (n x r, N(0, 1))."""
+    directions = random.copy()
+    spread = max(float(items.effects.std()), 1e-9 * items.public.width)
+    start = np.column_stack([items.popularity(), (items.effects - items.effects.mean()) / spread])
+    width = min(2, directions.shape[1])
+    directions[:, :width] = start[:, :width]
+    rank = directions.shape[1]
+    return Taste(_EFFECT_SD * items.public.width * directions, np.eye(rank) / rank)
+
+
+def taste_from(
+    items: ItemEffects, sums: Floats, noise: float, gain: float, moments: Floats
+) -> Taste:
+    """Directions of taste from noisy sums of residuals times the users' unit vectors; n x r.
+
+    Row j ~ N(n_j K v_j, noise^2 I + n_j f spread s^2 K), n_j = N_j f, where v_j ~ N(0, G) and K =
+    moments; G by EM. Directions that noise drowns come out as nothing.
+    """
+    rank = len(moments)
+    values, basis = np.linalg.eigh(0.5 * (moments + moments.T))
+    values = np.clip(values, 0.1 / rank, 1.0)
+    moments = (basis * values) @ basis.T
+    reach = items.counts[:, None] * gain
+    variance = noise**2 + reach * gain * _variance(items) * values
+    precision = (reach * values) ** 2 / variance  # n x r, in the eigenbasis of K
+    target = reach * values / variance * (sums @ basis)
+    prior = (_EFFECT_SD * items.public.width) ** 2
+    found = normal_means(precision[:, :, None] * np.eye(rank), target, prior)
+    return Taste(found @ basis.T, moments)
+
+
+def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
+    """Posterior means of rows v ~ N(0, G), G by EM from prior x I; n x r.
+
+    precisions, targets: n x r x r and n x r, of each row's likelihood exp(t'v - v'Pv/2). Rows that
+    say no more than noise would are shrunk to nothing.
+    """
+    rank = targets.shape[1]
+    spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
+    for _ in range(_ROUNDS):
+        left = np.linalg.inv(np.linalg.inv(spread) + precisions)
+        found = np.einsum("nij,nj->ni", left, targets)
+        spread = (found.T @ found + left.sum(axis=0)) / len(found) + least
+    return found
+
+
+def noisy_factors(squares: Floats, moments: Floats, noise: float, width: float) -> Floats:
+    """Item factors from noisy normal equations, shrunk by what the noise says; n x r.
+
+    b_j ~ N(A_j v_j, noise^2 I + s^2 A_j) with A_j = squares (positive semidefinite), b_j = moments,
+    v_j ~ N(0, G), G by EM; width: of the rating range.
+    """
+    values, basis = np.linalg.eigh(squares)
+    values = np.maximum(values, 0.0)
+    each = values / (noise**2 + (_RATING_SD * width) ** 2 * values)
+    precisions = np.einsum("nij,nj,nkj->nik", basis, each * values, basis, optimize=True)
+    targets = np.einsum("nij,nj,nkj,nk->ni", basis, each, basis, moments, optimize=True)
+    usual = float(np.einsum("nii->", squares)) / max(len(squares), 1)
+    return normal_means(precisions, targets, 1.0 / max(usual, 1e-12))
+
+
+def without_noise(values: Floats, edge: float) -> Floats:
+    """Eigenvalues of a symmetric matrix with the noise taken out; 0 where it drowns them.
+
+    edge: the largest eigenvalue of the noise alone. Above it sqrt(x^2 - edge^2), which is optimal
+    in Frobenius norm as the matrix grows (Gavish, Donoho 2017, for Wigner noise).
+    """
+    above = values > _WOBBLE * edge
+    return np.where(above, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
+
+
+def taste_of_gram(
+    items: ItemEffects, gram: Floats, edge: float, rank: int, pairs: float
+) -> Taste | None:
+    """Directions of taste from a noisy Gram matrix of the users' residual rows; None: all noise.
+
+    edge: the largest eigenvalue of its noise. pairs: the (weighted) number of pairs of ratings in
+    it; they are spread over items as N_j N_k. Only what is off the diagonal tells of taste.
+    """
+    from dpmc_core.solvers.linalg import top_eigenpairs
+
+    off = gram - np.diag(np.diag(gram))
+    values, vectors = top_eigenpairs(off, min(rank, len(off)))
+    strength = without_noise(values, edge)
+    kept = strength > 0
+    if not kept.any():
+        return None
+    strength, vectors = strength[kept], vectors[:, kept]
+    counts = items.counts
+    reach = math.sqrt(max(pairs, 1.0)) * counts / float(counts.sum())
+    seen = vectors * np.sqrt(strength)  # about reach x direction
+    noise = (edge / 2) ** 2 / len(off) / strength
+    prior = (seen**2).sum(axis=0) / float(reach @ reach)
+    return Taste(seen * reach[:, None] / (reach[:, None] ** 2 + noise / prior), np.eye(kept.sum()))
+
+
+def _variance(items: ItemEffects) -> float:
+    """What one unit of squared weight adds to the variance of a sum, in squared rating points."""
+    return items.spread * (_RATING_SD * items.public.width) ** 2
+
+
+def _blocks(one: Floats, other: Floats) -> Floats:
+    both = np.zeros((len(one) + len(other),) * 2)
+    both[: len(one), : len(one)], both[len(one) :, len(one) :] = one, other
+    return both
