@@ -356,7 +356,8 @@ def long_tail(
     """Many users, a long tail of items and whole-numbered ratings 1..5, as catalogues have them.
 
     A score is user (sd .35) + item (sd .55) + taste (rank 12, variance .14) + noise, in points;
-    taste also sways who rates what, active users are a little stricter, known items better liked.
+    taste also sways who rates what, as strongly as on film sites; active users are a little
+    stricter, known items better liked.
     """
     rng = np.random.default_rng(seed)
     titles, genres = _stock(invented_names.films, items, rng)
@@ -368,7 +369,7 @@ def long_tail(
     liking = Factors(rng.normal(size=(users, 12)) * spread, rng.normal(size=(items, 12)))
     counts = integers(np.exp(activity) - 20, ratings, 20, int(0.6 * items))
     chosen = [
-        choose(1.1 * fame + liking.left[rows] @ liking.right.T, counts[rows], rng)
+        choose(1.2 * fame + 3 * liking.left[rows] @ liking.right.T, counts[rows], rng)
         for rows in np.array_split(np.arange(users), -(-users // ROWS))
     ]
     u, i = np.repeat(np.arange(users), counts), everything_once(np.concatenate(chosen), items, rng)
