@@ -606,17 +606,19 @@ _RIVALS: tuple[Mechanism, ...] = (
 class ReferenceRanking(Plain):
     """The best of iALS, EASE, item neighbours and popularity, its settings chosen for the data.
 
-    An interaction of each judging user, their latest where times are known, is held out of the
-    training ratings; whatever ranks most of these among the first ten learns from all of them.
+    Interactions of the training data, users' latest where times are known, are held out of it;
+    what ranks most of them among the first ten then learns from all of the training data.
     """
 
     id: ClassVar[str] = "reference-ranking"
-    name: ClassVar[str] = "Best without privacy"
+    name: ClassVar[str] = "Best ranking without privacy"
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "reference-ranking"
     floor: ClassVar[str] = "popularity"
     publishes: ClassVar[Publishes] = Publishes.EVERYTHING
-    judges: int = setting(3_000, "most users who choose", at_least=1, at_most=1_000_000)
+    judges: int = setting(
+        5_000, "most held-out interactions that choose", at_least=1, at_most=1_000_000
+    )
     rounds: int = setting(15, "rounds of iALS once it is chosen", at_least=1, at_most=10_000)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
@@ -637,12 +639,17 @@ class ReferenceRanking(Plain):
         yield Step(total, total, last.model, trace, frozenset(trace), True)
 
     def _held_out(self, ratings: Ratings, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """One interaction of each judge; whoever has but one keeps it."""
-        able = np.flatnonzero(np.diff(ratings.indptr) > 1)
-        judges = rng.permutation(able)[: self.judges]
+        """The judges: some interactions of every user or one of some; nobody's only one, and more
+        than one only of who has five times as many."""
+        counts = np.diff(ratings.indptr)
+        able = rng.permutation(np.flatnonzero(counts > 1))[: self.judges]
+        quota = np.zeros(len(counts), dtype=np.int64)
+        each = self.judges // max(len(able), 1)
+        quota[able] = np.clip(counts[able] // 5, 1, max(each, 1))
         latest = () if ratings.times is None else (-ratings.times,)
-        first = place_in_row(ratings, rng.random(len(ratings)), *latest) == 0
-        held: NDArray[np.bool_] = first & np.isin(ratings.users, judges)
+        held: NDArray[np.bool_] = (
+            place_in_row(ratings, rng.random(len(ratings)), *latest) < quota[ratings.users]
+        )
         return held
 
 

@@ -1,0 +1,240 @@
+"""References without privacy: settings from training data alone, never beaten, exact, any size."""
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.data import datasets, synthetic
+from dpmc_core.mechanisms import plain
+from dpmc_core.metrics import ranking, rmse
+from dpmc_core.model import Factors, Task
+from dpmc_core.problem import LeaveLast, RandomShare, build_problem, generator
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.ease import Autoencoder, item_weights
+from dpmc_core.solvers.linalg import Pattern, leading_right
+
+
+def model_of(id, ratings, seed=0, **settings):
+    *_, last = registry.create(id, **settings).fit(ratings, generator(seed, id))
+    return last.model
+
+
+def clicks(seed, users=300, items=60, count=6_000):
+    shop = synthetic.Shop(users=users, items=items, clicks=count)
+    return synthetic.shop(shop, seed).ratings
+
+
+def whole(model, shape):
+    return model.predict(np.arange(shape[0])[:, None], np.arange(shape[1])[None, :])
+
+
+# Ratings
+
+
+@pytest.mark.parametrize("name", ["movie-night", "restaurants", "jokes", "small-tail"])
+def test_no_trivial_method_and_no_other_twin_is_better_than_the_reference_of_ratings(name):
+    """Paired over seeds: means are worse by more than two standard errors of the difference, or by
+    a thousandth where there are few seeds; the other twins are worse on average."""
+    rivals = ("global-mean", "user-mean", "item-mean", "als", "cleansed-svd")
+    seeds = {"restaurants": 8, "jokes": 1}.get(name, 2)
+    ahead = {id: [] for id in rivals}
+    for seed in range(seeds):
+        if name == "small-tail":
+            data = synthetic.long_tail(seed, users=600, items=1_200, ratings=50_000).ratings
+            train, test = RandomShare()(data, generator(seed, name))
+        else:
+            problem = build_problem(datasets.load(name), Task.RATINGS, seed=seed)
+            train, test = problem.train, problem.test
+        own = error("reference-ratings", train, test, seed)
+        for id in rivals:
+            ahead[id].append(error(id, train, test, seed) - own)
+    for id, gains in ahead.items():
+        margin = 2 * np.std(gains, ddof=1) / np.sqrt(seeds) if seeds > 2 else 1e-3
+        assert np.mean(gains) > (margin if id.endswith("mean") else 0.0), (id, gains)
+
+
+def error(id, train, test, seed):
+    found = model_of(id, train, seed).predict(test.users, test.items)
+    return rmse(np.clip(found, test.public.low, test.public.high), test.values)
+
+
+def test_the_reference_of_ratings_announces_its_rounds_and_marks_what_is_raw():
+    train = synthetic.restaurants(1).ratings
+    steps = list(registry.create("reference-ratings").fit(train, generator(0, "")))
+    assert steps[-1].final
+    assert not any(step.final for step in steps[:-1])
+    for step in steps:
+        assert step.total == 30
+        assert step.raw == set(step.trace)
+        assert step.model.predict([0], [0]).shape == (1,)
+
+
+def test_the_unit_of_the_ratings_does_not_matter():
+    ratings = synthetic.restaurants(2).ratings
+    points = ratings.with_values(10 * ratings.values - 7, low=-7, high=13)
+    first, second = (whole(model_of("reference-ratings", r), r.shape) for r in (ratings, points))
+    assert np.allclose(10 * first - 7, second, atol=1e-6)
+
+
+# Clicks
+
+
+def test_ease_is_the_constrained_least_squares_of_every_item():
+    """Column j: item j regressed on all others, solved as an ordinary ridge without that item."""
+    data = clicks(1)
+    x, ridge = data.matrix.toarray(), 30.0
+    weights = item_weights(data.matrix, ridge)
+    for j in range(x.shape[1]):
+        others = np.delete(np.arange(x.shape[1]), j)
+        design = np.vstack([x[:, others], np.sqrt(ridge) * np.eye(len(others))])
+        target = np.concatenate([x[:, j], np.zeros(len(others))])
+        wanted = np.linalg.lstsq(design, target, rcond=None)[0]
+        assert np.allclose(weights[others, j], wanted, atol=1e-9)
+        assert weights[j, j] == 0
+    model = Autoencoder(data.matrix, weights)
+    assert np.allclose(whole(model, x.shape), x @ weights)
+    assert whole(model, x.shape).min() >= model.lowest
+
+
+def test_beyond_the_limit_the_most_popular_items_come_first(monkeypatch):
+    data = clicks(2)
+    counts = np.bincount(data.items, minlength=60)
+    full = whole(model_of("ease", data), data.shape)
+    monkeypatch.setattr(plain, "GRAM_LIMIT", 40)
+    found = whole(model_of("ease", data), data.shape)
+    kept = np.sort(np.argsort(-counts, kind="stable")[:40])
+    rest = np.setdiff1d(np.arange(60), kept)
+    assert found[:, rest].max() < found[:, kept].min()
+    assert np.array_equal(
+        np.argsort(-found[0, rest], kind="stable"), np.argsort(-counts[rest], kind="stable")
+    )
+    alone = Autoencoder.of(data.matrix[:, kept], 1_000.0)
+    assert np.allclose(found[:, kept], whole(alone, (300, 40)))
+    assert full.shape == found.shape
+
+
+def test_the_reference_of_clicks_is_no_worse_than_any_of_its_families():
+    """Over four seeds of 600 held-out hits: two standard errors of a paired mean are .02 or so."""
+    hits = {id: [] for id in ("reference-ranking", "ials", "ease", "item-knn", "popularity")}
+    for seed in range(4):
+        train, test = LeaveLast()(clicks(seed, 600, 250, 12_000), generator(seed, "split"))
+        for id, found in hits.items():
+            model = model_of(id, train, seed)
+            found.append(ranking(model, train, test, generator(seed, "negatives")).hr)
+    means = {id: np.mean(found) for id, found in hits.items()}
+    best = means.pop("reference-ranking")
+    assert best > max(means.values()) - 0.01
+    assert best > means["popularity"] + 0.05
+
+
+@pytest.mark.parametrize("judges", [100, 700])
+def test_settings_are_chosen_on_training_data_alone(judges, monkeypatch):
+    """What the choice saw: every rating of the training data and nothing else. Whatever is held
+    out of them is not learnt from while it judges, and learnt from in the end."""
+    data = clicks(3)
+    train, test = LeaveLast()(data, generator(3, "split"))
+    seen = []
+    honest = plain.ranking
+
+    def watched(model, learnt, judged, rng, **settings):
+        seen.append((learnt, judged))
+        return honest(model, learnt, judged, rng, **settings)
+
+    monkeypatch.setattr(plain, "ranking", watched)
+    method = registry.create("reference-ranking", judges=judges)
+    steps = list(method.fit(train, generator(3, "fit")))
+    assert len(seen) == len(steps) - 1
+
+    def cells(ratings):
+        return set(zip(ratings.users.tolist(), ratings.items.tolist(), strict=True))
+
+    for learnt, judged in seen:
+        assert cells(learnt) | cells(judged) == cells(train)
+        assert not cells(learnt) & cells(judged)
+        assert not cells(judged) & cells(test)
+        for user in np.unique(judged.users):  # the latest, at most a fifth of anybody's
+            own = np.sort(train.times[train.users == user])[::-1]
+            mine = np.sort(judged.times[judged.users == user])[::-1]
+            assert np.array_equal(mine, own[: len(mine)])
+            assert len(mine) <= max(1, len(own) // 5)
+        assert 0 < len(judged) <= judges
+    # The same training data with other test data: the same model, to the last digit.
+    again = list(method.fit(train, generator(3, "fit")))[-1]
+    assert np.array_equal(whole(steps[-1].model, data.shape), whole(again.model, data.shape))
+    assert all(step.model is None for step in steps[:-1])
+    assert steps[-1].raw == set(steps[-1].trace)
+
+
+def test_the_winner_learns_from_all_training_data(monkeypatch):
+    data = clicks(4)
+    monkeypatch.setattr(plain, "_RIVALS", (plain.Ease(ridge=300.0), plain.Popularity()))
+    found = whole(model_of("reference-ranking", data), data.shape)
+    assert np.allclose(found, whole(Autoencoder.of(data.matrix, 300.0), data.shape))
+
+
+@pytest.mark.parametrize("kind", ["one click each", "few items", "one user"])
+def test_where_nothing_can_be_judged_the_first_of_the_list_learns(kind):
+    shape, cells = {
+        "one click each": ((5, 30), (np.arange(5), np.arange(5))),
+        "few items": ((30, 6), np.nonzero(np.arange(180).reshape(30, 6) % 3 > 0)),
+        "one user": ((1, 40), (np.zeros(9, int), np.arange(9))),
+    }[kind]
+    public = PublicFacts(users=shape[0], items=shape[1], low=0, high=1)
+    data = Ratings.build(*cells, np.ones(len(cells[0])), public)
+    assert np.isfinite(whole(model_of("reference-ranking", data), shape)).all()
+
+
+# Size
+
+
+@pytest.mark.parametrize(("m", "n", "count"), [(90, 50, 3), (40, 70, 5), (6, 9, 9), (9, 6, 6)])
+def test_leading_vectors_of_the_sparse_matrix_are_those_of_the_dense_one(m, n, count):
+    rng = np.random.default_rng(m)
+    users, items = np.nonzero(rng.random((m, n)) < 0.4)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(users, minlength=m))))
+    cells = Pattern(users.astype(np.int32), items.astype(np.int32), indptr, (m, n))
+    values = rng.normal(size=len(users))
+    dense = cells.by_user(values).toarray()
+    found, basis = leading_right(cells, values, count)
+    count = min(count, m, n)
+    assert np.allclose(found, np.linalg.svd(dense, compute_uv=False)[:count], atol=1e-9)
+    exact = np.linalg.svd(dense)[2][:count].T
+    assert np.allclose(basis @ basis.T, exact @ exact.T, atol=1e-7)
+
+
+def test_constant_ratings_have_no_leading_vectors_but_a_model():
+    users, items = np.nonzero(np.ones((8, 6)))
+    public = PublicFacts(users=8, items=6, low=1, high=5)
+    data = Ratings.build(users, items, np.full(48, 3.0), public)
+    for id in ("svd", "reference-ratings"):
+        assert np.allclose(whole(model_of(id, data), data.shape), 3.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("id", ["pgd", "cleansed-svd"])
+def test_beyond_the_limit_the_most_rated_items_are_solved_and_others_have_means(id, monkeypatch):
+    data = synthetic.restaurants(3).ratings
+    means = whole(model_of("item-mean", data), data.shape)
+    counts = np.bincount(data.items, minlength=130)
+    kept = np.sort(np.argsort(-counts, kind="stable")[:90])
+    rest = np.setdiff1d(np.arange(130), kept)
+    monkeypatch.setattr(plain, "GRAM_LIMIT", 90)
+    found = whole(model_of(id, data), data.shape)
+    assert np.array_equal(found[:, rest], means[:, rest])
+    place = np.full(130, -1)
+    place[kept] = np.arange(90)
+    inside = data.items
+    few = Ratings.build(
+        data.users[place[inside] >= 0],
+        place[inside[place[inside] >= 0]],
+        data.values[place[inside] >= 0],
+        PublicFacts(users=138, items=90, low=0, high=2),
+    )
+    assert np.allclose(found[:, kept], whole(model_of(id, few), few.shape))
+
+
+def test_svd_takes_more_items_than_a_gram_matrix_holds():
+    rng = np.random.default_rng(5)
+    users, items = np.unique(rng.integers(0, [300, 9_000], (12_000, 2)), axis=0).T
+    public = PublicFacts(users=300, items=9_000, low=1, high=5)
+    data = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
+    assert isinstance(model_of("svd", data), Factors)
