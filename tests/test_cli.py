@@ -105,7 +105,7 @@ def test_fit_json_is_one_object_with_the_contracts_keys(fit):
     } <= set(card)
     assert (card["mechanism"], card["task"], card["seed"]) == ("input-flip", "binary", 3)
     assert card["settings"]["epsilon"] == 2
-    assert card["data"]["prepare"] == ["binarise=mean"]
+    assert card["data"]["prepare"] == ["binarise=middle"]
     assert card["guarantee"]["claimed"] == {"epsilon": 2.0, "delta": 0.0}
 
 

@@ -10,7 +10,7 @@ import pytest
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets, samples
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.transforms import Binarise, CapPerUser, Implicit, Rescale, TopItems
+from dpmc_core.data.transforms import Binarise, CapPerUser, Cut, Implicit, Rescale, TopItems
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.experiment import baselines_of, run
 from dpmc_core.links import Probit
@@ -71,8 +71,18 @@ def cells(ratings):
     return set(zip(ratings.users.tolist(), ratings.items.tolist(), strict=True))
 
 
-def test_binary_methods_cut_at_the_training_mean_by_default(stars):
+def test_binary_methods_cut_above_the_middle_by_default(stars):
     problem = build_problem(stars, Task.BINARY)
+    raw = build_problem(stars, Task.RATINGS)
+    middle = raw.train.public.middle
+    assert problem.steps == ("binarise=middle",)
+    assert np.array_equal(problem.train.values > 0, raw.train.values > middle)
+    assert np.array_equal(problem.test.values > 0, raw.test.values > middle)
+    assert problem.train.prepared == ()
+
+
+def test_a_cut_at_the_mean_is_learnt_on_the_training_part(stars):
+    problem = build_problem(stars, Task.BINARY, steps=[Binarise(Cut.MEAN)])
     assert problem.steps == ("binarise=mean",)
     assert set(np.unique(problem.train.values)) == {-1.0, 1.0}
     # One threshold, learnt on the training part alone, for both parts.
@@ -97,7 +107,7 @@ def test_named_steps_come_first_and_signs_are_made_once(stars):
     assert problem.steps == ("top-items=10", "binarise=4")
     assert problem.train.public.items == 10
     with_default = build_problem(stars, Task.BINARY, steps=[TopItems(10)])
-    assert with_default.steps == ("top-items=10", "binarise=mean")
+    assert with_default.steps == ("top-items=10", "binarise=middle")
 
 
 def test_rating_tasks_keep_their_stars(stars):

@@ -470,6 +470,7 @@ def test_more_answers_than_the_card_counts_are_never_written():
     ("id", "step", "refused"),
     [
         ("input-flip", "binarise=mean", True),
+        ("input-flip", "binarise=middle", False),
         ("input-flip", "binarise=3.5", False),
         ("private-item-mean", "top-items=10", True),
         ("private-item-mean", "cap=5", False),  # a cap keeps a row one row
@@ -530,7 +531,10 @@ def test_the_command_writes_a_file_and_says_what_it_holds(dpmc, stars, tmp_path)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["input-flip", "--epsilon", "1"], "no noise covers the threshold"),
+        (
+            ["input-flip", "--epsilon", "1", "--prepare", "binarise=mean"],
+            "no noise covers the threshold",
+        ),
         (["input-flip"], "epsilon must be given"),
         (["input-flip", "--epsilon", "0"], "epsilon must be > 0"),
         (["input-flap", "--epsilon", "1"], "did you mean input-flip"),

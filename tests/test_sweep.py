@@ -121,7 +121,7 @@ def test_everything_that_decides_a_result_is_in_its_key():
         key(seeds=[2]),
     ]
     assert len(set(variants)) == len(variants)
-    assert key(settings={"radius": ["0.70"]}) == key(steps=["binarise=mean"]) == key()
+    assert key(settings={"radius": ["0.70"]}) == key(steps=["binarise=middle"]) == key()
     assert key(epsilons=[1]) == key()
 
 

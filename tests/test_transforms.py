@@ -11,6 +11,7 @@ from dpmc_core import registry
 from dpmc_core.data.transforms import (
     Binarise,
     CapPerUser,
+    Cut,
     Implicit,
     Rescale,
     TopItems,
@@ -49,7 +50,7 @@ def cells(ratings: Ratings) -> dict[tuple[int, int], float]:
 @pytest.mark.parametrize("seed", range(5))
 def test_binarise_uses_the_training_mean_on_both_sides(seed: int) -> None:
     train, test = some_ratings(seed), some_ratings(seed + 100)
-    signs, test_signs = apply_steps([Binarise()], train, test)
+    signs, test_signs = apply_steps([Binarise(Cut.MEAN)], train, test)
     mean = sum(cells(train).values()) / len(train)
     assert test_signs is not None
     for before, after in ((train, signs), (test, test_signs)):
@@ -57,6 +58,21 @@ def test_binarise_uses_the_training_mean_on_both_sides(seed: int) -> None:
         assert (after.public.low, after.public.high) == (-1, 1)
         assert len(after.prepared) == 1
         assert f"{mean:.4f}"[:4] in after.prepared[0]
+
+
+def test_binarise_above_the_middle_reads_nothing_of_the_ratings() -> None:
+    ratings = some_ratings(0)
+    signs, _ = apply_steps([Binarise()], ratings)
+    assert signs.prepared == ()
+    assert cells(signs) == {c: 1.0 if v > 3 else -1.0 for c, v in cells(ratings).items()}
+    jokes = ratings.with_values(ratings.values - 3, low=-10, high=10)
+    assert np.array_equal(apply_steps([Binarise()], jokes)[0].values > 0, jokes.values > 0)
+    # Another value of one rating moves one label: at the mean it may move many.
+    for k in range(20):
+        other = ratings.values.copy()
+        other[k] = 6 - other[k]
+        changed = apply_steps([Binarise()], ratings.with_values(other, low=1, high=5))[0]
+        assert np.flatnonzero(changed.values != signs.values).tolist() in ([], [k])
 
 
 def test_binarise_at_a_public_threshold_leaves_no_caveat() -> None:
@@ -67,8 +83,15 @@ def test_binarise_at_a_public_threshold_leaves_no_caveat() -> None:
 
 @pytest.mark.parametrize("step", [Binarise(1), Binarise(5.5)])
 def test_binarise_says_that_there_is_one_class_only(step: Binarise) -> None:
-    with pytest.raises(BadRatings, match="only one class"):
+    with pytest.raises(BadRatings, match="only one class.* binarise=VALUE"):
         apply_steps([step], some_ratings(0))
+
+
+@pytest.mark.parametrize(("value", "side"), [(3.0, "at or below"), (4.0, "above")])
+def test_ratings_on_one_side_of_the_middle_name_the_option(value: float, side: str) -> None:
+    equal = some_ratings(0).with_values(np.full(len(some_ratings(0)), value), low=1, high=5)
+    with pytest.raises(BadRatings, match=f"are {side} the middle.*binarise=VALUE"):
+        apply_steps([Binarise()], equal)
 
 
 def test_all_ratings_equal_has_one_class_only() -> None:
@@ -176,6 +199,7 @@ def test_rescale_is_linear_on_the_public_range_not_on_the_data() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "binarise=middle",
         "binarise=mean",
         "binarise=3.5",
         "implicit=all",
