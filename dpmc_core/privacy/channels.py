@@ -152,7 +152,7 @@ class LocalChannel(Channel):
         expected = self.reported_if_missing * users * items + self.reported_if_rated * rows.nnz
         room = int(expected + 8 * math.sqrt(expected)) + 64
         indices, data = np.empty(room, dtype=np.int32), np.empty(room, dtype=self.number)
-        indptr = np.zeros(users + 1, dtype=np.int64)
+        indptr: NDArray[Any] = np.zeros(users + 1, dtype=np.int64)
         step = max(1, int(_BLOCK * users / max(expected, 1.0)))
         filled = 0
         for start in range(0, users, step):
@@ -166,6 +166,8 @@ class LocalChannel(Channel):
             ends = np.searchsorted(cells, np.arange(1, width + 1) * items)
             indptr[block.start + 1 : block.stop + 1] = filled + ends
             filled = end
+        if filled <= np.iinfo(np.int32).max:  # or SciPy makes both of the wider type
+            indptr = indptr.astype(np.int32)
         published = csr_array((data[:filled], indices[:filled], indptr), shape=rows.shape)
         self._show(rows, published)  # type: ignore[arg-type]
         return published
