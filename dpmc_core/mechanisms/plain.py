@@ -193,7 +193,7 @@ def centred(ratings: Ratings, rng: np.random.Generator) -> Rows:
     rows = user_rows(ratings, ratings.public.items, rng)
     sums = item_sums(rows.cells, rows.values)
     counts = item_sums(rows.cells, np.ones_like(rows.values))
-    return recentred(rows, shrunken_means(sums, counts, ratings.public.width))
+    return recentred(rows, shrunken_means(sums, counts))
 
 
 @dataclass(frozen=True, kw_only=True)
