@@ -37,7 +37,6 @@ _OWN_TREND, _OWN_SLOPE = 0.15 / 4, 0.5  # sds of a user's slopes on L (widths) a
 _OWN_SPREAD, _OWN_LIMITS = 0.5, (0.02, 4.0)  # of what users differ by, relative to the above
 _TASTE_SD = 0.05  # of taste, in the rule that decides about it
 _TASTE_LEAST, _TASTE_HALF, _TASTE_MOST = 8.0, 30.0, 0.95  # of rho; see `taste_share`
-_LEAST_WEIGHT = 1e-4  # of the largest
 _GRID = np.geomspace(0.1, 5.0, 40)  # of the sd of the effects, relative to the above
 _WOBBLE = 1.05  # of the edge of a noise matrix
 _ROUNDS = 30  # of EM
@@ -76,7 +75,7 @@ class ItemEffects:
         """Before any sum of ratings is known: no effects."""
         n = public.items
         variance = (_EFFECT_SD * public.width) ** 2
-        weights = item_weights(positive_part(raw, noise), sums_noise**2 / variance)
+        weights = item_weights(positive_part(raw, noise), sums_noise / math.sqrt(variance))
         return cls(public, *mean, raw, noise, weights, np.zeros(n), np.full(n, variance))
 
     @classmethod
@@ -149,21 +148,15 @@ def positive_part(noisy: Floats, noise: float) -> Floats:
     return found
 
 
-def item_weights(counts: Floats, doubt: float) -> Floats:
-    """How much an item counts in a user's row, for the least error over ratings; length n.
+def item_weights(counts: Floats, drowned: float) -> Floats:
+    """How much an item counts in a user's row: (N + drowned)^(-1/2); length n.
 
-    doubt: (noise of the sums / sd of the effects)^2. With weights a the sums reach N a; a user's
-    row of fixed length does most for the sum of N / ((N a)^2 / doubt + 1) along its gradient, so a
-    is proportional to that: like N^(-1/2) where the noise is small, and least where it drowns an
-    item whatever is done. Scaled to mean square one over ratings.
+    drowned: noise of the sums over the sd of the effects, the count at which they are equal. Where
+    noise is small, N^(-1/2) leaves the least error over ratings; more for items that it drowns
+    would be wasted. Scaled to mean square one over ratings.
     """
-    weights = np.ones(len(counts))
-    for _ in range(_ROUNDS):
-        reach = counts * weights
-        ascent = counts * reach / (reach**2 + doubt) ** 2
-        weights = np.sqrt(weights * np.maximum(ascent / ascent.max(), _LEAST_WEIGHT))
-        weights /= math.sqrt(float(counts @ weights**2) / float(counts.sum()))
-    return weights
+    weights = 1.0 / np.sqrt(counts + drowned)
+    return weights / math.sqrt(float(counts @ weights**2) / float(counts.sum()))
 
 
 def mean_of_users(
