@@ -22,6 +22,7 @@ USERS, ITEMS = 24, 16
 METHODS = sorted(registry.MECHANISMS)
 PRIVATE = [id for id in METHODS if registry.adds_noise(registry.get(id))]
 
+_PUBLISHED = {"estimator": Estimator.PUBLISHED}
 # At a huge epsilon a method meets its twin where nothing but noise keeps them apart: enough
 # rounds to converge, a bound that cuts nothing off, labels that no clipping moves.
 LIMIT = {
@@ -31,9 +32,13 @@ LIMIT = {
     },
     "gradient": {"rounds": 400, "clamp": 1.0},
     "output": {"bound": 20.0},
-    "private-frank-wolfe": {"residual": 1.0, "clip": 0.8},
-    "private-frank-wolfe-oja": {"residual": 1.0, "clip": 0.8, "rounds": 1, "updates": 20},
-    "private-pgd": {"clip": 0.8},
+    "private-frank-wolfe": {"residual": 1.0, "clip": 0.8} | _PUBLISHED,
+    "private-frank-wolfe-oja": {"residual": 1.0, "clip": 0.8, "rounds": 1, "updates": 20}
+    | _PUBLISHED,
+    "private-pgd": {"clip": 0.8} | _PUBLISHED,
+    "private-svd": _PUBLISHED,
+    "svd-after-cleansing": _PUBLISHED,
+    "dpals": _PUBLISHED,
     **{
         f"dpimf-{variant}": {"rank": 2, "clip": 8.0, "clip_l2": 8.0, "rounds": 150}
         for variant in ("strawman", "complementary", "symmetric", "optimal")
@@ -52,6 +57,8 @@ LIMIT_OF = {
 }
 NEVER = {
     "dpimf-sampled": "its sample stays random at any epsilon",
+    "private-item-mean": "users' slopes are no part of its twin: see test_private_effects.py",
+    "private-effects": "taste is no part of its twin: see test_private_effects.py",
     "dpimf-user": "its profiles are directions, not least squares: see test_dpimf_user.py",
 }
 _DPIMF = {"rank": 2, "regularisation": 0.004, "rounds": 150, "over": Over.MISSING}

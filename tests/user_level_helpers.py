@@ -4,6 +4,7 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.mechanisms.dpals import ItemBudget
+from dpmc_core.model import Estimator
 from dpmc_core.privacy import Calibration
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.cleansing import Predictor
@@ -19,12 +20,17 @@ FAMILY = {
     "svd-after-cleansing": {},
     "dpals": {"rounds": 2},
     "private-item-mean": {},
+    "private-effects": {"rounds": 2, "rank": 3},
 }
+WHOLE = ("private-item-mean", "private-effects")  # weights, no cap
+PAPERS = [id for id in FAMILY if id not in WHOLE]
 VARIANTS = [
     *((id, settings) for id, settings in FAMILY.items()),
     ("private-frank-wolfe", {"rounds": 3, "growth": 1.3, "residual": 2.0, "slack": 1.0}),
     ("private-frank-wolfe", {"rounds": 3, "calibration": Calibration.PAPER, "symmetric": False}),
     ("private-frank-wolfe", {"rounds": 3, "step": StepRule.DECREASING, "item_share": 0.0}),
+    ("private-effects", {"epsilon": 40.0, "rounds": 2, "rank": 3}),  # with taste
+    *((id, {"estimator": Estimator.PUBLISHED} | FAMILY[id]) for id in PAPERS),
     ("svd-after-cleansing", {"predictor": Predictor.NEIGHBOURS}),
     ("dpals", {"rounds": 2, "items": ItemBudget.TAIL, "growth": 1.3}),
     ("dpals", {"rounds": 2, "items": ItemBudget.ADAPTIVE, "exponent": 1.0}),
@@ -33,7 +39,8 @@ IDS = [f"{id}-{k}" for k, (id, _) in enumerate(VARIANTS)]
 
 
 def make(id, **settings):
-    return registry.create(id, **{"epsilon": 2.0, "cap": CAP} | FAMILY[id] | settings)
+    cap = {} if id in WHOLE else {"cap": CAP}
+    return registry.create(id, **{"epsilon": 2.0} | cap | FAMILY[id] | settings)
 
 
 def rows_of(seed=1):

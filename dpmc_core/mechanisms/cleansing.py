@@ -79,7 +79,7 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
         check_rank(self.rank, public)
         check_gram(public.items)
-        n, most = public.items, self.most(public)
+        n = public.items
         bound, root = self.clamp * public.width, math.sqrt(self.most(public))
         budget = self.budget()
         if self.aware:

@@ -24,12 +24,13 @@ from dpmc_core.mechanisms.per_user import (
     published_effects,
     user_gaussian,
 )
-from dpmc_core.model import Estimator, Factors, Step
+from dpmc_core.model import Factors, Step
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import (
     bounded_scale,
+    full_scale,
     nearest_positive,
     normal_equations,
     random_factors,
@@ -38,7 +39,7 @@ from dpmc_core.solvers.als import (
 )
 from dpmc_core.solvers.item_effects import noisy_factors
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import clip_dense_rows, clip_rows, recentred, user_rows
+from dpmc_core.solvers.rows import clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
 
 Floats = NDArray[np.float64]
@@ -96,9 +97,6 @@ class Dpals(EffectsFirst):
         0.3, "largest |rating less user and item mean| g, in widths of the range",
         above=0, at_most=1e3,
     )  # fmt: skip
-    estimator: Estimator = setting(
-        Estimator.NOISE_AWARE, "items' problems by what the noise says, or with a fixed ridge"
-    )
     item_ridge: float = setting(
         2.0, "published: ridge of the items' problems, in standard deviations of the noise on b",
         at_least=0, at_most=1e3,
@@ -154,29 +152,31 @@ class Dpals(EffectsFirst):
         c, g = self.bounds(public)
         items = published_effects(releases.effects, ratings, rng)
         # A user's own problem may use the whole row: what leaves it is bounded below.
-        rows = recentred(user_rows(ratings, public.items, rng), items.effects)
+        rows = self.residual_rows(ratings, items, public.items, rng)
         cells = rows.cells
         weights, scaled = self._item_weights(ratings, items.counts, rng)
         bounded = np.clip(rows.values, -g, g)
         right = bounded_scale(random_factors(public.items, self.rank, rng))
         by_user, by_item = cells.by_user(rows.values), cells.by_item(bounded)
         item_weights = cells.by_item(weights).data
-        left = ridge_rows(by_user, right, self.ridge)
+        asked = ridge_rows(by_user, right, self.ridge)
         for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
-            kept, cut = clip_dense_rows(left, c)
+            kept, cut = clip_dense_rows(asked, c)
             squares, moments = normal_equations(by_item, kept, item_weights)
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
             symmetric = 0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1))
             solvable = nearest_positive(symmetric)
-            if self.estimator is Estimator.NOISE_AWARE:
+            if self.aware:
                 found = noisy_factors(solvable, noisy_moments, release.moments.scale, public.width)
             else:
                 # The second part keeps it solvable where there is no noise to speak of.
                 penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
                 found = ridge(solvable, noisy_moments, penalty)
             right = bounded_scale(found)
-            left = ridge_rows(by_user, right, self.ridge)
+            asked = left = ridge_rows(by_user, right, self.ridge)
+            if self.aware:  # factors may shrink, directions go on
+                asked = ridge_rows(by_user, full_scale(found), self.ridge)
             yield Step(
                 index=index,
                 total=self.rounds,

@@ -22,7 +22,7 @@ from dpmc_core.mechanisms.per_user import (
     user_gaussian,
 )
 from dpmc_core.metrics import rmse
-from dpmc_core.model import Estimator, Factors, Step
+from dpmc_core.model import Factors, Step
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
@@ -51,10 +51,6 @@ class Calibrated(EffectsFirst):
     theorem: ClassVar[str]
     calibration: Calibration = setting(
         Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
-    )
-
-    estimator: Estimator = setting(
-        Estimator.NOISE_AWARE, "what noise drowns is left out, or used as it is published"
     )
 
     def __post_init__(self) -> None:
@@ -198,7 +194,7 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
             residual = solution.observed - target
             kept, cut = clip_rows(cells, residual, self.residual * bound)
             v, square, scale, edge = self.top_pair(releases, index, cells, kept, rng)
-            if self.estimator is Estimator.PUBLISHED:
+            if not self.aware:
                 edge = 0.0
             top = math.sqrt(max(square, 0.0))
             top += self.slack * math.sqrt(
@@ -423,7 +419,7 @@ class PrivateSvd(Calibrated):
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
         noisy = noisy_gram(releases.gram, gram(rows.cells, kept), self.symmetric, rng)
         squares, basis = top_eigenpairs(noisy, self.rank)
-        if self.estimator is Estimator.PUBLISHED:
+        if not self.aware:
             left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
             model = rows.model(Factors(left, basis))
         else:
@@ -492,7 +488,7 @@ class PrivatePgd(Calibrated):
             exact, cut = descent.stepped_gram(step, bound)
             noisy = noisy_gram(releases.gram, exact, self.symmetric, rng)
             squares, vectors = np.linalg.eigh(noisy)
-            if self.estimator is Estimator.NOISE_AWARE:
+            if self.aware:
                 squares = without_noise(squares, noise_edge(releases.gram, self.symmetric))
             descent.project(step, bound, squares, vectors, radius)
             factors = descent.factors()

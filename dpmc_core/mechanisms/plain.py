@@ -216,7 +216,7 @@ def centred(ratings: Ratings, rng: np.random.Generator) -> Rows:
     rows = user_rows(ratings, ratings.public.items, rng)
     sums = item_sums(rows.cells, rows.values)
     counts = item_sums(rows.cells, np.ones_like(rows.values))
-    return recentred(rows, shrunken_means(sums, counts, ratings.public.width))
+    return recentred(rows, shrunken_means(sums, counts))
 
 
 def _on_most_rated(method: Mechanism, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:

@@ -112,6 +112,12 @@ def bounded_scale(right: Floats) -> Floats:
     return right * (most / top) if top > most else right
 
 
+def full_scale(right: Floats) -> Floats:
+    """Item factors scaled until their largest singular value is sqrt(n); n x r."""
+    top = float(np.linalg.norm(right, 2))
+    return right * (math.sqrt(len(right)) / top) if top > 0 else right
+
+
 def random_factors(count: int, rank: int, rng: np.random.Generator, spread: float = 1.0) -> Floats:
     """Starting factors that look at no data: independent N(0, spread^2), count x rank."""
     return rng.normal(0.0, spread, (count, rank))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.solvers.linalg import top_eigenpairs
 from dpmc_core.solvers.own_side import MOST, Design
 
 Floats = NDArray[np.float64]
@@ -36,7 +37,6 @@ _OWN_TREND, _OWN_SLOPE = 0.15 / 4, 0.5  # sds of a user's slopes on L (widths) a
 _OWN_SPREAD, _OWN_LIMITS = 0.5, (0.02, 4.0)  # of what users differ by, relative to the above
 _TASTE_SD = 0.05  # of taste, in the rule that decides about it
 _TASTE_LEAST, _TASTE_HALF, _TASTE_MOST = 8.0, 30.0, 0.95  # of rho; see `taste_share`
-_LEAST_WEIGHT = 1e-4  # of the largest
 _GRID = np.geomspace(0.1, 5.0, 40)  # of the sd of the effects, relative to the above
 _WOBBLE = 1.05  # of the edge of a noise matrix
 _ROUNDS = 30  # of EM
@@ -46,11 +46,11 @@ _ROUNDS = 30  # of EM
 class ItemEffects:
     """What is believed of the items.
 
-    mean, doubt: of all users, and its variance, in rating points. counts: length n, sums of 1/sqrt(k) over an item's users;
-    noise: the standard deviation they were released with; raw: as they were released. effects,
-    variances: length n, in rating points and their squares; those that share each item's
-    popularity have the item's count in common. weights: length n, of an item in a user's row. own:
-    the variances of users' coefficients and ratings, relative to what is usual.
+    mean, doubt: of all users, and its variance, in rating points. raw: length n, the sums of
+    1/sqrt(k) over an item's users as released; noise: the standard deviation they were released
+    with. weights: length n, of an item in a user's row. effects, variances: length n, in rating
+    points and their squares. own: the variances of users' coefficients and ratings, relative to
+    what is usual.
     """
 
     public: PublicFacts
@@ -75,7 +75,7 @@ class ItemEffects:
         """Before any sum of ratings is known: no effects."""
         n = public.items
         variance = (_EFFECT_SD * public.width) ** 2
-        weights = item_weights(positive_part(raw, noise), sums_noise**2 / variance)
+        weights = item_weights(positive_part(raw, noise), sums_noise / math.sqrt(variance))
         return cls(public, *mean, raw, noise, weights, np.zeros(n), np.full(n, variance))
 
     @classmethod
@@ -104,7 +104,8 @@ class ItemEffects:
         counts = positive_part(self.raw - self.noise**2 / mean, self.noise)
         share, log = counts / counts.sum(), np.log(counts)
         log = log - share @ log
-        return np.clip(log / max(math.sqrt(float(share @ log**2)), 1.0), -3.0, 3.0)
+        found: Floats = np.clip(log / max(math.sqrt(float(share @ log**2)), 1.0), -3.0, 3.0)
+        return found
 
     def design(self, taste: Taste | None = None) -> Design:
         """The regression of a user's ratings, less mean and item effects, on the own row.
@@ -117,7 +118,7 @@ class ItemEffects:
         precision = np.diag(1.0 / (self.own[:OWN] * self._usual()))
         if taste is not None:
             features = np.column_stack([features, taste.directions])
-            precision = _blocks(precision, np.linalg.inv(taste.moments))
+            precision = _blocks(precision, np.asarray(np.linalg.inv(taste.moments)))
         noise = float(self.own[OWN]) * (_OWN_SD * self.public.width) ** 2
         return Design(features, precision, noise)
 
@@ -147,21 +148,15 @@ def positive_part(noisy: Floats, noise: float) -> Floats:
     return found
 
 
-def item_weights(counts: Floats, doubt: float) -> Floats:
-    """How much an item counts in a user's row, for the least error over ratings; length n.
+def item_weights(counts: Floats, drowned: float) -> Floats:
+    """How much an item counts in a user's row: (N + drowned)^(-1/2); length n.
 
-    doubt: (noise of the sums / sd of the effects)^2. With weights a the sums reach N a; a user's
-    row of fixed length does most for the sum of N / ((N a)^2 / doubt + 1) along its gradient, so a
-    is proportional to that: like N^(-1/2) where the noise is small, and least where it drowns an
-    item whatever is done. Scaled to mean square one over ratings.
+    drowned: noise of the sums over the sd of the effects, the count at which they are equal. Where
+    noise is small, N^(-1/2) leaves the least error over ratings; more for items that it drowns
+    would be wasted. Scaled to mean square one over ratings.
     """
-    weights = np.ones(len(counts))
-    for _ in range(_ROUNDS):
-        reach = counts * weights
-        ascent = counts * reach / (reach**2 + doubt) ** 2
-        weights = np.sqrt(weights * np.maximum(ascent / ascent.max(), _LEAST_WEIGHT))
-        weights /= math.sqrt(float(counts @ weights**2) / float(counts.sum()))
-    return weights
+    weights = 1.0 / np.sqrt(counts + drowned)
+    return weights / math.sqrt(float(counts @ weights**2) / float(counts.sum()))
 
 
 def mean_of_users(
@@ -304,22 +299,21 @@ def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
         left = np.linalg.inv(np.linalg.inv(spread) + precisions)
         found = np.einsum("nij,nj->ni", left, targets)
         spread = (found.T @ found + left.sum(axis=0)) / len(found) + least
-    return found
+    return np.asarray(found)
 
 
 def noisy_factors(squares: Floats, moments: Floats, noise: float, width: float) -> Floats:
     """Item factors from noisy normal equations, shrunk by what the noise says; n x r.
 
     b_j ~ N(A_j v_j, noise^2 I + s^2 A_j) with A_j = squares (positive semidefinite), b_j = moments,
-    v_j ~ N(0, G), G by EM; width: of the rating range.
+    v_j ~ N(0, G), G by EM from I, as users' factors are in rating points; width: of the range.
     """
     values, basis = np.linalg.eigh(squares)
     values = np.maximum(values, 0.0)
     each = values / (noise**2 + (_RATING_SD * width) ** 2 * values)
     precisions = np.einsum("nij,nj,nkj->nik", basis, each * values, basis, optimize=True)
     targets = np.einsum("nij,nj,nkj,nk->ni", basis, each, basis, moments, optimize=True)
-    usual = float(np.einsum("nii->", squares)) / max(len(squares), 1)
-    return normal_means(precisions, targets, 1.0 / max(usual, 1e-12))
+    return normal_means(precisions, targets, 1.0)
 
 
 def without_noise(values: Floats, edge: float) -> Floats:
@@ -329,7 +323,8 @@ def without_noise(values: Floats, edge: float) -> Floats:
     in Frobenius norm as the matrix grows (Gavish, Donoho 2017, for Wigner noise).
     """
     above = values > _WOBBLE * edge
-    return np.where(above, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
+    found: Floats = np.where(above, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
+    return found
 
 
 def taste_of_gram(
@@ -340,8 +335,6 @@ def taste_of_gram(
     edge: the largest eigenvalue of its noise. pairs: the (weighted) number of pairs of ratings in
     it; they are spread over items as N_j N_k. Only what is off the diagonal tells of taste.
     """
-    from dpmc_core.solvers.linalg import top_eigenpairs
-
     off = gram - np.diag(np.diag(gram))
     values, vectors = top_eigenpairs(off, min(rank, len(off)))
     strength = without_noise(values, edge)

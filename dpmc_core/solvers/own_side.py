@@ -98,7 +98,7 @@ class Design:
             if len(filled):
                 squares[filled] += np.add.reduceat(x[:, :, None] * x[:, None, :], begin, axis=0)
                 moments[filled] = np.add.reduceat(x * values[k, None], begin, axis=0)
-            inverse = np.linalg.inv(squares)
+            inverse = np.asarray(np.linalg.inv(squares))
             coefficients = np.einsum("uij,uj->ui", inverse, moments)
             users = cells.users[k] - np.int32(start)
             part = Pattern(users, cells.items[k], rated, (stop - start, cells.shape[1]))

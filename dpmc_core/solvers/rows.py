@@ -29,20 +29,26 @@ class Rows:
 
     cells: where they are. values: in rating points, less each user's own mean. means: those means,
     length m (the middle of the public range for a user without ratings). item_means: what else was
-    taken off, length n.
+    taken off, length n. base: predictions that were taken off instead of all of these.
     """
 
     cells: Pattern
     values: Floats
     means: Floats
     item_means: Floats | None = None
+    base: Factors | None = None
 
     def model(self, fitted: Factors | None = None) -> Factors:
         """The model in rating points of what was fitted to the values (none: the means alone)."""
         if fitted is None:
             m, n = self.cells.shape
             fitted = Factors(np.zeros((m, 0)), np.zeros((n, 0)))
-        return with_offsets(fitted.left, fitted.right, self.means, self.item_means)
+        if self.base is None:
+            return with_offsets(fitted.left, fitted.right, self.means, self.item_means)
+        return Factors(
+            np.column_stack([fitted.left, self.base.left]),
+            np.column_stack([fitted.right, self.base.right]),
+        )
 
 
 def user_rows(ratings: Ratings, cap: int, rng: np.random.Generator) -> Rows:
@@ -170,18 +176,11 @@ def contributions(ratings: Ratings, count: int, norm: int = 2) -> Floats:
     return np.sqrt(share) if norm == 2 else share
 
 
-def shrunken_means(
-    sums: Floats, counts: Floats, width: float, sums_noise: float = 0.0, counts_noise: float = 0.0
-) -> Floats:
-    """The best linear estimate of item means, in rating points about zero; length n.
+def shrunken_means(sums: Floats, counts: Floats) -> Floats:
+    """Item means from sums of centred ratings and how many there are, in rating points; length n.
 
-    sums: of centred ratings; counts: how many (weighted) ratings they hold; both may carry
-    independent noise of the standard deviations given. Item means are taken as spread by a tenth
-    of the public range, ratings about them by a fifth: without noise the mean of C ratings is
-    shrunk as by four more ratings of the average item, and noise shrinks it further.
+    Item means are taken as spread by a tenth of the public range, ratings about them by a fifth:
+    the mean of C ratings is shrunk as by four more ratings of the average item.
     """
-    weight = np.maximum(counts, 0.0)
-    item, rating = (_ITEM_SPREAD * width) ** 2, (_RATING_SPREAD * width) ** 2
-    uncertain = sums_noise**2 / item + counts_noise**2 + weight * rating / item
-    means: Floats = weight * sums / np.maximum(weight**2 + uncertain, np.finfo(float).tiny)
+    means: Floats = sums / (counts + (_RATING_SPREAD / _ITEM_SPREAD) ** 2)
     return means
