@@ -4,12 +4,12 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.model import Estimator, Mechanism, Task
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import split_words
 from dpmc_core.store import StoreError
 from dpmc_core.sweep import Grid, Keys
-from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.sweep.presets import BOTH, EPSILONS
 from dpmc_core.views import cards, lines, noise, ranking
 from dpmc_core.views.lines import Line, Picture
 from pages.ui import (
@@ -54,8 +54,7 @@ def page() -> None:
 
 def grid_of(where: Place, id: str) -> Grid:
     """A curve for each estimator: same reports and certificate, what is made of them differs."""
-    both = registry.has_setting(registry.get(id), "estimator")
-    settings = {"estimator": [one.value for one in Estimator]} if both else {}
+    settings = BOTH if registry.has_setting(registry.get(id), "estimator") else {}
     return Grid(
         data=[where.data], mechanisms=[id], epsilons=EPSILONS, seeds=SEEDS, settings=settings
     )

@@ -11,11 +11,12 @@ from typing import NamedTuple
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES
 from dpmc_core.errors import unknown_name
-from dpmc_core.model import Task
+from dpmc_core.model import Estimator, Task
 from dpmc_core.sweep.grid import Grid
 
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
 _TEN = tuple(float(e) for e in range(1, 11))
+BOTH = {"estimator": tuple(one.value for one in Estimator)}  # of methods that have two
 FOUR = ("input-flip", "objective", "gradient", "output")
 _PUBLISHED = {f"{id}.estimator": ("published",) for id in FOUR[:2]}
 
@@ -72,6 +73,8 @@ def _real(figure: str, link: str, data: str, words: str, steps: tuple[str, ...] 
     )
 
 
+_RATED = [id for id, sample in SAMPLES.items() if not sample.clicks]
+_LARGE = "jokes"
 _RATIOS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _ML = "MovieLens 100K, official split u1, cut at the mean"
 _MEAN = ("binarise=mean",)
@@ -81,27 +84,30 @@ PRESETS: Mapping[str, Preset] = {
     "samples": Preset(
         "the curves that ship with the sample data",
         Grid(
-            data=[id for id, sample in SAMPLES.items() if not sample.clicks],
+            data=[id for id in _RATED if id != _LARGE],
             mechanisms=registry.noisy(Task.BINARY),
             epsilons=EPSILONS,
+            settings=BOTH,
         ),
     ),
     "samples-ratings": Preset(
         "the same for mechanisms that predict ratings",
         Grid(
-            data=["jokes", "restaurants"],
-            mechanisms=registry.noisy(Task.RATINGS),
-            epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
-            seeds=(1, 2, 3),
-        ),
-    ),
-    "movie-night-ratings": Preset(
-        "the same for movie-night, on all epsilons",
-        Grid(
-            data=["movie-night"],
+            data=[id for id in _RATED if id != _LARGE and not id.startswith("one-bit")],
             mechanisms=registry.noisy(Task.RATINGS),
             epsilons=EPSILONS,
             seeds=(1, 2, 3),
+            settings=BOTH,
+        ),
+    ),
+    _LARGE: Preset(
+        "the same for the largest sample, on fewer epsilons",
+        Grid(
+            data=[_LARGE],
+            mechanisms=registry.noisy(Task.BINARY) + registry.noisy(Task.RATINGS),
+            epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
+            seeds=(1, 2, 3),
+            settings=BOTH,
         ),
     ),
     "clicks": Preset(
@@ -110,6 +116,7 @@ PRESETS: Mapping[str, Preset] = {
             data=[id for id, sample in SAMPLES.items() if sample.clicks],
             mechanisms=registry.noisy(Task.RANKING),
             epsilons=EPSILONS,
+            settings=BOTH,
         ),
     ),
     "lwhm22-1a": _synthetic("1a", "probit", (0.15,), 40, "probit link, 15 % observed"),
