@@ -64,14 +64,14 @@ def effects_and_taste(
     users_differ: bool = False,
     rank: int = 8,
     rounds: int = 30,
-    spread: float = 0.02,
+    spread: float | tuple[float, float] = 0.02,
     pseudo: float = 0.01,
 ) -> Iterator[EffectsAndTaste]:
     """Rounds over users and items, each started at the one before; at most `rounds` of them.
 
     values: about zero, one per cell. weights: w; None: ones. noise: s2 where it is known; None: it
-    is estimated, at least `least_noise`. users_differ: each user has an s2 of their own, estimated
-    too. spread: variance of effects at the start. pseudo: the variance that their pseudo-counts
+    is estimated, at least `least_noise`, and with `users_differ` for each user. spread: variance of
+    effects at the start, or of users' and of items'. pseudo: the variance that their pseudo-counts
     speak for.
     """
     w = np.ones(len(values)) if weights is None else weights
@@ -82,8 +82,9 @@ def effects_and_taste(
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
     least = max(least_noise, _TINY)
     s2 = noise if noise is not None else max(float(squares.sum()) / max(len(w), 1), least)
-    users = _Side.flat(m, spread, pseudo, 1.0 / s2)
-    items = _Side.flat(n, spread, pseudo, 1.0)
+    of_users, of_items = spread if isinstance(spread, tuple) else (spread, spread)
+    users = _Side.flat(m, of_users, pseudo, 1.0 / s2)
+    items = _Side.flat(n, of_items, pseudo, 1.0)
 
     def round_() -> None:
         nonlocal s2
