@@ -1,12 +1,13 @@
 """User and item effects and low-rank taste by variational Bayes, from values whose noise is known.
 
-    x_ui = a_u + b_i + p_u . q_i + e,   e ~ N(0, s2 / w_ui),   a, b, p_k, q_k normal about zero
+    x_ui = a_u + b_i + p_u . q_i + e,   e ~ N(0, s2 / w_ui),   a, p_k, q_k normal about zero,
+                                                                b about what items have in common
 
 with a normal posterior for each user's (p_u, a_u) and each item's (q_i, b_i) and variances of the
 priors estimated from the values themselves (Lim, Teh, "Variational Bayesian approach to movie
 rating prediction", 2007; the pruning of directions: Nakajima, Sugiyama, "Theoretical analysis of
-Bayesian matrix factorization", 2011). Where noise drowns a direction of taste, its variance goes to
-zero by itself: no rank has to be chosen. No privacy here.
+Bayesian matrix factorization", 2011). Where noise drowns a direction of taste it is not looked for,
+or its variance shrinks by itself: no rank has to be chosen. No privacy here.
 """
 
 from __future__ import annotations
