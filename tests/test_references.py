@@ -31,7 +31,14 @@ def whole(model, shape):
 # Ratings
 
 
-@pytest.mark.parametrize("name", ["movie-night", "restaurants", "jokes", "small-tail"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "restaurants",
+        "small-tail",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("movie-night", "jokes")),
+    ],
+)
 def test_no_trivial_method_and_no_other_twin_is_better_than_the_reference_of_ratings(name):
     """Paired over seeds: means are worse by more than two standard errors of the difference, or by
     a thousandth where there are few seeds; the other twins are worse on average."""
@@ -113,6 +120,7 @@ def test_beyond_the_limit_the_most_popular_items_come_first(monkeypatch):
     assert full.shape == found.shape
 
 
+@pytest.mark.slow
 def test_the_reference_of_clicks_is_no_worse_than_any_of_its_families():
     """Over four seeds of 600 held-out hits: two standard errors of a paired mean are .02 or so."""
     hits = {id: [] for id in ("reference-ranking", "ials", "ease", "item-knn", "popularity")}

@@ -261,7 +261,7 @@ class ReferenceRatings(RatingBaseline):
     """
 
     id: ClassVar[str] = "reference-ratings"
-    name: ClassVar[str] = "Best without privacy"
+    name: ClassVar[str] = "Best ratings without privacy"
     twin: ClassVar[str] = "reference-ratings"
     rank: int = setting(10, "most directions of taste", at_least=0, at_most=200)
     rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
@@ -594,7 +594,7 @@ class Ease(Plain):
 
 _RIVALS: tuple[Mechanism, ...] = (
     *(Ials(regularisation=weight, rounds=8) for weight in (0.03, 0.01, 0.003)),
-    *(Ease(ridge=ridge) for ridge in (300.0, 1e3, 3e3, 1e4, 3e4)),
+    *(Ease(ridge=ridge) for ridge in (300.0, 1e3, 3e3, 1e4)),
     ItemNeighbours(neighbours=100),
     ItemNeighbours(neighbours=400),
     ItemNeighbours(neighbours=400, similarity=Similarity.COSINE),

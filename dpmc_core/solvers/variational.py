@@ -1,12 +1,13 @@
 """User and item effects and low-rank taste by variational Bayes, from values whose noise is known.
 
-    x_ui = a_u + b_i + p_u . q_i + e,   e ~ N(0, s2 / w_ui),   a, b, p_k, q_k normal about zero
+    x_ui = a_u + b_i + p_u . q_i + e,   e ~ N(0, s2 / w_ui),   a, p_k, q_k normal about zero,
+                                                                b about what items have in common
 
 with a normal posterior for each user's (p_u, a_u) and each item's (q_i, b_i) and variances of the
 priors estimated from the values themselves (Lim, Teh, "Variational Bayesian approach to movie
 rating prediction", 2007; the pruning of directions: Nakajima, Sugiyama, "Theoretical analysis of
-Bayesian matrix factorization", 2011). Where noise drowns a direction of taste, its variance goes to
-zero by itself: no rank has to be chosen. No privacy here.
+Bayesian matrix factorization", 2011). Where noise drowns a direction of taste it is not looked for,
+or its variance shrinks by itself: no rank has to be chosen. No privacy here.
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ def effects_and_taste(
     """Rounds over users and items, each started at the one before; at most `rounds` of them.
 
     values: about zero, one per cell. weights: w; None: ones. noise: s2 where it is known; None: it
-    is estimated, at least `least_noise`. users_differ: each user has an s2 of their own, estimated
-    too. spread: variance of effects at the start, or users' and items'. pseudo: the variance that
-    their pseudo-counts speak for.
+    is estimated, at least `least_noise`, and with `users_differ` for each user. spread: variance of
+    effects at the start, or of users' and of items'. pseudo: the variance that their pseudo-counts
+    speak for.
     """
     w = np.ones(len(values)) if weights is None else weights
     by_user = pattern.by_user(w), pattern.by_user(w * values)
