@@ -1,11 +1,10 @@
 """The noise-aware one-bit estimator: its channels, what it learns, and what it may see."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.data import synthetic
@@ -74,23 +73,19 @@ def test_debiased_flips_have_the_sign_as_mean_and_the_stated_second_moment(plus,
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_clipped_laplace_has_the_sign_as_mean_and_the_stated_second_moment(epsilon):
     """By quadrature, with the atoms at 0 and 1."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    powers = np.array([1, 2])
+    edge = min(0.5, 40 / epsilon)  # further in, the density is nothing
     for bit in (0, 1):
         law = stats.laplace(loc=bit, scale=1 / epsilon)
-
-        def expected(power, law=law):
-            def density(z):
-                return SignReports.of_laplace(np.array([z]), epsilon).values[0] ** power * law.pdf(
-                    z
-                )
-
-            edge = min(0.5, 40 / epsilon)  # beyond it the density is nothing
-            points = sorted({0.0, edge, 1 - edge, 1.0})
-            inside = sum(integrate.quad(density, a, b)[0] for a, b in itertools.pairwise(points))
-            low, high = SignReports.of_laplace(np.array([-1.0, 2.0]), epsilon).values ** power
-            return inside + law.cdf(0) * low + law.sf(1) * high
-
-        assert expected(1) == pytest.approx(2 * bit - 1, rel=1e-6)
-        assert expected(2) == pytest.approx(1 / clipped_information(epsilon), rel=1e-6)
+        told = SignReports.of_laplace(np.array([-1.0, 2.0]), epsilon).values
+        moments = law.cdf(0) * told[0] ** powers + law.sf(1) * told[1] ** powers
+        for low in (0.0, 1 - edge):
+            z = low + edge * (nodes + 1) / 2
+            x = SignReports.of_laplace(z, epsilon).values
+            moments += [np.sum(edge / 2 * weights * law.pdf(z) * x**k) for k in powers]
+        assert moments[0] == pytest.approx(2 * bit - 1, rel=1e-6)
+        assert moments[1] == pytest.approx(1 / clipped_information(epsilon), rel=1e-6)
 
 
 def test_second_moments_at_epsilon_one():
@@ -107,14 +102,14 @@ def test_second_moments_at_epsilon_one():
 def test_effect_variances_maximise_the_marginal_likelihood():
     """Against the whole covariance matrix of a small problem, on a grid of both variances."""
     rng = np.random.default_rng(3)
-    m, n, noise = 30, 25, 4.0
+    m, n, noise = 20, 18, 4.0
     users, items = np.nonzero(rng.random((m, n)) < 0.7)
     a, b = rng.normal(size=m), 0.7 * rng.normal(size=n)
     x = a[users] + b[items] + math.sqrt(noise) * rng.normal(size=len(users))
     pattern = Pattern.of(ratings_of(users, items, np.ones(len(users)), (m, n)))
     same_user = (users[:, None] == users).astype(float)
     same_item = (items[:, None] == items).astype(float)
-    grid = np.exp(np.linspace(math.log(0.02), 0.0, 12))
+    grid = np.exp(np.linspace(math.log(0.05), 0.0, 6))
 
     def evidence(of_users, of_items):
         covariance = noise * np.eye(len(x)) + of_users * same_user + of_items * same_item
@@ -160,7 +155,7 @@ def test_nothing_to_learn_gives_guessing():
 
 def test_features_do_not_hurt_where_the_pattern_is_random(monkeypatch):
     """Mean squared error with features at most 5 % above that without, over six fits."""
-    shares, errors = [], {}
+    errors = {}
     for with_features in (True, False):
         if not with_features:
             monkeypatch.setattr(noisy_signs, "features_share", lambda *_: 0.0)
@@ -171,7 +166,7 @@ def test_features_do_not_hurt_where_the_pattern_is_random(monkeypatch):
                 scores = fitted(registry.create("input-flip", epsilon=epsilon), ratings, seed)
                 total += np.mean((scores - truth) ** 2)
         errors[with_features] = total
-    assert errors[True] <= 1.05 * errors[False], (errors, shares)
+    assert errors[True] <= 1.05 * errors[False]
 
 
 def test_features_help_where_active_users_are_stricter():
@@ -236,7 +231,7 @@ def test_either_estimator_has_the_same_releases_and_certificate(id):
 def test_the_channel_is_read_off_the_card():
     """Flips of the release itself debias: other flips on the card, other reports."""
     ratings, _ = drawn(0)
-    mechanism = registry.create("input-flip", epsilon=1.0, p_plus=0.3, p_minus=0.25)
+    mechanism = registry.create("input-flip", epsilon=1.5, p_plus=0.3, p_minus=0.25)
     releases = mechanism.guarantee(ratings.public).releases
     assert isinstance(releases.signs, RandomizedResponse)
     flipped, reports = releases.reports(ratings, np.random.default_rng(0))
@@ -269,14 +264,14 @@ EDGES = {
 @pytest.mark.parametrize("id", [*IDS, "private-majority", "reference-binary"])
 def test_edges_give_finite_scores(id, case):
     ratings = ratings_of(*EDGES[case])
-    for epsilon in (0.01, 1.0, 50.0):
+    for epsilon in (0.01, 50.0):
         assert np.isfinite(fitted(registry.create(id, epsilon=epsilon), ratings)).all()
 
 
 @pytest.mark.parametrize("id", IDS)
 def test_every_budget_gives_finite_scores(id):
     ratings, _ = drawn(6, shape=(40, 30))
-    for epsilon in (1.1e-15, *EPSILONS, 1e6):
+    for epsilon in (1.1e-15, 0.01, 50.0, 1e6):
         assert np.isfinite(fitted(registry.create(id, epsilon=epsilon), ratings)).all()
 
 
