@@ -83,14 +83,14 @@ def test_binarise_at_a_public_threshold_leaves_no_caveat() -> None:
 
 @pytest.mark.parametrize("step", [Binarise(1), Binarise(5.5)])
 def test_binarise_says_that_there_is_one_class_only(step: Binarise) -> None:
-    with pytest.raises(BadRatings, match="only one class.* binarise=VALUE"):
+    with pytest.raises(BadRatings, match=r"only one class.* binarise=VALUE"):
         apply_steps([step], some_ratings(0))
 
 
 @pytest.mark.parametrize(("value", "side"), [(3.0, "at or below"), (4.0, "above")])
 def test_ratings_on_one_side_of_the_middle_name_the_option(value: float, side: str) -> None:
     equal = some_ratings(0).with_values(np.full(len(some_ratings(0)), value), low=1, high=5)
-    with pytest.raises(BadRatings, match=f"are {side} the middle.*binarise=VALUE"):
+    with pytest.raises(BadRatings, match=rf"are {side} the middle.*binarise=VALUE"):
         apply_steps([Binarise()], equal)
 
 

@@ -1,0 +1,292 @@
+"""The noise-aware one-bit estimator: its channels, what it learns, and what it may see."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpmc_core import registry
+from dpmc_core.data import synthetic
+from dpmc_core.links import Probit
+from dpmc_core.model import Estimator
+from dpmc_core.privacy import RATING, RandomizedResponse
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers import noisy_signs
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.noisy_signs import (
+    Effects,
+    Features,
+    SignReports,
+    clipped_information,
+    complete_signs,
+    features_share,
+)
+
+IDS = ("input-flip", "objective", "objective-statistic")
+EPSILONS = (0.01, 0.1, 1.0, 3.0, 10.0, 50.0)
+
+
+def ratings_of(users, items, values, shape):
+    public = PublicFacts(users=shape[0], items=shape[1], low=-1, high=1)
+    return Ratings.build(users, items, values, public)
+
+
+def drawn(seed=0, shape=(150, 120), share=0.4, user=0.3, item=0.3, taste=0.0, lean=0.1):
+    """Signs with P(+1) = (1 + truth)/2, and the whole matrix of truths; a random pattern."""
+    rng = np.random.default_rng(seed)
+    m, n = shape
+    truth = lean + user * rng.normal(size=(m, 1)) + item * rng.normal(size=n)
+    truth = truth + taste * rng.normal(size=(m, 1)) * rng.normal(size=n)
+    truth = np.clip(truth, -0.95, 0.95)
+    users, items = np.nonzero(rng.random(shape) < share)
+    signs = np.where(rng.random(len(users)) < (1 + truth[users, items]) / 2, 1.0, -1.0)
+    return ratings_of(users, items, signs, shape), truth
+
+
+def fitted(mechanism, ratings, seed=0):
+    *_, last = mechanism.fit(ratings, np.random.default_rng(seed))
+    m, n = ratings.shape
+    return last.model.predict(np.arange(m)[:, None], np.arange(n))
+
+
+# --- the channels, exactly ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plus", "minus"), [(0.3, 0.3), (0.05, 0.05), (0.35, 0.1), (0.0, 0.4), (0.8, 0.7)]
+)
+def test_debiased_flips_have_the_sign_as_mean_and_the_stated_second_moment(plus, minus):
+    """By enumeration, also where the sign is flipped more often than not."""
+    up, down = SignReports.of_flips(np.array([1.0, 0.0]), plus, minus).values
+    chances = {1: (1 - plus, plus), -1: (minus, 1 - minus)}
+    for sign, (of_up, of_down) in chances.items():
+        assert of_up * up + of_down * down == pytest.approx(sign)
+    # The second moment of a population whose debiased mean is exact.
+    share = 0.3
+    told = share * chances[1][0] + (1 - share) * chances[-1][0]
+    flipped = (np.arange(100_000) < told * 100_000).astype(float)
+    second = told * up**2 + (1 - told) * down**2
+    assert SignReports.of_flips(flipped, plus, minus).second == pytest.approx(second, rel=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_clipped_laplace_has_the_sign_as_mean_and_the_stated_second_moment(epsilon):
+    """By quadrature, with the atoms at 0 and 1."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    powers = np.array([1, 2])
+    edge = min(0.5, 40 / epsilon)  # further in, the density is nothing
+    for bit in (0, 1):
+        law = stats.laplace(loc=bit, scale=1 / epsilon)
+        told = SignReports.of_laplace(np.array([-1.0, 2.0]), epsilon).values
+        moments = law.cdf(0) * told[0] ** powers + law.sf(1) * told[1] ** powers
+        for low in (0.0, 1 - edge):
+            z = low + edge * (nodes + 1) / 2
+            x = SignReports.of_laplace(z, epsilon).values
+            moments += [np.sum(edge / 2 * weights * law.pdf(z) * x**k) for k in powers]
+        assert moments[0] == pytest.approx(2 * bit - 1, rel=1e-6)
+        assert moments[1] == pytest.approx(1 / clipped_information(epsilon), rel=1e-6)
+
+
+def test_second_moments_at_epsilon_one():
+    p = 1 / (1 + math.e)
+    assert SignReports.of_flips(np.array([0.0, 1.0]), p, p).second == pytest.approx(4.68, abs=0.01)
+    assert 1 / clipped_information(1.0) == pytest.approx(5.86, abs=0.01)
+    assert clipped_information(1e6) == pytest.approx(1.0)
+    assert clipped_information(1e-6) == pytest.approx(2.5e-13, rel=1e-3)
+
+
+# --- what it learns -------------------------------------------------------------------------------
+
+
+def test_effect_variances_maximise_the_marginal_likelihood():
+    """Against the whole covariance matrix of a small problem, on a grid of both variances."""
+    rng = np.random.default_rng(3)
+    m, n, noise = 20, 18, 4.0
+    users, items = np.nonzero(rng.random((m, n)) < 0.7)
+    a, b = rng.normal(size=m), 0.7 * rng.normal(size=n)
+    x = a[users] + b[items] + math.sqrt(noise) * rng.normal(size=len(users))
+    pattern = Pattern.of(ratings_of(users, items, np.ones(len(users)), (m, n)))
+    same_user = (users[:, None] == users).astype(float)
+    same_item = (items[:, None] == items).astype(float)
+    grid = np.exp(np.linspace(math.log(0.05), 0.0, 6))
+
+    def evidence(of_users, of_items):
+        covariance = noise * np.eye(len(x)) + of_users * same_user + of_items * same_item
+        prior = sum(math.log(t / noisy_signs._EFFECT) ** 2 for t in (of_users, of_items)) / 2
+        _, logdet = np.linalg.slogdet(covariance)
+        return -(logdet + x @ np.linalg.solve(covariance, x)) / 2 - prior
+
+    found = evidence(*Effects.of(pattern, x, noise).variance)
+    assert found >= max(evidence(s, t) for s in grid for t in grid) - 0.5
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_effects_are_recovered_within_what_the_noise_allows(epsilon):
+    """Mean squared error at most 1.3 times that of the best linear estimate, which knows the
+    variances; three data sets."""
+    found = best = 0.0
+    for seed in range(3):
+        ratings, truth = drawn(seed)
+        mechanism = registry.create("input-flip", epsilon=epsilon)
+        found += np.mean((fitted(mechanism, ratings, seed) - truth) ** 2)
+        noise = 1 / math.tanh(epsilon / 2) ** 2 - 0.18
+        user, item = (noise / (share * size) for share, size in ((0.4, 120), (0.4, 150)))
+        best += 0.09 * user / (0.09 + user) + 0.09 * item / (0.09 + item)
+    assert found <= 1.3 * best
+
+
+def test_taste_is_found_where_there_is_any():
+    ratings, truth = drawn(5, shape=(300, 200), user=0.1, item=0.1, taste=0.5)
+    scores = fitted(registry.create("input-flip", epsilon=4.0), ratings)
+    residual = truth - truth.mean(axis=0) - truth.mean(axis=1)[:, None] + truth.mean()
+    assert np.mean((scores - truth) ** 2) <= 0.5 * np.var(residual)
+
+
+def test_nothing_to_learn_gives_guessing():
+    """Fair coins: predictions near zero, and less so the more noise there is to fit."""
+    lab = synthetic.one_bit_lab(observed=0.5, alpha=0.01, rng=np.random.default_rng(2)).ratings
+    for epsilon in (1.0, 10.0):
+        second = 1 / math.tanh(epsilon / 2) ** 2
+        scores = fitted(registry.create("input-flip", epsilon=epsilon), lab)
+        # A row's mean report, unshrunk, would be off by the noise of its 50 reports.
+        assert np.mean(scores**2) <= 0.5 * 2 * second / 50
+
+
+def test_features_do_not_hurt_where_the_pattern_is_random(monkeypatch):
+    """Mean squared error with features at most 5 % above that without, over six fits."""
+    errors = {}
+    for with_features in (True, False):
+        if not with_features:
+            monkeypatch.setattr(noisy_signs, "features_share", lambda *_: 0.0)
+        total = 0.0
+        for seed in range(3):
+            ratings, truth = drawn(seed)
+            for epsilon in (0.5, 2.0):
+                scores = fitted(registry.create("input-flip", epsilon=epsilon), ratings, seed)
+                total += np.mean((scores - truth) ** 2)
+        errors[with_features] = total
+    assert errors[True] <= 1.05 * errors[False]
+
+
+def test_features_help_where_active_users_are_stricter():
+    rng = np.random.default_rng(4)
+    m, n = 300, 200
+    activity = np.linspace(0.03, 0.5, m)
+    users, items = np.nonzero(rng.random((m, n)) < activity[:, None])
+    truth = 0.5 - 2.5 * (activity - 0.1)
+    signs = np.where(rng.random(len(users)) < (1 + np.clip(truth, -1, 1)[users]) / 2, 1.0, -1.0)
+    pattern = Pattern.of(ratings_of(users, items, signs, (m, n)))
+    noise = 8.0
+    x = signs - signs.mean() + math.sqrt(noise) * rng.normal(size=len(signs))
+    assert features_share(pattern, x, noise) >= 0.7
+
+
+def test_features_are_standardised_over_cells():
+    ratings, _ = drawn(1)
+    features = Features.of(Pattern.of(ratings))
+    for side, index in ((features.user, ratings.users), (features.item, ratings.items)):
+        assert side.shape[1] == 10
+        assert np.allclose(side[:, 0], 1)
+        assert np.allclose(side[index].mean(axis=0)[1:], 0, atol=0.05)
+        assert np.abs(side).max() <= 5
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_without_noise_it_is_the_reference(id):
+    ratings, _ = drawn(2)
+    reference = fitted(registry.create("reference-binary"), ratings)
+    assert np.allclose(fitted(registry.create(id, epsilon=1e5), ratings), reference, atol=1e-3)
+
+
+# --- what it may see ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", [*IDS, "private-majority"])
+def test_two_data_sets_with_the_same_reports_give_the_same_model(id, monkeypatch):
+    ratings, _ = drawn(3)
+    other = ratings.with_values(-ratings.values[::-1], low=-1, high=1)
+    mechanism = registry.create(id, epsilon=1.0)
+    kind = type(mechanism.guarantee(ratings.public).releases.signs)
+    told = np.random.default_rng(8).integers(0, 2, len(ratings))
+    monkeypatch.setattr(kind, "publish", lambda *_: told)
+    assert np.array_equal(fitted(mechanism, ratings), fitted(mechanism, other))
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_either_estimator_has_the_same_releases_and_certificate(id):
+    public = drawn(0)[0].public
+    cards = [
+        registry.create(id, epsilon=0.7, estimator=estimator).guarantee(public)
+        for estimator in Estimator
+    ]
+    one, other = (dict(card.releases) for card in cards)
+    assert one == other
+    for card in cards:
+        assert card.certified(RATING).epsilon == pytest.approx(0.7, abs=1e-12)
+    assert any("who rated what" in caveat for caveat in cards[0].caveats)
+    assert not any("who rated what" in caveat for caveat in cards[1].caveats)
+
+
+def test_the_channel_is_read_off_the_card():
+    """Flips of the release itself debias: other flips on the card, other reports."""
+    ratings, _ = drawn(0)
+    mechanism = registry.create("input-flip", epsilon=1.5, p_plus=0.3, p_minus=0.25)
+    releases = mechanism.guarantee(ratings.public).releases
+    assert isinstance(releases.signs, RandomizedResponse)
+    flipped, reports = releases.reports(ratings, np.random.default_rng(0))
+    assert np.allclose(reports.values, (2 * flipped - 1 + 0.3 - 0.25) / 0.45)
+
+
+def test_the_probit_link_matters_to_the_published_objective_alone():
+    public = drawn(0)[0].public
+    aware = registry.create("objective", epsilon=1.0, link=Probit())
+    assert aware.guarantee(public).certified().epsilon == pytest.approx(1.0)
+    published = registry.create(
+        "objective", epsilon=1.0, link=Probit(), bound=1.0, estimator=Estimator.PUBLISHED
+    )
+    assert math.isinf(published.guarantee(public).certified().epsilon)
+
+
+# --- edges ----------------------------------------------------------------------------------------
+
+EDGES = {
+    "one user": (np.zeros(9, int), np.arange(9), np.tile([1.0, -1.0, 1.0], 3), (1, 9)),
+    "one item": (np.arange(9), np.zeros(9, int), np.tile([1.0, -1.0, 1.0], 3), (9, 1)),
+    "one rating": ([0], [0], [1.0], (1, 1)),
+    "two by two": ([0, 0, 1], [0, 1, 1], [1.0, -1.0, 1.0], (2, 2)),
+    "all alike": (*np.nonzero(np.ones((12, 8))), np.ones(96), (12, 8)),
+    "empty rows": ([2, 2, 5], [1, 3, 3], [1.0, -1.0, -1.0], (9, 7)),
+}
+
+
+@pytest.mark.parametrize("case", EDGES)
+@pytest.mark.parametrize("id", [*IDS, "private-majority", "reference-binary"])
+def test_edges_give_finite_scores(id, case):
+    ratings = ratings_of(*EDGES[case])
+    for epsilon in (0.01, 50.0):
+        assert np.isfinite(fitted(registry.create(id, epsilon=epsilon), ratings)).all()
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_every_budget_gives_finite_scores(id):
+    ratings, _ = drawn(6, shape=(40, 30))
+    for epsilon in (1.1e-15, 0.01, 50.0, 1e6):
+        assert np.isfinite(fitted(registry.create(id, epsilon=epsilon), ratings)).all()
+
+
+def test_private_majority_says_the_more_frequent_sign():
+    ratings, _ = drawn(0, lean=0.4)
+    scores = fitted(registry.create("private-majority", epsilon=2.0), ratings)
+    share = np.mean(ratings.values > 0)
+    assert np.ptp(scores) == 0
+    p = 1 / (1 + math.exp(2.0))
+    error = 5 * math.sqrt(p * (1 - p) / len(ratings)) / (1 - 2 * p)  # five standard errors
+    assert abs(1 / (1 + math.exp(-scores[0, 0])) - share) <= error
+
+
+def test_rounds_are_announced_and_the_last_is_marked():
+    ratings, _ = drawn(0)
+    steps = list(complete_signs(Pattern.of(ratings), SignReports(ratings.values, 1.0)))
+    assert [s.final for s in steps] == [False] * (len(steps) - 1) + [True]
+    assert len(steps) <= steps[0].total
