@@ -518,7 +518,7 @@ def test_the_command_writes_a_file_and_says_what_it_holds(dpmc, stars, tmp_path)
     status, text, err = dpmc(*words, "--out", out)
     assert (status, err) == (0, "")
     flat = " ".join(text.split())
-    for expected in (f"Wrote {out}", "items 16 x 2", "certified epsilon 1", "not covered"):
+    for expected in (f"Wrote {out}", "items 16 x 4", "certified epsilon 1", "not covered"):
         assert expected in flat
     assert "rmse" not in text
     assert sorted(p.name for p in tmp_path.iterdir()) == ["found.npz", "stars.tsv"]
@@ -541,7 +541,7 @@ def test_the_command_writes_a_file_and_says_what_it_holds(dpmc, stars, tmp_path)
         (["modified-laplace", "--epsilon", "1"], "no exact sampler"),
         (["dpmf", "--epsilon", "1"], "no finite certified epsilon"),
         (["clear", "--prepare", "binarise=3.5"], "no finite certified epsilon"),
-        (["private-item-mean", "--epsilon", "1", "--set", "clip=-1"], "clip must be > 0"),
+        (["private-svd", "--epsilon", "1", "--set", "clip=-1"], "clip must be > 0"),
         (["private-item-mean", "--epsilon", "1", "--delta", "0.5"], "delta must be < 1/users"),
         (["private-item-mean", "--epsilon", "1", "--out", "found.pkl"], "a file named .npz"),
         (["private-item-mean", "--epsilon", "1", "--out", "no/found.npz"], "there is no folder"),

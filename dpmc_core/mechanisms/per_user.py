@@ -54,12 +54,11 @@ from dpmc_core.solvers.rows import (
     row_means,
     row_sums,
     user_rows,
-    with_offsets,
 )
 
 Floats = NDArray[np.float64]
 
-_SHARES = (0.005, 0.20, 0.20, 0.005, 0.02)  # mean, counts, sums, gain, own
+_SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # mean, counts, sums, gain, own
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
 
 R = TypeVar("R", bound=Releases)
@@ -217,8 +216,10 @@ class EffectsFirst(CappedPerUser):
         return items, rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
 
 
-def effects_releases(public: PublicFacts, budget: Loss) -> EffectsReleases:
-    """What the item effects release with all of the budget.
+def effects_releases(
+    public: PublicFacts, budget: Loss, shares: tuple[float, ...] = _SHARES
+) -> EffectsReleases:
+    """What the item effects release with all of the budget, in these shares.
 
     A user's part: (mean less middle over half the range, 1); 1/sqrt(k) at each of k items; the
     residuals, weighted and clipped to l2 norm C; the gain over its bound; eight numbers of the own
@@ -227,7 +228,7 @@ def effects_releases(public: PublicFacts, budget: Loss) -> EffectsReleases:
     then move by 17/16 at most, four by 1, and the number of users not at all: less than sqrt(8).
     """
     n, clip = public.items, effects_clip(public)
-    mean, counts, sums, gain, own = budget.split(*_SHARES)
+    mean, counts, sums, gain, own = budget.split(*shares)
     return EffectsReleases(
         user_gaussian(
             "sum of the users' means, from the middle in half ranges, and number of users",
@@ -344,4 +345,6 @@ def own_model(ratings: Ratings, items: ItemEffects, taste: Taste | None = None) 
     design = items.design(taste)
     values = ratings.values - items.mean - items.effects[ratings.items]
     own = design.coefficients(Pattern.of(ratings), values)
-    return with_offsets(own, design.features, items.mean, items.effects)
+    own[:, 0] += items.mean  # whose feature is 1
+    ones = np.ones(len(own))
+    return Factors(np.column_stack([own, ones]), np.column_stack([design.features, items.effects]))

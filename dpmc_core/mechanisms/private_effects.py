@@ -44,7 +44,7 @@ from dpmc_core.solvers.own_side import round_statistics
 
 Floats = NDArray[np.float64]
 
-_EFFECTS_SHARE = 0.43  # of the budget, for the effects; rounds share the rest equally
+_SHARES = (0.005, 0.20, 0.20, 0.005, 0.02)  # of the budget; the rest is for the rounds, equally
 _MOMENTS_SHARE = 0.02  # of a round
 
 
@@ -81,7 +81,7 @@ class PrivateEffects(PerUser):
     rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[PrivateEffectsReleases]:
-        first, rest = self.budget().split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
+        first, rest = self.budget().split(sum(_SHARES), 1 - sum(_SHARES))
         residuals, moments = (rest / self.rounds).split(1 - _MOMENTS_SHARE, _MOMENTS_SHARE)
         n, r, clip = public.items, self.rank, effects_clip(public)
         rounds = RoundReleases(
@@ -94,7 +94,7 @@ class PrivateEffects(PerUser):
                 *((r * r + 2,), moments, math.sqrt(3), 2.0, self.rounds),
             ),
         )
-        releases = PrivateEffectsReleases(effects_releases(public, first), rounds)
+        releases = PrivateEffectsReleases(effects_releases(public, first, _SHARES), rounds)
         return self.card(public, releases, "exact Gaussian curve")
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:

@@ -96,8 +96,14 @@ class Design:
             squares = np.tile(self.noise * self.precision, (stop - start, 1, 1))
             moments = np.zeros((stop - start, d))
             if len(filled):
-                squares[filled] += np.add.reduceat(x[:, :, None] * x[:, None, :], begin, axis=0)
-                moments[filled] = np.add.reduceat(x * values[k, None], begin, axis=0)
+                columns, known = np.ascontiguousarray(x.T), values[k]
+                for i in range(d):  # column by column: much faster than whole outer products
+                    moments[filled, i] = np.add.reduceat(columns[i] * known, begin)
+                    for j in range(i + 1):
+                        sums = np.add.reduceat(columns[i] * columns[j], begin)
+                        squares[filled, i, j] += sums
+                        if j < i:
+                            squares[filled, j, i] += sums
             inverse = np.asarray(np.linalg.inv(squares))
             coefficients = np.einsum("uij,uj->ui", inverse, moments)
             users = cells.users[k] - np.int32(start)
