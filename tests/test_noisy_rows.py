@@ -392,8 +392,7 @@ def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", BOTH)
-@pytest.mark.parametrize("epsilon", [0.1, 4.0])
+@pytest.mark.parametrize(("id", "epsilon"), zip(BOTH, (0.1, 4.0), strict=True))
 def test_a_million_ratings_fit_in_400_megabytes(id, epsilon, tmp_path):
     ratings = synthetic.long_tail(1).ratings
     file = tmp_path / "ratings.npz"
