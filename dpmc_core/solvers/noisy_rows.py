@@ -45,6 +45,7 @@ _RATING = 0.55  # of a rating about the mean
 _EFFECT = 0.15  # of the effect of a user or item, worth _PSEUDO of them
 _PSEUDO = 4
 _DIFFER = 0.19  # variance of a rating about its effects
+_RATED, _TOGETHER = 0.05, 1000  # of the cells; ratings of an effect: see LaplaceLaw
 _SPREAD, _POOL = 2.5e-3, 1.25e-3  # variances of effects that the search for taste starts from
 _LEAST = 1e-12  # a chance below it counts as this one
 
@@ -128,31 +129,58 @@ class SymbolLaw(Law):
 class LaplaceLaw(Law):
     """Ratings with Laplace noise of scale b, that may vanish; missing cells speak in noise alone.
 
-    How far a report z lies beyond -1..1 tells nothing of x, so it is replaced by its mean:
-    T = z within, +-(1 + b) beyond. E[T] stays x exactly, with V_r = b^2 (2 - P(|z| > 1)) in place
-    of 2 b^2.
+    How far a report z lies beyond -1..1 tells nothing of x: T = z/slope within, +-end/slope beyond.
+    With end = 1 + b, the mean of such z, E[T] is x exactly, at a variance of b^2 (2 - P(|z| > 1))
+    in place of 2 b^2. A lower end has less noise and bends E[T], -(1 + b - end) e^(-1/b) sinh(x/b)
+    off the line: the end is that of the least mean square error for the mean of _TOGETHER ratings,
+    a share of _RATED of the cells.
     """
 
     scale: float
+    end: float
+    inner: float  # 1/slope
 
     @classmethod
     def of(cls, flip: float, scale: float) -> LaplaceLaw:
         """flip: the chance that a missing cell is reported, or a rated one is not."""
-        return cls(
-            if_missing=flip,
-            if_rated=flip + max(1 - 2 * flip, _LEAST),
-            gain=1 - flip,
-            square=scale**2 * (2 - math.exp(-1 / scale)),
-            scale=scale,
-        )
+        x = np.linspace(-1, 1, 41)
+        best, least = None, math.inf
+        for end in 1 + scale * np.linspace(0, 1, 21):
+            law = cls(
+                if_missing=flip,
+                if_rated=flip + max(1 - 2 * flip, _LEAST),
+                gain=1 - flip,
+                square=0.0,
+                scale=scale,
+                end=float(end),
+                inner=1.0,
+            )
+            slope = float(x @ law.expected(x)) / float(x @ x)
+            law = replace(law, inner=1 / slope)
+            law = replace(law, square=float(law.spread(np.zeros(1))[0]))
+            bent = float(np.mean((law.expected(x) - x) ** 2))
+            error = law.sum_noise / (_RATED * _TOGETHER) + bent
+            if error < least:
+                best, least = law, error
+        assert best is not None
+        return best
 
     def scores(self, reports: NDArray[Any]) -> Floats:
         found = reports.astype(float)
-        return np.where(np.abs(found) <= 1, found, np.sign(found) * (1 + self.scale))
+        return self.inner * np.where(np.abs(found) <= 1, found, np.sign(found) * self.end)
+
+    def expected(self, x: Floats) -> Floats:
+        """E[T] where it tells of a rating x."""
+        b, size = self.scale, np.abs(x)
+        sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
+        found: Floats = self.inner * (x - np.sign(x) * (1 + b - self.end) * sinh)
+        return found
 
     def spread(self, x: Floats) -> Floats:
-        beyond = (np.exp((x - 1) / self.scale) + np.exp((-1 - x) / self.scale)) / 2
-        found: Floats = self.scale**2 * (2 - beyond)
+        b, end = self.scale, self.end
+        within = (np.expm1((x - 1) / b) + np.expm1((-1 - x) / b)) / 2  # -P(|z| <= 1)
+        square = x**2 + (end**2 - 1 - 2 * b) + (end**2 - 1 - 2 * b - 2 * b**2) * within
+        found: Floats = self.inner**2 * square - self.expected(x) ** 2
         return found
 
 
