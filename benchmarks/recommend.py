@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 
@@ -22,7 +21,7 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import Dataset, synthetic
 from dpmc_core.metrics import headline
 from dpmc_core.model import Task
-from dpmc_core.privacy import CELL, USER_EMPTIED, Budget, Change
+from dpmc_core.privacy import CELL, USER_EMPTIED, Budget, Change, Guarantee
 from dpmc_core.privacy.guarantee import calibrate
 from dpmc_core.problem import Problem, build_problem
 
@@ -52,10 +51,11 @@ def one(id: str, change: Change, epsilon: float, size: tuple[int, int, int], see
     there = problem(size, cls.task.value, seed)
     setting = None
     if registry.adds_noise(cls):
-        card: Callable[[float], object] = lambda at: registry.create(id, epsilon=at).guarantee(
-            there.train.public
-        )
-        setting = calibrate(card, Budget(epsilon, DELTA), change)  # type: ignore[arg-type]
+
+        def card(at: float) -> Guarantee:
+            return registry.create(id, epsilon=at).guarantee(there.train.public)
+
+        setting = calibrate(card, Budget(epsilon, DELTA), change)
     found = experiment.run(registry.create(id, epsilon=setting), there, seed, with_baselines=False)
     return found.metrics[headline(cls.task).name]
 

@@ -1,7 +1,7 @@
 """Which method: one certified method for a unit, a trust and a task, by a rule that reads no data.
 
-The rule knows the sizes that are public and how many ratings a user gives, typed or measured with
-noise. It was fixed on generated data (`python benchmarks/recommend.py` prints what it rests on).
+The rule was fixed on generated data of several sizes; `python benchmarks/recommend.py` prints what
+it rests on. It knows the public sizes and epsilon, and sees no rating.
 """
 
 from __future__ import annotations
@@ -9,53 +9,93 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
+from dpmc_core import registry
+from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import RATING, Budget, Change, Guarantee, Trust
+from dpmc_core.privacy.guarantee import calibrate
+from dpmc_core.ratings import PublicFacts
 
-from dpmc_core.model import Mechanism
-from dpmc_core.privacy import (
-    RATING,
-    ROW_VALUES,
-    Change,
-    Laplace,
-)
-from dpmc_core.ratings import PublicFacts, Ratings
-
-COUNT_SHARE = 0.05  # of epsilon, for a noisy number of ratings per user
-_HEARD = 0.5  # item effects over their noise, from which item effects pay
-_TASTE = 0.5
+LOUD = 2.0  # epsilon per cell from which on rounded ratings tell more than noisy ones
+HEARD = 3.0  # epsilon per cell from which on few users tell more one by one than together
 
 
 @dataclass(frozen=True)
 class Advice:
-    """mechanism: with the epsilon setting that certifies no more than was asked for."""
+    """mechanism: at the largest setting that certifies at most what was asked for.
+
+    certified: epsilon for the unit asked for. reason: why this one, in a sentence.
+    """
 
     mechanism: Mechanism
     certified: float
     reason: str
 
 
-def ratings_per_user(change: Change, public: PublicFacts, epsilon: float) -> Laplace:
-    """A noisy typical number of ratings per user: the sum of log(1 + own ratings) over the users.
+def recommend(
+    task: Task,
+    change: Change,
+    public: PublicFacts,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    trust: Trust = Trust.CURATOR,
+) -> Advice:
+    """The method for a task under a promise, certified at (epsilon, delta) for the change.
 
-    Where the unit leaves public which ratings exist the number needs no noise, nor this.
+    public: of the prepared ratings. trust: CURATOR, or LOCAL where nobody may see raw ratings.
+    Raises InvalidSetting where no method certifies it, with the nearest that one does.
     """
-    most = math.log1p(public.items)
-    moves = most if change.per_user else math.log(2.0)
-    return Laplace(
-        query="sum over users of log(1 + number of ratings)",
-        shape=(),
-        sensitivity={change: moves},
-        scale=moves / (COUNT_SHARE * epsilon),
+    check_number("epsilon", epsilon, above=0)
+    id, reason = _chosen(task, change, public, epsilon, trust)
+
+    def card(at: float) -> Guarantee:
+        return registry.create(id, epsilon=at, delta=delta).guarantee(public)
+
+    setting = calibrate(card, Budget(epsilon, delta), change)
+    # A few digits less, never more: a setting that can be typed.
+    unit = 10.0 ** (math.floor(math.log10(setting)) - 3)
+    setting = math.floor(setting / unit * (1 + 1e-12)) * unit
+    setting = float(f"{setting:.4g}")
+    mechanism = registry.create(id, epsilon=setting, delta=delta)
+    return Advice(mechanism, card(setting).certified(change, delta).epsilon, reason)
+
+
+def _chosen(
+    task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
+) -> tuple[str, str]:
+    local = trust is Trust.LOCAL
+    if local and change.per_user:
+        raise InvalidSetting(
+            "unit", "a rating or a cell where nobody is trusted", change.label,
+            "a whole row costs epsilon for each of its items; trust a curator, or take unit cell",
+        )  # fmt: skip
+    if task is Task.BINARY:
+        if change is not RATING:
+            raise InvalidSetting(
+                "unit", "rating for likes", change.label,
+                "which ratings exist is public there; take task ratings for this unit",
+            )  # fmt: skip
+        return "input-flip", (
+            "any private report of one bit tells at most what a coin flip tells, and flips need"
+            " nobody's trust"
+        )
+    if task is Task.RANKING:
+        if change.per_user:
+            return "private-taste", (
+                "popularity first, and taste only where the released counts show it can be heard"
+            )
+        return "dplcf", "every cell reports, so tastes are seen through the flips; no trust needed"
+    if local or (not change.per_user and epsilon >= HEARD and public.users < public.items):
+        if epsilon < LOUD:
+            return "modified-laplace", (
+                f"nobody is trusted, and below epsilon {LOUD:g} noisy ratings tell a little more"
+                " than rounded ones"
+            )
+        why = "nobody is trusted" if local else "few users for many items"
+        return "randomised-response", (
+            f"{why}, and from epsilon {LOUD:g} on rounded ratings tell more than noisy ones"
+        )
+    return "private-effects", (
+        "item effects and taste from sums over many users, each user's own side for free"
     )
-
-
-def noisy_per_user(
-    ratings: Ratings, change: Change, epsilon: float, rng: np.random.Generator
-) -> float:
-    """What `ratings_per_user` publishes, as a number of ratings: their geometric mean."""
-    counts = np.diff(ratings.indptr)
-    total = float(np.log1p(counts).sum())
-    if change not in (RATING, ROW_VALUES):
-        total = float(ratings_per_user(change, ratings.public, epsilon).publish(total, rng))
-    most = math.log1p(ratings.public.items)
-    return math.expm1(min(max(total / len(counts), math.log(2.0)), most))

@@ -31,6 +31,7 @@ ORDER = [
     "registry",
     "plugins",
     "problem",
+    "recommend",
     "experiment",
     "release",
     "store",

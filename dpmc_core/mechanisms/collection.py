@@ -56,7 +56,7 @@ class Collected(Generic[C]):
 
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "soft-impute"
-    floor: ClassVar[str] = "global-mean"
+    floor: ClassVar[str] = "local-mean"
     theorem: ClassVar[str]
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 

@@ -75,7 +75,7 @@ class PrivateEffects(PerUser):
 
     id: ClassVar[str] = "private-effects"
     name: ClassVar[str] = "Private effects and taste"
-    twin: ClassVar[str] = "item-mean"
+    twin: ClassVar[str] = "reference-ratings"
     revision: ClassVar[int] = 1
     rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)
     rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)

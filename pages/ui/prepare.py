@@ -55,8 +55,8 @@ def controls(public: PublicFacts, task: Task) -> tuple[list[Transform], Split]:
             "binarise",
             place=columns[2],
             placeholder="above the middle",
-            help="Ratings from here on become +1, the others -1; left empty, those strictly above the"
-            " middle of the range. Neither reads a rating.",
+            help="Ratings from here on become +1, the others -1; left empty, those strictly above"
+            " the middle of the range. Neither reads a rating.",
         )
     # Clicks come in time, ratings at any time: each kind has its default, so each has its choice.
     default = "last" if default_split(task) == LeaveLast() else "share"
