@@ -22,10 +22,10 @@ from tests.sweep_helpers import InThisProcess
 IDS = ("input-flip", "output")
 SHIPPED = [
     *((id, Task.RANKING if sample.clicks else Task.BINARY) for id, sample in SAMPLES.items()),
-    *((id, Task.RATINGS) for id in ("jokes", "restaurants", "movie-night")),
+    *((id, Task.RATINGS) for id in ("jokes", "restaurants", "movie-night", "long-tail")),
 ]
 # what they were written with: dpmc sweep --preset NAME --curves ...
-GRIDS = [PRESETS[n].grid for n in ("samples", "samples-ratings", "movie-night-ratings", "clicks")]
+GRIDS = [PRESETS[n].grid for n in ("samples", "samples-ratings", "jokes", "clicks")]
 
 
 def picture(data, id, metric=None):
