@@ -419,7 +419,7 @@ def test_a_reader_that_leaves_early_sees_no_traceback():
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent another way on Windows")
 def test_ctrl_c_ends_cleanly():
     """Interrupted in the middle of ten thousand rounds, which take far longer than the wait."""
-    endless = ("--set", "iterations=10000", "--set", "tolerance=1e-12")
+    endless = ("--set", "iterations=10000", "--set=tolerance=1e-12", "--set=estimator=published")
     with spawn("fit", "movie-night", "objective", "--epsilon", "1", *endless) as child:
         time.sleep(3)
         running = child.poll() is None
