@@ -34,6 +34,7 @@ FREE = ("user-mean", "item-mean", "frank-wolfe", "als", "pgd", "svd", "cleansed-
 # The published kind of noise and no item means; radius, rounds and clip, which the paper leaves to
 # cross-validation, from about a dozen tried on the same share.
 AS_PUBLISHED = {
+    "estimator": "published",
     "calibration": "paper",
     "residual": "2",
     "symmetric": "false",
@@ -43,6 +44,7 @@ AS_PUBLISHED = {
     "clip": "0.25",
 }
 PRIVATE = (
+    ("private-effects", {}),
     ("private-item-mean", {}),
     ("private-frank-wolfe", {}),
     ("private-frank-wolfe", {"calibration": "paper"}),

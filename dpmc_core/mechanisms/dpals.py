@@ -76,8 +76,9 @@ class Dpals(EffectsFirst):
     adds w_ij u_i u_i' to A_j and w_ij x_ij u_i to b_j, x_ij the rating less user and item mean,
     clipped to g; the weights of a user's own items are scaled until sum_j w_ij^2 <= cap. All A_j
     together move by sqrt(cap) c^2 where a row becomes empty and by sqrt(2 cap) c^2 where it becomes
-    another, all b_j by sqrt(cap) c g and 2 sqrt(cap) c g. Item means, counts and every round are
-    on the card.
+    another, all b_j by sqrt(cap) c g and 2 sqrt(cap) c g. Item effects and every round are on the
+    card. The noise-aware estimator takes x_ij about the user's own regression, and shrinks items'
+    factors by what the noise of b says.
     """
 
     id: ClassVar[str] = "dpals"

@@ -1,4 +1,4 @@
-"""What the user-level mechanisms for ratings share: budget, card, and private item means.
+"""What the user-level mechanisms for ratings share: budget, card, and private item effects.
 
 JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
 The unit is a user's whole row and the notion is joint: everything but a user's own predictions is
@@ -144,7 +144,11 @@ class CappedPerUser(PerUser):
 
 @dataclass(frozen=True, kw_only=True)
 class EffectsFirst(CappedPerUser):
-    """The methods that spend a share of the budget on item effects first; rows are clipped."""
+    """The methods that spend a share of the budget on item effects first; rows are clipped.
+
+    The noise-aware estimator works on residuals of the users' own regressions on those effects, and
+    drops directions that the noise alone would show; either way every release is the same.
+    """
 
     clip: float = setting(
         0.45,

@@ -44,7 +44,7 @@ from dpmc_core.solvers.own_side import round_statistics
 
 Floats = NDArray[np.float64]
 
-_SHARES = (0.005, 0.20, 0.20, 0.005, 0.02)  # of the budget; the rest is for the rounds, equally
+_SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rest is for the rounds, equally
 _MOMENTS_SHARE = 0.02  # of a round
 
 
