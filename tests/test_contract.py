@@ -10,7 +10,7 @@ import pytest
 from dpmc_core import privacy, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.plain import Similarity
-from dpmc_core.model import Task
+from dpmc_core.model import Estimator, Task
 from dpmc_core.privacy import Additive, LocalChannel, ModifiedLaplace, Notion, RandomizedResponse
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, settings_of, show_setting
@@ -34,12 +34,14 @@ LIMIT = {
         for variant in ("strawman", "complementary", "symmetric", "optimal")
     },
     "private-popularity": {"contributions": ITEMS},
+    "dplcf": {"estimator": Estimator.PUBLISHED},
+    "ldpicf": {"estimator": Estimator.PUBLISHED},
 }
 # What it meets there, where that is not the twin drawn beside it.
-LIMIT_OF = {"private-popularity": "popularity"}
+LIMIT_OF = {"private-popularity": "popularity", "local-popularity": "popularity"}
 NEVER = {
     "dpimf-sampled": "its sample stays random at any epsilon",
-    "dpimf-user": "its profiles are directions, not least squares: see test_dpimf_user.py",
+    "private-taste": "its profiles are directions, not least squares: see test_private_taste.py",
 }
 _DPIMF = {"rank": 2, "regularisation": 0.004, "rounds": 150, "over": Over.MISSING}
 # What a twin must be told to solve the same problem there.

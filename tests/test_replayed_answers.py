@@ -13,15 +13,15 @@ from replay import replayed
 
 from dpmc_core import registry
 from dpmc_core.mechanisms.dpimf import Profiles
-from dpmc_core.model import Task
+from dpmc_core.model import Estimator, Task
 from dpmc_core.privacy import CELL, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.user_level_helpers import IDS, ITEMS, VARIANTS, build, extreme_rows, make, rows_of
 
 USER = 4  # whose row differs
 RANKING = [
-    ("dpimf-user", {"epsilon": 2.0}),
-    ("dpimf-user", {"epsilon": 1e4, "contributions": 12, "rounds": 3}),
+    ("private-taste", {"epsilon": 2.0}),
+    ("private-taste", {"epsilon": 1e4, "rank": 3}),
     ("private-popularity", {"epsilon": 2.0}),
     ("private-popularity", {"epsilon": 2.0, "delta": 0.0}),
     ("dpimf-strawman", {"epsilon": 2.0, "rounds": 1}),
@@ -30,7 +30,11 @@ RANKING = [
     ("dpimf-optimal", {"epsilon": 2.0, "rounds": 1}),
     ("dpimf-sampled", {"epsilon": 2.0, "rounds": 1}),
     ("dplcf", {"epsilon": 2.0}),
+    ("dplcf", {"epsilon": 50.0}),
     ("ldpicf", {"epsilon": 2.0}),
+    ("dplcf", {"epsilon": 2.0, "estimator": Estimator.PUBLISHED}),
+    ("ldpicf", {"epsilon": 2.0, "estimator": Estimator.PUBLISHED}),
+    ("local-popularity", {"epsilon": 2.0}),
 ]
 COLLECTED = [("modified-laplace", {"epsilon": 2.0}), ("randomised-response", {"epsilon": 2.0})]
 
@@ -102,8 +106,8 @@ PLANTED = [
         *((id, registry.create(id, **s)) for id, s in RANKING + COLLECTED),
     ]
     for name, _ in settings.guarantee(build(rows_of()).public).releases
-    # so noisy that it asks for the popularity again, and nothing of the Gram matrix
-    if (id, settings.epsilon, name) != ("dpimf-user", 2.0, "gram")
+    # so noisy that it asks for counts alone, and no moments
+    if (id, settings.epsilon, name) != ("private-taste", 2.0, "moments")
 ]
 
 
