@@ -60,9 +60,10 @@ def neighbours(change: Change, trial: int) -> tuple[np.ndarray, np.ndarray]:
     return before, after
 
 
+@pytest.mark.usefixtures("branch")
 @pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("epsilon", [0.5, 1e3])
-def test_no_user_moves_a_release_further_than_stated(branch, change, epsilon) -> None:
+def test_no_user_moves_a_release_further_than_stated(change, epsilon) -> None:
     """Under one history, neighbouring data meet the same queries, each within its sensitivity."""
     mechanism = PrivateTaste(epsilon=epsilon, rank=3)
     most: dict[str, float] = {}
@@ -174,7 +175,8 @@ def test_certified_is_claimed_and_what_an_independent_accountant_finds(id, epsil
     assert epsilon < card.certified(USER_REPLACED).epsilon
 
 
-def test_planted_bug_rows_that_are_not_scaled_are_caught(branch, monkeypatch) -> None:
+@pytest.mark.usefixtures("branch")
+def test_planted_bug_rows_that_are_not_scaled_are_caught(monkeypatch) -> None:
     monkeypatch.setattr(user_ranking, "contributions", lambda ratings, _: np.ones(len(ratings)))
     before = cells_of(0)
     before[3] = 1
@@ -225,9 +227,10 @@ def test_planted_bug_half_the_noise_is_caught(name) -> None:
         assert_release_noise(wrong, np.random.default_rng(8), runs=1500)
 
 
+@pytest.mark.usefixtures("branch")
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6])
 @pytest.mark.parametrize("shape", [(2, 1), (2, 2), (1, 3), (30, 4), (4, 30)])
-def test_no_size_and_no_budget_breaks_it(branch, epsilon, shape) -> None:
+def test_no_size_and_no_budget_breaks_it(epsilon, shape) -> None:
     cells = np.zeros(shape)
     cells[0] = 1  # every other row is empty
     for step in PrivateTaste(epsilon=epsilon).fit(ratings_of(cells), np.random.default_rng(0)):
@@ -356,7 +359,7 @@ def test_bad_input_is_a_sentence() -> None:
     rated = Ratings.build([0, 1], [0, 1], [1.0, 3.0], PublicFacts(users=2, items=2, low=1, high=5))
     for id in ("private-taste", "private-popularity", "popularity", "dplcf", "local-popularity"):
         with pytest.raises(BadRatings, match="ranking takes interactions of value 1"):
-            list(registry.create(id, **{"epsilon": 1.0}).fit(rated, np.random.default_rng(0)))
+            list(registry.create(id, epsilon=1.0).fit(rated, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize("id", ["private-taste", "private-popularity"])
