@@ -4,7 +4,7 @@
 
 dpimf: the DPIMF variants on MovieLens 100K (u.data), default settings at every epsilon, beside the
 paper's tables III and IV. amazon: the optimal variant on Amazon Instant Video beside tables VII and
-VIII. user: DPIMF-U against private popularity at the same unit and budget, on both and on a
+VIII. user: private taste against private popularity at the same unit and budget, on both and on a
 generated shop of 50,000 readers x 2,000 books. The latest interaction is held out (random where
 there are no times); HR@10 and NDCG@10 among 99 sampled negatives and among all unseen items.
 """
@@ -81,17 +81,17 @@ def compare(data: str, ids: tuple[str, ...], seeds: int) -> None:
 
 
 def user_level(seeds: int) -> None:
-    print("\nper user, delta 1e-6: DPIMF-U - private popularity, hr@10 among 99 negatives")
+    print("\nper user, delta 1e-6: private taste - private popularity, hr@10 among 99 negatives")
     for name in ("ml-100k", "amazon", "shop 50,000 x 2,000"):
         ratings = generated.large_bookshop(3) if name.startswith("shop") else load(name)
         for epsilon in (1.0, 2.0, 5.0):
             start = time.perf_counter()
             floor = over_seeds("private-popularity", ratings, seeds, epsilon)
-            found = over_seeds("dpimf-user", ratings, seeds, epsilon)
+            found = over_seeds("private-taste", ratings, seeds, epsilon)
             gap = found[:, :1] - floor[:, :1]
             print(
                 f"{name:<20} eps {epsilon:g}  floor {floor[:, 0].mean():.4f}"
-                f"  DPIMF-U {found[:, 0].mean():.4f}  gap {text(gap)}"
+                f"  taste {found[:, 0].mean():.4f}  gap {text(gap)}"
                 f"  all unseen {floor[:, 2].mean():.4f} / {found[:, 2].mean():.4f}"
                 f"  {time.perf_counter() - start:.0f} s",
                 flush=True,

@@ -145,9 +145,9 @@ def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
     pills = page.get_by_test_id("stButtonGroup").first
     for label, option, mechanism in (
         ("Task", "Ratings", "DPALS"),
-        ("Task", "Top lists", "DPIMF-U"),
-        ("Data", "Bookshop clicks", "DPIMF-U"),
-        ("Data", "Jokes", "DPIMF-U"),
+        ("Task", "Top lists", "Private popularity and taste"),
+        ("Data", "Bookshop clicks", "Private popularity and taste"),
+        ("Data", "Jokes", "Private popularity and taste"),
         ("Task", "Likes and dislikes", "Output perturbation"),
     ):
         choose(page, label, option)

@@ -48,18 +48,14 @@ LIMIT = {
         id: {"estimator": Estimator.PUBLISHED, "recovery": Regress.DEBIASED}
         for id in ("modified-laplace", "randomised-response")
     },
-}
-# What it meets there, where that is not the twin drawn beside it.
-LIMIT_OF = {
-    "private-popularity": "popularity",
-    "private-majority": "majority",
-    "local-mean": "global-mean",
+    "dplcf": {"estimator": Estimator.PUBLISHED},
+    "ldpicf": {"estimator": Estimator.PUBLISHED},
 }
 NEVER = {
     "dpimf-sampled": "its sample stays random at any epsilon",
     "private-item-mean": "users' slopes are no part of its twin: see test_private_effects.py",
     "private-effects": "taste is no part of its twin: see test_private_effects.py",
-    "dpimf-user": "its profiles are directions, not least squares: see test_dpimf_user.py",
+    "private-taste": "its profiles are directions, not least squares: see test_private_taste.py",
 }
 _DPIMF = {"rank": 2, "regularisation": 0.004, "rounds": 150, "over": Over.MISSING}
 # What a twin must be told to solve the same problem there.
@@ -289,7 +285,7 @@ def test_meets_its_twin_where_epsilon_is_huge(private_id):
         pytest.skip(NEVER[private_id])
     mechanism = make(private_id, epsilon=1e5, **LIMIT.get(private_id, {}))
     ratings = ratings_for(mechanism.task)
-    twin = LIMIT_OF.get(private_id, mechanism.twin)
+    twin = mechanism.twin
     shared = {
         s.name: getattr(mechanism, s.name)
         for s in settings_of(registry.get(twin))

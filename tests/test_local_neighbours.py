@@ -13,6 +13,7 @@ from statistics_helpers import assert_channel
 from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.mechanisms.plain import Similarity
+from dpmc_core.model import Estimator
 from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import neighbours
@@ -131,7 +132,7 @@ def test_the_likeliest_shares_beat_a_general_solver() -> None:
 )
 def test_without_noise_the_similarities_are_the_plain_ones(id: str, similarity) -> None:
     ratings = ratings_of(5)
-    private = registry.create(id, epsilon=60.0, neighbours=4)
+    private = registry.create(id, epsilon=60.0, neighbours=4, estimator=Estimator.PUBLISHED)
     plain = registry.create("item-knn", similarity=similarity, neighbours=4)
     models = [[*m.fit(ratings, np.random.default_rng(0))][-1].model for m in (private, plain)]
     grid = np.arange(USERS)[:, None], np.arange(ITEMS)
@@ -174,12 +175,13 @@ def test_scores_are_sums_over_own_items(block: int, monkeypatch) -> None:
 def test_limits_and_bad_settings_are_sentences() -> None:
     with pytest.raises(InvalidSetting, match="neighbours must be >= 1"):
         registry.create("dplcf", epsilon=1.0, neighbours=0)
-    big = Ratings.build([0], [0], [1.0], PublicFacts(users=50_000, items=2_000, low=0, high=1))
-    with pytest.raises(BadRatings, match="50,000 x 2,000 cells are more than 30,000,000"):
+    big = Ratings.build([0], [0], [1.0], PublicFacts(users=200_000, items=2_000, low=0, high=1))
+    with pytest.raises(BadRatings, match="200,000 x 2,000 cells are more than 200,000,000"):
         list(registry.create("ldpicf", epsilon=1.0).fit(big, np.random.default_rng(0)))
     small = ratings_of(8, users=5, items=3)  # k above the catalogue: every other item
     for id in ("dplcf", "ldpicf", "item-knn"):
-        *_, last = registry.create(id, epsilon=1.0, neighbours=100).fit(
+        settings = {} if id == "item-knn" else {"estimator": Estimator.PUBLISHED}
+        *_, last = registry.create(id, epsilon=1.0, neighbours=100, **settings).fit(
             small, np.random.default_rng(0)
         )
         assert np.isfinite(last.model.predict(np.arange(5)[:, None], np.arange(3))).all()

@@ -682,7 +682,9 @@ def test_clicks_are_ranked_on_every_page():
     app = open_page("noise", data="bookshop-clicks", mechanism="dplcf")
     assert not app.exception
     problem = build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
-    found = experiment.run(registry.create("dpimf-user", epsilon=2.0), problem, seed=1)
-    bars = ranking.bars({"DPIMF-U": found.metrics} | dict(found.baselines))
-    assert list(bars["DPIMF-U"]) == list(RANKED)
-    assert "99 sampled negatives" in ranking.bars_words({"DPIMF-U": found.metrics})
+    found = experiment.run(registry.create("private-taste", epsilon=2.0), problem, seed=1)
+    bars = ranking.bars({"Private popularity and taste": found.metrics} | dict(found.baselines))
+    assert list(bars["Private popularity and taste"]) == list(RANKED)
+    assert "99 sampled negatives" in ranking.bars_words(
+        {"Private popularity and taste": found.metrics}
+    )

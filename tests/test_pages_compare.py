@@ -263,9 +263,9 @@ def test_another_task_or_other_data_brings_its_own_mechanisms():
     assert not app.error
     assert charts_of(app)
     assert chosen(app) == list(registry.noisy(Task.RANKING)[:6])
-    app.session_state["mechanisms"] = ["output", "dpimf-user"]  # one of each task
+    app.session_state["mechanisms"] = ["output", "private-taste"]  # one of each task
     app.run()
-    assert chosen(app) == ["dpimf-user"]
+    assert chosen(app) == ["private-taste"]
 
 
 def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():

@@ -29,8 +29,8 @@ from tests.user_level_helpers import (
 
 USER = 4  # whose row differs
 RANKING = [
-    ("dpimf-user", {"epsilon": 2.0}),
-    ("dpimf-user", {"epsilon": 1e4, "contributions": 12, "rounds": 3}),
+    ("private-taste", {"epsilon": 2.0}),
+    ("private-taste", {"epsilon": 1e4, "rank": 3}),
     ("private-popularity", {"epsilon": 2.0}),
     ("private-popularity", {"epsilon": 2.0, "delta": 0.0}),
     ("dpimf-strawman", {"epsilon": 2.0, "rounds": 1}),
@@ -39,7 +39,11 @@ RANKING = [
     ("dpimf-optimal", {"epsilon": 2.0, "rounds": 1}),
     ("dpimf-sampled", {"epsilon": 2.0, "rounds": 1}),
     ("dplcf", {"epsilon": 2.0}),
+    ("dplcf", {"epsilon": 50.0}),
     ("ldpicf", {"epsilon": 2.0}),
+    ("dplcf", {"epsilon": 2.0, "estimator": Estimator.PUBLISHED}),
+    ("ldpicf", {"epsilon": 2.0, "estimator": Estimator.PUBLISHED}),
+    ("local-popularity", {"epsilon": 2.0}),
 ]
 COLLECTED = [
     *(
@@ -119,8 +123,8 @@ PLANTED = [
         *((id, registry.create(id, **s)) for id, s in RANKING + COLLECTED),
     ]
     for name, _ in settings.guarantee(build(rows_of()).public).releases
-    # so noisy that it asks for the popularity again, and nothing of the Gram matrix
-    if (id, settings.epsilon, name) != ("dpimf-user", 2.0, "gram")
+    # so noisy that it asks for counts alone, and no moments
+    if (id, settings.epsilon, name) != ("private-taste", 2.0, "moments")
 ]
 
 

@@ -91,8 +91,8 @@ class FlippedReports:
         reported = self.guarantee(ratings.public).releases.bits.publish(bits, rng)
         del bits
         model, trace = self.ranked(FlippedBits(reported, self.flip), ratings)
-        told = {"share of bits reported as 1": float(reported.mean())}
-        yield Step(1, 1, model, told | trace, final=True)
+        told = {"share of bits reported as 1": float(reported.mean()), **trace}
+        yield Step(1, 1, model, told, final=True)
 
     def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
         """The model, and what of the server's estimate is drawn. Of the ratings, each user's own
@@ -109,11 +109,14 @@ class LocalPopularity(FlippedReports):
     twin: ClassVar[str] = "ials"
     revision: ClassVar[int] = 1
     source: ClassVar[str] = "randomised response on every bit"
+    caveats: ClassVar[tuple[str, ...]] = ("the server holds the reports, whatever it publishes",)
+    publishes: ClassVar[Publishes] = Publishes.ITEM_COUNTS
 
     def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
-        shares, users = reports.shares, ratings.public.users
-        most = users * float(shares.max())
-        return Factors(np.ones((users, 1)), shares[:, None]), {"most popular item": most}
+        users = ratings.public.users
+        counts = users * reports.shares
+        model = Factors(np.ones((users, 1)), counts[:, None])
+        return model, {"most popular item": float(counts.max())}
 
 
 @dataclass(frozen=True, kw_only=True)

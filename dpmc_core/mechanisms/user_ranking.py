@@ -33,12 +33,14 @@ from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import contributions, item_sums
-from dpmc_core.solvers.taste import Audiences, Counts, cross_moments, profiles, unit_rows
+from dpmc_core.solvers.taste import Audiences, Counts, cross_moments, profiles
 
 Floats = NDArray[np.float64]
 
 _FIRST = 0.25  # share of the budget (mu squared) for the first count
-_ASKS = (1, 2, 3)  # how often each round's profiles are asked for; as many counts without taste
+# How often each round's question is asked, and what it must tell so that the next is about taste:
+# the first features are random and show a part of the taste.
+_ROUNDS = ((1, 0.035), (2, 0.05), (3, 0.0))
 _MOMENTS = 0.03  # share of an answer's budget for the second moments of profiles
 _COUNT = 0.2  # of the length of a user's part that counts the user; the rest is the profile
 _HEARD = 20.0  # squared counts against the noise of the whole budget, from where on taste is heard
@@ -128,7 +130,7 @@ class TasteReleases(Releases):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTaste:
-    """Popularity, and taste in rounds where the released popularity says that it can be heard.
+    """Popularity, and taste in rounds as long as what was released says that it is heard.
 
     Linear discriminant analysis of user profiles u, the direction of the user's row among public
     item features (zero for an empty row, else of length 1). With N the items' counts, S the
@@ -146,9 +148,9 @@ class PrivateTaste:
 
     Features start random; what items learned in a round are the next ones, and a round's question
     is asked once, twice, then three times. Where the released popularity is so faint that taste
-    drowns, column 0 alone is asked, six times, for counts with rows a/||a|| of length 1: the
-    weights a of the items favour those little is known of. Either way all releases have the shapes,
-    scales and bounds on the card, and which way is post-processing. Each user's own profile and
+    would drown, or a round told nothing of taste, what is left of the six asks is for the counts
+    again, with all of a user's part: 1/sqrt(k) in column 0. Either way every release has the shape,
+    scale and bounds on the card, and which way is post-processing. Each user's own profile and
     scores stay with that user.
     """
 
@@ -167,7 +169,8 @@ class PrivateTaste:
 
     def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
         check_delta(self.delta, public)
-        budget, asks, d = Loss(mu=gaussian_mu(self.epsilon, self.delta)), sum(_ASKS), self.rank
+        budget, d = Loss(mu=gaussian_mu(self.epsilon, self.delta)), self.rank
+        asks = sum(times for times, _ in _ROUNDS)
         first, rounds, moments = budget.split(
             _FIRST, (1 - _FIRST) * (1 - _MOMENTS), (1 - _FIRST) * _MOMENTS
         )
@@ -201,74 +204,49 @@ class PrivateTaste:
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_interactions(ratings)
         releases, pattern = self.guarantee(ratings.public).releases, Pattern.of(ratings)
-        plain = unit_rows(pattern, np.ones(ratings.public.items))
-        noisy = releases.popularity.publish(item_sums(pattern, plain), rng)
-        counts = Counts(noisy, np.full(len(noisy), releases.popularity.scale))
-        branch = self._tastes if _heard(noisy, releases.popularity.scale) else self._counts
-        for k, (model, heard) in enumerate(branch(pattern, plain, counts, releases, rng), 1):
-            yield Step(k, sum(_ASKS), model, {"taste that is heard": heard})
-
-    def _tastes(
-        self,
-        pattern: Pattern,
-        plain: Floats,
-        counts: Counts,
-        releases: TasteReleases,
-        rng: np.random.Generator,
-    ) -> Iterator[tuple[Factors, float]]:
-        """The models after each answer, and the sum of the variances of taste."""
-        users, items = pattern.shape
-        count, profile = math.sqrt(_COUNT), math.sqrt(1 - _COUNT)
-        noise, rows = releases.rounds.scale, item_sums(pattern, plain)
-        features = rng.normal(size=(items, self.rank))  # no data in it
+        users, items = ratings.public.shape
+        weights = contributions(ratings, 1)
+        rows = item_sums(pattern, weights)
+        noise = releases.rounds.scale
+        counts = Counts(releases.popularity.publish(rows, rng), releases.popularity.scale)
+        hear = _heard(counts)
+        features = rng.uniform(-1.0, 1.0, (items, self.rank))  # no data in it
         features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
-        for asks in _ASKS:
-            believed = counts.believed
-            features = features - believed @ features / believed.sum()
-            own = profiles(pattern, features)
-            others = cross_moments(pattern, plain, features)
-            asked = np.hstack([count * rows[:, None], profile * others])
-            with_one = np.hstack([own, np.ones((users, 1))])
-            gram = with_one.T @ with_one
-            moments, second = np.zeros_like(others), np.zeros_like(gram)
+        step = 0
+        for asks, least in _ROUNDS:
+            asked, gram = np.zeros((items, self.rank + 1)), np.zeros((self.rank + 1, self.rank + 1))
+            share = _COUNT if hear else 1.0
+            asked[:, 0] = math.sqrt(share) * rows
+            if hear:
+                features = features - counts.believed @ features / counts.believed.sum()
+                own = profiles(pattern, features)
+                asked[:, 1:] = math.sqrt(1 - share) * cross_moments(pattern, weights, features)
+                with_one = np.hstack([own, np.ones((users, 1))])
+                gram = with_one.T @ with_one
+            answer, moments = np.zeros_like(asked), np.zeros_like(gram)
             for times in range(1, asks + 1):
-                answer = releases.rounds.publish(asked, rng)
-                counts = counts.with_also(answer[:, 0] / count, noise / count)
-                believed = counts.believed
-                moments += (answer[:, 1:] / profile - moments) / times
-                second += (releases.moments.publish(gram, rng) - second) / times
-                found = Audiences.of(
-                    moments, noise / profile / math.sqrt(times), second, believed, users
-                )
-                yield found.scores(own, believed), float(np.trace(found.prior))
-            features = found.features(believed)
-
-    def _counts(
-        self,
-        pattern: Pattern,
-        plain: Floats,  # noqa: ARG002
-        counts: Counts,
-        releases: TasteReleases,
-        rng: np.random.Generator,
-    ) -> Iterator[tuple[Factors, float]]:
-        """The same where only counts are asked for; the moments are on the card, so are spent."""
-        users, items = pattern.shape
-        nothing = np.zeros((self.rank + 1, self.rank + 1))
-        for _ in range(sum(_ASKS)):
-            asked = np.zeros((items, self.rank + 1))
-            asked[:, 0] = item_sums(pattern, unit_rows(pattern, counts.weights))
-            answer = releases.rounds.publish(asked, rng)[:, 0]
-            releases.moments.publish(nothing, rng)
-            counts = counts.asked(answer, releases.rounds.scale)
-            yield Factors(np.ones((users, 1)), counts.believed[:, None] / users), 0.0
+                new = releases.rounds.publish(asked, rng)
+                answer += (new - answer) / times
+                moments += (releases.moments.publish(gram, rng) - moments) / times
+                counts = counts.with_also(new[:, 0] / math.sqrt(share), noise / math.sqrt(share))
+                model, told = Factors(np.ones((users, 1)), counts.noisy[:, None] / users), 0.0
+                if hear:
+                    profile = answer[:, 1:] / math.sqrt(1 - share)
+                    off = noise / math.sqrt((1 - share) * times)
+                    found = Audiences.of(profile, off, moments, counts.believed, users)
+                    model, told = found.scores(own, counts.believed), found.told
+                    features = found.features(counts.believed)
+                step += 1
+                yield Step(step, releases.rounds.times, model, {"taste that is heard": told})
+            hear = hear and told >= least
 
 
-def _heard(noisy: Floats, noise: float) -> bool:
-    """Whether rounds of taste could be heard, judged by the first released counts alone.
+def _heard(counts: Counts) -> bool:
+    """Whether a round of taste could be heard, judged by the first released counts alone.
 
     Taste divides the users of an item, so its moments are a part of the item's count: the mean
     square of the counts, less the known noise, is held against the noise that the whole budget
     would leave.
     """
-    energy = float(noisy @ noisy) / len(noisy) - noise**2
-    return energy >= _HEARD * _FIRST * noise**2
+    energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise**2
+    return energy >= _HEARD * _FIRST * counts.noise**2

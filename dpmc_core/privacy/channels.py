@@ -95,10 +95,10 @@ class RandomizedResponse(MatrixChannel):
         """Randomised symbols for symbols 0..inputs-1; bytes stay bytes."""
         array = np.asarray(value)
         with np.errstate(invalid="ignore"):  # a NaN is reported below
-            symbols = array.astype(np.uint8 if array.dtype == np.uint8 else np.int64, copy=False)
-        inputs, outputs = self.matrix.shape
-        if outputs > np.iinfo(symbols.dtype).max:
-            symbols = symbols.astype(np.int64)
+            bytes_stay = array.dtype == np.uint8 and len(self.channel[0]) <= 256
+            kind: type[np.integer] = np.uint8 if bytes_stay else np.int64
+            symbols: NDArray[np.integer] = array.astype(kind, copy=False)
+        inputs = len(self.channel)
         wrong = (symbols != array) | (symbols < 0) | (symbols >= inputs)
         if wrong.any():
             raise InvalidSetting(

@@ -61,7 +61,7 @@ class SecureSource(np.random.Generator):
         """The value on the grid plus discrete Gaussian noise, coordinate by coordinate."""
         return self._add("gaussian", value, scale)
 
-    def channel(self, matrix: Floats, symbols: Ints) -> Ints:
+    def channel(self, matrix: Floats, symbols: NDArray[np.integer]) -> NDArray[np.integer]:
         """Each symbol a passed through row a of the channel."""
         self.drawn["channel", 0.0, 1] += symbols.size
         rows = [weights(row) for row in matrix]

@@ -84,7 +84,9 @@ _END = 2.0**-40  # how near an end of [0, 1) they are drawn finer
 _CELLS = 4_000_000  # symbols that pass a channel at once: 32 MB of draws
 
 
-def channel(matrix: Floats, symbols: Ints, rng: np.random.Generator) -> Ints:
+def channel(
+    matrix: Floats, symbols: NDArray[np.integer], rng: np.random.Generator
+) -> NDArray[np.integer]:
     """Pass each symbol a through the channel matrix[a, o] = P(output o | input a).
 
     Inverse-transform sampling, one row of the matrix and one block of symbols at a time; what comes

@@ -52,6 +52,13 @@ class FlippedBits:
         """What the flips add to the variance of every cell of `times`: f (1 - f) / (1 - 2f)^2."""
         return self.flip * (1 - self.flip) / self.gain**2
 
+    def activity(self, usual: float) -> float:
+        """Estimate of the mean square of how many items a user has, over the usual number; >= 1."""
+        users, items = self.bits.shape
+        lengths = (self.bits.sum(axis=1, dtype=np.int64) - items * self.flip) / self.gain
+        square = float(np.mean(lengths**2)) - items * self.variance
+        return float(np.clip(square / usual**2, 1.0, users))
+
     def times(self, block: Floats) -> Floats:
         """H @ block for the unbiased estimate H = (bits - flip) / gain of the true rows."""
         out = np.empty((len(self.bits), block.shape[1]))
@@ -82,7 +89,7 @@ class Taste(NamedTuple):
     """What the server tells everybody, from reports alone.
 
     shares: length n, the debiased popularity. expected: the same held within 0..1. loadings: n x r,
-    how the chance of each item moves with r independent tastes of variance 1. noise: the variance
+    how the chances of a usual user move with r independent tastes of variance 1. noise: variance
     of an item that a user has or not, weighed by popularity.
     """
 
@@ -100,7 +107,7 @@ class Taste(NamedTuple):
         noise of a column is v + p (1 - p); a direction of population variance alpha then shows as
         the eigenvalue psi(alpha) of H'H / m (see `_Edge`), and what it owes to the noise is known.
         """
-        users, items = reports.bits.shape
+        users = len(reports.bits)
         shares, v = reports.shares, reports.variance
         spread = math.sqrt(max(v, 1 / users) / users)  # of a share, about
         least = max(0.3 * spread, 0.1 * float(shares.mean()), 0.2 / users)
@@ -116,7 +123,8 @@ class Taste(NamedTuple):
         vectors = vectors[:, clear]
         loadings = (alpha - (v + each)[:, None]) * vectors
         strength = np.maximum((loadings * vectors).sum(axis=0), np.finfo(float).tiny)
-        return cls(shares, expected, loadings / np.sqrt(strength), noise)
+        loadings /= np.sqrt(strength * reports.activity(float(expected.sum())))
+        return cls(shares, expected, loadings, noise)
 
     def scores(self, rows: csr_array) -> Factors:
         """Each user's ranking from the own true row (users x items of ones), as factors.
@@ -127,9 +135,8 @@ class Taste(NamedTuple):
         lengths = np.diff(rows.indptr).astype(float)
         activity = np.maximum(lengths, 0.5) / self.expected.sum()
         own = (rows @ self.loadings) - np.outer(activity, self.expected @ self.loadings)
-        scale = float(np.mean(activity**2))
-        values, basis = np.linalg.eigh(self.loadings.T @ self.loadings / (self.noise * scale))
-        along = (own / (self.noise * scale)) @ basis
+        values, basis = np.linalg.eigh(self.loadings.T @ self.loadings / self.noise)
+        along = (own / self.noise) @ basis
         tastes = (along / (1 / activity[:, None] + values)) @ basis.T
         left = np.hstack([activity[:, None], tastes])
         return Factors(left, np.hstack([self.shares[:, None], self.loadings]))

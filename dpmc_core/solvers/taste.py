@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from dpmc_core.model import Factors
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import row_norms
 
 Floats = NDArray[np.float64]
 
@@ -25,13 +24,6 @@ _SWEEPS = 30  # of expectation-maximisation
 _LEAST = 0.02  # smallest variance of profiles, in that of d directions alike
 _TINY = 1e-4  # smallest variance of taste at the start, likewise
 _RIDGE = 0.1
-
-
-def unit_rows(pattern: Pattern, weights: Floats) -> Floats:
-    """One number per observed cell: the items' weights (length n, > 0), each row of l2 length 1."""
-    cells = weights[pattern.items]
-    unit: Floats = cells / row_norms(pattern, cells)[pattern.users]
-    return unit
 
 
 def profiles(pattern: Pattern, features: Floats) -> Floats:
@@ -79,14 +71,14 @@ def _directions(vectors: Floats, shortest: float) -> Floats:
 
 
 class Counts(NamedTuple):
-    """Noisy counts of the items' users, and the standard deviation of each; both length n."""
+    """Noisy counts of the items' users, length n, and the standard deviation of their noise."""
 
     noisy: Floats
-    noise: Floats
+    noise: float
 
     @property
     def believed(self) -> Floats:
-        """Positive numbers: their means given that no count is negative."""
+        """Positive numbers in the same order: means given that no count is negative."""
         from scipy.special import log_ndtr
 
         z = self.noisy / self.noise
@@ -94,26 +86,10 @@ class Counts(NamedTuple):
         believed: Floats = np.maximum(self.noisy + self.noise * mills, 1e-12 * self.noise)
         return believed
 
-    def with_also(self, noisy: Floats, noise: Floats | float) -> Counts:
+    def with_also(self, noisy: Floats, noise: float) -> Counts:
         """Both answers, weighed by their precision."""
-        old, new = self.noise**-2.0, np.asarray(noise) ** -2.0
+        old, new = self.noise**-2, noise**-2
         return Counts((old * self.noisy + new * noisy) / (old + new), (old + new) ** -0.5)
-
-    @property
-    def weights(self) -> Floats:
-        """Weights of the items in a further count: what is little known is asked for more."""
-        weights: Floats = (self.believed + self.noise / 2) ** -0.5
-        return weights
-
-    def asked(self, answer: Floats, noise: float) -> Counts:
-        """With the answer to a count whose rows were `unit_rows` of `weights`.
-
-        Such a row has 1/||weights|| where this count has 1/sqrt(own items): on average the users
-        of the items make that factor (sum N w^2 / sum N)^(-1/2).
-        """
-        believed, weights = self.believed, self.weights
-        gain = weights * math.sqrt(believed.sum() / (believed @ weights**2))
-        return self.with_also(answer / gain, noise / gain)
 
 
 class Audiences(NamedTuple):
@@ -121,7 +97,7 @@ class Audiences(NamedTuple):
 
     taste: items x d, how far the mean profile of an item's users lies from that of all (centre:
     d), the noise shrunk away. doubt: d x d, what is left of it, over all users. spread: d x d, the
-    covariance of profiles; prior: d x d, that of taste.
+    covariance of profiles; prior: d x d, that of taste. share: length n, of the counts.
     """
 
     taste: Floats
@@ -129,6 +105,7 @@ class Audiences(NamedTuple):
     centre: Floats
     spread: Floats
     prior: Floats
+    share: Floats
 
     @classmethod
     def of(
@@ -163,7 +140,18 @@ class Audiences(NamedTuple):
             taste = np.einsum("jab,jb->ja", doubts, told)
             prior = (taste.T @ taste + doubts.sum(axis=0)) / len(taste)
             prior += np.eye(d) * np.finfo(float).eps
-        return cls(taste, np.einsum("j,jab->ab", share, doubts), centre, spread, prior)
+        return cls(taste, np.einsum("j,jab->ab", share, doubts), centre, spread, prior, share)
+
+    @property
+    def told(self) -> float:
+        """How far taste moves the scores of an item's users, as far as that is known: log odds.
+
+        The root of the mean over items of t' S^-1 t, times its share of that and doubt.
+        """
+        inverse = np.linalg.inv(self.spread)
+        taste = float(np.sum(inverse * ((self.taste * self.share[:, None]).T @ self.taste)))
+        seen = taste + float(np.sum(inverse * self.doubt)) + float(np.finfo(float).tiny)
+        return math.sqrt(taste) * taste / seen
 
     def scores(self, own: Floats, believed: Floats) -> Factors:
         """log N + (u - centre)' S^-1 t - t' S^-1 t / 2 as factors; own: users x d profiles."""

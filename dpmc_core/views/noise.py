@@ -121,7 +121,7 @@ def channel(
 
 def _outputs(
     release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
+) -> NDArray[np.integer]:
     """Fresh outputs for one input; of a symbol channel 0 is a missing cell."""
     if isinstance(release, RandomizedResponse):
         loose = dataclasses.replace(release, shape=(None,), sensitivity={})
