@@ -280,6 +280,7 @@ class LocalMean(Symbols):
 
     id: ClassVar[str] = "local-mean"
     name: ClassVar[str] = "Local mean"
+    twin: ClassVar[str] = "global-mean"
     revision: ClassVar[int] = 1
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:

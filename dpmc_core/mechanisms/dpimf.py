@@ -127,7 +127,7 @@ class Dpimf:
     name: ClassVar[str]
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
-    floor: ClassVar[str] = "popularity"
+    floor: ClassVar[str] = "private-popularity"
     revision: ClassVar[int]
     over: ClassVar[Over] = Over.MISSING
     epsilon: float = setting(help="privacy budget of one solve of a profile", above=0, at_most=1e6)

@@ -48,7 +48,7 @@ class FlippedReports:
     """The report that all of them share."""
 
     task: ClassVar[Task] = Task.RANKING
-    floor: ClassVar[str] = "popularity"
+    floor: ClassVar[str] = "local-popularity"
     source: ClassVar[str]
     caveats: ClassVar[tuple[str, ...]] = ()
     publishes: ClassVar[Publishes] = Publishes.FLIPPED_ROWS
@@ -106,7 +106,7 @@ class LocalPopularity(FlippedReports):
 
     id: ClassVar[str] = "local-popularity"
     name: ClassVar[str] = "Local popularity"
-    twin: ClassVar[str] = "ials"
+    twin: ClassVar[str] = "popularity"
     revision: ClassVar[int] = 1
     source: ClassVar[str] = "randomised response on every bit"
     caveats: ClassVar[tuple[str, ...]] = ("the server holds the reports, whatever it publishes",)

@@ -238,6 +238,7 @@ class PrivateMajority(OneBit):
 
     id: ClassVar[str] = "private-majority"
     name: ClassVar[str] = "Private majority"
+    twin: ClassVar[str] = "majority"
     revision: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

@@ -86,7 +86,7 @@ class Clear(Completion, Plain):
     """Maximum-likelihood one-bit completion without privacy (Davenport et al. 2014)."""
 
     id: ClassVar[str] = "clear"
-    name: ClassVar[str] = "No privacy"
+    name: ClassVar[str] = "Maximum likelihood, no privacy"
     task: ClassVar[Task] = Task.BINARY
     twin: ClassVar[str] = "clear"
     floor: ClassVar[str] = "majority"
@@ -105,7 +105,7 @@ class ReferenceBinary(Plain):
     """
 
     id: ClassVar[str] = "reference-binary"
-    name: ClassVar[str] = "Best without privacy"
+    name: ClassVar[str] = "Best likes without privacy"
     task: ClassVar[Task] = Task.BINARY
     twin: ClassVar[str] = "reference-binary"
     floor: ClassVar[str] = "majority"
@@ -123,7 +123,7 @@ class Majority(Plain):
     id: ClassVar[str] = "majority"
     name: ClassVar[str] = "Majority sign"
     task: ClassVar[Task] = Task.BINARY
-    twin: ClassVar[str] = "clear"
+    twin: ClassVar[str] = "majority"
     floor: ClassVar[str] = "majority"
     revision: ClassVar[int] = 2
     reads: ClassVar[str] = "the more frequent sign"
@@ -514,7 +514,7 @@ class Popularity(Plain):
     id: ClassVar[str] = "popularity"
     name: ClassVar[str] = "Popularity"
     task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "ials"
+    twin: ClassVar[str] = "popularity"
     floor: ClassVar[str] = "popularity"
     reads: ClassVar[str] = "how many users have each item"
     publishes: ClassVar[Publishes] = Publishes.ITEM_COUNTS

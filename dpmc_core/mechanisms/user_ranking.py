@@ -70,8 +70,8 @@ class PrivatePopularity:
     id: ClassVar[str] = "private-popularity"
     name: ClassVar[str] = "Private popularity"
     task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "ials"
-    floor: ClassVar[str] = "popularity"
+    twin: ClassVar[str] = "popularity"
+    floor: ClassVar[str] = "private-popularity"
     revision: ClassVar[int] = 2
     epsilon: float = setting(help="privacy budget", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure (0: Laplace noise)", at_least=0, below=1)
@@ -157,8 +157,8 @@ class PrivateTaste:
     id: ClassVar[str] = "private-taste"
     name: ClassVar[str] = "Private popularity and taste"
     task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "ials"
-    floor: ClassVar[str] = "popularity"
+    twin: ClassVar[str] = "reference-ranking"
+    floor: ClassVar[str] = "private-popularity"
     revision: ClassVar[int] = 1
     epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure", above=0, below=1)

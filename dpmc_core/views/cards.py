@@ -75,6 +75,8 @@ SHORT = {  # names that fit a narrow column
     "dpimf-optimal": "DPIMF optimal",
     "dpimf-sampled": "DPIMF sampled",
     "private-popularity": "Popularity",
+    "private-effects": "Private effects",
+    "private-taste": "Private taste",
 }
 _PERSON = 20  # ratings of the person whose values together are counted
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons

@@ -65,10 +65,15 @@ STYLES = {
     "dpimf-symmetric": Style(_SKY, "hexagon", "dashdot"),
     "dpimf-optimal": Style(_BLUE, "circle", "solid"),
     "dpimf-sampled": Style(_GREEN, "cross", "longdash"),
-    "dpimf-user": Style(_PURPLE, "diamond-tall", "solid"),
+    "private-taste": Style(_PURPLE, "diamond-tall", "solid"),
     "dplcf": Style(_ORANGE, "hourglass", "longdashdot"),
     "ldpicf": Style(_GREEN, "bowtie", "dot"),
     "private-popularity": Style(_PURPLE, "triangle-left", "dot"),
+    "local-popularity": Style(_SKY, "square", "dot"),
+    "private-majority": Style(_PURPLE, "pentagon", "dot"),
+    "private-effects": Style(_RED, "diamond-tall", "solid"),
+    "private-mean": Style(_BLUE, "hourglass", "dot"),
+    "local-mean": Style(_ORANGE, "bowtie", "dot"),
 }
 _SPARE = (_PURPLE, _GREEN, _BLUE, _ORANGE, _RED, _SKY)
 _SPARE_MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
