@@ -233,7 +233,8 @@ class PrivateTaste:
                 if hear:
                     profile = answer[:, 1:] / math.sqrt(1 - share)
                     off = noise / math.sqrt((1 - share) * times)
-                    found = Audiences.of(profile, off, moments, counts.believed, users)
+                    blur = releases.moments.scale / math.sqrt(times)
+                    found = Audiences.of(profile, off, moments, blur, counts.believed, users)
                     model, told = found.scores(own, counts.believed), found.told
                     features = found.features(counts.believed)
                 step += 1

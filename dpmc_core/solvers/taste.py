@@ -109,11 +109,20 @@ class Audiences(NamedTuple):
 
     @classmethod
     def of(
-        cls, moments: Floats, noise: float, second: Floats, believed: Floats, users: int
+        cls,
+        moments: Floats,
+        noise: float,
+        second: Floats,
+        second_noise: float,
+        believed: Floats,
+        users: int,
     ) -> Audiences:
         """moments: items x d, noisy sums of profiles; noise: their standard deviation.
 
-        second: (d + 1) x (d + 1), noisy sum of (u, 1)(u, 1)' over all users. believed: the items'
+        second: (d + 1) x (d + 1), noisy sum of (u, 1)(u, 1)' over all users; second_noise: its
+        standard deviation. What that noise explains of how far the spread is from that of profiles
+        that lie anywhere is taken out (Ledoit, Wolf, "A well-conditioned estimator for
+        large-dimensional covariance matrices", 2004, with the noise known). believed: the items'
         counts, whose weights are those of the moments. An item's mean profile is off by the noise
         and by which users it happens to have: N(t, (noise/N)^2 I + S w/N), w the mean weight of a
         cell. t ~ N(0, G), G by expectation-maximisation from its moments: where nothing is heard it
@@ -122,7 +131,12 @@ class Audiences(NamedTuple):
         d = moments.shape[1]
         symmetric = 0.5 * (second + second.T) / users
         mean = symmetric[:d, d]
-        values, vectors = np.linalg.eigh(symmetric[:d, :d] - np.outer(mean, mean))
+        seen = symmetric[:d, :d] - np.outer(mean, mean)
+        level = min(max(float(np.trace(seen)) / d, _LEAST / d), 1 / d)
+        beyond = float(np.sum((seen - level * np.eye(d)) ** 2))
+        chance = 0.5 * d * (d + 1) * (second_noise / users) ** 2  # halves of a symmetric matrix
+        known = max(0.0, 1.0 - chance / max(beyond, chance))
+        values, vectors = np.linalg.eigh(known * seen + (1 - known) * level * np.eye(d))
         spread = (vectors * (np.clip(values, _LEAST / d, 1.0) + _RIDGE / d)) @ vectors.T
         share = believed / believed.sum()
         centre = moments.sum(axis=0) / believed.sum()
