@@ -265,25 +265,49 @@ def test_a_profile_leaves_the_item_out() -> None:
     assert lengths == pytest.approx(cells.any(axis=1).astype(float))
 
 
-@pytest.mark.parametrize("strength", [0.0, 0.15])
-def test_taste_is_recovered_from_noisy_sums_and_nothing_from_noise(strength) -> None:
-    """t ~ N(0, G) and its noise drawn as the model has it."""
-    rng = np.random.default_rng(6)
+def audiences(strength: float, rng: np.random.Generator, again: int = 0, second_noise: float = 0):
+    """t ~ N(0, G) and its noise drawn as the model has it; and other answers to the question."""
     items, users, d, noise = 800, 5000, 3, 10.0
     believed = rng.gamma(2.0, 40.0, items)
     taste = strength * rng.normal(size=(items, 1)) * np.eye(d)[0]
     spread = np.eye(d) / d
     which = np.sqrt(users / believed.sum() / believed)[:, None] * rng.normal(size=(items, d))
-    sums = believed[:, None] * (taste + which / math.sqrt(d)) + noise * rng.normal(size=(items, d))
+    exact = believed[:, None] * (taste + which / math.sqrt(d))
+    answers = [exact + noise * rng.normal(size=(items, d)) for _ in range(1 + again)]
     second = np.block([[users * spread, np.zeros((d, 1))], [np.zeros((1, d)), users]])
-    found = Audiences.of(sums, noise, second, believed, users)
-    if strength:
-        assert np.corrcoef(found.taste[:, 0], taste[:, 0])[0, 1] > 0.7
-        assert math.sqrt(found.prior[0, 0]) == pytest.approx(strength, rel=0.2)
-        assert found.told > 0.1
-    else:
-        assert found.told < 0.02
+    second = second + second_noise * rng.normal(size=second.shape)
+    found = Audiences.of(answers[0], noise, second, second_noise, believed, users)
+    return found, taste, believed, answers[1:]
+
+
+def test_taste_is_recovered_from_noisy_sums() -> None:
+    found, taste, *_ = audiences(0.15, np.random.default_rng(6))
+    assert np.corrcoef(found.taste[:, 0], taste[:, 0])[0, 1] > 0.7
+    assert math.sqrt(found.prior[0, 0]) == pytest.approx(0.15, rel=0.2)
+    assert found.told > 0.1
     assert np.trace(found.prior[1:, 1:]) < 0.002
+    assert not found.taste[:, 1:].any() or np.abs(found.taste[:, 1:]).max() < 0.1
+
+
+@pytest.mark.parametrize("second_noise", [0.0, 300.0])
+def test_noise_alone_tells_nothing(second_noise) -> None:
+    """The edge is the largest of 20 draws of noise, times a margin: beyond it in a draw by a chance
+    far below 5 %, so in one of 20 draws at most, but for a chance below 1e-3."""
+    told = [
+        audiences(0.0, np.random.default_rng(seed), second_noise=second_noise)[0].told
+        for seed in range(20)
+    ]
+    assert np.count_nonzero(told) <= 1
+
+
+def test_another_answer_agrees_with_taste_and_not_with_noise_taken_for_it() -> None:
+    found, _, believed, (other,) = audiences(0.15, np.random.default_rng(7), again=1)
+    agreed, own = found.agreement(other, believed)
+    assert agreed / own == pytest.approx(1.0, abs=0.15)
+    noisy, _, believed, (other,) = audiences(0.0, np.random.default_rng(8), again=1)
+    mistaken = noisy._replace(taste=noisy.faint + np.random.default_rng(9).normal(size=(800, 3)))
+    agreed, own = mistaken.agreement(other, believed)
+    assert abs(agreed) < 0.1 * own
 
 
 def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, seed: int = 0):

@@ -40,10 +40,10 @@ Floats = NDArray[np.float64]
 _FIRST = 0.25  # share of the budget (mu squared) for the first count
 # How often each round's question is asked, and what it must tell so that the next is about taste:
 # the first features are random and show a part of the taste.
-_ROUNDS = ((1, 0.035), (2, 0.05), (3, 0.0))
+_ROUNDS = ((1, 0.0), (2, 0.02), (3, 0.0))
 _MOMENTS = 0.03  # share of an answer's budget for the second moments of profiles
 _COUNT = 0.2  # of the length of a user's part that counts the user; the rest is the profile
-_HEARD = 20.0  # squared counts against the noise of the whole budget, from where on taste is heard
+_HEARD = 40.0  # squared counts against the noise of the whole budget, from where on taste is heard
 
 
 class Per(enum.Enum):
@@ -224,6 +224,7 @@ class PrivateTaste:
                 with_one = np.hstack([own, np.ones((users, 1))])
                 gram = with_one.T @ with_one
             answer, moments = np.zeros_like(asked), np.zeros_like(gram)
+            agreed, found = np.zeros(2), None
             for times in range(1, asks + 1):
                 new = releases.rounds.publish(asked, rng)
                 answer += (new - answer) / times
@@ -232,10 +233,14 @@ class PrivateTaste:
                 model, told = Factors(np.ones((users, 1)), counts.noisy[:, None] / users), 0.0
                 if hear:
                     profile = answer[:, 1:] / math.sqrt(1 - share)
+                    if found is not None:
+                        again = new[:, 1:] / math.sqrt(1 - share)
+                        agreed += found.agreement(again, counts.believed)
                     off = noise / math.sqrt((1 - share) * times)
                     blur = releases.moments.scale / math.sqrt(times)
                     found = Audiences.of(profile, off, moments, blur, counts.believed, users)
-                    model, told = found.scores(own, counts.believed), found.told
+                    trust = min(max(agreed[0] / agreed[1], 0.0), 1.0) if agreed[1] > 0 else 1.0
+                    model, told = found.scores(own, counts.believed, trust), trust * found.told
                     features = found.features(counts.believed)
                 step += 1
                 yield Step(step, releases.rounds.times, model, {"taste that is heard": told})

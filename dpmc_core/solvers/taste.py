@@ -23,6 +23,8 @@ _ZERO = 1e-9  # a sum this much shorter than its terms is rounding
 _SWEEPS = 30  # of expectation-maximisation
 _LEAST = 0.02  # smallest variance of profiles, in that of d directions alike
 _TINY = 1e-4  # smallest variance of taste at the start, likewise
+_MARGIN = 1.3  # the known noise is known through released counts and moments only
+_DRAWS = 20  # of noise alone, whose largest eigenvalue taste has to pass
 _RIDGE = 0.1
 
 
@@ -96,14 +98,18 @@ class Audiences(NamedTuple):
     """What the profiles of items' users tell.
 
     taste: items x d, how far the mean profile of an item's users lies from that of all (centre:
-    d), the noise shrunk away. doubt: d x d, what is left of it, over all users. spread: d x d, the
-    covariance of profiles; prior: d x d, that of taste. share: length n, of the counts.
+    d), the noise shrunk away, along the axes that stand out of it. doubt: d x d, what is left of
+    it, over all users. spread: d x d, the covariance of profiles. faint, faint_doubt, prior: the
+    same along all axes, and the covariance of taste: what to ask next. share: length n, of the
+    counts.
     """
 
     taste: Floats
     doubt: Floats
     centre: Floats
     spread: Floats
+    faint: Floats
+    faint_doubt: Floats
     prior: Floats
     share: Floats
 
@@ -125,18 +131,20 @@ class Audiences(NamedTuple):
         large-dimensional covariance matrices", 2004, with the noise known). believed: the items'
         counts, whose weights are those of the moments. An item's mean profile is off by the noise
         and by which users it happens to have: N(t, (noise/N)^2 I + S w/N), w the mean weight of a
-        cell. t ~ N(0, G), G by expectation-maximisation from its moments: where nothing is heard it
-        starts next to nothing, which it would reach in very many sweeps only.
+        cell. t ~ N(0, G) along the axes on which moments stand out of that noise, G by
+        expectation-maximisation from those moments; elsewhere G would fit the noise.
         """
         d = moments.shape[1]
         symmetric = 0.5 * (second + second.T) / users
         mean = symmetric[:d, d]
         seen = symmetric[:d, :d] - np.outer(mean, mean)
-        level = min(max(float(np.trace(seen)) / d, _LEAST / d), 1 / d)
+        # Profiles have length 1: how much they spread is known, only along what is not.
+        centred = 1 - max(float(mean @ mean) - 0.5 * d * (second_noise / users) ** 2, 0.0)
+        level = max(centred, _LEAST) / d
         beyond = float(np.sum((seen - level * np.eye(d)) ** 2))
         chance = 0.5 * d * (d + 1) * (second_noise / users) ** 2  # halves of a symmetric matrix
-        known = max(0.0, 1.0 - chance / max(beyond, chance))
-        values, vectors = np.linalg.eigh(known * seen + (1 - known) * level * np.eye(d))
+        kept = max(0.0, beyond - chance) / max(beyond, float(np.finfo(float).tiny))
+        values, vectors = np.linalg.eigh(kept * seen + (1 - kept) * level * np.eye(d))
         spread = (vectors * (np.clip(values, _LEAST / d, 1.0) + _RIDGE / d)) @ vectors.T
         share = believed / believed.sum()
         centre = moments.sum(axis=0) / believed.sum()
@@ -145,16 +153,17 @@ class Audiences(NamedTuple):
         off += spread * (users / believed.sum() / believed)[:, None, None]
         precise = np.linalg.inv(off)
         sure = np.trace(precise, axis1=1, axis2=2) ** 2
-        seen = (apart * (sure / sure.sum())[:, None]).T @ apart
-        values, vectors = np.linalg.eigh(seen - np.einsum("j,jab->ab", sure / sure.sum(), off))
-        prior = (vectors * np.maximum(values, _TINY / d)) @ vectors.T
-        told = np.einsum("jab,jb->ja", precise, apart)
-        for _ in range(_SWEEPS):
-            doubts = np.linalg.inv(np.linalg.inv(prior) + precise)
-            taste = np.einsum("jab,jb->ja", doubts, told)
-            prior = (taste.T @ taste + doubts.sum(axis=0)) / len(taste)
-            prior += np.eye(d) * np.finfo(float).eps
-        return cls(taste, np.einsum("j,jab->ab", share, doubts), centre, spread, prior, share)
+        weight = sure / sure.sum()
+        known = np.einsum("j,jab->ab", weight, off)
+        values, axes = np.linalg.eigh((apart * weight[:, None]).T @ apart - known)
+        values = np.maximum(values, _TINY / d)
+        clear = values > _MARGIN * _edge(off, weight, known)
+        faint, faint_doubts, prior = _posterior(apart, off, axes, values)
+        taste, doubts, _ = _posterior(apart, off, axes[:, clear], values[clear])
+        return cls(
+            *(taste, np.einsum("j,jab->ab", share, doubts), centre, spread),
+            *(faint, np.einsum("j,jab->ab", share, faint_doubts), prior, share),
+        )
 
     @property
     def told(self) -> float:
@@ -167,10 +176,24 @@ class Audiences(NamedTuple):
         seen = taste + float(np.sum(inverse * self.doubt)) + float(np.finfo(float).tiny)
         return math.sqrt(taste) * taste / seen
 
-    def scores(self, own: Floats, believed: Floats) -> Factors:
-        """log N + (u - centre)' S^-1 t - t' S^-1 t / 2 as factors; own: users x d profiles."""
-        right = np.linalg.solve(self.spread, self.taste.T).T
-        base = np.log(believed) - 0.5 * (self.taste * right).sum(axis=1)
+    def agreement(self, moments: Floats, believed: Floats) -> Floats:
+        """(t . t', t . t) in S^-1 over all users, t' what another answer, moments, tells of taste.
+
+        Its noise is independent of that in t, so that their ratio is 1 where t is as large as taste
+        is, and less where t holds noise that was taken for taste.
+        """
+        other = moments / believed[:, None] - moments.sum(axis=0) / believed.sum()
+        right = np.linalg.solve(self.spread, self.taste.T).T * self.share[:, None]
+        return np.array([np.sum(right * other), np.sum(right * self.taste)])
+
+    def scores(self, own: Floats, believed: Floats, trust: float = 1.0) -> Factors:
+        """log N + (u - centre)' S^-1 t - t' S^-1 t / 2 as factors; own: users x d profiles.
+
+        trust: how much of t is taste.
+        """
+        taste = trust * self.taste
+        right = np.linalg.solve(self.spread, taste.T).T
+        base = np.log(believed) - 0.5 * (taste * right).sum(axis=1)
         left = own - self.centre
         return Factors(np.hstack([np.ones((len(own), 1)), left]), np.hstack([base[:, None], right]))
 
@@ -181,8 +204,41 @@ class Audiences(NamedTuple):
         taste and not doubt.
         """
         _, axes = np.linalg.eigh(self.prior)
-        found = self.taste @ axes
+        found = self.faint @ axes
         square = believed @ found**2 / believed.sum()
-        known = square + np.diag(axes.T @ self.doubt @ axes)
+        known = square + np.diag(axes.T @ self.faint_doubt @ axes)
         scaled: Floats = found / np.sqrt(np.maximum(known, np.finfo(float).tiny))
         return scaled
+
+
+def _posterior(
+    apart: Floats, off: Floats, axes: Floats, values: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Taste along some axes (d x r): its mean, n x d, and covariances, n x d x d, and its prior.
+
+    apart ~ N(taste, off); values: r, the prior's variances where the sweeps start.
+    """
+    n, d = apart.shape
+    if not axes.size:
+        return np.zeros((n, d)), np.zeros((n, d, d)), np.zeros((d, d))
+    prior = np.diag(values)
+    precise = np.linalg.inv(axes.T @ off @ axes)
+    told = np.einsum("jrs,js->jr", precise, apart @ axes)
+    for _ in range(_SWEEPS):
+        doubts = np.linalg.inv(np.linalg.inv(prior) + precise)
+        taste = np.einsum("jrs,js->jr", doubts, told)
+        prior = (taste.T @ taste + doubts.sum(axis=0)) / n
+        prior += np.eye(len(prior)) * np.finfo(float).eps
+    return taste @ axes.T, axes @ doubts @ axes.T, axes @ prior @ axes.T
+
+
+def _edge(off: Floats, weight: Floats, known: Floats) -> float:
+    """The largest eigenvalue that noise alone gives the weighted moments beyond what is known."""
+    rng = np.random.default_rng(0)  # of draws that look at no data
+    roots = np.linalg.cholesky(off)
+    largest = 0.0
+    for _ in range(_DRAWS):
+        drawn = np.einsum("jab,jb->ja", roots, rng.normal(size=roots.shape[:2]))
+        seen = (drawn * weight[:, None]).T @ drawn - known
+        largest = max(largest, float(np.linalg.eigvalsh(seen)[-1]))
+    return largest
