@@ -65,21 +65,21 @@ def _chosen(
     task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
 ) -> tuple[str, str]:
     local = trust is Trust.LOCAL
-    if local and change.per_user:
-        raise InvalidSetting(
-            "unit", "a rating or a cell where nobody is trusted", change.label,
-            "a whole row costs epsilon for each of its items; trust a curator, or take unit cell",
-        )  # fmt: skip
     if task is Task.BINARY:
         if change is not RATING:
             raise InvalidSetting(
                 "unit", "rating for likes", change.label,
-                "which ratings exist is public there; take task ratings for this unit",
+                "which ratings exist is public there; take unit rating, or task ratings",
             )  # fmt: skip
         return "input-flip", (
             "any private report of one bit tells at most what a coin flip tells, and flips need"
             " nobody's trust"
         )
+    if local and change.per_user:
+        raise InvalidSetting(
+            "unit", "a rating or a cell where nobody is trusted", change.label,
+            "a whole row costs epsilon for each of its items; trust a curator, or take unit cell",
+        )  # fmt: skip
     if task is Task.RANKING:
         if change.per_user:
             return "private-taste", (

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dpmc_core.data.transforms import ENTRY_ONLY
 from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting
 from dpmc_core.experiment import settings_dict
-from dpmc_core.model import Dense, Mechanism, Model, Step, Task
+from dpmc_core.model import Constant, Dense, Mechanism, Model, Step, Task
 from dpmc_core.paths import check_folder, whole_file
 from dpmc_core.privacy import (
     CELL,
@@ -237,6 +237,8 @@ def _of_model(mechanism: Mechanism, guarantee: Guarantee, model: Model | None) -
     whole = guarantee.publishes is Publishes.MATRIX
     if isinstance(model, Dense) and whole:
         return {"matrix": (model.matrix, "completed matrix, users x items")}
+    if isinstance(model, Constant):
+        return {"number": (np.array([model.value]), "the prediction for every cell")}
     factors = None if model is None else model.factors
     if factors is None:
         raise CannotRelease(

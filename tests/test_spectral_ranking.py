@@ -15,7 +15,7 @@ from dpmc_core.model import Estimator
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import spectral_ranking
-from dpmc_core.solvers.spectral_ranking import FlippedBits, Taste, _Edge
+from dpmc_core.solvers.spectral_ranking import ClickTaste, FlippedBits, _Edge
 
 
 def flipped(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
@@ -74,14 +74,14 @@ def test_without_taste_hardly_any_direction_clears_the_noise():
         rng = np.random.default_rng(seed)
         active = rng.uniform(0.2, 2.0, 900)[:, None]
         truth = rng.random((900, 150)) < active * rng.uniform(0.02, 0.4, 150)
-        found += Taste.of(flipped(truth, 0.2, rng)).loadings.shape[1]
+        found += ClickTaste.of(flipped(truth, 0.2, rng)).loadings.shape[1]
     assert found <= 3  # about 0.02 of an edge are left for its wobble
 
 
 def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first():
     rng = np.random.default_rng(2)
     truth = two_crowds(rng)
-    taste = Taste.of(flipped(truth, 0.2, rng))
+    taste = ClickTaste.of(flipped(truth, 0.2, rng))
     assert taste.loadings.shape[1] == 1
     half = np.where(np.arange(120) < 60, 1, -1)
     planted = 0.7 * taste.expected * half

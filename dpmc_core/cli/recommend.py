@@ -13,8 +13,9 @@ from dpmc_core.errors import number_text
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Trust
-from dpmc_core.problem import prepared_facts
+from dpmc_core.problem import options_text, prepared_facts
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.registry import has_setting
 
 UNITS = {
     "rating": RATING,
@@ -49,7 +50,8 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    data = datasets.load(args.data, **arguments.reading_of(args, args.data))
+    reading = arguments.reading_of(args, args.data)
+    data = datasets.load(args.data, **reading)
     task = Task(args.task) if args.task else _task(data.ratings.clicks)
     public: PublicFacts = prepared_facts(data.ratings.public, task)
     change = UNITS[args.unit]
@@ -61,6 +63,7 @@ def run(args: argparse.Namespace) -> None:
     words = ["dpmc", "fit", args.data, mechanism.id, "--epsilon", setting]
     if args.delta != 1e-6:
         words += ["--delta", number_text(args.delta)]
+    words += options_text(reading, (), None)
     command = " ".join(map(shlex.quote, words))
     if args.json:
         output.write_json(
@@ -77,7 +80,8 @@ def run(args: argparse.Namespace) -> None:
         )
         return
     print(f"{mechanism.name} ({mechanism.id}), epsilon setting {setting}\n")
-    print(output.paragraph(f"Certified: epsilon {advice.certified:.4g} {change.label}."))
+    at = f", delta {args.delta:g}" if has_setting(type(mechanism), "delta") else ""
+    print(output.paragraph(f"Certified: epsilon {advice.certified:.4g}{at} {change.label}."))
     print(output.paragraph(f"Why: {advice.reason}."))
     print(f"\n{command}")
 

@@ -17,6 +17,7 @@ from dpmc_core.mechanisms.per_user import (
     CappedPerUser,
     EffectsReleases,
     effects_releases,
+    most_rated_only,
     own_model,
     published_effects,
     user_gaussian,
@@ -29,7 +30,7 @@ from dpmc_core.solvers.cleansing import Answer, Answers, Cleansing, Predictor
 from dpmc_core.solvers.item_effects import taste_of_gram
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import capped
-from dpmc_core.solvers.sizes import check_gram, check_rank
+from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
 
 _EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
 
@@ -78,8 +79,9 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
         check_rank(self.rank, public)
-        check_gram(public.items)
-        n = public.items
+        if not self.aware:
+            check_gram(public.items, "estimator noise-aware works on the most rated of them")
+        n = gram_items(public)
         bound, root = self.clamp * public.width, math.sqrt(self.most(public))
         budget = self.budget()
         if self.aware:
@@ -105,6 +107,7 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
             public,
             releases,
             "exact Gaussian curve for McSherry and Mironov (2009), whose own card is per rating",
+            caveats=most_rated_only(public),
             publishes=Publishes.ITEM_COVARIANCE,
         )
 
@@ -145,12 +148,17 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
         raw = ratings.values - own_model(ratings, items).predict(ratings.users, ratings.items)
         kept = kept_at_random(ratings, self.most(public), int(rng.integers(2**63)))
         cells, bound = Pattern.of(ratings.select(kept)), self.clamp * public.width
-        exact, weights = self.products(cells, np.clip(raw[kept], -bound, bound))
+        residuals = np.clip(raw[kept], -bound, bound)
+        columns = items.most_rated(gram_items(public))
+        if columns is not None:
+            cells, inside = cells.on(columns)
+            residuals = residuals[inside]
+        exact, weights = self.products(cells, residuals)
         noisy = releases.products.publish(exact, rng)
         pairs = releases.weights.publish(weights, rng)
         off = float(pairs.sum() - np.trace(pairs))
-        edge = math.sqrt(2 * public.items) * releases.products.scale
-        taste = taste_of_gram(items, 0.5 * (noisy + noisy.T), edge, self.rank, off)
+        edge = math.sqrt(2 * len(noisy)) * releases.products.scale
+        taste = taste_of_gram(items, 0.5 * (noisy + noisy.T), edge, self.rank, off, columns)
         trace = {"residuals clamped": float((np.abs(raw[kept]) > bound).sum())}
         return Step(1, 1, own_model(ratings, items, taste), trace, frozenset(trace), True)
 

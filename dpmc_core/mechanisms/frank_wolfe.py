@@ -37,7 +37,7 @@ from dpmc_core.solvers.rows import (
     nuclear_radius,
     times_vector,
 )
-from dpmc_core.solvers.sizes import check_descent, check_gram, check_rank
+from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
 
 Floats = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ class Calibrated(EffectsFirst):
         counted = 4 * self.row_norm(public) ** 2 if self.paper else moves
         return Gaussian(
             query=query,
-            shape=(public.items, public.items),
+            shape=(gram_items(public),) * 2,
             sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
             scale=counted / part.mu,
             times=times,
@@ -160,7 +160,8 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
         return (self.residual * self.row_norm(public)) ** 2
 
     def guarantee(self, public: PublicFacts) -> Guarantee[R]:
-        return self.card(public, self.releases(public), self.source, self.caveats())
+        caveats = (*self.caveats(), *self.most_rated_only(public))
+        return self.card(public, self.releases(public), self.source, caveats)
 
     def caveats(self) -> tuple[str, ...]:
         return ()
@@ -241,6 +242,7 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
     id: ClassVar[str] = "private-frank-wolfe"
     name: ClassVar[str] = "Private Frank-Wolfe"
     revision: ClassVar[int] = 2
+    holds_gram: ClassVar[bool] = True
     theorem: ClassVar[str] = "Theorem 3.1"
     symmetric: bool = setting(
         True, "average the noise matrix with its transpose (else mirror its upper triangle)"
@@ -250,7 +252,6 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
     )
 
     def releases(self, public: PublicFacts) -> GramReleases:
-        check_gram(public.items, "private-frank-wolfe-oja does not build it")
         moves = self.sensitivity(public)
 
         def release(part: Loss, times: int, words: str) -> Gaussian:
@@ -382,6 +383,7 @@ class PrivateSvd(Calibrated):
     name: ClassVar[str] = "Private SVD"
     twin: ClassVar[str] = "svd"
     revision: ClassVar[int] = 2
+    holds_gram: ClassVar[bool] = True
     theorem: ClassVar[str] = "Theorem B.1"
     rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
     density: float | None = setting(
@@ -397,7 +399,6 @@ class PrivateSvd(Calibrated):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
         check_rank(self.rank, public)
-        check_gram(public.items)
         most, count, rest = self.most(public), None, self.rest()
         if self.density is None:
             part, rest = rest.split(self.count_share, 1 - self.count_share)
@@ -406,7 +407,7 @@ class PrivateSvd(Calibrated):
             public, "Gram matrix of the users' rows", self.row_norm(public) ** 2, rest
         )
         releases = SvdReleases(self.effects_first(public), count, gram)
-        return self.card(public, releases, self.source)
+        return self.card(public, releases, self.source, self.most_rated_only(public))
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
@@ -425,7 +426,8 @@ class PrivateSvd(Calibrated):
         else:
             pairs = public.users * min(density * public.items, self.most(public)) ** 2
             edge = noise_edge(releases.gram, self.symmetric)
-            model = own_model(ratings, items, taste_of_gram(items, noisy, edge, self.rank, pairs))
+            taste = taste_of_gram(items, noisy, edge, self.rank, pairs, rows.columns)
+            model = own_model(ratings, items, taste)
         yield Step(
             index=1,
             total=1,
@@ -457,6 +459,7 @@ class PrivatePgd(Calibrated):
     name: ClassVar[str] = "Private projected gradient"
     twin: ClassVar[str] = "pgd"
     revision: ClassVar[int] = 2
+    holds_gram: ClassVar[bool] = True
     theorem: ClassVar[str] = "Algorithm 5"
     rounds: int = setting(5, "rounds that share the budget", at_least=1, at_most=500)
     schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")
@@ -470,12 +473,11 @@ class PrivatePgd(Calibrated):
     )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[PgdReleases]:
-        check_gram(public.items)
-        check_descent(public.shape)
+        check_descent((public.users, gram_items(public)))
         moves, query = self.row_norm(public) ** 2, "Gram matrix of the completed rows"
         gram = self.gram_release(public, query, moves, self.rest() / self.rounds, self.rounds)
         releases = PgdReleases(self.effects_first(public), gram)
-        return self.card(public, releases, self.source)
+        return self.card(public, releases, self.source, self.most_rated_only(public))
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public

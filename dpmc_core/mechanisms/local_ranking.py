@@ -32,7 +32,7 @@ from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.implicit import binary_matrix, check_interactions
 from dpmc_core.solvers.neighbours import FlippedPairs, Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.sizes import check_reported
-from dpmc_core.solvers.spectral_ranking import FlippedBits, Taste
+from dpmc_core.solvers.spectral_ranking import ClickTaste, FlippedBits
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -142,7 +142,7 @@ class LocalNeighbours(FlippedReports):
     def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
         rows, items = binary_matrix(ratings), ratings.public.items
         if self.estimator is Estimator.NOISE_AWARE:
-            taste = Taste.of(reports)
+            taste = ClickTaste.of(reports)
             found = float(taste.loadings.shape[1])
             return taste.scores(rows), {"tastes clear of the noise": found}
         pairs = FlippedPairs(reports.bits, reports.flip)

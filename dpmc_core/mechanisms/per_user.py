@@ -55,6 +55,7 @@ from dpmc_core.solvers.rows import (
     row_sums,
     user_rows,
 )
+from dpmc_core.solvers.sizes import check_gram, gram_items
 
 Floats = NDArray[np.float64]
 
@@ -166,6 +167,8 @@ class EffectsFirst(CappedPerUser):
         Estimator.NOISE_AWARE, "what noise drowns is shrunk or left out, or as published"
     )
 
+    holds_gram: ClassVar[bool] = False  # whether it holds an items x items matrix
+
     @property
     def aware(self) -> bool:
         """Whether the estimator is the noise-aware one."""
@@ -180,6 +183,17 @@ class EffectsFirst(CappedPerUser):
         if self.item_share == 0:
             return None
         return effects_releases(public, self.budget() * self.item_share)
+
+    def most_rated_only(self, public: PublicFacts) -> tuple[str, ...]:
+        """The caveat of a method that holds items x items where that is too much.
+
+        Raises InvalidSetting where nothing released says which items are rated most.
+        """
+        if not self.holds_gram:
+            return ()
+        if self.item_share == 0:
+            check_gram(public.items, "with item_share above 0 it works on the most rated of them")
+        return most_rated_only(public)
 
     def rest(self) -> Loss:
         """What is left of the budget after the item effects."""
@@ -217,7 +231,21 @@ class EffectsFirst(CappedPerUser):
         public = ratings.public
         items = published_effects(releases.effects, ratings, rng)
         rows = self.residual_rows(ratings, items, self.most(public), rng)
+        columns = items.most_rated(gram_items(public)) if self.holds_gram else None
+        if columns is not None:
+            rows = rows.on(columns)
         return items, rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
+
+
+def most_rated_only(public: PublicFacts) -> tuple[str, ...]:
+    """The caveat of a matrix items x items that is held for the most rated items alone, if any."""
+    held = gram_items(public)
+    if held == public.items:
+        return ()
+    return (
+        f"of {public.items:,} items taste is looked for on the {held:,} with the largest released"
+        " counts; the others get item effects alone",
+    )
 
 
 def effects_releases(

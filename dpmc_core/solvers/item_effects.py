@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.linalg import top_eigenpairs
 from dpmc_core.solvers.own_side import MOST, Design
+from dpmc_core.solvers.rows import spread_out
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # What is believed beforehand, in widths of the rating range unless a unit is given.
 _MEAN_SPREAD = 0.25  # sd of the mean of all users about the middle, in half widths
@@ -62,6 +64,13 @@ class ItemEffects:
     effects: Floats
     variances: Floats
     own: Floats = field(default_factory=lambda: np.ones(OWN + 1))
+
+    def most_rated(self, most: int) -> Ints | None:
+        """The items, at most so many, with the largest released counts, in increasing order; None:
+        all items."""
+        if self.public.items <= most:
+            return None
+        return np.sort(np.argsort(-self.raw, kind="stable")[:most])
 
     @classmethod
     def counted(
@@ -328,12 +337,18 @@ def without_noise(values: Floats, edge: float) -> Floats:
 
 
 def taste_of_gram(
-    items: ItemEffects, gram: Floats, edge: float, rank: int, pairs: float
+    items: ItemEffects,
+    gram: Floats,
+    edge: float,
+    rank: int,
+    pairs: float,
+    columns: Ints | None = None,
 ) -> Taste | None:
     """Directions of taste from a noisy Gram matrix of the users' residual rows; None: all noise.
 
     edge: the largest eigenvalue of its noise. pairs: the (weighted) number of pairs of ratings in
     it; they are spread over items as N_j N_k. Only what is off the diagonal tells of taste.
+    columns: which items the matrix is about; None: all.
     """
     off = gram - np.diag(np.diag(gram))
     values, vectors = top_eigenpairs(off, min(rank, len(off)))
@@ -342,12 +357,13 @@ def taste_of_gram(
     if not kept.any():
         return None
     strength, vectors = strength[kept], vectors[:, kept]
-    counts = items.counts
+    counts = items.counts if columns is None else items.counts[columns]
     reach = math.sqrt(max(pairs, 1.0)) * counts / float(counts.sum())
     seen = vectors * np.sqrt(strength)  # about reach x direction
     noise = (edge / 2) ** 2 / len(off) / strength
     prior = (seen**2).sum(axis=0) / float(reach @ reach)
-    return Taste(seen * reach[:, None] / (reach[:, None] ** 2 + noise / prior), np.eye(kept.sum()))
+    directions = seen * reach[:, None] / (reach[:, None] ** 2 + noise / prior)
+    return Taste(spread_out(directions, columns, items.public.items), np.eye(kept.sum()))
 
 
 def _variance(items: ItemEffects) -> float:

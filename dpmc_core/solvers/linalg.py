@@ -64,6 +64,17 @@ class Pattern:
         counts = np.bincount(self.items, minlength=self.shape[1])
         return order, np.concatenate(([0], np.cumsum(counts)))
 
+    def on(self, columns: NDArray[np.int64]) -> tuple[Pattern, NDArray[np.bool_]]:
+        """The cells of some columns (increasing), counted anew, and which cells those are."""
+        place = np.full(self.shape[1], -1, dtype=np.int32)
+        place[columns] = np.arange(len(columns))
+        items = place[self.items]
+        inside = items >= 0
+        counts = np.bincount(self.users[inside], minlength=self.shape[0])
+        indptr = np.concatenate(([0], np.cumsum(counts)))
+        shape = self.shape[0], len(columns)
+        return Pattern(self.users[inside], items[inside], indptr, shape), inside
+
     def by_user(self, values: Floats) -> csr_array:
         """The sparse matrix with these values on the observed cells."""
         from scipy.sparse import csr_array

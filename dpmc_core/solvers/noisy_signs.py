@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dpmc_core.model import Step
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import with_offsets
-from dpmc_core.solvers.variational import EffectsAndTaste, effects_and_taste
+from dpmc_core.solvers.variational import effects_and_taste
 
 Floats = NDArray[np.float64]
 
@@ -244,7 +244,7 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
         rounds=_ROUNDS,
         spread=Effects.of(pattern, left, noise).variance,
     )
-    for index, (found, last) in enumerate(_and_last(engine), 1):
+    for index, found in enumerate(engine, 1):
         model = with_offsets(
             np.hstack([user, found.left]),
             np.hstack([item, found.right]),
@@ -256,7 +256,9 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
             "directions of taste": float(len(found.taste)),
             "noise variance": float(found.noise),
         }
-        yield Step(index, _ROUNDS, model, trace, frozenset(trace) if raw else frozenset(), last)
+        yield Step(
+            index, _ROUNDS, model, trace, frozenset(trace) if raw else frozenset(), found.final
+        )
 
 
 def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
@@ -283,12 +285,3 @@ def _part(pattern: Pattern, chosen: NDArray[np.bool_]) -> Pattern:
     counts = np.bincount(users, minlength=pattern.shape[0])
     indptr = np.concatenate(([0], np.cumsum(counts)))
     return Pattern(users, pattern.items[chosen], indptr, pattern.shape)
-
-
-def _and_last(rounds: Iterator[EffectsAndTaste]) -> Iterator[tuple[EffectsAndTaste, bool]]:
-    """Each round with whether none follows."""
-    held = next(rounds)
-    for following in rounds:
-        yield held, False
-        held = following
-    yield held, True

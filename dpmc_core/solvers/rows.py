@@ -7,7 +7,7 @@ changes another row.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,8 @@ class Rows:
 
     cells: where they are. values: in rating points, less each user's own mean. means: those means,
     length m (the middle of the public range for a user without ratings). item_means: what else was
-    taken off, length n. base: predictions that were taken off instead of all of these.
+    taken off, length n. base: predictions that were taken off instead of all of these. columns:
+    which items the columns are, in increasing order; None: all. item_means and base know all items.
     """
 
     cells: Pattern
@@ -37,18 +38,38 @@ class Rows:
     means: Floats
     item_means: Floats | None = None
     base: Factors | None = None
+    columns: NDArray[np.int64] | None = None
+
+    def on(self, columns: NDArray[np.int64]) -> Rows:
+        """The same rows with the columns of some items alone."""
+        cells, inside = self.cells.on(columns)
+        return replace(self, cells=cells, values=self.values[inside], columns=columns)
 
     def model(self, fitted: Factors | None = None) -> Factors:
         """The model in rating points of what was fitted to the values (none: the means alone)."""
         if fitted is None:
             m, n = self.cells.shape
             fitted = Factors(np.zeros((m, 0)), np.zeros((n, 0)))
+        if self.columns is not None:
+            known = self.item_means if self.base is None else self.base.right
+            assert known is not None
+            right = spread_out(fitted.right, self.columns, len(known))
+            fitted = Factors(fitted.left, right)
         if self.base is None:
             return with_offsets(fitted.left, fitted.right, self.means, self.item_means)
         return Factors(
             np.column_stack([fitted.left, self.base.left]),
             np.column_stack([fitted.right, self.base.right]),
         )
+
+
+def spread_out(some: Floats, columns: NDArray[np.int64] | None, items: int) -> Floats:
+    """Rows that belong to some of the items as rows of all, items x r: zeros for the others."""
+    if columns is None:
+        return some
+    every = np.zeros((items, some.shape[1]))
+    every[columns] = some
+    return every
 
 
 def user_rows(ratings: Ratings, cap: int, rng: np.random.Generator) -> Rows:

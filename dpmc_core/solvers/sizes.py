@@ -31,6 +31,11 @@ def check_gram(items: int, remedy: str = "") -> None:
         )
 
 
+def gram_items(public: PublicFacts) -> int:
+    """Of how many items the n x n Gram matrix is held."""
+    return min(public.items, GRAM_LIMIT)
+
+
 def check_dense(shape: tuple[int, int], what: str) -> None:
     """A few whole users x items matrices fit in memory."""
     _check_cells(shape, DENSE_CELLS, f"{what}, which needs the whole matrix in memory")

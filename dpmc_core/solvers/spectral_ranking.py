@@ -85,7 +85,7 @@ class FlippedBits:
             yield rows, self.bits[rows].astype(np.float32)
 
 
-class Taste(NamedTuple):
+class ClickTaste(NamedTuple):
     """What the server tells everybody, from reports alone.
 
     shares: length n, the debiased popularity. expected: the same held within 0..1. loadings: n x r,
@@ -99,7 +99,7 @@ class Taste(NamedTuple):
     noise: float
 
     @classmethod
-    def of(cls, reports: FlippedBits) -> Taste:
+    def of(cls, reports: FlippedBits) -> ClickTaste:
         """The directions of the reports that clear the noise, beside their common popularity.
 
         How many items a user has moves all items in step with their popularity. That direction is

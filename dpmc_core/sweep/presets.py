@@ -101,13 +101,12 @@ PRESETS: Mapping[str, Preset] = {
         ),
     ),
     _LARGE: Preset(
-        "the same for the largest sample, on fewer epsilons",
+        "the same for the largest sample: fewer epsilons, default estimators",
         Grid(
             data=[_LARGE],
             mechanisms=registry.noisy(Task.BINARY) + registry.noisy(Task.RATINGS),
             epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
             seeds=(1, 2, 3),
-            settings=BOTH,
         ),
     ),
     "clicks": Preset(

@@ -175,7 +175,7 @@ class Picture(NamedTuple):
             _together(first.floors, second.floors),
             _together(first.twins, second.twins),
             (*self.came, *came),
-            tuple(guesses.values()),
+            tuple(guess for guess in guesses.values() if guess.mechanism not in mechanisms),
         )
 
 

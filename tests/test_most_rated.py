@@ -1,0 +1,85 @@
+"""Methods that hold items x items, on more items than fit: the most rated, by released counts."""
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.data import synthetic
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.metrics import rmse
+from dpmc_core.privacy.releases import witness
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.solvers import sizes
+
+HELD = ("private-frank-wolfe", "private-svd", "private-pgd", "svd-after-cleansing")
+LIMIT = 60
+FACTS = PublicFacts(users=3_000, items=150, low=1, high=5)
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    return synthetic.long_tail(3, users=3_000, items=150, ratings=120_000).ratings
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(sizes, "GRAM_LIMIT", LIMIT)
+
+
+def fitted(id, ratings, **settings):
+    *_, last = registry.create(id, epsilon=20.0, **settings).fit(ratings, np.random.default_rng(0))
+    return last.model
+
+
+def error(model, ratings):
+    return rmse(model.predict(ratings.users, ratings.items), ratings.values)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("id", HELD)
+def test_the_card_says_so_and_certifies_the_same(id):
+    card = registry.create(id, epsilon=1.0).guarantee(FACTS)
+    assert any(f"{LIMIT:,}" in caveat and "150" in caveat for caveat in card.caveats)
+    assert card.certified().epsilon == pytest.approx(1.0, rel=1e-9)
+    small = registry.create(id, epsilon=1.0).guarantee(
+        PublicFacts(users=3_000, items=LIMIT, low=1, high=5)
+    )
+    assert not any("largest released counts" in caveat for caveat in small.caveats)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("id", HELD)
+def test_every_item_is_predicted_and_taste_is_that_of_items_with_large_released_counts(id, ratings):
+    with witness() as seen:
+        model = fitted(id, ratings)
+    assert error(model, ratings) < error(means(ratings), ratings)
+    (counts,) = [p for p in seen if p.release.query.startswith("ratings of each item")]
+    kept = np.sort(np.argsort(-counts.published, kind="stable")[:LIMIT])
+    largest = max(p.published.size for p in seen)
+    assert largest == LIMIT**2
+    others = np.setdiff1d(np.arange(150), kept)
+    # beside the kept items' taste a user's scores of the other items are user and item effects
+    scores = model.predict(np.arange(3_000)[:, None], others)
+    apart = scores - scores.mean(axis=0) - scores.mean(axis=1)[:, None] + scores.mean()
+    scores = model.predict(np.arange(3_000)[:, None], kept)
+    taste = scores - scores.mean(axis=0) - scores.mean(axis=1)[:, None] + scores.mean()
+    assert np.std(apart) < 0.6 * np.std(taste)
+
+
+def means(ratings):
+    *_, last = registry.create("user-mean").fit(ratings, np.random.default_rng(0))
+    return last.model
+
+
+@pytest.mark.usefixtures("few")
+def test_without_released_counts_nothing_says_which_items():
+    for id in HELD[:3]:
+        with pytest.raises(InvalidSetting, match="item_share"):
+            registry.create(id, epsilon=1.0, item_share=0.0).guarantee(FACTS)
+
+
+@pytest.mark.parametrize("id", HELD)
+def test_all_items_are_held_where_they_fit(id, ratings, monkeypatch):
+    before = fitted(id, ratings).predict(ratings.users, ratings.items)
+    monkeypatch.setattr(sizes, "GRAM_LIMIT", 150)
+    assert np.array_equal(before, fitted(id, ratings).predict(ratings.users, ratings.items))
