@@ -1,6 +1,6 @@
 """What privacy costs with the default estimators: every goal as one table.
 
-    python benchmarks/estimators.py TABLE [--seeds 10] [--jobs N] [--folder FOLDER]
+    python benchmarks/estimators.py [TABLE] [--seeds 10] [--jobs N] [--folder FOLDER]
 
 TABLE: one-bit, statistic, collection, user-jester, user-ml, user-long, ranking-user, ranking-local,
 references, samples or fresh. FOLDER holds ml-100k and jester (default: ../shared/data). A mean is
@@ -184,7 +184,7 @@ def one(job: tuple[str, str, float, int, tuple[tuple[str, str], ...], str]) -> f
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("table")
+    parser.add_argument("table", nargs="?", default="user-long")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, default=HOME)
