@@ -295,7 +295,7 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
                     f":material/radio_button_unchecked: **{one.line.label}** is hollow:"
                     f" {blocks.escape(one.reason)}."
                 )
-    for sentence in lines.above_words(picture):
+    for sentence in lines.apart_words(picture):
         st.caption(blocks.escape(sentence))
     if running:
         st.caption("What follows from the curves is said here once the runs are through.")

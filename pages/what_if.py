@@ -179,7 +179,7 @@ def curve(picture: Picture, epsilon: float, card: Guarantee) -> None:
         f" claimed. Version {line.version}, default settings.",
         table=lines.table_of(line),
     )
-    for said in lines.above_words(picture):
+    for said in lines.apart_words(picture):
         st.caption(blocks.escape(said))
 
 

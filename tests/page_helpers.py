@@ -3,7 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 from streamlit.testing.v1 import AppTest
+
+from dpmc_core import registry
+from dpmc_core.metrics import METRICS
+from dpmc_core.privacy import RATING
+from dpmc_core.store import CurveInfo
+from dpmc_core.views import lines
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -58,3 +65,22 @@ def texts(app):
 def button(app, label):
     """The button of that name; None where there is none."""
     return next((b for b in app.button if b.label == label), None)
+
+
+def placed_line(id, values, *, epsilons=(1.0, 10.0), solid=True, counts="per rating"):
+    """A line of made values (E x S) at the epsilons, as it is placed on an axis."""
+    grid = np.array(epsilons)
+    values = np.array(values, dtype=float)
+    line = lines.Line(
+        info=CurveInfo(0, id, "", "", "", None, (), "", id, 1, {}, "binary"),
+        label=registry.get(id).name,
+        metric=METRICS["accuracy"],
+        epsilon=grid,
+        seeds=np.arange(1, values.shape[1] + 1),
+        values=values,
+        claimed=grid,
+        change=RATING,
+        certified={RATING.value: grid},
+        reasons={},
+    )
+    return lines.Placed(line, grid, counts, solid, "")

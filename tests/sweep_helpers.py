@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core import store, sweep
+from dpmc_core import registry, store, sweep
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.sweep import pools
@@ -56,16 +56,19 @@ class MadeGrid(sweep.Grid):
 
 
 def make_plan(sources=None, **changes):
-    """The plan of a grid on data that are made here."""
+    """The plan of a grid on data that are made here; by default of papers' quick estimators."""
     grid = {
         "data": ["tiny"],
         "mechanisms": ["input-flip", "gradient", "output"],
         "epsilons": [0.5, 1.0, 4.0],
         "seeds": [1, 2],
         "settings": {"iterations": ["6"]},
-    }
+    } | changes
+    known = [registry.MECHANISMS[id] for id in grid["mechanisms"] if id in registry.MECHANISMS]
+    if "settings" not in changes and any(registry.has_setting(m, "estimator") for m in known):
+        grid["settings"] = grid["settings"] | {"estimator": ["published"]}
     made = [make_source()] if sources is None else sources
-    return sweep.plan(MadeGrid(made=made, **(grid | changes)))
+    return sweep.plan(MadeGrid(made=made, **grid))
 
 
 class ExecutorPool:

@@ -64,7 +64,7 @@ def test_the_slider_moves_the_marker_and_the_address(page, server):
     settle(page)
     mechanism = registry.noisy(Task.BINARY)[0]
     with shipped.load("one-bit-lab", Task.BINARY, [mechanism]) as store:
-        (line,) = lines.read(store, [mechanism], METRICS["accuracy"]).lines
+        line, *_ = lines.read(store, [mechanism], METRICS["accuracy"]).lines
     expected = line.at(1.5).mean
     assert tile.inner_text() == METRICS["accuracy"].text(expected)
     visit(page, page.url)  # the link opens the same view

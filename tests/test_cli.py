@@ -75,7 +75,7 @@ def test_list_json_tells_what_a_script_needs(dpmc):
     assert (flip["task"], flip["twin"], flip["floor"], flip["private"]) == (
         "binary",
         "clear",
-        "majority",
+        "private-majority",
         True,
     )
     assert next(s for s in flip["settings"] if s["name"] == "epsilon")["required"]

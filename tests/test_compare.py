@@ -86,21 +86,32 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
     with Store(tmp_path / "results.sqlite") as opened:
         opened.add([record(epsilon=e, seed=s, accuracy=e + s) for e in (2.0, 1.0) for s in (1, 2)])
         opened.add([record(epsilon=4.0, seed=2, accuracy=6.0)])
-        opened.add([record("majority", None, seed=s, accuracy=0.5 + s) for s in (1, 2)])
+        guess = [record("private-majority", e, s, 0.5 + s) for e in (1.0, 4.0) for s in (1, 2)]
+        opened.add(guess)
+        for id, level in (("clear", 0.7), ("reference-binary", 0.8)):
+            opened.add([record(id, None, seed=s, accuracy=level + s) for s in (1, 2)])
+        opened.add([record("majority", None, seed=1)])  # beside methods without noise alone
         picture = lines.read(opened, ["input-flip"], METRICS["accuracy"])
         less = lines.read(opened, ["input-flip"], METRICS["accuracy"], epsilons=[2.0], seeds=[2])
         assert not any(lines.read(opened, ["input-flip"], METRICS["rmse"])[1:])
         assert not any(lines.read(opened, ["output"], METRICS["accuracy"]).lines)
         assert not any(lines.read(opened, ["input-flip"], METRICS["accuracy"], keys=["x"])[1:])
-    (found,), (floor,), (some,) = picture.lines, picture.floors, less.lines
-    assert picture.twins == ()
+        plain = lines.read(opened, ["clear"], METRICS["accuracy"])
+    (found,), (guess,), (some,) = picture.lines, picture.guesses, less.lines
+    assert picture.floors == ()
+    assert [level.mechanism for level in picture.twins] == ["reference-binary", "clear"]
+    assert [level.level.mean for level in picture.twins] == pytest.approx([2.3, 2.2])
+    assert [level.mechanism for level in plain.floors] == ["majority"]
+    assert not any(plain.guesses)
     assert found.epsilon.tolist() == [1.0, 2.0, 4.0]
     assert np.array_equal(found.values, [[2, 3], [3, 4], [np.nan, 6]], equal_nan=True)
     assert found.label == "Input perturbation"
     assert found.certified["row_values"].tolist() == [30.0, 60.0, 120.0]
     assert np.isinf(found.certified["entry"]).all()
     assert found.reasons == {"entry": "the pattern is public"}
-    assert (floor.mechanism, floor.values.tolist()) == ("majority", [1.5, 2.5])
+    assert guess.mechanism == "private-majority"
+    assert guess.epsilon.tolist() == [1.0, 4.0]
+    assert guess.values.tolist() == [[1.5, 2.5], [1.5, 2.5]]
     assert some.values.tolist() == [[4.0]]
 
 
@@ -367,7 +378,7 @@ def test_what_no_epsilon_reaches_is_said_plainly(rng):
     answer = comparison.smallest_epsilon(placed(line(rising)), 0.9, rng)
     assert math.isinf(answer.epsilon.value)
     twin = lines.Reference("c", "clear", "No privacy", METRICS["accuracy"], np.array([0.76, 0.77]))
-    text = comparison.answer_words(answer, twin=twin)
+    text = comparison.answer_words(answer, without=twin)
     assert "not reachable up to epsilon 10 per rating; the best is 73." in text
     assert text.endswith("Even without privacy it is 76.5 %.")
 

@@ -11,7 +11,15 @@ from dpmc_core import privacy, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.plain import Similarity
 from dpmc_core.model import Estimator, Task
-from dpmc_core.privacy import Additive, LocalChannel, ModifiedLaplace, Notion, RandomizedResponse
+from dpmc_core.privacy import (
+    USER_EMPTIED,
+    USER_REPLACED,
+    Additive,
+    LocalChannel,
+    ModifiedLaplace,
+    Notion,
+    RandomizedResponse,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, settings_of, show_setting
 from dpmc_core.solvers.frank_wolfe import StepRule
@@ -127,11 +135,26 @@ def test_is_a_frozen_keyword_only_record_of_public_settings(id):
 
 
 def test_names_a_twin_and_a_floor_of_its_own_task(id):
+    """The twin has no noise. The floor may have some, beside a method that has some itself."""
     cls = registry.get(id)
     for other in (cls.twin, cls.floor):
         assert registry.get(other).task is cls.task
-        assert other not in PRIVATE
+    assert cls.twin not in PRIVATE
     assert registry.get(cls.twin).twin == cls.twin
+    assert cls.floor not in PRIVATE or id in PRIVATE
+    assert registry.get(cls.floor).floor == cls.floor
+
+
+def test_a_private_floor_keeps_the_promise_that_the_method_claims(private_id):
+    cls = registry.get(private_id)
+    if cls.floor not in PRIVATE:
+        pytest.skip("its floor has no noise")
+    public = ratings_for(cls.task).public
+    card = make(private_id, epsilon=0.7).guarantee(public)
+    floor = make(cls.floor, epsilon=0.7).guarantee(public)
+    # Popularity counts rows that become empty, also beside a claim for rows that become any other.
+    change = USER_EMPTIED if card.change is USER_REPLACED else card.change
+    assert floor.certified(change, 1e-6).epsilon <= card.claimed.epsilon * (1 + 1e-9)
 
 
 def test_settings_survive_their_text_form(id):

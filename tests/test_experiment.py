@@ -196,7 +196,7 @@ def test_the_result_is_the_contracts_object(stars, flips):
     assert card["data"]["fingerprint"] == problem.train.fingerprint
     assert card["settings"]["epsilon"] == 1.0
     assert set(card["metrics"]) == {"accuracy"}
-    assert set(card["baselines"]) == {"majority", "clear"}
+    assert list(card["baselines"]) == ["private-majority", "reference-binary", "clear"]
     assert card["guarantee"]["certified"]["epsilon"] == pytest.approx(1.0)
     assert any("threshold" in caveat for caveat in card["guarantee"]["caveats"])
     assert card["evaluation"].startswith("evaluation only, not private")
@@ -226,7 +226,7 @@ def test_metrics_are_those_of_the_model(stars, flips):
     scores = result.model.predict(problem.test.users, problem.test.items)
     assert result.metrics["accuracy"] == metrics.accuracy(scores, problem.test.values)
     majority = max(np.mean(problem.test.values > 0), np.mean(problem.test.values < 0))
-    assert result.baselines["majority"]["accuracy"] in (majority, 1 - majority)
+    assert result.baselines["private-majority"]["accuracy"] in (majority, 1 - majority)
 
 
 def test_infinity_becomes_null_with_a_reason(stars):
@@ -235,7 +235,7 @@ def test_infinity_becomes_null_with_a_reason(stars):
     assert card["certified"] is None
     assert card["claimed"] is None
     assert "without noise" in card["reason"]
-    assert set(result.baselines) == {"majority"}
+    assert set(result.baselines) == {"majority", "reference-binary"}
 
 
 def test_the_same_seed_repeats_a_run_and_another_does_not(stars, flips):
@@ -271,14 +271,30 @@ def test_are_is_measured_where_the_truth_is_known():
 
 
 def test_baselines_share_the_settings_that_mean_the_same():
-    objective = registry.create("objective", epsilon=1.0, link=Probit(), radius=0.5, bound=1.0)
-    majority, clear = baselines_of(objective)
-    assert (majority.id, clear.id) == ("majority", "clear")
-    assert (clear.link, clear.radius, clear.bound) == (Probit(), 0.5, 1.0)
+    solver = {"link": Probit(), "radius": 0.5, "bound": 1.0}
+    objective = registry.create("objective", epsilon=0.3, estimator=Estimator.PUBLISHED, **solver)
+    guess, best, clear = baselines_of(objective)
+    assert guess == registry.create("private-majority", epsilon=0.3)  # the same promise
+    assert best == registry.create("reference-binary")
+    assert (clear.id, clear.link, clear.radius, clear.bound) == ("clear", Probit(), 0.5, 1.0)
     # Three noisy rounds and the noise's bound are no settings of the solver without privacy.
     default = registry.create("clear")
-    assert baselines_of(registry.create("gradient", epsilon=1.0))[1] == default
-    assert baselines_of(registry.create("output", epsilon=1.0, bound=2.0))[1] == default
+    assert baselines_of(registry.create("gradient", epsilon=1.0))[2] == default
+    assert baselines_of(registry.create("output", epsilon=1.0, bound=2.0))[2] == default
+
+
+@pytest.mark.parametrize("id", sorted(registry.MECHANISMS))
+def test_a_guess_a_reference_and_the_paper_s_twin_stand_beside_a_method(id):
+    cls = registry.get(id)
+    for estimator in Estimator if registry.has_setting(cls, "estimator") else (None,):
+        settings = {} if estimator is None else {"estimator": estimator}
+        mechanism = registry.create(id, epsilon=0.3, **settings)
+        expected = [cls.floor, registry.REFERENCES[cls.task]]
+        if estimator is not Estimator.NOISE_AWARE:
+            expected.append(cls.twin)
+        beside = baselines_of(mechanism)
+        assert [m.id for m in beside] == [i for i in dict.fromkeys(expected) if i != id]
+        assert {getattr(m, "epsilon", 0.3) for m in beside} <= {0.3}
 
 
 def test_a_run_can_be_stopped_and_keeps_what_is_publishable(stars, flips):

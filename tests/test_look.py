@@ -13,13 +13,14 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import noisy
 from dpmc_core.sweep import Grid
-from dpmc_core.views import lines, noise
+from dpmc_core.views import noise
 from dpmc_core.views.comparison import limits
 from dpmc_core.views.lines import Picture, Reference
 from dpmc_core.views.noise import BeforeAfter
 from pages.ui import charts, report
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import noise as charts_noise
+from tests.page_helpers import placed_line
 
 THEMES = (charts.LIGHT, charts.DARK)
 ROUND, DASHED = {"circle", "hexagon", "pentagon"}, {"dash", "longdash", "8px,3px"}
@@ -76,9 +77,9 @@ def level(mechanism: str, mean: float) -> Reference:
     return Reference(mechanism, mechanism, name, METRICS["rmse"], np.array([mean]))
 
 
-def test_names_of_lines_stand_apart_and_in_the_order_of_their_lines():
-    twins = [level(id, 0.9 + k / 1000) for k, id in enumerate(("pmf", "svd", "soft-impute"))]
-    floors = [level("user-mean", 0.901), level("global-mean", 1.4)]
+def test_names_stand_apart_outside_their_lines_and_papers_twins_are_named_in_the_legend():
+    twins = [level(id, 0.9) for id in ("reference-ratings", "pmf", "svd")]
+    floors = [level("user-mean", 1.399), level("global-mean", 1.4)]
     picture = Picture(METRICS["rmse"], (), tuple(floors), tuple(twins))
     fig = charts_compare.compare(picture, [], (0.1, 10), waiting=["dpmf"])
     names = sorted(fig.layout.annotations, key=lambda note: note.y)
@@ -87,13 +88,40 @@ def test_names_of_lines_stand_apart_and_in_the_order_of_their_lines():
     assert (gaps > 0.055 * (high - low)).all()
     assert low <= names[0].y <= names[-1].y <= high
     texts = [note.text for note in names]
-    assert not any("no privacy" in text.replace("no privacy, ", "", 1) for text in texts)
-    places = [next(k for k, t in enumerate(texts) if name in t) for name in ("PMF", "SVD", "Soft")]
-    assert places == sorted(places)
+    assert texts[0] == "no privacy: 0.900"
+    assert names[0].y < 0.9  # lower is better: guesses above, the reference below
+    assert all(text.startswith("guessing (") for text in texts[1:])
+    assert "user" in texts[1]
+    assert names[2].y > 1.4
     # a line that belongs to one method alone has its colour
-    colors = {trace.hovertemplate.split(":")[0]: trace.line.color for trace in fig.data[:5]}
-    assert colors["no privacy, PMF"] == charts.style("dpmf").color
-    assert colors["no privacy, SVD"] == charts.LIGHT.ink
+    drawn = {trace.hovertemplate.split(": ")[1].split("<")[0]: trace for trace in fig.data[:5]}
+    shown = [trace.name for trace in drawn.values() if trace.showlegend is not False]
+    assert [name.split(":")[0] for name in shown] == ["no privacy"] * 2
+    assert drawn["0.900"].line.color == charts.LIGHT.ink
+    own = {name: trace.line.color for name, trace in drawn.items()}
+    assert next(c for n, c in own.items() if "PMF" in n) == charts.style("dpmf").color
+    assert next(c for n, c in own.items() if "SVD" in n) == charts.LIGHT.muted
+
+
+def test_several_guesses_are_told_apart():
+    names = ("local-popularity", "private-popularity")
+    placed = [placed_line(id, [[0.3, 0.3], [0.4, 0.4]]) for id in names]
+    picture = Picture(METRICS["accuracy"], guesses=tuple(one.line for one in placed))
+    for some in (placed, placed[:1]):
+        fig = charts_compare.compare(picture, [], (0.1, 10), guesses=some)
+        drawn = [t for t in fig.data if (t.name or "").startswith("guessing: ")]
+        assert all(trace.line.dash == "dot" for trace in drawn)
+        own = [charts.style(one.line.mechanism).color for one in some]
+        assert [t.line.color for t in drawn] == (own if len(some) > 1 else [charts.LIGHT.muted])
+
+
+def test_a_name_goes_where_no_line_and_no_other_name_is():
+    room = charts.Room((-1, 1), (0, 1))
+    room.line((-1, 1), (0.0, 1.0))  # rises through the middle
+    spots = [(0.0, 0.5, x, y) for x in ("right", "left") for y in ("bottom", "top")]
+    assert room.place("70.9 %", [(0.0, 0.5, "left", "bottom"), *spots]) == spots[0]
+    assert room.place("70.9 %", spots) == spots[3]  # the first is taken by the other name
+    assert room.place("a name that is longer", [(1, 0.2, "left", "top"), spots[1]]) == spots[1]
 
 
 @pytest.mark.parametrize(
@@ -148,8 +176,3 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
     assert "<td>yes</td><td>1</td>" in page
     assert "True" not in page.split("<h2>Numbers</h2>")[1]
     assert "white-space: pre-wrap" in page
-
-
-def test_a_curve_better_than_no_privacy_stands_on_the_side_that_is_better():
-    assert "below the line" in lines.why_above(["private-svd"], "movie-night")
-    assert "above the line" in lines.why_above(["dpimf-optimal"], "bookshop-clicks")

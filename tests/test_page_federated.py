@@ -164,7 +164,7 @@ def test_the_command_counts_measures_and_tells_the_budget(capsys):
     assert found["budget"]["certified"] is False
     assert found["guarantee"]["certified"] is None
     assert {"hr@10", "ndcg@10_full"} <= set(found["metrics"])
-    assert set(found["baselines"]) == {"popularity", "ials"}
+    assert set(found["baselines"]) == {"private-popularity", "reference-ranking", "ials"}
     status, out, _ = run(capsys, "--epsilon", "2", *sets)
     assert status == 0
     assert "one click, all solves   12" in out

@@ -25,7 +25,8 @@ from dpmc_core.store import Store, shipped
 from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import cards, lines, run_card
-from pages.ui import charts
+from pages.ui import charts, rows
+from pages.ui.charts import curve as charts_curve
 from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
 from tests.sweep_helpers import InThisProcess
 
@@ -101,7 +102,9 @@ def test_charts_follow_the_theme(name, theme):
 def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
     app = open_page(data="one-bit-lab", mechanism=id)
     with shipped.load("one-bit-lab", Task.BINARY, [id]) as store:
-        (line,) = lines.read(store, [id], METRICS["accuracy"]).lines
+        line, *papers = lines.read(store, [id], METRICS["accuracy"]).lines
+    assert line.label == registry.get(id).name  # the noise-aware estimate, where there are two
+    assert len(papers) == registry.has_setting(registry.get(id), "estimator")
     before = None
     for epsilon in (0.1, 1.0, 10.0):
         app.select_slider(key="epsilon").set_value(epsilon).run()
@@ -118,9 +121,55 @@ def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claime
     for id, hollow in (("input-flip", False), ("output", True)):
         app = open_page(data="one-bit-lab", mechanism=id)
         dashes = [trace.get("line", {}).get("dash") for trace in spec(app)["data"]]
-        assert dashes[:2] == ["dash", "dot"]
+        assert dashes[:3] == ["dash", "dash", "dot"]  # the reference, the paper's twin, a guess
         markers = [t["marker"] for t in spec(app)["data"] if "symbol" in t.get("marker", {})]
-        assert (markers[0]["color"] != markers[0]["line"]["color"]) == hollow
+        assert len(markers) == 1 + registry.has_setting(registry.get(id), "estimator")
+        for mark in markers:
+            assert (mark["color"] != mark["line"]["color"]) == hollow
+
+
+def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
+    app = open_page(data="bookshop-clicks", mechanism="dplcf", epsilon="1")
+    with shipped.load("bookshop-clicks", Task.RANKING, ["dplcf"]) as store:
+        picture = lines.read(store, ["dplcf"], RANKED[0])
+    (guess,) = picture.guesses
+    assert guess.mechanism == "local-popularity"
+    assert not picture.floors
+    (drawn,) = (t for t in spec(app)["data"] if "guessing" in t.get("hovertemplate", ""))
+    assert drawn["x"] == pytest.approx(guess.epsilon)
+    assert drawn["y"] == pytest.approx(guess.band.mean)
+    assert max(drawn["y"]) > min(drawn["y"])  # it is noisy as well
+    for epsilon in (1.0, 10.0):
+        app.select_slider(key="epsilon").set_value(epsilon).run()
+        gap = picture.lines[0].at(epsilon).mean - guess.at(epsilon).mean
+        side = "better" if gap > 0 else "worse"
+        size = RANKED[0].distance(gap)
+        said = f"**{size}** {side} than guessing" if size else "**Level** with guessing"
+        assert said in all_text(app)
+
+
+@pytest.mark.parametrize(
+    ("data", "id"),
+    [
+        (data, id)
+        for data, task in (
+            ("movie-night", Task.BINARY),
+            ("long-tail", Task.RATINGS),
+            ("bookshop-clicks", Task.RANKING),
+        )
+        for id in registry.noisy(task)
+    ],
+)
+def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
+    cls = registry.get(id)
+    with shipped.load(data, cls.task, [id]) as store:
+        picture = lines.read(store, [id], rows.metrics_of(cls.task)[0])
+    drawn = charts_curve.curve(picture, 1.0, certified=True, theme=charts.LIGHT)
+    texts = [note.text for note in drawn.layout.annotations]
+    assert [text.startswith("no privacy: ") for text in texts].count(True) == 1
+    if id == cls.floor:  # it is a guess: beside it stands the same one without privacy
+        texts += [f"guessing: {t.name}" for t in drawn.data if (t.name or "").startswith("no priv")]
+    assert any(text.startswith("guessing: ") for text in texts)
 
 
 def test_what_if_plays_through_all_epsilons_and_stops():
@@ -389,8 +438,8 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
     shown = {tile.label: tile.value for tile in app.metric}
     assert shown == {
         "Input perturbation": METRICS["accuracy"].text(alone.metrics["accuracy"]),
-        "Guessing": METRICS["accuracy"].text(alone.baselines["majority"]["accuracy"]),
-        "No privacy": METRICS["accuracy"].text(alone.baselines["clear"]["accuracy"]),
+        "Guessing": METRICS["accuracy"].text(alone.baselines["private-majority"]["accuracy"]),
+        "No privacy": METRICS["accuracy"].text(alone.baselines["reference-binary"]["accuracy"]),
     }
     (warning,) = (c.value for c in app.caption if "Do not publish" in c.value)
     assert "dpmc release" in warning
@@ -446,7 +495,8 @@ def test_training_can_be_stopped():
 
 @pytest.mark.parametrize(("id", "raw"), [("input-flip", False), ("output", True)])
 def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
-    app = open_page("train", data="one-bit-lab", mechanism=id)
+    link = {"input-flip.estimator": "published"} if id == "input-flip" else {}
+    app = open_page("train", data="one-bit-lab", mechanism=id, **link)
     press(app, "Train")
     run_until_done(app)
     assert any("objective" in chart.proto.alt for chart in charts_of(app))
@@ -516,9 +566,9 @@ def test_a_curve_not_yet_there_is_computed_on_request():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
     assert len(app.metric) == 0
-    assert "not been computed: it takes 48 short training runs" in app.info[0].value
+    assert "not been computed: it takes 132 short training runs" in app.info[0].value
     press(app, "Compute the curve")
-    assert "of 48 runs" in app.progress[0].text
+    assert "of 132 runs" in app.progress[0].text
     run_until_whole(app)
     assert not app.info
     assert len(app.metric) == 1
@@ -529,7 +579,7 @@ def test_a_curve_not_yet_there_is_computed_on_request():
         found.append(experiment.run(mechanism, problem, seed, with_baselines=False).metrics)
     expected = sum(metrics["accuracy"] for metrics in found) / 3
     assert app.metric[0].value == METRICS["accuracy"].text(expected)
-    assert "in 42 private runs" in all_text(app)
+    assert "in 126 private runs" in all_text(app)
 
 
 def test_without_a_curve_the_slider_the_card_and_the_noise_are_there_already():
@@ -549,16 +599,16 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     go(app, "pages/what_if.py")
     fill_own(EPSILONS[3:], (1,))
     app.run()
-    assert f"{11 + 2} of 48 runs are there" in app.info[0].value
+    assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
     assert "One seed: no band" in all_text(app)
-    assert "in 11 private runs" in all_text(app)
+    assert "in 22 private runs" in all_text(app)
     assert not [t for t in spec(app)["data"] if t.get("fill") == "toself"]
     app.select_slider(key="epsilon").set_value(0.1).run()
     assert "epsilon 0.1 has not been computed yet" in all_text(app)
     press(app, "Continue")
     run_until_whole(app)
     assert not app.info
-    assert "in 42 private runs" in all_text(app)  # none of them twice
+    assert "in 126 private runs" in all_text(app)  # none of them twice
     assert "over 3 seeds" in all_text(app)
     assert [t for t in spec(app)["data"] if t.get("fill") == "toself"]
 

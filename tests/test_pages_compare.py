@@ -18,7 +18,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.store import Store, default_path, queries, shipped
 from dpmc_core.sweep import Grid
-from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.sweep.presets import BOTH, EPSILONS
 from dpmc_core.views import comparison, lines
 from pages.ui import rows, sources, sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
@@ -42,9 +42,10 @@ def home(tmp_path, monkeypatch):
     sweeps.cancel_all(paths.home() / "sweeps")
 
 
-def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA):
+def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA, **settings):
     """Compute a grid here and now, into the shared store."""
-    plan = sweep.plan(Grid(data=[data], mechanisms=ids, epsilons=epsilons, seeds=seeds))
+    grid = Grid(data=[data], mechanisms=ids, epsilons=epsilons, seeds=seeds, settings=settings)
+    plan = sweep.plan(grid)
     with Store() as store:
         sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
     return plan
@@ -52,6 +53,10 @@ def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA):
 
 def traces(app):
     return [t for t in spec(app)["data"] if "marker" in t and t.get("name")]
+
+
+def named(app, start):
+    return [t for t in spec(app)["data"] if (t.get("name") or "").startswith(start)]
 
 
 def tick_until(app, condition, seconds=90):
@@ -66,7 +71,7 @@ def tick_until(app, condition, seconds=90):
 def test_an_empty_store_says_what_it_takes_and_shows_the_command():
     app = open_page("compare", **LINK)
     assert not app.error
-    assert "24 short training runs" in all_text(app)
+    assert "34 short training runs" in all_text(app)
     words = app.code[-1].value
     assert "dpmc sweep" in words
     assert "--mechanisms input-flip,output" in words
@@ -84,7 +89,7 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
     words[:1] = [sys.executable, "-m", "dpmc_core"]
     subprocess.run(words, check=True, capture_output=True, timeout=120)
     app.run()
-    assert "All 12 runs of this grid are there" in all_text(app)
+    assert "All 16 runs of this grid are there" in all_text(app)
 
 
 def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
@@ -106,8 +111,17 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert claimed["color"] != claimed["line"]["color"]  # hollow: claimed, not certified
     assert claimed["line"]["width"] > certified["line"]["width"]
     assert "Output perturbation** is hollow" in all_text(app)
-    levels = [t["line"].get("dash") for t in spec(app)["data"] if not t.get("name")]
-    assert {"dash", "dot"} <= set(levels)
+    unnamed = [t for t in spec(app)["data"] if not t.get("name")]  # its name is beside it
+    assert "dash" in {t["line"].get("dash") for t in unnamed}
+    (guess,) = named(app, "guessing: Private majority")
+    with Store(read_only=True) as store:
+        majority = queries.summaries(store, infos["private-majority"].id, "accuracy")
+    assert guess["x"] == list(majority)
+    assert guess["y"] == pytest.approx([s.mean for s in majority.values()])
+    assert guess["line"]["dash"] == "dot"
+    (papers,) = named(app, "no privacy: Maximum likelihood")
+    assert papers["line"]["dash"] == "dash"
+    assert not named(app, lines.ENVELOPE[:20])  # of one certified line there is no best
     assert "95 % t interval of the mean over 2 seeds" in all_text(app)
     assert registry.get("output").name in charts_of(app)[0].proto.alt
     assert list(app.dataframe[0].value["mechanism"]) == ["Input", "Output"]
@@ -117,14 +131,16 @@ def test_shipped_curves_are_there_at_once_and_give_way_to_rows_of_ones_own():
     app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2")
     with shipped.load(DATA, Task.BINARY) as store:
         came = lines.read(store, IDS, METRICS["accuracy"])
-    for line, trace in zip(came.lines, traces(app), strict=True):
+    ours = [line for line in came.lines if line.label in {registry.get(id).name for id in IDS}]
+    assert len(came.lines) == len(ours) + 1  # the paper's own estimate is another grid
+    for line, trace in zip(ours, traces(app), strict=True):
         assert trace["x"] == pytest.approx(line.epsilon)
         assert trace["y"] == pytest.approx(line.band.mean)
     text = plain(all_text(app))
     assert f"Computed beforehand with version {came.lines[0].version}, 5 seeds" in text
     assert "Input perturbation; Output perturbation. Runs of your own" in text
     assert "No run of this grid has been computed here yet" in text
-    assert "guessing (majority sign)" in charts_of(app)[0].proto.spec.lower()
+    assert "guessing: Private majority" in charts_of(app)[0].proto.spec
     assert not any("Rows (CSV)" in str(d.proto) for d in app.get("download_button"))
     fill(ids=IDS[:1])
     own, still = traces(open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2"))
@@ -132,6 +148,30 @@ def test_shipped_curves_are_there_at_once_and_give_way_to_rows_of_ones_own():
     assert len(still["x"]) == 14
     app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2", cap="5")
     assert "Computed beforehand" not in all_text(app)  # prepared in another way
+
+
+def test_the_best_of_all_is_a_broad_pale_line_behind_the_others():
+    fill(ids=("input-flip", "objective", "output"))
+    app = open_page("compare", data=DATA, mechanisms=["input-flip", "objective", "output"], seeds=2)
+    (drawn,) = named(app, lines.ENVELOPE[:20])
+    with Store(read_only=True) as store:
+        picture = lines.read(store, ["input-flip", "objective"], METRICS["accuracy"])
+    best = lines.envelope([lines.place(line, lines.Count.PAPER) for line in picture.lines])
+    assert drawn["x"] == pytest.approx(best.x)
+    assert drawn["y"] == pytest.approx(best.value)
+    assert drawn["customdata"] == list(best.winners)
+    data = spec(app)["data"]
+    assert drawn["line"]["width"] > 2 * max(t["line"]["width"] for t in traces(app))
+    assert data.index(drawn) < min(data.index(t) for t in traces(app))
+    assert "evaluation only" in drawn["name"].replace("<br>", " ")
+
+
+def test_a_guess_that_is_chosen_is_a_line_like_any_other():
+    ids = ["input-flip", "private-majority"]
+    fill(ids=ids)
+    app = open_page("compare", data=DATA, mechanisms=ids, seeds="2")
+    assert [t["name"].split(" · ")[0] for t in traces(app)] == [registry.get(i).name for i in ids]
+    assert not named(app, "guessing")
 
 
 def test_the_same_unit_uses_certified_values_and_drops_nothing():
@@ -306,31 +346,44 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     assert not charts_of(app)[0].proto.alt.startswith("Accuracy")
     fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",))
     app = open_page(data=DATA, mechanism="input-flip")
-    assert "10 of 48 runs are there" in all_text(app)  # not every stop of the slider is
+    assert "14 of 132 runs are there" in all_text(app)  # not every stop of the slider is
     assert len(spec(app)["data"][-2]["customdata"]) == 3  # points
-    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3))
+    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH)
     app = open_page(data=DATA, mechanism="input-flip")
     assert not app.info
     with Store(read_only=True) as store:
-        (info,) = queries.curves(store, mechanism="input-flip")
-        at = {e: s.mean for e, s in queries.summaries(store, info.id, "accuracy").items()}
-    assert app.metric[0].value == f"{100 * at[1.0]:.1f} %"
+        found = {
+            info.settings["estimator"]: queries.summaries(store, info.id, "accuracy")
+            for info in queries.curves(store, mechanism="input-flip")
+        }
+    aware, published = found["noise-aware"], found["published"]
+    assert app.metric[0].value == f"{100 * aware[1.0].mean:.1f} %"
+    papers, ours = (t for t in spec(app)["data"] if t.get("customdata"))
+    for drawn, summary in ((papers, published), (ours, aware)):
+        assert drawn["x"] == list(summary)
+        assert drawn["y"] == pytest.approx([s.mean for s in summary.values()])
+    assert papers["line"]["dash"] == "dot"
+    assert ours["line"]["dash"] == "solid"
+    assert papers["line"]["width"] < ours["line"]["width"]
+    assert papers["line"]["color"] == ours["line"]["color"]
+    assert (papers["name"], ours["name"]) == ("the paper's own estimate", "Input perturbation")
+    assert "Input perturbation (estimator published)" in charts_of(app)[0].proto.alt
 
 
 def test_what_if_prefers_ones_own_rows_once_they_are_a_whole_curve():
     fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",), seeds=(1, 2, 3))
     assert "over 5 seeds" in all_text(open_page(data=DATA, mechanism="input-flip"))
-    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3))
+    fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH)
     assert "over 3 seeds" in all_text(open_page(data=DATA, mechanism="input-flip"))
 
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_a_curve_begun_on_what_if_can_be_stopped_and_is_known_to_compare():
-    app = open_page(data="movie-night", mechanism="objective")
+    app = open_page(data="movie-night", mechanism="gradient")
     button(app, "Compute the curve").click().run()
     assert not app.exception
-    assert "of 48 runs" in app.get("progress")[0].proto.text
-    link = {"data": "movie-night", "mechanisms": ["objective"]}
+    assert "of 90 runs" in app.get("progress")[0].proto.text
+    link = {"data": "movie-night", "mechanisms": ["gradient"]}
     there = open_page("compare", **link, grid="fine", seeds="3")
     assert button(there, "Start").disabled  # it is this very grid
     assert "Another grid is being computed on Movie night" in all_text(open_page("compare", **link))
@@ -355,8 +408,8 @@ def test_an_upload_is_swept_in_a_folder_of_its_own_and_its_spending_is_told():
     assert "YOUR_FILE" in app.code[-1].value
     assert "dpmc-private" not in app.code[-1].value
     button(app, "Start").click().run()
-    tick_until(app, lambda: "All 6 runs" in all_text(app))
-    assert "4 private runs: epsilon 10 in all" in plain(all_text(app))
+    tick_until(app, lambda: "All 8 runs" in all_text(app))
+    assert "6 private runs: epsilon 15 in all" in plain(all_text(app))
     assert "spends again" in all_text(app)
     assert not default_path().exists()  # the shared store has seen nothing
     folders = _private_folders()

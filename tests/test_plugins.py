@@ -77,7 +77,7 @@ def test_the_example_of_the_readme_is_fitted(file, capsys):
     )
     found = json.loads(capsys.readouterr().out)
     assert found["guarantee"]["certified"]["epsilon"] == pytest.approx(1.0)
-    assert set(found["baselines"]) == {"global-mean"}
+    assert set(found["baselines"]) == {"global-mean", "reference-ratings"}
     assert found["metrics"]["rmse"] == pytest.approx(found["baselines"]["global-mean"]["rmse"], 0.1)
 
 
@@ -95,10 +95,10 @@ def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp
         words = [*SWEEP, "--plugin", file, "--jobs", jobs, "--store", store]
         done = in_child("-m", "dpmc_core", *words)
         assert done.returncode == 0, done.stderr
-        assert "6 rows (6 new)" in done.stdout
+        assert "8 rows (8 new)" in done.stdout
     assert rows(stores[0]) == rows(stores[1])
     again = in_child("-m", "dpmc_core", *words)
-    assert "6 rows (0 new)" in again.stdout
+    assert "8 rows (0 new)" in again.stdout
     store = ["--store", str(stores[0])]
     assert main(["store", "list", *store]) == 0
     assert "noisy-mean (not loaded)" in capsys.readouterr().out
@@ -247,7 +247,7 @@ def test_a_file_may_bring_its_own_twin(file):
     )
     assert [cls.id for cls in plugins.load(file)] == ["noisy-mean", "own-mean"]
     result = dpmc.run(dpmc.create("noisy-mean", epsilon=1.0), dpmc.load("restaurants"))
-    assert set(result.baselines) == {"own-mean", "global-mean"}
+    assert set(result.baselines) == {"own-mean", "global-mean", "reference-ratings"}
 
 
 def test_a_class_can_be_added_in_python(file):
@@ -290,7 +290,7 @@ def test_an_installed_package_takes_part_without_an_option(site, tmp_path):
     assert json.loads(fitted.stdout)["mechanism"] == "noisy-mean"
     swept = run(*SWEEP, "--jobs", 2, "--store", tmp_path / "s.sqlite")
     assert swept.returncode == 0, swept.stderr
-    assert "6 rows (6 new)" in swept.stdout
+    assert "8 rows (8 new)" in swept.stdout
     assert "noisy-mean" in run("guarantees").stdout
     lost = run("fit", "restaurants", "lost")
     assert lost.returncode == 1

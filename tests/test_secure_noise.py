@@ -320,6 +320,9 @@ def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
         assert set(arrays[0]) == {"users", "items", "symbols"}
     elif guarantee.publishes is Publishes.MATRIX:
         assert set(arrays[0]) in ({"left", "right"}, {"matrix"})
+    elif guarantee.publishes is Publishes.ONE_NUMBER:
+        assert set(arrays[0]) == {"number"}
+        assert arrays[0]["number"].shape == (1,)
     else:
         assert set(arrays[0]) == {"items"}
         assert len(arrays[0]["items"]) == ITEMS
@@ -417,8 +420,9 @@ def test_a_method_without_privacy_is_never_released(id):
 
 def test_settings_decide_whether_it_can_be_released():
     signs, stars = ratings_for(Task.BINARY), ratings_for(Task.RATINGS)
+    published = parsed("objective", "estimator", "published")
     with pytest.raises(CannotRelease, match="probit loss"):
-        check(make("objective", **probit("objective")), signs)
+        check(make("objective", **probit("objective"), **published), signs)
     flips = {"p_plus": 1.0, "p_minus": 0.5}
     with pytest.raises(CannotRelease, match="reveal their input"):
         check(make("input-flip", **flips), signs)

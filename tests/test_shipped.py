@@ -11,7 +11,7 @@ from dpmc_core.data import datasets
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import METRICS, headline
-from dpmc_core.model import Task
+from dpmc_core.model import Estimator, Task
 from dpmc_core.problem import build_problem, default_split
 from dpmc_core.store import Store, curves, records, shipped
 from dpmc_core.sweep import Grid
@@ -29,10 +29,12 @@ GRIDS = [PRESETS[n].grid for n in ("samples", "samples-ratings", "jokes", "click
 
 
 def picture(data, id, metric=None):
-    """A mechanism's shipped line with its floor and its twin."""
+    """A mechanism's shipped line at its defaults, with what stands beside it."""
     task = registry.get(id).task
+    keys = sweep.plan(Grid(data=[data], mechanisms=[id], epsilons=[1.0], seeds=[1])).keys
     with shipped.load(data, task, [id]) as store:
-        return lines.read(store, [id], METRICS[metric] if metric else headline(task))
+        found = METRICS[metric] if metric else headline(task)
+        return lines.read(store, [id], found, keys=keys.curves)
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +65,13 @@ def test_a_shipped_line_equals_the_one_a_sweep_gives(computed):
         assert set(line.reasons) == set(other.reasons)
         assert line.prepared == other.prepared
         assert line.values[at][:, :2] == pytest.approx(other.values, abs=1e-5)
-        for mine, theirs in ((came.floors, stored.floors), (came.twins, stored.twins)):
-            assert mine[0].key == theirs[0].key
-            assert mine[0].values[:2] == pytest.approx(theirs[0].values, abs=1e-5)
+        ours = {one.key: one.values for one in stored.twins}
+        for level in came.twins:
+            assert level.values[:2] == pytest.approx(ours[level.key], abs=1e-5)
+        (guess,), (own,) = came.guesses, stored.guesses
+        assert (guess.key, came.floors, stored.floors) == (own.key, (), ())
+        at = np.isin(guess.epsilon, own.epsilon)
+        assert guess.values[at][:, :2] == pytest.approx(own.values, abs=1e-5)
 
 
 def test_shipped_rows_are_the_units_a_sweep_would_run(computed):
@@ -88,20 +94,34 @@ def test_a_row_is_what_a_single_run_measures(computed):
 def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_version(name, task):
     source = sweep.open_source(name)
     with shipped.load(name, task) as store:
-        found = {info.mechanism: info for info in curves(store)}
+        found = curves(store)
         for id in registry.noisy(task):
-            cls, info = registry.get(id), found[id]
-            assert (info.source, info.revision) == (source.fingerprint, cls.revision)
-            default = experiment.settings_dict(registry.create(id, epsilon=1.0))
-            assert info.settings == {k: v for k, v in default.items() if k != "epsilon"}
-            # What a single run of the task is tested on, is what the curves were tested on.
-            assert info.split == str(default_split(task))
-            drawn = lines.read(store, [id], headline(task))
-            (line,), (_,), (_,) = drawn.lines, drawn.floors, drawn.twins
-            assert line.version[0].isdigit()
+            cls, infos = registry.get(id), [info for info in found if info.mechanism == id]
             (grid,) = [g for g in GRIDS if id in g.mechanisms and name in g.data]
-            assert line.has(grid.epsilons, grid.seeds)
-            assert line.band.seeds.tolist() == [len(grid.seeds)] * len(grid.epsilons)
+            for info in infos:
+                assert (info.source, info.revision) == (source.fingerprint, cls.revision)
+                # What a single run of the task is tested on, is what the curves were tested on.
+                assert info.split == str(default_split(task))
+            # The defaults, and the paper's own estimator where there are two.
+            estimators = Estimator if registry.has_setting(cls, "estimator") else (None,)
+            wanted = []
+            for one in estimators:
+                chosen = {} if one is None else {"estimator": one}
+                settings = experiment.settings_dict(registry.create(id, epsilon=1.0, **chosen))
+                wanted.append({k: v for k, v in settings.items() if k != "epsilon"})
+            assert sorted(map(str, wanted)) == sorted(str(info.settings) for info in infos)
+            drawn = lines.read(store, [id], headline(task))
+            assert len(drawn.lines) == len(wanted)
+            private = cls.floor != id and registry.adds_noise(registry.get(cls.floor))
+            assert {g.mechanism for g in drawn.guesses} == ({cls.floor} if private else set())
+            public = cls.floor if not registry.adds_noise(registry.get(cls.floor)) else None
+            assert {f.mechanism for f in drawn.floors} == ({public} - {None})
+            beside = [registry.REFERENCES[task], cls.twin]
+            assert [t.mechanism for t in drawn.twins] == list(dict.fromkeys(beside))
+            for line in (*drawn.lines, *drawn.guesses):
+                assert line.version[0].isdigit()
+                assert line.has(grid.epsilons, grid.seeds)
+                assert line.band.seeds.tolist() == [len(grid.seeds)] * len(grid.epsilons)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -110,7 +130,7 @@ def test_what_if_finds_the_shipped_curve_by_the_key_of_its_own_grid(name):
     for id in registry.noisy(task):
         keys = sweep.plan(Grid(data=[name], mechanisms=[id], epsilons=EPSILONS, seeds=[1])).keys
         came = picture(name, id)
-        drawn = {one.key for one in (*came.lines, *came.floors, *came.twins)}
+        drawn = {one.key for one in (*came.lines, *came.guesses, *came.floors, *came.twins)}
         assert drawn == set(keys.curves)
 
 
@@ -140,11 +160,12 @@ def test_curves_of_another_revision_or_setting_are_left_out():
     head, _, rows = text.partition("\n")
     stamp = json.loads(head.removeprefix("# "))
     older = stamp | {"revisions": stamp["revisions"] | {"output": 0}}
-    other = stamp | {"settings": stamp["settings"] | {"input-flip": {"radius": 0.123}}}
+    flips = [name for name in stamp["settings"] if name.split()[0] == "input-flip"]
+    other = stamp | {"settings": stamp["settings"] | {name: {"radius": 0.123} for name in flips}}
     for changed, left in ((older, "input-flip"), (other, "output")):
         with shipped.read(io.StringIO(f"# {json.dumps(changed)}\n{rows}")) as store:
             drawn = lines.read(store, IDS, METRICS["accuracy"])
-        assert [line.mechanism for line in drawn.lines] == [left]
+        assert {line.mechanism for line in drawn.lines} == {left}
 
 
 def test_no_curves_for_unknown_data():
@@ -158,6 +179,8 @@ def test_a_line_is_looked_at_from_one_epsilon():
     row = line.values[line.epsilon == 4.0][0]
     assert here.mean == pytest.approx(row.mean())
     assert here.seeds == len(line.seeds) == 5
+    assert len(came.guesses) == 1
+    assert len(came.twins) == 2
     assert len(lines.gains(came, 4.0)) == 2
     assert line.at(2.5) is None  # not computed, never interpolated
     assert lines.gains(came, 2.5) == []
@@ -175,13 +198,14 @@ def test_what_is_missing_is_filled_with_what_came_with_the_program(computed):
     assert [line.mechanism for line in both.lines] == list(IDS)
     assert both.lines[1] is mine.lines[0]
     assert [line.mechanism for line in both.came] == ["input-flip"]
-    assert both.floors == mine.floors
+    assert {g.label for g in both.guesses} == {g.label for g in mine.guesses}
+    assert both.floors == mine.floors == ()
     assert "Input perturbation. Runs of your own" in lines.came_words(both)
     assert both.came[0].version in lines.came_words(both)
     assert lines.came_words(mine) == ""
     whole = mine.filled(picture("restaurants", "output"), IDS[1:], lambda _: False)
     assert whole.lines == whole.came
-    assert len(whole.floors[0].values) == 5  # those it was computed beside
+    assert len(whole.twins[0].values) == 5  # those it was computed beside
     alone = mine.filled(picture("restaurants", "input-flip"), IDS[1:], lambda _: False)
     assert alone.lines == mine.lines
 
@@ -190,12 +214,14 @@ def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_te
     """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
     for name, works in (("one-bit-lab-strong", True), ("one-bit-lab", False)):
         came = picture(name, "input-flip")
-        floor, twin = came.floors[0].level, came.twins[0].level
-        error = picture(name, "input-flip", "are").twins[0].level.mean
-        assert (error < 0.5) if works else (error > 1)
-        gain = twin.mean - floor.mean
-        assert (gain > 0.1) if works else (gain < twin.half_width + floor.half_width)
+        guess = came.guesses[0].band
+        with shipped.load(name, Task.BINARY, ["gradient"]) as store:
+            drawn = [lines.read(store, ["gradient"], METRICS[m]) for m in ("accuracy", "are")]
+        twin, error = ({t.mechanism: t.level for t in one.twins}["clear"] for one in drawn)
+        assert (error.mean < 0.5) if works else (error.mean > 1)
+        gain, spread = twin.mean - guess.mean[-1], guess.high[-1] - guess.mean[-1]
+        assert (gain > 0.1) if works else (gain < twin.half_width + spread)
         mean = came.lines[0].band.mean
         if works:  # a curve to look at: from guessing up to no privacy
-            assert mean[0] - floor.mean < 0.05
+            assert mean[0] - guess.mean[0] < 0.05
             assert twin.mean - mean[-1] < 0.03

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import sqlite3
 import threading
+from collections import Counter
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -19,6 +20,8 @@ from dpmc_core.store import Store, StoreError, connection
 from dpmc_core.sweep import grid as grids
 from dpmc_core.sweep import worker
 from dpmc_core.sweep.run import ALONE, BREAKS, COMPANY
+
+GUESS, REFERENCE = "private-majority", "reference-binary"  # what stands beside one-bit methods
 
 
 @pytest.fixture
@@ -50,28 +53,36 @@ def undisturbed(plan, tmp_path_factory):
 # --- plans -----------------------------------------------------------------------------------
 
 
-def test_every_combination_is_a_unit_once_with_its_floor_and_twin(plan):
+def test_every_combination_is_a_unit_once_with_its_guess_reference_and_twin(plan):
     noisy = [u for u in plan.units if u.epsilon is not None]
     combinations = {(u.mechanism.id, u.epsilon, u.seed) for u in noisy}
-    assert len(noisy) == len(combinations) == 3 * 3 * 2
+    # The guess beside the three is private too, so it has their epsilons.
+    assert {id for id, *_ in combinations} == {"input-flip", "gradient", "output", GUESS}
+    assert len(noisy) == len(combinations) == 4 * 3 * 2
     others = [(u.mechanism.id, u.seed) for u in plan.units if u.epsilon is None]
     # Gradient perturbation has no iterations to share, so its twin is the default one.
     assert sorted(others) == sorted(
-        2 * [("clear", 1), ("clear", 2)] + [("majority", 1), ("majority", 2)]
+        2 * [("clear", 1), ("clear", 2)] + [(REFERENCE, 1), (REFERENCE, 2)]
     )
     assert len({u.key for u in plan.units}) == len(plan.units)
-    assert len(plan.keys.curves) == 3 + 3
+    assert len(plan.keys.curves) == 4 + 3
 
 
 def test_a_baseline_that_is_asked_for_is_not_run_twice():
-    plan = make_plan(mechanisms=["clear", "input-flip"])
-    assert [u.mechanism.id for u in plan.units].count("majority") == 2
-    assert [u.mechanism.id for u in plan.units].count("clear") == 2
+    plan = make_plan(mechanisms=["clear", GUESS, REFERENCE, "input-flip"])
+    found = Counter(u.mechanism.id for u in plan.units)
+    assert found == {"clear": 2, "majority": 2, REFERENCE: 2, GUESS: 6, "input-flip": 6}
+
+
+def test_no_paper_s_twin_stands_beside_an_estimator_that_is_not_the_paper_s():
+    estimators = {"estimator": ["noise-aware"]}
+    plan = make_plan(mechanisms=["input-flip"], settings=estimators, epsilons=[1.0], seeds=[1])
+    assert sorted(u.mechanism.id for u in plan.units) == ["input-flip", GUESS, REFERENCE]
 
 
 def test_methods_without_epsilon_need_none():
     plan = make_plan(mechanisms=["clear"], epsilons=[])
-    assert {u.mechanism.id for u in plan.units} == {"clear", "majority"}
+    assert {u.mechanism.id for u in plan.units} == {"clear", "majority", REFERENCE}
 
 
 def test_the_curve_is_seen_early_and_then_filled():
@@ -83,7 +94,8 @@ def test_the_curve_is_seen_early_and_then_filled():
     plan = make_plan(epsilons=[1.0, 2.0, 3.0, 4.0])
     epsilons = [u.epsilon for u in plan.units if u.mechanism.id == "input-flip"]
     assert epsilons == [1.0, 4.0, 2.0, 3.0] * 2
-    assert plan.units[0].mechanism.id == "majority"
+    first = [u.mechanism.id for u in plan.units].index("input-flip")
+    assert {u.mechanism.id for u in plan.units[:first]} == {GUESS, REFERENCE, "clear"}
 
 
 def test_settings_reach_the_mechanisms_that_have_them():
@@ -96,7 +108,7 @@ def test_settings_reach_the_mechanisms_that_have_them():
     found = {
         (u.mechanism.id, u.mechanism.radius, u.mechanism.bound)
         for u in plan.units
-        if u.epsilon is not None
+        if u.epsilon is not None and u.mechanism.id != GUESS
     }
     both = set(itertools.product(("input-flip", "gradient"), (0.5, 1.0), (None, 1.0)))
     assert found == both | {("output", 0.5, 0.2), ("output", 1.0, 0.2)}
@@ -105,7 +117,9 @@ def test_settings_reach_the_mechanisms_that_have_them():
 def test_everything_that_decides_a_result_is_in_its_key():
     def key(**changes):
         options = {"mechanisms": ["input-flip"], "epsilons": [1.0], "seeds": [1], "settings": {}}
-        (found,) = [u.key for u in make_plan(**(options | changes)).units if u.epsilon]
+        options |= changes
+        units = make_plan(**options).units
+        (found,) = [u.key for u in units if u.mechanism.id in options["mechanisms"]]
         return found
 
     variants = [
@@ -117,6 +131,7 @@ def test_everything_that_decides_a_result_is_in_its_key():
         key(split=LeaveLast()),
         key(mechanisms=["objective"]),
         key(settings={"radius": ["0.6"]}),
+        key(settings={"estimator": ["published"]}),
         key(epsilons=[1.1]),
         key(seeds=[2]),
     ]
@@ -126,10 +141,12 @@ def test_everything_that_decides_a_result_is_in_its_key():
 
 
 def test_a_raised_revision_is_another_unit(monkeypatch):
-    before = {u.key for u in make_plan(mechanisms=["input-flip"]).units if u.epsilon}
+    before = {u.key: u.mechanism.id for u in make_plan(mechanisms=["input-flip"]).units}
     monkeypatch.setattr(registry.get("input-flip"), "revision", 99)
-    after = {u.key for u in make_plan(mechanisms=["input-flip"]).units if u.epsilon}
-    assert not before & after
+    after = {u.key: u.mechanism.id for u in make_plan(mechanisms=["input-flip"]).units}
+    assert len(before) == len(after)
+    assert {before[key] for key in before.keys() & after.keys()} == {GUESS, REFERENCE, "clear"}
+    assert {before[key] for key in before.keys() - after.keys()} == {"input-flip"}
 
 
 @pytest.mark.parametrize(
@@ -229,7 +246,11 @@ def test_official_pairs_are_not_split_again(opened):
     rows = rows_of(opened).values()
     assert {row["data"]["split"] for row in rows} == {"the given test ratings"}
     assert len({row["data"]["fingerprint"] for row in rows}) == 1
-    noisy = [row["metrics"]["accuracy"] for row in rows if row["settings"].get("epsilon") == 1.0]
+    noisy = [
+        row["metrics"]["accuracy"]
+        for row in rows
+        if row["mechanism"] == "input-flip" and row["settings"]["epsilon"] == 1.0
+    ]
     assert len(noisy) == 2  # one row per seed: the noise differs, the split does not
 
 
@@ -518,6 +539,7 @@ def test_jobs_must_be_a_number_of_processes(plan):
 
 
 def test_units_tell_what_they_are(plan):
-    assert str(plan.units[0]) == "majority on tiny, seed 1"
+    assert str(plan.units[0]) == f"{GUESS} on tiny at epsilon 0.5, seed 1"
+    assert str(plan.units[1]) == f"{REFERENCE} on tiny, seed 1"
     assert dataclasses.is_dataclass(plan.units[0])
     assert connection.WAIT >= 5

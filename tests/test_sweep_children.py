@@ -101,7 +101,7 @@ def test_a_finished_sweep_says_nothing_and_a_failed_one_says_why(tmp_path, folde
     wait_for(lambda: not sweeps.look(folder, "k").running)
     now = sweeps.look(folder, "k")
     assert now.message == ""
-    assert now.counts["done"] == now.counts["total"] == 3
+    assert now.counts["done"] == now.counts["total"] == 4
     wrong = ["magic" if word == "output" else word for word in command(tmp_path)]
     sweeps.start(folder, "j", wrong, about={})
     wait_for(lambda: not sweeps.look(folder, "j").running)

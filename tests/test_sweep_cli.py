@@ -28,9 +28,11 @@ from dpmc_core.sweep import parse_epsilons, parse_seeds, pools
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [
     *("sweep", "--data", "one-bit-lab", "--mechanisms", "input-flip,gradient"),
-    *("--epsilons", "1,4", "--seeds", "1:3", "--set", "iterations=10", "--jobs", "2"),
+    *("--epsilons", "1,4", "--seeds", "1:3", "--set", "iterations=10"),
+    *("--set", "estimator=published", "--jobs", "2"),
 ]
-UNITS = 2 * 2 * 3 + 3 + 2 * 3  # noisy ones, floors, and twins with 10 and with 100 iterations
+# Noisy ones with the private guess, references, and twins with 10 and with 100 iterations.
+UNITS = 3 * 2 * 3 + 3 + 2 * 3
 posix = pytest.mark.skipif(os.name == "nt", reason="signals are sent another way on Windows")
 
 
@@ -145,7 +147,8 @@ def test_one_process_gives_the_rows_of_two(finished, file):
 
 def test_a_row_is_what_fit_prints(finished):
     fit = ["fit", "one-bit-lab", "input-flip", "--epsilon", 4, "--seed", 2, "--json"]
-    done = dpmc(*fit, "--set", "iterations=10", env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
+    fit += ["--set", "iterations=10", "--set", "estimator=published"]
+    done = dpmc(*fit, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
     printed = json.loads(done.stdout)
     (row,) = [
         r
@@ -156,8 +159,10 @@ def test_a_row_is_what_fit_prints(finished):
         assert row[name] == printed[name]
     assert printed["guarantee"].items() <= row["guarantee"].items()
     assert printed["data"].items() <= row["data"].items()
+    assert list(printed["baselines"]) == ["private-majority", "reference-binary", "clear"]
+    shared = {"clear": {"iterations": 10}, "private-majority": {"epsilon": 4.0}}
     for id, metrics in printed["baselines"].items():
-        alike = {"iterations": 10} if id == "clear" else {}
+        alike = shared.get(id, {})
         (own,) = [
             r["metrics"]
             for r in rows(finished[0]).values()
@@ -177,14 +182,17 @@ def test_progress_can_be_read_by_programs(file):
     assert [line["done"] for line in lines] == sorted({line["done"] for line in lines})
 
 
-def test_curves_can_be_written_when_all_is_done(file, tmp_path):
-    plain = [word for word in SMALL if word not in ("--set", "iterations=10")]
-    done = dpmc(*plain, "--store", file, "--curves", tmp_path / "curves")
+def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
+    done = dpmc(*SMALL, "--store", finished[0], "--curves", tmp_path / "curves")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "curves" / "one-bit-lab.csv").read_text()
     stamp = json.loads(text.splitlines()[0].removeprefix("# "))
     assert stamp["settings"]["gradient"]["clamp"] == 0.5
-    assert len(text.splitlines()) == 2 + 2 * (2 * 2 * 3 + 3 + 3)  # accuracy and are
+    published = "input-flip estimator=published iterations=10"
+    alone = {"gradient", "private-majority", "reference-binary"}
+    # Two settings of one method are two curves.
+    assert set(stamp["settings"]) == alone | {published, "clear", "clear iterations=10"}
+    assert len(text.splitlines()) == 2 + 2 * UNITS  # accuracy and are
 
 
 @posix
@@ -261,10 +269,6 @@ def test_being_told_to_end_keeps_what_is_finished(file):
         (
             ["--data", "restaurants", "--mechanisms", "clear", "--curves", "/dev/null/x"],
             "--curves must be a folder",
-        ),
-        (  # clear would run with 10 and with 100 iterations
-            [*SMALL[1:], "--curves", "curves"],
-            "settings of curves must be one per mechanism, got 'several of clear'",
         ),
     ],
 )
@@ -372,7 +376,8 @@ def test_units_that_fail_are_told_and_the_others_kept(capsys, file, tmp_path):
     reason = "every rating to learn from is 1, so there is nothing to predict"
     assert re.search(rf"on few.csv.*, seed \d+ and {int(found[1]) - 1} more: {reason}", done.stderr)
     assert len(rows(file)) == 60 - int(found[1])
-    link = ["--set", "objective.link=probit", "--mechanisms", "objective"]
+    link = ["--set", "objective.link=probit", "--set", "estimator=published"]
+    link += ["--mechanisms", "objective"]
     assert "bound must be a number for the probit link" in sentence(capsys, *words, "1", *link)
 
 

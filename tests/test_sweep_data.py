@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import math
 import os
 import pickle
 import stat
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from store_helpers import needs_modes
 from sweep_helpers import make_dataset, make_pair, make_source
 
-from dpmc_core import store, sweep
+from dpmc_core import registry, store, sweep
 from dpmc_core.cli import build_parser
 from dpmc_core.cli.sweep import grid_of
 from dpmc_core.data import datasets
@@ -201,7 +203,7 @@ def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatc
         )
         assert done.stderr == ""
         last = json.loads(done.stdout.splitlines()[-1])
-        assert (last["done"], last["total"], last["failed"], last["skipped"]) == (8, 8, 0, 0)
+        assert (last["done"], last["total"], last["failed"], last["skipped"]) == (10, 10, 0, 0)
         with Store(folder.store, read_only=True) as opened:
             (name,) = {info.name for info in store.curves(opened)}
             assert name == "tiny"
@@ -282,13 +284,27 @@ def test_a_preset_is_a_grid_that_works(name):
     if name == "samples":
         args.data = ["restaurants", "one-bit-lab"]
     plan = sweep.plan(grid_of(args))
-    noisy = [u for u in plan.units if u.epsilon is not None]
-    assert len(noisy) == len(plan.sources) * len(preset.mechanisms) * len(preset.epsilons)
+    points = len(plan.sources) * len(preset.epsilons)
+    found = Counter(u.mechanism.id for u in plan.units if u.epsilon is not None)
+    for id in preset.mechanisms:
+        variants = math.prod(map(len, preset.values_of(id).values()))
+        assert found.pop(id) == variants * points
+    # Beside them the private guesses, where these are not asked for themselves.
+    guesses = {registry.get(id).floor for id in preset.mechanisms} - {*preset.mechanisms}
+    assert found == dict.fromkeys(
+        (id for id in guesses if registry.adds_noise(registry.get(id))), points
+    )
 
 
 def test_the_samples_preset_is_what_ships():
-    preset, clicks = presets.get("samples").grid, presets.get("clicks").grid
-    assert {*preset.data, *clicks.data} == set(datasets.samples.SAMPLES)
+    preset, *others = (presets.get(name).grid for name in ("samples", "jokes", "clicks"))
+    data = [*preset.data, *(id for other in others for id in other.data)]
+    assert sorted(data) == sorted(datasets.samples.SAMPLES)
+    rated = {*presets.get("samples-ratings").grid.data, *presets.get("jokes").grid.data}
+    assert all(
+        id in rated or id.startswith("one-bit") or s.clicks
+        for id, s in datasets.samples.SAMPLES.items()
+    )
     assert len(preset.seeds) >= 5
     assert len(preset.epsilons) >= 10
     assert (min(preset.epsilons), max(preset.epsilons)) == (0.1, 10.0)

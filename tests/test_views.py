@@ -15,6 +15,7 @@ from dpmc_core.cli import main
 from dpmc_core.data import Binarise, datasets
 from dpmc_core.experiment import run
 from dpmc_core.links import LOGISTIC, Probit
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import (
     RATING,
@@ -28,6 +29,8 @@ from dpmc_core.privacy import (
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import cards, data, lines, noise, run_card, training
+from dpmc_core.views.lines import Picture
+from tests.page_helpers import placed_line
 
 MECHANISMS = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]
 BINARY = [id for id in MECHANISMS if registry.get(id).task is Task.BINARY]
@@ -138,6 +141,55 @@ def test_interval_is_scipys():
     low, high = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
     assert (view.mean - view.half_width, view.mean + view.half_width) == pytest.approx((low, high))
     assert lines.interval([0.5]).half_width == 0
+
+
+def test_the_envelope_is_chosen_on_half_of_the_seeds_and_measured_on_the_others():
+    # seeds 1 and 3 choose, 2 and 4 measure
+    lucky = placed_line("input-flip", [[0.9, 0.5, 0.9, 0.5], [0.6, 0.9, 0.6, 0.9]])
+    steady = placed_line("objective", [[0.7, 0.7, 0.7, 0.8], [0.7, 0.6, 0.7, 0.8]])
+    best = lines.envelope([lucky, steady])
+    assert best.winners == (lucky.line.label, steady.line.label)
+    assert best.value == pytest.approx([0.5, 0.7])  # not 0.9: hindsight has no say in the value
+    assert best.x == pytest.approx([1, 10])
+    assert best.counts == "per rating"
+    errors = [
+        one._replace(line=one.line._replace(metric=METRICS["rmse"])) for one in (lucky, steady)
+    ]
+    assert lines.envelope(errors).winners == (steady.line.label, lucky.line.label)
+
+
+def test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only():
+    good, other = [[0.9, 0.8], [0.9, 0.8]], [[0.7, 0.6], [0.7, 0.6]]
+    one = placed_line("input-flip", good)
+    assert lines.envelope([]) is None
+    assert lines.envelope([one]) is None
+    for apart in (
+        placed_line("output", other, solid=False),
+        placed_line("objective", other, counts="per user"),
+        placed_line("objective", [[0.7], [0.7]]),
+        placed_line("objective", other, epsilons=(2.0, 5.0)),  # never at the same epsilon
+        placed_line("objective", [[0.7, math.nan]] * 2),  # nothing to measure with
+    ):
+        assert lines.envelope([one, apart]) is None
+    more = [one, placed_line("objective", other), placed_line("output", good, counts="per user")]
+    best = lines.envelope(more)
+    assert best.counts == "per rating"
+    assert best.value == pytest.approx([0.8, 0.8])
+
+
+def test_a_line_that_is_chosen_is_not_drawn_as_a_guess_as_well():
+    metric = METRICS["accuracy"]
+    flip, guess = (
+        placed_line(id, [[0.7, 0.6]] * 2).line for id in ("input-flip", "private-majority")
+    )
+    of_flip, of_guess = Picture(metric, (flip,), guesses=(guess,)), Picture(metric, (guess,))
+    alone = Picture(metric).filled(of_flip, ["input-flip"])
+    assert alone.guesses == (guess,)
+    both = ["input-flip", "private-majority"]
+    together = Picture(metric).filled(of_flip, both).filled(of_guess, both)
+    assert together.lines == (flip, guess)
+    assert together.guesses == ()
+    assert (lines.GUESSING, guess.at(1.0)) in alone.between(1.0)
 
 
 def test_block_keeps_the_busiest_cells_of_the_data(ratings):

@@ -158,9 +158,12 @@ class Picture(NamedTuple):
 
         mechanisms: in the order of their lines.
         """
-        own = {line.label: line for line in self.lines}
+        own, theirs = (
+            {line.label: line for line in side if line.mechanism in mechanisms}
+            for side in (self.lines, other.lines)
+        )
         good = {label for label, line in own.items() if enough(line)}
-        came = [line for line in other.lines if line.label not in good]
+        came = [line for label, line in theirs.items() if label not in good]
         first, second = (self, other) if good else (other, self)
         found = own | {line.label: line for line in came}
         guesses = {line.label: line for line in (*second.guesses, *first.guesses)}
@@ -446,15 +449,37 @@ def envelope(placed: Sequence[Placed]) -> Envelope | None:
 # --- above the reference ---------------------------------------------------------------------
 
 
-def above_words(picture: Picture) -> list[str]:
-    """A sentence for each line that is somewhere clearly better than the reference."""
-    side = "below" if picture.metric.lower else "above"  # the better one
+def apart_words(picture: Picture) -> list[str]:
+    """A sentence for the lines somewhere clearly better than the reference, and for those that are
+    somewhere clearly worse than the private guess at the same epsilon."""
+    metric = picture.metric
+    references = [level.level for name, level in picture.levels if name == WITHOUT]
+    above = [line for line in picture.lines if any(is_above(line, one) for one in references)]
+    below = [line for line in picture.lines if any(is_below(line, one) for one in picture.guesses)]
+    sides = ("below", "above") if metric.lower else ("above", "below")  # the better one first
+    why = (
+        "what that method believes about ratings fits these data less well",
+        "they are the papers' own, which take noise for taste where there is much of it",
+    )
     return [
-        f"{line.label} lies {side} the line without privacy in places: what that method believes"
-        " about ratings fits these data less well."
-        for line in picture.lines
-        if any(is_above(line, level.level) for name, level in picture.levels if name == WITHOUT)
+        f"{sides[k].capitalize()} {against} in places, because {why[k]}:"
+        f" {'; '.join(line.label for line in found)}."
+        for k, (found, against) in enumerate(
+            ((above, "the line without privacy"), (below, GUESSING))
+        )
+        if found
     ]
+
+
+def is_below(line: Line, guess: Line) -> bool:
+    """Whether a line is clearly worse than a guess at an epsilon that both have."""
+    sign, beside = line.metric.sign, {float(e): guess.at(float(e)) for e in guess.epsilon}
+    return any(
+        other is not None and sign * (other.mean - here.mean) > other.half_width + here.half_width
+        for e in line.epsilon
+        if (here := line.at(float(e))) is not None
+        for other in [beside.get(float(e))]
+    )
 
 
 def is_above(line: Line, reference: Interval) -> bool:

@@ -12,6 +12,7 @@ from dpmc_core import registry
 from dpmc_core.views.comparison import isotonic
 from dpmc_core.views.lines import (
     ENVELOPE,
+    GUESSING,
     WITHOUT,
     Band,
     Envelope,
@@ -23,6 +24,7 @@ from pages.ui.charts import (
     EPSILON_AXIS,
     LIGHT,
     LONG_LEGEND,
+    Room,
     Theme,
     band,
     faded,
@@ -54,7 +56,8 @@ def compare(
     mechanisms without a point yet, so that the picture stands still while it fills.
     """
     # on a phone the legend is a column, and takes its room from the picture
-    fig = figure(theme, height=HEIGHT + 16 * (len(placed) + len(waiting)), legend=LONG_LEGEND)
+    named = [*placed, *waiting, *guesses, *picture.twins]
+    fig = figure(theme, height=HEIGHT + 20 * len(named), legend=LONG_LEGEND)
     low, high = _axis(ends, [*placed, *guesses])
     bands = [one.band for one in placed]
     reach = [float(v) for over in bands for v in (*over.low, *over.high)]
@@ -62,12 +65,17 @@ def compare(
     reach += [float(v) for one in guesses for v in one.band.mean]
     up = _round_range(reach)
     drawn = {one.line.mechanism for one in placed}
-    _levels(fig, picture, [*drawn, *waiting], (low, high), (up[0], up[1]), theme)
+    room = Room((math.log10(low), math.log10(high)), up)
+    for one in (*placed, *guesses):
+        room.line(np.log10(one.x), one.band.mean)
+    _levels(fig, picture, [*drawn, *waiting], (low, high), (up[0], up[1]), room, theme)
     best = envelope(placed)
     if best is not None:
         _envelope(fig, best, picture.metric.form, theme)
     for one in guesses:
-        _guess(fig, one, picture.metric.form, theme)
+        # several of them, each beside other methods, are told apart by their own colours
+        color = style(one.line.mechanism).color if len(guesses) > 1 else theme.muted
+        _guess(fig, one, picture.metric.form, color)
     for one, over in zip(placed, bands, strict=True):
         color = faded(style(one.line.mechanism).color, 0.16)
         band(fig, over, color, showlegend=False, legendgroup=one.line.key)
@@ -87,48 +95,48 @@ def _levels(
     mechanisms: Sequence[str],
     across: tuple[float, float],
     up: tuple[float, float],
+    room: Room,
     theme: Theme,
 ) -> None:
-    """The lines without an epsilon, their names spread apart so that none covers another.
+    """The lines without an epsilon: guesses and the reference with their names beside them.
 
-    A twin without privacy that belongs to a single mechanism has its colour.
-    across, up: the ends of the axes.
+    Papers' own methods without privacy are named in the legend, where there is room for many; one
+    that belongs to a single mechanism has its colour. across, up: the ends of the axes; room:
+    with the curves in it.
     """
-    floors, twins = picture.floors, picture.twins
-    names, colors = [], []
-    for level in floors:
-        names.append(f"guessing ({level.label.lower()})")
-        colors.append(theme.muted)
-    for name, level in picture.levels[: len(twins)]:
-        own = [id for id in mechanisms if registry.get(id).twin == level.mechanism]
-        names.append(name)
-        colors.append(style(own[0]).color if len(own) == 1 and name != WITHOUT else theme.ink)
-    levels = [*floors, *twins]
-    gap = _LABEL * (up[1] - up[0])
-    sides = [-1] * len(floors) + [1] * len(twins)  # below a floor, above a twin
-    means = [level.level.mean for level in levels]
-    places = _apart([m + side * gap / 2 for m, side in zip(means, sides, strict=True)], gap)
-    for k, mean in enumerate(means):
-        guess = k < len(floors)
-        text = f"{names[k]}: {picture.metric.text(mean)}"
-        look = (colors[k], "dot" if guess else "dash")
-        horizontal(fig, across, mean, look, text, showlegend=False)
-        mark = "" if colors[k] in (theme.muted, theme.ink) else _square(colors[k])
+    gap, sign = _LABEL * (up[1] - up[0]), picture.metric.sign
+    named: list[tuple[str, float, bool]] = []  # whether it is a guess
+    for name, level in picture.levels:
+        text = f"{name}: {picture.metric.text(level.level.mean)}"
+        if name == GUESSING:
+            text = text.replace(name, f"{name} ({level.label.lower()})", 1)
+        if name in (WITHOUT, GUESSING):
+            named.append((text, level.level.mean, name == GUESSING))
+            color, dash = (theme.ink, "dash") if name == WITHOUT else (theme.muted, "dot")
+            shown = {"showlegend": False}
+        else:
+            own = [id for id in mechanisms if registry.get(id).twin == level.mechanism]
+            color, dash = style(own[0]).color if len(own) == 1 else theme.muted, "dash"
+            shown = {"name": wrapped(text)}
+        horizontal(fig, across, level.level.mean, (color, dash), text, **shown)
+    # outside rather than between them
+    wanted = [mean + (-sign if guess else sign) * gap / 2 for _, mean, guess in named]
+    ends = [(math.log10(across[0]), "left"), (math.log10(across[1]), "right")]
+    for (text, mean, guess), y in zip(named, _apart(wanted, gap), strict=True):
+        yanchor = "bottom" if y > mean else "top"
+        places = [(x, mean, side, yanchor) for x, side in (ends[::-1] if guess else ends)]
+        x, _, xanchor, _ = room.place(text, places)
         fig.add_annotation(
-            x=math.log10(across[1] if guess else across[0]),
-            y=places[k],
-            text=mark + text,
+            x=x,
+            y=y,
+            text=text,
             showarrow=False,
-            xanchor="right" if guess else "left",
+            xanchor=xanchor,
             yanchor="middle",
             font={"color": theme.muted if guess else theme.ink, "size": 13},
             bgcolor=faded(theme.paper, 0.75),
             borderpad=0,
         )
-
-
-def _square(color: str) -> str:
-    return f'<span style="color:{color}">\u25a0</span> '
 
 
 def _apart(wanted: Sequence[float], gap: float) -> list[float]:
@@ -159,13 +167,13 @@ def _line(fig: go.Figure, one: Placed, over: Band, form: str, theme: Theme) -> N
     )
 
 
-def _guess(fig: go.Figure, one: Placed, form: str, theme: Theme) -> None:
+def _guess(fig: go.Figure, one: Placed, form: str, color: str) -> None:
     """A private guess against its own epsilon."""
     fig.add_scatter(
         x=one.x.tolist(),
         y=one.band.mean.tolist(),
         mode="lines",
-        line={"color": theme.muted, "dash": "dot", "width": 2},
+        line={"color": color, "dash": "dot", "width": 2},
         name=wrapped(f"guessing: {one.line.label} · {one.counts}"),
         hovertemplate=f"guessing: {one.line.label}<br>epsilon %{{x:.4g}} {one.counts}"
         f"<br><b>%{{y:{form}}}</b><extra></extra>",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import plotly.graph_objects as go
 
-from dpmc_core.views.lines import GUESSING, Line, Picture, Reference
+from dpmc_core.views.lines import GUESSING, WITHOUT, Line, Picture, Reference
 from pages.ui.charts import (
     EPSILON_AXIS,
+    LONG_LEGEND,
+    Room,
+    Style,
     Theme,
     band,
     faded,
@@ -18,7 +22,10 @@ from pages.ui.charts import (
     marker,
     rule,
     style,
+    wrapped,
 )
+
+PUBLISHED = "the paper's own estimate"
 
 
 def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) -> go.Figure:
@@ -30,20 +37,29 @@ def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) ->
     """
     only, metric = picture.lines[0], picture.metric
     here, look = only.at(epsilon), style(only.mechanism)
-    fig = figure(theme, height=400, showlegend=False)
+    own = [level for name, level in picture.levels if name not in (WITHOUT, GUESSING)]
+    fig = figure(
+        theme,
+        height=400 + 18 * len(own),
+        showlegend=len(picture.lines) + len(own) > 1,
+        legend=LONG_LEGEND,
+    )
     lowest = min(float(one.epsilon[0]) for one in picture.lines)
     highest = max(float(one.epsilon[-1]) for one in picture.lines)
     ends = (min(lowest, epsilon), max(highest, epsilon))
+    across = [math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06]
+    up = _reach(picture)
+    room = Room(across, up)
     for name, level in picture.levels:
-        _level(fig, name, level, ends, theme)
+        _level(fig, name, level, ends, look, theme)
+        room.line([math.log10(end) for end in ends], [level.level.mean] * 2)
     for guess in picture.guesses:
         _guess(fig, guess, theme)
-    reach = [level.level.mean for _, level in picture.levels]
-    reach += [float(v) for guess in picture.guesses for v in guess.band.mean]
+        room.line(np.log10(guess.epsilon), guess.band.mean)
     for one in reversed(picture.lines):
         over, first = one.band, one is only
-        reach += [*over.low, *over.high]
-        band(fig, over, faded(look.color, 0.22 if first else 0.1))
+        room.line(np.log10(over.x), over.mean)
+        band(fig, over, faded(look.color, 0.22 if first else 0.1), showlegend=False)
         line(
             fig,
             over.x,
@@ -51,21 +67,18 @@ def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) ->
             look if first else look._replace(dash="dot"),
             f"{one.label}<br>epsilon %{{x:g}}<br><b>%{{y:{metric.form}}}</b>, interval"
             f" %{{customdata[0]:{metric.form}}} to %{{customdata[1]:{metric.form}}}<extra></extra>",
-            name=one.label,
+            name=wrapped(one.label if first else PUBLISHED),
             width=2.5 if first else 1.5,
             marker=marker(look, theme, solid=certified, size=9 if first else 5),
             customdata=list(zip(over.low, over.high, strict=True)),
         )
-        if not first:
-            middle = len(over.x) // 2
-            _note(fig, over.x[middle], over.mean[middle], "the paper's own estimate", theme)
+    _names(fig, room, picture, ends, theme)
     rule(fig, epsilon, theme)
     if here is not None:
         text = metric.text(here.mean)
-        _spot(fig, epsilon, here.mean, text, look.color, certified, theme)
-    room = [math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06]
-    fig.update_xaxes(**EPSILON_AXIS, range=room)
-    fig.update_yaxes(range=_reach(reach), tickformat=metric.ticks, title_text=metric.axis)
+        _spot(fig, room, epsilon, here.mean, text, look.color, certified, theme)
+    fig.update_xaxes(**EPSILON_AXIS, range=across)
+    fig.update_yaxes(range=up, tickformat=metric.ticks, title_text=metric.axis)
     return fig
 
 
@@ -73,54 +86,67 @@ def _guess(fig: go.Figure, guess: Line, theme: Theme) -> None:
     """A private guess, which needs epsilon too."""
     over = guess.band
     fig.add_scatter(
-        x=over.x,
-        y=over.mean,
+        x=over.x.tolist(),
+        y=over.mean.tolist(),
         mode="lines",
         line={"color": theme.muted, "dash": "dot", "width": 2},
-        hovertemplate=f"guessing: {guess.label}<br>epsilon %{{x:g}}"
+        hovertemplate=f"{GUESSING}: {guess.label}<br>epsilon %{{x:g}}"
         f"<br><b>%{{y:{guess.metric.form}}}</b><extra></extra>",
-    )
-    text = f"guessing: {guess.metric.text(over.mean[-1])}"
-    _note(fig, over.x[-1], over.mean[-1], text, theme, xanchor="right")
-
-
-def _note(
-    fig: go.Figure, x: float, y: float, text: str, theme: Theme, xanchor: str = "left"
-) -> None:
-    fig.add_annotation(
-        x=math.log10(x),
-        y=y,
-        text=text,
-        showarrow=False,
-        xanchor=xanchor,
-        yanchor="top",
-        font={"color": theme.muted, "size": 13},
-        bgcolor=theme.paper,
-        opacity=0.85,
+        showlegend=False,
     )
 
 
 def _level(
-    fig: go.Figure, name: str, level: Reference, ends: tuple[float, float], theme: Theme
+    fig: go.Figure,
+    name: str,
+    level: Reference,
+    ends: tuple[float, float],
+    look: Style,
+    theme: Theme,
 ) -> None:
-    above, value = name != GUESSING, level.level.mean
-    text, color = f"{name}: {level.metric.text(value)}", theme.ink if above else theme.muted
-    horizontal(fig, ends, value, (color, "dash" if above else "dot"), text)
-    fig.add_annotation(
-        x=math.log10(ends[0 if above else 1]),
-        y=value,
-        text=text,
-        showarrow=False,
-        xanchor="left" if above else "right",
-        yanchor="bottom" if above else "top",
-        font={"color": color, "size": 13},
-        bgcolor=theme.paper,
-        opacity=0.85,
-    )
+    """A paper's method without privacy is named in the legend, where its name has room."""
+    text = f"{name}: {level.metric.text(level.level.mean)}"
+    looks = {WITHOUT: (theme.ink, "dash"), GUESSING: (theme.muted, "dot")}
+    shown = {} if name in looks else {"name": wrapped(text)}
+    drawn = looks.get(name, (look.color, "dash"))
+    horizontal(fig, ends, level.level.mean, drawn, text, showlegend=bool(shown), **shown)
+
+
+def _names(
+    fig: go.Figure, room: Room, picture: Picture, ends: tuple[float, float], theme: Theme
+) -> None:
+    """What its lines run between, named where no curve is: outside rather than between them."""
+    sign, text = picture.metric.sign, picture.metric.text
+    wanted = []
+    for name, level in picture.levels:
+        if name in (WITHOUT, GUESSING):
+            mean = level.level.mean
+            wanted.append((f"{name}: {text(mean)}", (mean, mean), name == WITHOUT))
+    for guess in picture.guesses:
+        mean = guess.band.mean
+        wanted.append((f"{GUESSING}: {text(mean[-1])}", (mean[0], mean[-1]), False))
+    for words, levels, best in wanted:
+        sides = ["bottom", "top"] if (sign > 0) == best else ["top", "bottom"]
+        places = [
+            (math.log10(ends[k]), float(levels[k]), ("left", "right")[k], side)
+            for side in sides
+            for k in ((0, 1) if best else (1, 0))
+        ]
+        x, y, xanchor, yanchor = room.place(words, places)
+        fig.add_annotation(
+            x=x,
+            y=y,
+            text=words,
+            showarrow=False,
+            xanchor=xanchor,
+            yanchor=yanchor,
+            font={"color": theme.ink if best else theme.muted, "size": 13},
+        )
 
 
 def _spot(
     fig: go.Figure,
+    room: Room,
     epsilon: float,
     value: float,
     text: str,
@@ -138,23 +164,30 @@ def _spot(
             "line": {"color": theme.paper if certified else color, "width": 3},
         },
         hoverinfo="skip",
+        showlegend=False,
     )
-    left = epsilon > 3  # the label stays inside the frame
+    at = math.log10(epsilon)
+    places = [(at, value, x, y) for y in ("top", "bottom") for x in ("left", "right")]
+    _, _, xanchor, yanchor = room.place(text, places, size=17, away=10)
     fig.add_annotation(
-        x=math.log10(epsilon),
+        x=at,
         y=value,
         text=f"<b>{text}</b>",
         showarrow=False,
-        xanchor="right" if left else "left",
-        xshift=-14 if left else 14,
-        yshift=18 if left else -16,
+        xanchor=xanchor,
+        yanchor=yanchor,
+        xshift=10 if xanchor == "left" else -10,
+        yshift=-4 if yanchor == "top" else 4,
         font={"size": 17},
-        bgcolor=theme.paper,
-        opacity=0.9,
+        bgcolor=faded(theme.paper, 0.6),
+        borderpad=0,
     )
 
 
-def _reach(values: list[float]) -> list[float]:
+def _reach(picture: Picture) -> list[float]:
+    values = [level.level.mean for _, level in picture.levels]
+    values += [float(v) for guess in picture.guesses for v in guess.band.mean]
+    values += [float(v) for one in picture.lines for v in (*one.band.low, *one.band.high)]
     low, high = min(values), max(values)
     room = 0.08 * (high - low) or 0.01
     return [low - room, high + room]

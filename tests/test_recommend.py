@@ -1,0 +1,239 @@
+"""The recommendation: certified for what was asked, by sizes alone, and typed as printed."""
+
+import dataclasses
+import itertools
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.cli import build_parser, main
+from dpmc_core.cli.recommend import TRUST, UNITS
+from dpmc_core.data import datasets
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.model import Task
+from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change, Trust
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.recommend import recommend
+
+RANGES = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}
+SIZES = ((40, 30, None), (300, 1_000, 20), (2_000, 100, None))
+SMALL, MANY_ITEMS, MANY_USERS = SIZES
+ROUNDING = 1 + 1e-9
+
+
+def facts(task, size=SMALL):
+    users, items, cap = size
+    low, high = RANGES[task]
+    return PublicFacts(users=users, items=items, low=low, high=high, cap=cap)
+
+
+def refused(task, change, trust):
+    """Whether no method certifies it: only ratings themselves hide among likes, and whoever trusts
+    nobody has no promise for a whole row."""
+    likes = task is Task.BINARY and change is not RATING
+    return likes or (trust is Trust.LOCAL and change.per_user)
+
+
+# --- the rule --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.013, 1.0, 17.3])
+@pytest.mark.parametrize("trust", TRUST.values(), ids=TRUST)
+@pytest.mark.parametrize("change", Change)
+@pytest.mark.parametrize("task", Task)
+def test_a_method_certified_for_what_was_asked_or_a_sentence(task, change, trust, epsilon):
+    for size in SIZES:
+        public = facts(task, size)
+        if refused(task, change, trust):
+            with pytest.raises(InvalidSetting, match=r"^unit must be .*(take|trust)"):
+                recommend(task, change, public, epsilon=epsilon, trust=trust)
+            continue
+        advice = recommend(task, change, public, epsilon=epsilon, trust=trust)
+        card = advice.mechanism.guarantee(public)
+        assert advice.mechanism.task is task
+        assert advice.certified == card.certified(change, 1e-6).epsilon
+        assert 0.99 * epsilon <= advice.certified <= epsilon * ROUNDING
+        assert card.trust is Trust.LOCAL or trust is Trust.CURATOR
+        assert advice.reason
+
+
+@pytest.mark.parametrize(
+    ("task", "trust", "epsilon", "size", "id"),
+    [
+        (Task.BINARY, Trust.CURATOR, 1.0, SMALL, "input-flip"),
+        (Task.RATINGS, Trust.LOCAL, 1.99, SMALL, "modified-laplace"),
+        (Task.RATINGS, Trust.LOCAL, 2.0, SMALL, "randomised-response"),
+        (Task.RATINGS, Trust.CURATOR, 2.99, MANY_ITEMS, "private-effects"),
+        (Task.RATINGS, Trust.CURATOR, 3.0, MANY_ITEMS, "randomised-response"),
+        (Task.RATINGS, Trust.CURATOR, 3.0, MANY_USERS, "private-effects"),
+        (Task.RANKING, Trust.LOCAL, 1.0, SMALL, "dplcf"),
+    ],
+)
+def test_the_rule(task, trust, epsilon, size, id):
+    change = RATING if task is Task.BINARY else CELL
+    found = recommend(task, change, facts(task, size), epsilon=epsilon, trust=trust)
+    assert found.mechanism.id == id
+
+
+@pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
+def test_whole_users_are_protected_by_user_level_methods(change):
+    for task, id in ((Task.RATINGS, "private-effects"), (Task.RANKING, "private-taste")):
+        mechanism = recommend(task, change, facts(task), epsilon=1.0).mechanism
+        assert mechanism.id == id
+        assert mechanism.guarantee(facts(task)).change.per_user
+
+
+def test_what_is_named_instead_is_certified():
+    """The unit that a sentence names gets a method, whoever is trusted."""
+    for change, trust in itertools.product((CELL, USER_EMPTIED), Trust):
+        with pytest.raises(InvalidSetting, match="take unit rating"):
+            recommend(Task.BINARY, change, facts(Task.BINARY), epsilon=1.0, trust=trust)
+        assert recommend(Task.BINARY, RATING, facts(Task.BINARY), epsilon=1.0, trust=trust)
+    for task in (Task.RATINGS, Task.RANKING):
+        with pytest.raises(InvalidSetting, match="take unit cell"):
+            recommend(task, USER_EMPTIED, facts(task), epsilon=1.0, trust=Trust.LOCAL)
+        assert recommend(task, CELL, facts(task), epsilon=1.0, trust=Trust.LOCAL)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
+def test_the_budget_holds_at_the_delta_asked_for(delta):
+    for change in (USER_EMPTIED, USER_REPLACED):
+        public = facts(Task.RATINGS)
+        advice = recommend(Task.RATINGS, change, public, epsilon=1.0, delta=delta)
+        assert advice.mechanism.delta == delta
+        card = advice.mechanism.guarantee(public)
+        assert 0.99 <= card.certified(change, delta).epsilon <= ROUNDING
+        assert card.certified(change, delta / 10).epsilon > 1.0
+
+
+def test_a_pure_method_needs_no_delta():
+    for task, change in ((Task.BINARY, RATING), (Task.RATINGS, CELL), (Task.RANKING, CELL)):
+        public = facts(task)
+        advice = recommend(task, change, public, epsilon=1.0, delta=0.0, trust=Trust.LOCAL)
+        assert advice.mechanism.guarantee(public).certified(change, 0.0).epsilon <= ROUNDING
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be > 0, got 0"),
+        ({"epsilon": -1.0}, "epsilon must be > 0"),
+        ({"epsilon": float("nan")}, "epsilon must be > 0"),
+        ({"delta": -0.1}, "delta must be"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"delta": 0.0}, "delta must be|no finite epsilon"),  # Gaussian noise needs one
+        ({"delta": 0.5}, "delta must be < 1/users"),
+    ],
+)
+def test_a_budget_that_cannot_be_is_a_sentence(changes, words):
+    with pytest.raises(InvalidSetting, match=words):
+        recommend(Task.RATINGS, USER_EMPTIED, facts(Task.RATINGS), **{"epsilon": 1.0, **changes})
+
+
+# --- the command -----------------------------------------------------------------------------
+
+
+def rated(path, seed):
+    """A file of ratings of 40 users and 30 items: cells and values are up to the seed."""
+    rng = np.random.default_rng(seed)
+    there = rng.random((40, 30)) < (0.3 + 0.1 * seed)
+    np.fill_diagonal(there, True)
+    there[30:, 0] = True
+    users, items = np.nonzero(there)
+    values = rng.integers(1, 6, len(users))
+    rows = zip(users, items, values, strict=True)
+    path.write_text("user,item,rating\n" + "".join(f"u{u},i{i},{v}\n" for u, i, v in rows))
+    return path
+
+
+@pytest.fixture
+def stars(tmp_path):
+    return rated(tmp_path / "stars of mine.csv", 1)
+
+
+def said(capsys, *words):
+    assert main(["recommend", *map(str, words)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+@pytest.mark.parametrize("trust", TRUST)
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("task", [task.value for task in Task])
+def test_the_command_as_printed_certifies_no_more_than_asked(capsys, stars, task, unit, trust):
+    asked = ["--range", "1:5", "--task", task, "--unit", unit, "--trust", trust]
+    asked += ["--epsilon", "0.7", "--delta", "1e-5"]
+    if refused(Task(task), UNITS[unit], TRUST[trust]):
+        assert main(["recommend", str(stars), *asked]) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("dpmc: unit must be ")
+        return
+    found = json.loads(said(capsys, stars, *asked, "--json"))
+    text = said(capsys, stars, *asked)
+    assert text.splitlines()[-1] == found["command"]
+    assert f"({found['mechanism']})" in text
+    assert (", delta 1e-05 per" in " ".join(text.split())) is ("delta" in found["settings"])
+    program, *words = shlex.split(found["command"])
+    assert program == "dpmc"
+    args = build_parser().parse_args(words)
+    typed = registry.create(args.mechanism, epsilon=args.epsilon, delta=args.delta)
+    low, high = RANGES[Task(task)]
+    public = PublicFacts(users=40, items=30, low=low, high=high)
+    card = typed.guarantee(public)
+    delta = 1e-6 if args.delta is None else args.delta
+    assert delta == 1e-5
+    proved = card.certified(UNITS[unit], delta).epsilon
+    assert 0.99 * 0.7 <= proved <= 0.7 * ROUNDING
+    assert found["certified"] == {"epsilon": pytest.approx(proved), "delta": delta}
+
+
+def test_the_json_object(capsys, stars):
+    found = json.loads(said(capsys, stars, "--range", "1:5", "--json"))
+    assert set(found) == {
+        "mechanism", "task", "settings", "unit", "neighbours", "certified", "reason", "command",
+    }  # fmt: skip
+    assert (found["mechanism"], found["task"]) == ("private-effects", "ratings")
+    assert (found["unit"], found["neighbours"]) == ("user", "empty")
+    assert found["settings"]["epsilon"] == pytest.approx(1.0, rel=0.01)
+    assert found["certified"]["delta"] == 1e-6
+
+
+def test_the_command_is_one_that_runs(capsys, stars):
+    """Options of reading go with it: a range that is not given is an error, or another range."""
+    found = json.loads(said(capsys, stars, "--range", "0:5", "--unit", "cell", "--json"))
+    _, *words = shlex.split(found["command"])
+    assert main([*words, "--json"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert card["mechanism"] == found["mechanism"]
+    assert card["settings"] == found["settings"]
+    assert (card["data"]["users"], card["data"]["items"]) == (40, 30)
+
+
+def test_no_rating_is_read(capsys, tmp_path):
+    """Two sets of one size, with other cells and other values, get the same advice."""
+    one, other = (rated(tmp_path / f"{seed}.csv", seed) for seed in (1, 4))
+    read = [datasets.load(path, low=1, high=5).ratings for path in (one, other)]
+    assert read[0].public == read[1].public
+    assert len(read[0]) != len(read[1])
+    for task, unit in (("ratings", "user"), ("ratings", "cell"), ("ranking", "user")):
+        words = ["--range", "1:5", "--task", task, "--unit", unit, "--json"]
+        first, second = (json.loads(said(capsys, path, *words)) for path in (one, other))
+        assert first.pop("command").replace("1.csv", "4.csv") == second.pop("command")
+        assert first == second
+
+
+def test_the_task_of_clicks_is_ranking(capsys):
+    found = json.loads(said(capsys, "bookshop-clicks", "--json"))
+    assert (found["task"], found["mechanism"]) == ("ranking", "private-taste")
+    assert json.loads(said(capsys, "restaurants", "--json"))["task"] == "ratings"
+
+
+def test_an_advice_is_a_value():
+    one, other = (recommend(Task.RANKING, CELL, facts(Task.RANKING), epsilon=1.0) for _ in range(2))
+    assert one == other
+    assert dataclasses.is_dataclass(one)
