@@ -67,10 +67,13 @@ def test_only_what_is_clearly_better_than_the_reference_is_told(metric, better, 
     drawn = (standing(metric, "Good", better), standing(metric, "Level", 0.5))
     (said,) = lines.apart_words(Picture(metric, drawn, (), (reference, papers)))
     assert said.startswith(f"{side.capitalize()} the line without privacy")
-    assert said.endswith(": Good.")
+    assert said.endswith("(Good).")
     worse = tuple(line._replace(values=1.0 - line.values) for line in drawn)
-    (told,) = lines.apart_words(Picture(metric, worse[:1], guesses=drawn[1:]))
+    floor = registry.get("dpimf-optimal").floor
+    guess = drawn[1]._replace(info=drawn[1].info._replace(mechanism=floor))
+    (told,) = lines.apart_words(Picture(metric, worse[:1], guesses=(guess,)))
     assert "guessing" in told
+    assert not lines.apart_words(Picture(metric, worse[:1], guesses=drawn[1:]))  # not its own
     # better than the paper's own method without privacy alone: nothing to explain
     assert not lines.apart_words(Picture(metric, drawn, (), (papers,)))
 

@@ -451,22 +451,26 @@ def envelope(placed: Sequence[Placed]) -> Envelope | None:
 
 def apart_words(picture: Picture) -> list[str]:
     """A sentence for the lines somewhere clearly better than the reference, and for those that are
-    somewhere clearly worse than the private guess at the same epsilon."""
-    metric = picture.metric
+    somewhere clearly worse than their own private guess at the same epsilon."""
     references = [level.level for name, level in picture.levels if name == WITHOUT]
     above = [line for line in picture.lines if any(is_above(line, one) for one in references)]
-    below = [line for line in picture.lines if any(is_below(line, one) for one in picture.guesses)]
-    sides = ("below", "above") if metric.lower else ("above", "below")  # the better one first
-    why = (
-        "what that method believes about ratings fits these data less well",
-        "they are the papers' own, which take noise for taste where there is much of it",
+    below = [
+        line
+        for line in picture.lines
+        for guess in picture.guesses
+        if guess.mechanism == registry.get(line.mechanism).floor and is_below(line, guess)
+    ]
+    sides = ("Below", "Above") if picture.metric.lower else ("Above", "Below")  # the better first
+    told = (
+        (
+            above,
+            "the line without privacy in places: what that method believes fits less well here",
+        ),
+        (below, "guessing in places: noise is taken for taste"),
     )
     return [
-        f"{sides[k].capitalize()} {against} in places, because {why[k]}:"
-        f" {'; '.join(line.label for line in found)}."
-        for k, (found, against) in enumerate(
-            ((above, "the line without privacy"), (below, GUESSING))
-        )
+        f"{side} {words} ({'; '.join(line.label for line in found)})."
+        for side, (found, words) in zip(sides, told, strict=True)
         if found
     ]
 
