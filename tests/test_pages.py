@@ -169,7 +169,7 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     assert [text.startswith("no privacy: ") for text in texts].count(True) == 1
     if id == cls.floor:  # it is a guess: beside it stands the same one without privacy
         texts += [f"guessing: {t.name}" for t in drawn.data if (t.name or "").startswith("no priv")]
-    assert any(text.startswith("guessing: ") for text in texts)
+    assert any(text.startswith("guessing") for text in texts)
 
 
 def test_what_if_plays_through_all_epsilons_and_stops():

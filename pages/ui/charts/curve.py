@@ -124,7 +124,9 @@ def _names(
             wanted.append((f"{name}: {text(mean)}", (mean, mean), name == WITHOUT))
     for guess in picture.guesses:
         mean = guess.band.mean
-        wanted.append((f"{GUESSING}: {text(mean[-1])}", (mean[0], mean[-1]), False))
+        level = text(mean[0]) == text(mean[-1])
+        words = f"{GUESSING}: {text(mean[-1])}" if level else GUESSING
+        wanted.append((words, (mean[0], mean[-1]), False))
     for words, levels, best in wanted:
         sides = ["bottom", "top"] if (sign > 0) == best else ["top", "bottom"]
         places = [
