@@ -82,7 +82,7 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
 
 
 def test_two_tabs_share_a_sweep(page, browser, server):
-    address = server + GRID.replace("seeds=3", "seeds=40").replace("movie-night", "restaurants")
+    address = server + GRID.replace("seeds=3", "seeds=30").replace("movie-night", "restaurants")
     visit(page, address)
     context = browser.new_context()
     other = context.new_page()
