@@ -177,11 +177,12 @@ def train(mechanism="gradient", stop=lambda _: False, problem=small_problem):
     return said, work(report, lambda: stop(said))
 
 
-def test_the_private_result_is_told_before_guessing_and_the_twin():
+def test_the_private_result_is_told_before_guessing_and_no_privacy():
     said, last = train()
     results = [result for _, _, result in said if result is not None]
-    assert [list(r.result.baselines) for r in results] == [[], ["majority"], ["majority", "clear"]]
-    assert [r.clear is not None for r in results] == [False, False, True]
+    beside = ["private-majority", "reference-binary", "clear"]
+    assert [list(r.result.baselines) for r in results] == [beside[:k] for k in range(4)]
+    assert [r.clear is not None for r in results] == [False, False, True, True]
     assert all(r.result.metrics == last.result.metrics for r in results)
     labels = [label for label, _, _ in said]
     assert labels[:2] == ["preparing the data", "Gradient perturbation: starting"]
