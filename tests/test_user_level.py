@@ -371,8 +371,9 @@ def test_other_impossible_settings_are_sentences():
     with pytest.raises(InvalidSetting, match="item_share must be > 0 for tail or adaptive"):
         make("dpals", items=ItemBudget.TAIL, item_share=0.0)
     huge = PublicFacts(users=10_000, items=6_000, low=1, high=5)
-    with pytest.raises(InvalidSetting, match=r"items must be <= 5000.*private-frank-wolfe-oja"):
-        make("private-frank-wolfe").guarantee(huge)
+    with pytest.raises(InvalidSetting, match=r"items must be <= 5000.*item_share above 0"):
+        make("private-frank-wolfe", item_share=0.0).guarantee(huge)
+    assert make("private-frank-wolfe").guarantee(huge).certified().finite
     assert make("private-frank-wolfe-oja").guarantee(huge).certified().finite
     large = PublicFacts(users=1_000_000, items=4_000, low=1, high=5)
     with pytest.raises(InvalidSetting, match="users x items must be <="):
