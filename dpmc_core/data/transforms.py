@@ -144,10 +144,8 @@ class TopItems:
         items = train.public.items
         if self.count >= items:
             return ratings
-        counts = np.bincount(train.items, minlength=items)
-        kept = np.sort(np.argsort(-counts, kind="stable")[: self.count])
-        new_index = np.full(items, -1, dtype=np.int32)
-        new_index[kept] = np.arange(self.count, dtype=np.int32)
+        new_index = self.places(train)
+        kept = np.flatnonzero(new_index >= 0)
         inside = new_index[ratings.items] >= 0
         if not inside.any():
             raise BadRatings(f"no rating is left among the {self.count} most rated items")
@@ -160,6 +158,14 @@ class TopItems:
             titles=_pick(ratings.titles, kept),
             prepared=(*ratings.prepared, f"the choice of the {self.count} most rated items"),
         )
+
+    def places(self, train: Ratings) -> NDArray[np.int32]:
+        """Where each item is among those kept, -1 for one that is not."""
+        counts = np.bincount(train.items, minlength=train.public.items)
+        kept = np.sort(np.argsort(-counts, kind="stable")[: self.count])
+        new_index = np.full(len(counts), -1, dtype=np.int32)
+        new_index[kept] = np.arange(len(kept), dtype=np.int32)
+        return new_index
 
     def facts(self, public: PublicFacts) -> PublicFacts:
         return dataclasses.replace(public, items=min(public.items, self.count))

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.data.transforms import TopItems
 from dpmc_core.model import Model
 from dpmc_core.ratings import Ratings
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Ints = NDArray[np.int32]
 
 
 def most_rated(ratings: Ratings, count: int) -> tuple[Ratings, Ints]:
     """The ratings of the `count` most rated items (ties: the lower index) as ratings of so many
     items, and where each item is among them, -1 for one that is not. Looks at the ratings."""
-    counts = np.bincount(ratings.items, minlength=ratings.public.items)
-    kept = np.sort(np.argsort(-counts, kind="stable")[:count])
-    place = np.full(len(counts), -1)
-    place[kept] = np.arange(len(kept))
-    inside = ratings.select(place[ratings.items] >= 0)
-    return replace(
-        inside,
-        items=place[inside.items].astype(np.int32),
-        public=replace(ratings.public, items=len(kept)),
-        item_ids=None,
-        titles=None,
-    ), place
+    choice = TopItems(count)
+    return choice.apply(ratings, ratings), choice.places(ratings)
 
 
 @dataclass(frozen=True, eq=False)
