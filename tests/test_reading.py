@@ -199,8 +199,9 @@ def test_columns_that_cannot_be_found_are_named(head: str) -> None:
 @pytest.mark.parametrize(
     "option",
     ["user=\u00b2", "user=\u0662", "user=0", "user=4", "user=", "separator=1",
-     "separator=\"", "separator=ab", "encoding=undefined", "encoding=hex", "encoding=klingon", "encoding=\0", "header=maybe",
-     "layout=tall", "low=1e400", "max_rows=0", "max_bytes=-1", "max_rows=2.5", "rating=time"],
+     "separator=\"", "separator=ab", "encoding=undefined", "encoding=hex", "encoding=klingon",
+     "encoding=\0", "header=maybe", "layout=tall",
+     "low=1e400", "max_rows=0", "max_bytes=-1", "max_rows=2.5", "rating=time"],
 )  # fmt: skip
 def test_absurd_options_are_a_sentence(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
