@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 N = TypeVar("N", int, float)
+FARTHEST = 1e15  # end of a rating range: sums of squares of such ratings are numbers still
 
 
 class DpmcError(Exception):
@@ -25,7 +26,7 @@ class InvalidSetting(DpmcError, ValueError):
     def __init__(self, field: str, limit: str, value: Any, hint: str = "") -> None:
         self.field, self.limit, self.value, self.hint = field, limit, value, hint
         super().__init__(
-            f"{field} must be {limit}, got {_show(value)}" + (f"; {hint}" if hint else "")
+            f"{field} must be {limit}, got {shown(value)}" + (f"; {hint}" if hint else "")
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -86,8 +87,8 @@ def limit_words(
 
 def check_range(low: Any, high: Any) -> None:
     """Raise InvalidSetting unless they are the ends of a rating range, low below high."""
-    check_number("low end of the rating range", low)
-    check_number("high end of the rating range", high)
+    for end, value in (("low", low), ("high", high)):
+        check_number(f"{end} end of the rating range", value, at_least=-FARTHEST, at_most=FARTHEST)
     if low >= high:
         raise InvalidSetting("rating range", "a low end below its high end", f"{low:g}:{high:g}")
 
@@ -151,7 +152,7 @@ def sentence(text: str) -> str:
     return f"{capital(text).rstrip('.')}." if text else ""
 
 
-def _show(value: Any) -> str:
+def shown(value: Any) -> str:
     """The value as a person typed it: numbers bare, text quoted, long text cut."""
     if isinstance(value, float):
         return number_text(value)  # 1.0000001 must not read as the limit it breaks

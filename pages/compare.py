@@ -290,8 +290,9 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
             )
         for one in placed:
             if not one.solid:
+                label = blocks.escape(one.line.label)
                 st.markdown(
-                    f":material/radio_button_unchecked: **{blocks.escape(one.line.label)}** is hollow:"
+                    f":material/radio_button_unchecked: **{label}** is hollow:"
                     f" {blocks.escape(one.reason)}."
                 )
     for sentence in lines.apart_words(picture):

@@ -28,7 +28,7 @@ def open_page(name="what_if", theme="light", **link):
 
 def plain(text):
     """The text as a person reads it, without the escapes that keep Markdown away."""
-    return text.replace("\\", "")
+    return text.replace("\\", "").replace(":color[]", "")
 
 
 def charts_of(app):

@@ -10,10 +10,11 @@ from typing import Any
 
 from dpmc_core.data import ReadOptions
 from dpmc_core.data.samples import DRAWN
-from dpmc_core.errors import InvalidSetting, number_or_text, unknown_name
+from dpmc_core.errors import InvalidSetting, number_or_text, shown, unknown_name
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
 from dpmc_core.settings import parse_setting
 
+_TEXTS = ("user", "item", "rating", "time", "separator", "encoding")  # of --read, though digits
 DATA_HELP = "a sample's id, a file, or a folder of a known set"
 
 
@@ -106,7 +107,7 @@ def number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a number, got {shown(text)}") from None
 
 
 def integer(text: str) -> int:
@@ -114,7 +115,7 @@ def integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be an integer, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be an integer, got {shown(text)}") from None
 
 
 def range_of(args: argparse.Namespace) -> dict[str, float]:
@@ -133,7 +134,7 @@ def reading_of(args: argparse.Namespace, data: str) -> dict[str, Any]:
         name, value = assignment("--read", text)
         if name not in fields and data != DRAWN:
             raise unknown_name("--read", name, fields)
-        options[name] = number_or_text(value)
+        options[name] = value if name in _TEXTS else number_or_text(value)
     return options
 
 
@@ -202,4 +203,4 @@ def _range(text: str) -> tuple[float, float]:
             return float(low), float(high)
     except ValueError:
         pass
-    raise argparse.ArgumentTypeError(f"must be LO:HI, for example 1:5, got {text!r}")
+    raise argparse.ArgumentTypeError(f"must be LO:HI, for example 1:5, got {shown(text)}")

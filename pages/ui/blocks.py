@@ -54,8 +54,8 @@ def chart(
 ) -> None:
     """A chart with its text alternative and, folded beneath it, its table.
 
-    caption: plain text. key: a name of the chart that is its own on the page. With it the table is built only when it
-    is unfolded, so that a first view need not wait for what tables bring along.
+    caption: plain text. key: a name of the chart that is its own on the page. With it the table is
+    built only when it is unfolded, so that a first view need not wait for what tables bring along.
     """
     st.plotly_chart(fig, theme=None, alt=alt, config=_TOOLS, key=key)
     if caption:

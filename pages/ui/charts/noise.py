@@ -143,7 +143,8 @@ def scales(
             view.epsilon,
             view.scale,
             look,
-            f"{name}<br>{in_chart(view.query)}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>",
+            f"{name}<br>{in_chart(view.query)}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b>"
+            "<extra></extra>",
             width=3 if own else 1.5,
             name=wrapped(name),
             legendgroup=id,

@@ -46,7 +46,9 @@ def stage(
         x=[places[name][0] for name in parties],
         y=[places[name][1] for name in parties],
         mode="markers+text",
-        text=[f"<b>{in_chart(name)}</b>" if name in speaking else in_chart(name) for name in parties],
+        text=[
+            f"<b>{in_chart(name)}</b>" if name in speaking else in_chart(name) for name in parties
+        ],
         textposition=["top center" if places[n][1] > 0.5 else "bottom center" for n in parties],
         textfont={"color": theme.ink, "size": 13},
         marker={
