@@ -87,10 +87,13 @@ def limit_words(
 
 def check_range(low: Any, high: Any) -> None:
     """Raise InvalidSetting unless they are the ends of a rating range, low below high."""
-    for end, value in (("low", low), ("high", high)):
-        check_number(f"{end} end of the rating range", value, at_least=-FARTHEST, at_most=FARTHEST)
+    check_number("low end of the rating range", low)
+    check_number("high end of the rating range", high)
     if low >= high:
         raise InvalidSetting("rating range", "a low end below its high end", f"{low:g}:{high:g}")
+    if max(-low, high) > FARTHEST:
+        within = f"within {-FARTHEST:g}:{FARTHEST:g}"
+        raise InvalidSetting("rating range", within, f"{low:g}:{high:g}")
 
 
 def parsed(kind: type[N], text: str, field: str, limit: str = "") -> N:

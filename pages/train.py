@@ -199,7 +199,7 @@ def answer(run: Run) -> None:
     if len(found.metrics) > 1:
         blocks.show_table(table, alt="All metrics of the run and its baselines")
     rounds = "round" if found.rounds == 1 else "rounds"
-    steps = ", ".join(found.problem.steps) or "nothing"
+    steps = blocks.escape(", ".join(found.problem.steps)) or "nothing"
     st.caption(
         f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
         f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")

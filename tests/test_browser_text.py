@@ -2,7 +2,7 @@
 
 import json
 import random
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -74,3 +74,15 @@ def test_a_link_shows_its_text_and_fetches_nothing(page, server, path):
     assert main.locator("a").count() <= links
     made = '[data-testid="stMarkdownContainer"] :is(img, a, code, em, b, .katex, [role=img])'
     assert alerts.locator(made).count() == 0
+
+
+def test_going_back_to_an_absurd_link_shows_the_page(page, server):
+    visit(page, server + "train?data=one-bit-lab")
+    visit(page, server + "train?seed=inf&cap=1e400")
+    assert urlsplit(page.url).query == ""
+    while "seed" not in page.url or "cap" not in page.url:
+        page.go_back()
+        page.wait_for_function("() => location.search.includes('=')")
+        settle(page)
+        assert page.get_by_role("button", name="Train", exact=True).is_enabled()
+        assert page.get_by_text("the seed “inf”").is_visible()

@@ -102,9 +102,15 @@ def _only_possible(key: str, what: str, possible: Callable[[str], bool]) -> None
         return
     asked = st.query_params[key]
     if asked and not possible(asked):
-        note(f"The link asks for {what} “{asked[:40]}”, which is not possible; using the default.")
+        impossible(key, what)
         del st.query_params[key]  # from the next run on
         st.rerun()
+
+
+def impossible(key: str, what: str) -> None:
+    """Note a value in the address that its widget will not take."""
+    asked = st.query_params[key][:40]
+    note(f"The link asks for {what} “{asked}”, which is not possible; using the default.")
 
 
 def kept(name: str, marks: object, make: Callable[[], T]) -> T:

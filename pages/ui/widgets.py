@@ -79,7 +79,13 @@ def number(
     now = st.session_state.get(key)
     if now is not None and ((low is not None and now < low) or (high is not None and now > high)):
         st.session_state[key] = default  # chosen for other data
-    return place.number_input(label, low, high, default, key=key, bind="query-params", **options)
+    try:
+        return place.number_input(
+            label, low, high, default, key=key, bind="query-params", **options
+        )
+    except OverflowError:  # the browser went back to an infinity, which only Streamlit may remove
+        state.impossible(key, what)
+        return place.number_input(label, low, high, default, **options)
 
 
 def toggle(
