@@ -54,7 +54,7 @@ def all_text(app):
         )
         for e in app.get(kind)
     ]
-    return "\n".join(str(p) for p in parts)
+    return plain("\n".join(str(p) for p in parts))
 
 
 def texts(app):
