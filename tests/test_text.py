@@ -8,6 +8,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from streamlit.testing.v1 import AppTest
 
 from dpmc_core import store
 from dpmc_core.store import Store, guarded
@@ -94,3 +95,13 @@ def test_exported_rows_are_guarded(tmp_path):
         store.write_csv(file, store.curves(file), stream)
     (row,) = csv.DictReader(io.StringIO(stream.getvalue()))
     assert row["data.name"] == f"'{name}"
+
+
+def test_tables_of_a_page_are_guarded_but_for_numbers():
+    def page():
+        from pages.ui import blocks
+
+        blocks.show_table({"item": ["=1+1", "-3", "b"], "score": [-1.5, 2.0, 0.0]})
+
+    (found,) = AppTest.from_function(page).run().dataframe
+    assert found.value.to_dict("list") == {"item": ["'=1+1", "-3", "b"], "score": [-1.5, 2.0, 0.0]}
