@@ -15,7 +15,7 @@ from dpmc_core.store.connection import Store
 from dpmc_core.store.queries import CurveInfo, records
 from dpmc_core.store.rows import FIELDS, flatten
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r].", re.DOTALL)
+_FORMULA = re.compile(r"'*[=+\-@\t\r].|'+[=+\-@\t\r]", re.DOTALL)
 _BLOCK = 20_000  # rows of a Parquet file held at once
 
 
@@ -42,7 +42,7 @@ def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int
 def guarded(value: Any) -> Any:
     """A cell of a table that no spreadsheet runs: an apostrophe leads text that begins a formula.
 
-    Text that is a number stays as it is, and so do numbers. To have the text back, take one
+    Numbers stay as they are, also as text, and so does a lone sign. To have the text back, take one
     apostrophe away where apostrophes lead to one of = + - @, a tab or a carriage return.
     """
     if not isinstance(value, str) or not _FORMULA.match(value):
