@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.errors import BadRatings, capital, check_number
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.ratings import Ratings
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -137,6 +138,7 @@ def model_are(model: Model, truth: Factors) -> float:
     """
     error = norm = 0.0
     for rows in _row_blocks(len(truth.left), len(truth.right)):
+        look()
         target = truth.left[rows] @ truth.right.T
         error += float(np.sum(np.square(_scores(model, rows, len(truth.right)) - target)))
         norm += float(np.sum(np.square(target)))
@@ -269,6 +271,7 @@ class _Seen:
         unseen = self.unseen[users]
         ranks = np.empty((len(users), count), dtype=np.int64)
         for j in range(count):
+            look()
             last = np.maximum(unseen - count, 0) + j  # ranks 0..last are open in draw j
             draw = rng.integers(0, last, endpoint=True)
             taken = (ranks[:, :j] == draw[:, None]).any(axis=1)
@@ -285,6 +288,7 @@ class _Seen:
 def _full_ranks(model: Model, test: Ratings, seen: _Seen) -> Ints:
     rank = np.empty(len(test), dtype=np.int64)
     for rows in _row_blocks(len(test), seen.n_items):
+        look()
         users = test.users[rows]
         scores = _scores(model, users, seen.n_items)
         target = scores[np.arange(len(users)), test.items[rows]]

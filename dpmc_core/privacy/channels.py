@@ -19,6 +19,7 @@ from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, channel_epsilon
 from dpmc_core.privacy.releases import Release
+from dpmc_core.stopping import look
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -156,6 +157,7 @@ class LocalChannel(Channel):
         step = max(1, int(_BLOCK * users / max(expected, 1.0)))
         filled = 0
         for start in range(0, users, step):
+            look()
             block = slice(start, min(start + step, users))
             cells, values = self._reports(rows, block, rng)
             end = filled + len(cells)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.stopping import look
+
 Floats = NDArray[np.float64]
 
 _ITERATIONS = 100  # bisection alone would need about 60 to reach neighbouring floats
@@ -64,6 +66,7 @@ def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
     for _ in range(_ITERATIONS):
         if not len(rows):
             break
+        look()
         norm, slope = norm_at(current, rows)
         too_long = norm > radius
         left = np.where(too_long, current, left)

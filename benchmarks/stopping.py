@@ -1,0 +1,100 @@
+"""How long a run can be deaf to Stop: the longest time between two looks at the stop signal.
+
+    python benchmarks/stopping.py [--seconds 10] [--only ID,ID] [--data NAME,NAME]
+
+Every method of the registry on data as large as the app takes, in a process of its own. Each run is
+asked to stop after so many seconds; the last column says how long it then took to end. A run that
+has not ended 20 seconds later is killed, and its gap is at least that long.
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from dpmc_core import experiment, registry
+from dpmc_core.data import load
+from dpmc_core.errors import DpmcError
+from dpmc_core.problem import Problem, build_problem
+
+sys.path.insert(0, str(Path(__file__).parent))
+from generated import large_bookshop, netflix_like
+
+PATIENCE = 20.0  # seconds after which a run that was asked to stop is killed
+DATA = {
+    "long-tail-full": lambda: load("long-tail-full"),
+    "many-users": lambda: replace(load("movie-night"), ratings=netflix_like(0), truth=None),
+    "bookshop-large": lambda: replace(load("bookshop-clicks"), ratings=large_bookshop(0)),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10.0, help="when a run is asked to stop")
+    parser.add_argument("--only", default="", help="ids of methods, separated by commas")
+    parser.add_argument("--data", default="", help="parts of the names of data, likewise")
+    chosen = parser.parse_args()
+    ids = chosen.only.split(",") if chosen.only else list(registry.MECHANISMS)
+    for name, make in DATA.items():
+        if not any(part in name for part in chosen.data.split(",")):
+            continue
+        data, problems = make(), {}
+        users, items = data.ratings.shape
+        print(f"\n{name}: {len(data.ratings):,} ratings, {users:,} x {items:,}")
+        print(f"{'method':28s} {'longest gap':>12s} {'looks':>8s} {'ended after':>12s}", flush=True)
+        for id in ids:
+            mechanism = registry.create(id, epsilon=1.0, delta=1e-6)
+            try:
+                if mechanism.task not in problems:
+                    problems[mechanism.task] = build_problem(data, mechanism.task, seed=1)
+                print(f"{id:28s} {case(mechanism, problems[mechanism.task], chosen.seconds)}")
+            except DpmcError as error:
+                print(f"{id:28s} {error}")
+            sys.stdout.flush()
+
+
+def case(mechanism: experiment.Mechanism, problem: Problem, seconds: float) -> str:
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe()
+    process = fork.Process(target=run, args=(mechanism, problem, seconds, there))
+    process.start()
+    there.close()
+    try:
+        told = here.recv() if here.poll(seconds + PATIENCE) else f"{f'>= {PATIENCE:.0f} s':>12s}"
+    except EOFError:
+        told = "died"
+    process.kill()
+    process.join()
+    return str(told)
+
+
+def run(
+    mechanism: experiment.Mechanism, problem: Problem, seconds: float, tell: Connection
+) -> None:
+    start = time.monotonic()
+    looks = [start]
+
+    def stop() -> bool:
+        looks.append(time.monotonic())
+        return looks[-1] > start + seconds
+
+    note = ""
+    try:
+        experiment.run(mechanism, problem, 1, stop=stop, with_baselines=False)
+    except DpmcError as error:
+        note = f"  {error}"
+    end = time.monotonic()
+    gaps = [later - before for before, later in zip(looks, [*looks[1:], end], strict=True)]
+    asked = end - start - seconds
+    ended = f"{asked:10.2f} s" if asked > 0 else f"{'(before)':>12s}"
+    tell.send(f"{max(gaps):10.2f} s {len(looks) - 1:8d} {ended}{note}")
+
+
+if __name__ == "__main__":
+    main()
