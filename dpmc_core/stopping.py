@@ -67,6 +67,7 @@ def waited(call: Callable[..., T], *arguments: Any) -> T:
     Asked to stop, nobody waits for it any more; it ends by itself, and what it gives is dropped.
     It must let other threads run, and nothing may change what it was given.
     """
+    look()
     if _stop.get() is None:
         return call(*arguments)
     while not _AT_ONCE.acquire(timeout=_PAUSE):

@@ -140,9 +140,12 @@ def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Flo
 
     `shrink` average products and weights are added to every entry; the average is over entries.
     """
+    look()
     average, weight = float(products.mean()), max(float(weights.mean()), _LEAST_WEIGHT)
     total = np.maximum(weights, 0.0) + shrink * weight
+    look()
     found = (products + shrink * average) / np.maximum(total, _LEAST_WEIGHT)
+    look()
     symmetric: Floats = 0.5 * (found + found.T)
     return symmetric
 

@@ -31,9 +31,12 @@ def item_weights(rows: csr_array, ridge: float) -> Floats:
     """
     inverse = gram(Pattern.of_matrix(rows), rows.data)
     inverse.flat[:: len(inverse) + 1] += ridge
+    look()
     inverse = inverse_triangle(inverse)  # the matrix is positive definite by its ridge
     weights: Floats = np.triu(inverse, 1)
+    look()
     weights += weights.T
+    look()
     weights /= -inverse.diagonal()
     return weights
 

@@ -352,6 +352,7 @@ def taste_of_gram(
     it; they are spread over items as N_j N_k. Only what is off the diagonal tells of taste.
     columns: which items the matrix is about; None: all.
     """
+    look()
     off = gram - np.diag(np.diag(gram))
     values, vectors = top_eigenpairs(off, min(rank, len(off)))
     strength = without_noise(values, edge)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.stopping import waited
+from dpmc_core.stopping import look, waited
 
 Floats = NDArray[np.float64]
 
@@ -22,6 +22,7 @@ def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
 
     Raises LinAlgError where they are not found.
     """
+    look()
     n = len(matrix)
     first, last, found = ctypes.c_int(n - count + 1), ctypes.c_int(n), ctypes.c_int()
     values, vectors = np.empty(n), np.empty((n, count), order="F")

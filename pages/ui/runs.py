@@ -13,7 +13,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.problem import Problem
-from dpmc_core.stopping import look, stopping
+from dpmc_core.stopping import stopping
 from dpmc_core.views.run_card import Run
 from pages.ui.jobs import Tell, Work
 
@@ -71,8 +71,7 @@ def train(
             metric = None
             start = time.monotonic()
             due = start >= look_at or step.final
-            if mine and step.model is not None and due:
-                look()
+            if mine and step.model is not None and due and not stopped():
                 found = experiment.measure(method, step.model, problem, seed)
                 metric = found.get(headline(method.task).name)
                 end = time.monotonic()
