@@ -181,6 +181,7 @@ def ranking(
         rank = _full_ranks(model, test, seen)
     else:
         candidates, real = seen.sample_unseen(test.users, negatives, rng)
+        look()
         target = model.predict(test.users, test.items)
         scores = model.predict(test.users[:, None], candidates)
         bar = target - _rounding(model, test.users)
@@ -282,9 +283,12 @@ class _Seen:
         # The seen item s at place p of its row has s - p unseen items below it.
         place = np.arange(len(self.items)) - self.indptr[self.users]
         keys = self.users * (self.n_items + 1) + (self.items - place)
-        wanted = users.astype(np.int64)[:, None] * (self.n_items + 1) + np.where(real, ranks, 0)
-        below = np.searchsorted(keys, wanted, side="right") - self.indptr[users][:, None]
-        return np.where(real, ranks + below, 0), real
+        for rows in _row_blocks(len(users), count):
+            look()
+            own = users[rows].astype(np.int64)[:, None]
+            wanted = own * (self.n_items + 1) + np.where(real[rows], ranks[rows], 0)
+            ranks[rows] += np.searchsorted(keys, wanted, side="right") - self.indptr[own]
+        return np.where(real, ranks, 0), real
 
 
 def _full_ranks(model: Model, test: Ratings, seen: _Seen) -> Ints:

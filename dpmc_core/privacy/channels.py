@@ -94,6 +94,7 @@ class RandomizedResponse(MatrixChannel):
 
     def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.integer]:
         """Randomised symbols for symbols 0..inputs-1; bytes stay bytes."""
+        look()
         array = np.asarray(value)
         with np.errstate(invalid="ignore"):  # a NaN is reported below
             bytes_stay = array.dtype == np.uint8 and len(self.channel[0]) <= 256
@@ -106,6 +107,7 @@ class RandomizedResponse(MatrixChannel):
                 f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[wrong].flat[0]
             )
         self._admit(symbols)
+        look()
         published = noise.channel(self.matrix, symbols, rng)
         self._show(symbols, published)
         return published

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.stopping import look
+from dpmc_core.stopping import look, waited
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -87,7 +87,7 @@ def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
     shifted = squares.copy()
     diagonal = np.arange(squares.shape[1])
     shifted[:, diagonal, diagonal] += np.asarray(penalty)[..., None]
-    return np.asarray(np.linalg.solve(shifted, moments[..., None])[..., 0])
+    return np.asarray(waited(np.linalg.solve, shifted, moments[..., None])[..., 0])
 
 
 def ridge_rows(rows: csr_array, factors: Floats, penalty: float) -> Floats:

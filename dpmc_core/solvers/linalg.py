@@ -224,6 +224,7 @@ def leading_triplets(
             basis = _widen(right, len(values) + max(8, len(values) // 2), n, rng)
             filtered = 0
             continue
+        look()
         back = operator.transposed(image)  # A'A right: also the filter's first product
         kept = values[:count]
         residual = (back[:, :count] - right[:, :count] * squares[:count]) / kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.stopping import look
+from dpmc_core.stopping import look, waited
 
 Floats = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
     trust region step", 1983); nu is the root of the secular equation ||x(nu)|| = radius.
     """
     symmetric = 0.5 * (quadratic + np.swapaxes(quadratic, -1, -2))
-    values, vectors = np.linalg.eigh(symmetric)
+    values, vectors = waited(np.linalg.eigh, symmetric)
     if quadratic.ndim == 2:
         beta = 0.5 * (linear @ vectors)
         values = np.broadcast_to(values, beta.shape)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.solvers.linalg import Pattern, looking
-from dpmc_core.stopping import look
+from dpmc_core.stopping import look, waited
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -187,8 +187,7 @@ class _Side:
         precision = data * self.precision[:, None, None]
         diagonal = np.arange(size)
         precision[:, diagonal, diagonal] += 1.0 / self.variance
-        look()
-        covariance = np.linalg.inv(precision)
+        covariance = waited(np.linalg.inv, precision)
         look()
         wanted = moments * self.precision[:, None]
         wanted[:, -1] += self.centre / self.variance[-1]
