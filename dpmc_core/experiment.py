@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +18,13 @@ from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import Problem, Split, build_problem, generator
 from dpmc_core.ratings import Ratings
 from dpmc_core.settings import settings_of, show_setting
+from dpmc_core.stopping import Stop, Stopped, grace, look, stopping
+
+_GRACE = 0.5  # seconds in which what a run had when it was stopped may be measured
 
 EVALUATION_ONLY = "evaluation only, not private: measured on raw held-out ratings"
 
 OnStep = Callable[[Mechanism, Step], None]
-Stop = Callable[[], bool]
 Solve = Callable[[AddsNoiseLast, Ratings], Rounds]
 
 
@@ -98,47 +101,53 @@ def run(
     problem: a data set or an official pair (training, test) becomes one by `build_problem`, with
     the steps, the split and the same seed.
 
-    on_step sees every step with the method it belongs to; once `stop()` is true no further step
-    is taken. solve: where a mechanism that adds its noise last gets its solve from. so_far: told
-    the result as soon as the mechanism is measured, and again with each baseline. Raises DpmcError
-    where the run was stopped before the first publishable model, BadRatings before any work where
-    nothing can be measured on the test ratings.
+    on_step sees every step with the method it belongs to. Once `stop()` is true the run ends at its
+    next look; the model it has by then is measured where that takes no more than half a second.
+    solve: where a mechanism that adds its noise last gets its solve from. so_far: told the result
+    as soon as the mechanism is measured, and again with each baseline. Raises DpmcError where the
+    run was stopped before there was a publishable model and its measures, BadRatings before any
+    work where nothing can be measured on the test ratings.
     """
     check_number("seed", seed, at_least=0, integer=True)
-    if not isinstance(problem, Problem):
-        problem = build_problem(problem, mechanism.task, steps=steps, split=split, seed=seed)
-    elif steps or split is not None:
-        raise InvalidSetting("steps and split", "left out: the problem is prepared", problem.steps)
-    metrics.check_measurable(mechanism.task, problem.train, problem.test)
-    start = time.perf_counter()
-    model, trace, stopped = _fit(mechanism, problem, seed, on_step, stop, solve)
-    seconds = time.perf_counter() - start
-    if model is None:
-        why = "stopped before the noise was in" if stopped else f"{mechanism.id} yielded none"
-        raise DpmcError(f"{why}, so there is no model to publish")
-    result = Result(
-        mechanism=mechanism,
-        problem=problem,
-        seed=seed,
-        guarantee=mechanism.guarantee(problem.train.public).given(problem.train.prepared),
-        model=model,
-        metrics=measure(mechanism, model, problem, seed),
-        baselines={},
-        trace=trace,
-        seconds=seconds,
-        stopped=stopped,
-    )
-    tell = so_far or (lambda _: None)
-    tell(result)
-    for other in baselines_of(mechanism) if with_baselines else ():
-        if stop and stop():
-            break
-        model, _, cut = _fit(other, problem, seed, on_step, stop)
-        if model is not None and not cut:
-            found = measure(other, model, problem, seed)
-            result = replace(result, baselines={**result.baselines, other.id: found})
-            tell(result)
-    return result
+    with stopping(stop):
+        if not isinstance(problem, Problem):
+            problem = build_problem(problem, mechanism.task, steps=steps, split=split, seed=seed)
+        elif steps or split is not None:
+            raise InvalidSetting(
+                "steps and split", "left out: the problem is prepared", problem.steps
+            )
+        metrics.check_measurable(mechanism.task, problem.train, problem.test)
+        start = time.perf_counter()
+        model, trace, stopped = _fit(mechanism, problem, seed, on_step, solve)
+        seconds = time.perf_counter() - start
+        if model is None:
+            why = "stopped before the noise was in" if stopped else f"{mechanism.id} yielded none"
+            raise DpmcError(f"{why}, so there is no model to publish")
+        with grace(_GRACE):
+            found = measure(mechanism, model, problem, seed)
+        result = Result(
+            mechanism=mechanism,
+            problem=problem,
+            seed=seed,
+            guarantee=mechanism.guarantee(problem.train.public).given(problem.train.prepared),
+            model=model,
+            metrics=found,
+            baselines={},
+            trace=trace,
+            seconds=seconds,
+            stopped=stopped,
+        )
+        tell = so_far or (lambda _: None)
+        tell(result)
+        with suppress(Stopped):
+            for other in baselines_of(mechanism) if with_baselines else ():
+                look()
+                model, _, cut = _fit(other, problem, seed, on_step)
+                if model is not None and not cut:
+                    found = measure(other, model, problem, seed)
+                    result = replace(result, baselines={**result.baselines, other.id: found})
+                    tell(result)
+        return result
 
 
 def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> dict[str, float]:
@@ -197,7 +206,6 @@ def _fit(
     problem: Problem,
     seed: int,
     on_step: OnStep | None,
-    stop: Stop | None,
     solve: Solve | None = None,
 ) -> tuple[Model | None, tuple[Mapping[str, float], ...], bool]:
     """The last publishable model, the trace of each round, and whether the caller cut it short."""
@@ -208,13 +216,16 @@ def _fit(
         steps = mechanism.fit(problem.train, rng, solve(mechanism, problem.train))
     else:
         steps = mechanism.fit(problem.train, rng)
-    for step in steps:
-        model = step.model or model
-        trace.append(step.trace)
-        if on_step is not None:
-            on_step(mechanism, step)
-        if stop is not None and stop():
-            return model, tuple(trace), not (step.final or step.index == step.total)
+    complete = False
+    try:
+        for step in steps:
+            model, complete = step.model or model, step.final or step.index == step.total
+            trace.append(step.trace)
+            if on_step is not None:
+                on_step(mechanism, step)
+            look()
+    except Stopped:
+        return model, tuple(trace), not complete
     return model, tuple(trace), False
 
 

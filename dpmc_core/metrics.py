@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.errors import BadRatings, capital, check_number
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.ratings import Ratings
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -137,6 +138,7 @@ def model_are(model: Model, truth: Factors) -> float:
     """
     error = norm = 0.0
     for rows in _row_blocks(len(truth.left), len(truth.right)):
+        look()
         target = truth.left[rows] @ truth.right.T
         error += float(np.sum(np.square(_scores(model, rows, len(truth.right)) - target)))
         norm += float(np.sum(np.square(target)))
@@ -179,6 +181,7 @@ def ranking(
         rank = _full_ranks(model, test, seen)
     else:
         candidates, real = seen.sample_unseen(test.users, negatives, rng)
+        look()
         target = model.predict(test.users, test.items)
         scores = model.predict(test.users[:, None], candidates)
         bar = target - _rounding(model, test.users)
@@ -240,8 +243,10 @@ class _Seen:
 
     def __init__(self, train: Ratings, test: Ratings) -> None:
         self.n_users, self.n_items = train.shape
-        cells = np.concatenate([_cells(train), _cells(test)])
-        self.users, self.items = np.divmod(np.unique(cells), self.n_items)
+        # Two sorted runs: a stable sort merges them, a hundred times as fast as `np.unique`.
+        cells = np.sort(np.concatenate([_cells(train), _cells(test)]), kind="stable")
+        cells = cells[np.append(True, cells[1:] > cells[:-1])]
+        self.users, self.items = np.divmod(cells, self.n_items)
         counts = np.bincount(self.users, minlength=self.n_users)
         self.indptr = np.concatenate(([0], np.cumsum(counts)))
 
@@ -269,6 +274,7 @@ class _Seen:
         unseen = self.unseen[users]
         ranks = np.empty((len(users), count), dtype=np.int64)
         for j in range(count):
+            look()
             last = np.maximum(unseen - count, 0) + j  # ranks 0..last are open in draw j
             draw = rng.integers(0, last, endpoint=True)
             taken = (ranks[:, :j] == draw[:, None]).any(axis=1)
@@ -277,14 +283,18 @@ class _Seen:
         # The seen item s at place p of its row has s - p unseen items below it.
         place = np.arange(len(self.items)) - self.indptr[self.users]
         keys = self.users * (self.n_items + 1) + (self.items - place)
-        wanted = users.astype(np.int64)[:, None] * (self.n_items + 1) + np.where(real, ranks, 0)
-        below = np.searchsorted(keys, wanted, side="right") - self.indptr[users][:, None]
-        return np.where(real, ranks + below, 0), real
+        for rows in _row_blocks(len(users), count):
+            look()
+            own = users[rows].astype(np.int64)[:, None]
+            wanted = own * (self.n_items + 1) + np.where(real[rows], ranks[rows], 0)
+            ranks[rows] += np.searchsorted(keys, wanted, side="right") - self.indptr[own]
+        return np.where(real, ranks, 0), real
 
 
 def _full_ranks(model: Model, test: Ratings, seen: _Seen) -> Ints:
     rank = np.empty(len(test), dtype=np.int64)
     for rows in _row_blocks(len(test), seen.n_items):
+        look()
         users = test.users[rows]
         scores = _scores(model, users, seen.n_items)
         target = scores[np.arange(len(users)), test.items[rows]]

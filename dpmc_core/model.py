@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.privacy import Guarantee
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 
@@ -61,6 +62,7 @@ class Factors:
         flat_u, flat_i = u.ravel(), i.ravel()
         block = max(1, 4_000_000 // max(1, self.left.shape[1]))  # at most 32 MB per gathered side
         for start in range(0, u.size, block):
+            look()
             part = slice(start, start + block)
             np.einsum("kr,kr->k", self.left[flat_u[part]], self.right[flat_i[part]], out=out[part])
         return out.reshape(u.shape)

@@ -20,6 +20,7 @@ from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_te
 from dpmc_core.model import Factors, Task
 from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import show_setting
+from dpmc_core.stopping import look
 
 # The step that brings ratings into the form a task is about; RATINGS are as they are.
 _FORMS: Mapping[Task, Transform] = {Task.BINARY: Binarise(), Task.RANKING: Implicit()}
@@ -141,7 +142,9 @@ def build_problem(
     else:
         split = split or default_split(task)
         key = f"split {split} of {data.ratings.fingerprint}"
+        look()
         train, test = split(data.ratings, generator(seed, key))
+        look()
         words, name, truth = str(split), name or data.name, data.truth
     check_varied(task, train)
     before = train.public

@@ -16,6 +16,7 @@ PAGES = ROOT / "pages"
 # Each module may import those before it; a package counts as one place.
 ORDER = [
     "errors",
+    "stopping",
     "version",
     "paths",
     "settings",

@@ -18,7 +18,8 @@ from dpmc_core.solvers.als import (
 )
 from dpmc_core.solvers.cleansing import Predictor, shrunken_covariance
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, complete, top_right_pair, top_vector
-from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.lapack import top_eigenpairs
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
     clip_dense_rows,

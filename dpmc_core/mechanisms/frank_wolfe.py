@@ -28,7 +28,8 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
 from dpmc_core.solvers.item_effects import taste_of_gram, without_noise
-from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.lapack import top_eigenpairs
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
     clip_rows,
@@ -38,6 +39,7 @@ from dpmc_core.solvers.rows import (
     times_vector,
 )
 from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
+from dpmc_core.stopping import waited
 
 Floats = NDArray[np.float64]
 
@@ -489,7 +491,7 @@ class PrivatePgd(Calibrated):
             step = self.schedule.step(index, self.step)
             exact, cut = descent.stepped_gram(step, bound)
             noisy = noisy_gram(releases.gram, exact, self.symmetric, rng)
-            squares, vectors = np.linalg.eigh(noisy)
+            squares, vectors = waited(np.linalg.eigh, noisy)
             if self.aware:
                 squares = without_noise(squares, noise_edge(releases.gram, self.symmetric))
             descent.project(step, bound, squares, vectors, radius)

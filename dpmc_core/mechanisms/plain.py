@@ -51,6 +51,7 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.solvers.sizes import GRAM_LIMIT, check_rank
 from dpmc_core.solvers.variational import effects_and_taste
+from dpmc_core.stopping import waited
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -427,7 +428,7 @@ class Pgd(RatingBaseline):
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
             exact, _ = descent.stepped_gram(step, math.inf)
-            descent.project(step, math.inf, *np.linalg.eigh(exact), radius)
+            descent.project(step, math.inf, *waited(np.linalg.eigh, exact), radius)
             factors = descent.factors()
             trace = {
                 "training rmse": descent.residual_rmse(),

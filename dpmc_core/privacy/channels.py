@@ -19,6 +19,7 @@ from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, channel_epsilon
 from dpmc_core.privacy.releases import Release
+from dpmc_core.stopping import look
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -93,6 +94,7 @@ class RandomizedResponse(MatrixChannel):
 
     def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.integer]:
         """Randomised symbols for symbols 0..inputs-1; bytes stay bytes."""
+        look()
         array = np.asarray(value)
         with np.errstate(invalid="ignore"):  # a NaN is reported below
             bytes_stay = array.dtype == np.uint8 and len(self.channel[0]) <= 256
@@ -105,6 +107,7 @@ class RandomizedResponse(MatrixChannel):
                 f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[wrong].flat[0]
             )
         self._admit(symbols)
+        look()
         published = noise.channel(self.matrix, symbols, rng)
         self._show(symbols, published)
         return published
@@ -156,6 +159,7 @@ class LocalChannel(Channel):
         step = max(1, int(_BLOCK * users / max(expected, 1.0)))
         filled = 0
         for start in range(0, users, step):
+            look()
             block = slice(start, min(start + step, users))
             cells, values = self._reports(rows, block, rng)
             end = filled + len(cells)

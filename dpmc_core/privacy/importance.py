@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.errors import check_number
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +41,7 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
         high = np.where(growing, 2.0 * high, high)
     endless = (a == 0) | (open_end & ~too_large(high))
     for _ in range(_BISECTIONS):
+        look()
         middle = 0.5 * (low + high)
         above = too_large(middle)
         high = np.where(above, middle, high)

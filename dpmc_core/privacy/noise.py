@@ -7,15 +7,21 @@ Handed a `SecureSource`, channels sample exactly instead, and everything else re
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, kve
 
 from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_CELLS = 4_000_000  # numbers drawn, or symbols that pass a channel, at once: 32 MB
 
 
 def _simulated(noise: str, rng: np.random.Generator) -> None:
@@ -24,10 +30,20 @@ def _simulated(noise: str, rng: np.random.Generator) -> None:
         raise CannotRelease(f"{noise} has no exact sampler here, so it is for simulation only")
 
 
+def _drawn(draw: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
+    """Numbers drawn some at a time, the same as all at once."""
+    numbers = np.empty(math.prod(shape))
+    for start in range(0, len(numbers), _CELLS):
+        look()
+        part = numbers[start : start + _CELLS]
+        part[:] = draw(len(part))
+    return numbers.reshape(shape)
+
+
 def laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """Independent Laplace(0, scale) draws; density exp(-|x|/scale) / (2 scale)."""
     _simulated("Laplace noise drawn apart from the value", rng)
-    return rng.laplace(0.0, scale, shape)
+    return _drawn(lambda count: rng.laplace(0.0, scale, count), shape)
 
 
 def laplace_density(x: ArrayLike, scale: float) -> Floats:
@@ -39,7 +55,7 @@ def laplace_density(x: ArrayLike, scale: float) -> Floats:
 def gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
     """Independent N(0, sigma^2) draws."""
     _simulated("Gaussian noise drawn apart from the value", rng)
-    return rng.normal(0.0, sigma, shape)
+    return _drawn(lambda count: rng.normal(0.0, sigma, count), shape)
 
 
 def gaussian_density(x: ArrayLike, sigma: float) -> Floats:
@@ -81,7 +97,6 @@ def norm_laplace_density(x: ArrayLike, scale: float, length: int) -> Floats:
 
 _STEP = 2.0**-53  # of the uniform draws
 _END = 2.0**-40  # how near an end of [0, 1) they are drawn finer
-_CELLS = 4_000_000  # symbols that pass a channel at once: 32 MB of draws
 
 
 def channel(
@@ -105,6 +120,7 @@ def channel(
     for a in range(len(matrix)):
         below, above = ends[a, :-1], tails[a, :-1]
         for start in range(0, flat.size, _CELLS):
+            look()
             part = slice(start, start + _CELLS)
             here = flat[part] == a
             uniform = rng.random(int(here.sum()))

@@ -21,6 +21,7 @@ from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
 from dpmc_core.privacy.exact_noise import SecureSource
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 
@@ -123,11 +124,13 @@ class Additive(Release):
     def publish(self, value: ArrayLike, rng: np.random.Generator) -> Floats:
         array = self._finite(value)
         self._admit(array)
+        look()
         if isinstance(rng, SecureSource):
             published = self._exact(array, rng)
         else:
             published = array + self._noise(array.shape, rng)
         self._show(array, published)
+        look()
         return published
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.stopping import look, waited
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
@@ -47,6 +49,7 @@ class Equations:
             longest = int(lengths[start]) * 9 // 8
             end = int(np.searchsorted(lengths, longest, side="right"))
             end = min(end, start + max(1, _BLOCK // longest))
+            look()
             yield order[start:end]
             start = end
 
@@ -84,7 +87,7 @@ def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
     shifted = squares.copy()
     diagonal = np.arange(squares.shape[1])
     shifted[:, diagonal, diagonal] += np.asarray(penalty)[..., None]
-    return np.asarray(np.linalg.solve(shifted, moments[..., None])[..., 0])
+    return np.asarray(waited(np.linalg.solve, shifted, moments[..., None])[..., 0])
 
 
 def ridge_rows(rows: csr_array, factors: Floats, penalty: float) -> Floats:

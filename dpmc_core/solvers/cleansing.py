@@ -18,8 +18,10 @@ from dpmc_core.model import Model
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import ridge_rows
-from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.lapack import top_eigenpairs
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import gram, item_sums, row_sums, with_offsets
+from dpmc_core.stopping import look
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -138,9 +140,12 @@ def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Flo
 
     `shrink` average products and weights are added to every entry; the average is over entries.
     """
+    look()
     average, weight = float(products.mean()), max(float(weights.mean()), _LEAST_WEIGHT)
     total = np.maximum(weights, 0.0) + shrink * weight
+    look()
     found = (products + shrink * average) / np.maximum(total, _LEAST_WEIGHT)
+    look()
     symmetric: Floats = 0.5 * (found + found.T)
     return symmetric
 
@@ -177,6 +182,7 @@ class Neighbours:
         out = np.empty(u.size)
         flat_u, flat_j = u.ravel(), j.ravel()
         for start in range(0, u.size, _CHUNK):
+            look()
             k = slice(start, start + _CHUNK)
             near = self.similarity[flat_j[k]]
             total = np.asarray((self.rated[flat_u[k]] * near).sum(axis=1)).ravel()

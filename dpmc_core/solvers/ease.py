@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.solvers.lapack import inverse_triangle
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import gram
+from dpmc_core.stopping import look
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -27,15 +29,14 @@ def item_weights(rows: csr_array, ridge: float) -> Floats:
 
     B = -P / diag(P) off the diagonal, P = (X'X + ridge I)^-1: column j predicts item j.
     """
-    from scipy.linalg import lapack
-
     inverse = gram(Pattern.of_matrix(rows), rows.data)
     inverse.flat[:: len(inverse) + 1] += ridge
-    # In place, one triangle: the matrix is positive definite by its ridge.
-    inverse = lapack.dpotrf(inverse, lower=0, overwrite_a=True)[0]
-    inverse = lapack.dpotri(inverse, lower=0, overwrite_c=True)[0]
+    look()
+    inverse = inverse_triangle(inverse)  # the matrix is positive definite by its ridge
     weights: Floats = np.triu(inverse, 1)
+    look()
     weights += weights.T
+    look()
     weights /= -inverse.diagonal()
     return weights
 
@@ -66,6 +67,7 @@ class Autoencoder:
         scores = np.empty(where.shape)
         size = max(1, _BLOCK // len(self.weights))
         for start in range(0, len(wanted), size):
+            look()
             block = np.asarray(self.rows[wanted[start : start + size]] @ self.weights)
             inside = (where >= start) & (where < start + size)
             scores[inside] = block[where[inside] - start, which[inside]]

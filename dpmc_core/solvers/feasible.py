@@ -25,6 +25,7 @@ from dpmc_core.solvers.linalg import (
     l1_threshold,
 )
 from dpmc_core.solvers.sizes import check_dense
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 
@@ -185,6 +186,7 @@ class NuclearBox(FeasibleSet):
         multiplier = self._multiplier * (step / self._step)
         momentum, pace = multiplier, 1.0
         for _ in range(_DUAL_ROUNDS):
+            look()
             left, values, right = self._onto_ball(DenseOperator(start - momentum), 0.1 * tolerance)
             inner = (left * values) @ right.T
             shifted = inner + momentum

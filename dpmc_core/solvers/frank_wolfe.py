@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dpmc_core.model import Factors
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import row_norms, shrinkage, times_vector
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 
@@ -132,9 +133,12 @@ def top_right_pair(cells: Pattern, values: Floats, start: Floats) -> tuple[float
     if not values.any():
         return 0.0, start / np.linalg.norm(start)
     rows, columns = cells.by_user(values), cells.by_item(values)
-    operator = LinearOperator(
-        (n, n), matvec=lambda x: columns @ (rows @ x.ravel()), dtype=np.float64
-    )
+
+    def product(x: Floats) -> Floats:
+        look()
+        return np.asarray(columns @ (rows @ x.ravel()))
+
+    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
 
     def top(v0: Floats) -> tuple[Floats, Floats]:
         found: tuple[Floats, Floats] = eigsh(operator, k=1, v0=v0, tol=_EIGEN_TOLERANCE)
@@ -168,6 +172,7 @@ def top_vector(
     v: Floats = rng.standard_normal(size)
     v /= np.linalg.norm(v)
     for _ in range(updates):
+        look()
         v = v + step * product(v)
         v /= np.linalg.norm(v)
     return v

@@ -23,6 +23,7 @@ from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.als import Equations, ridge
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.stopping import look
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -139,5 +140,6 @@ def _solved(matrix: csr_array, other: Floats, loss: ImplicitLoss, single: bool) 
 
     # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        list(pool.map(solve, reversed(list(equations.blocks()))))
+        for _ in pool.map(solve, reversed(list(equations.blocks()))):
+            look()  # what is not begun by then is not done
     return found

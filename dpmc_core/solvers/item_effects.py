@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.linalg import top_eigenpairs
+from dpmc_core.solvers.lapack import top_eigenpairs
 from dpmc_core.solvers.own_side import MOST, Design
 from dpmc_core.solvers.rows import spread_out
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -305,6 +306,7 @@ def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
     rank = targets.shape[1]
     spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
     for _ in range(_ROUNDS):
+        look()
         left = np.linalg.inv(np.linalg.inv(spread) + precisions)
         found = np.einsum("nij,nj->ni", left, targets)
         spread = (found.T @ found + left.sum(axis=0)) / len(found) + least
@@ -350,6 +352,7 @@ def taste_of_gram(
     it; they are spread over items as N_j N_k. Only what is off the diagonal tells of taste.
     columns: which items the matrix is about; None: all.
     """
+    look()
     off = gram - np.diag(np.diag(gram))
     values, vectors = top_eigenpairs(off, min(rank, len(off)))
     strength = without_noise(values, edge)

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Index, Ratings
+from dpmc_core.stopping import look, waited
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+    from scipy.sparse.linalg import LinearOperator
 
 Floats = NDArray[np.float64]
 
@@ -104,6 +106,7 @@ class Pattern:
         for start in range(0, m, step):
             stop = min(start + step, m)
             k = slice(self.indptr[start], self.indptr[stop])
+            look()
             yield slice(start, stop), k, (self.users[k] - start, self.items[k])
 
 
@@ -172,13 +175,13 @@ def dense_triplets(operator: Operator) -> Triplets:
     if m > n:
         right = dense_triplets(_Transposed(operator))
         return Triplets(right.right, right.values, right.left)
-    matrix = operator.transposed(np.eye(m)).T  # through the smaller side
-    squares, left = np.linalg.eigh(matrix @ matrix.T)
+    matrix = waited(operator.transposed, np.eye(m)).T  # through the smaller side
+    squares, left = waited(np.linalg.eigh, waited(np.matmul, matrix, matrix.T))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     left = left[:, ::-1]
     keep = values > 1e-8 * max(values[0], np.finfo(float).tiny)
     left, values = left[:, keep], values[keep]
-    return Triplets(left, values, matrix.T @ left / values)
+    return Triplets(left, values, waited(np.matmul, matrix.T, left) / values)
 
 
 def leading_triplets(
@@ -207,6 +210,7 @@ def leading_triplets(
     basis = _widen(start, min(max(8, width + 4 + width // 4), n), n, rng)
     filtered = 0  # total degree since columns were last drawn
     for _ in range(_PASSES):
+        look()
         if basis.shape[1] > limit:
             return None
         basis = np.linalg.qr(basis)[0]
@@ -220,6 +224,7 @@ def leading_triplets(
             basis = _widen(right, len(values) + max(8, len(values) // 2), n, rng)
             filtered = 0
             continue
+        look()
         back = operator.transposed(image)  # A'A right: also the filter's first product
         kept = values[:count]
         residual = (back[:, :count] - right[:, :count] * squares[:count]) / kept
@@ -262,13 +267,21 @@ class Shrinker:
         return Triplets(left, values[keep] - theta, right)
 
 
-def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
-    """The `count` largest eigenvalues (ascending) of a symmetric matrix and their vectors."""
-    from scipy.linalg import eigh
+def looking(matrix: csr_array) -> LinearOperator:
+    """The matrix for a search that takes many products with it: each looks whether to stop."""
+    from scipy.sparse.linalg import LinearOperator
 
-    n = len(matrix)
-    values, vectors = eigh(matrix, subset_by_index=[n - count, n - 1])
-    return values, vectors
+    def looked(product: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+        def of(block: Floats) -> Floats:
+            look()
+            return product(block)
+
+        return of
+
+    times, back = looked(lambda block: matrix @ block), looked(lambda block: matrix.T @ block)
+    return LinearOperator(
+        matrix.shape, matvec=times, matmat=times, rmatvec=back, rmatmat=back, dtype=matrix.dtype
+    )
 
 
 def leading_right(cells: Pattern, values: Floats, count: int) -> tuple[Floats, Floats]:
@@ -282,9 +295,9 @@ def leading_right(cells: Pattern, values: Floats, count: int) -> tuple[Floats, F
     if count < least:
         # Started at fixed numbers that no structure of the data is blind to.
         start = np.random.default_rng(0).standard_normal(least)
-        _, sizes, vt = svds(matrix, k=count, v0=start)
+        _, sizes, vt = svds(looking(matrix), k=count, v0=start)
     else:
-        _, sizes, vt = np.linalg.svd(matrix.toarray(), full_matrices=False)
+        _, sizes, vt = waited(np.linalg.svd, matrix.toarray(), False)
     order = np.argsort(-sizes)
     return np.asarray(sizes[order], dtype=float), vt[order].T
 
@@ -304,6 +317,7 @@ def _filtered(
     degree = int(np.clip(np.log(1e9) / np.log(reach), 1, 8))
     previous, current = block, first / half - block
     for _ in range(degree - 1):
+        look()
         product = operator.transposed(operator.times(current))
         previous, current = current, 2 * (product / half - current) - previous
     return current / np.linalg.norm(current, axis=0), degree

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.stopping import look
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
@@ -39,6 +41,7 @@ class Neighbourhood:
         to_items = self.similar.T.tocsr()
         size = max(1, BLOCK // self.similar.shape[0])
         for start in range(0, len(wanted), size):
+            look()
             dense = (self.rows[wanted[start : start + size]] @ to_items).toarray()
             inside = (where >= start) & (where < start + size)
             scores[inside] = dense[where[inside] - start, which[inside]]
@@ -56,6 +59,7 @@ def nearest(items: int, count: int, similarities: Callable[[Ints], Floats]) -> c
     size = max(1, BLOCK // items)
     columns, values, lengths = [], [], []
     for start in range(0, items, size):
+        look()
         block = np.arange(start, min(start + size, items))
         found = similarities(block)
         found[np.arange(len(block)), block] = -np.inf  # an item is no neighbour of itself
@@ -146,5 +150,6 @@ def _expectation_maximisation(
     share = np.maximum(start, 1e-3)
     share /= share.sum(axis=-1, keepdims=True)
     for _ in range(iterations):
+        look()
         share = share * ((seen / (share @ channel)) @ channel)
     return share

@@ -28,6 +28,7 @@ from dpmc_core.ratings import Index, PublicFacts
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.solvers.variational import EffectsAndTaste, effects_and_taste
+from dpmc_core.stopping import look
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -212,6 +213,7 @@ class _Reports:
         indptr, m = self.reported.indptr, self.shape[0]
         start = 0
         while start < m:
+            look()
             stop = int(np.searchsorted(indptr, indptr[start] + self.block, side="right")) - 1
             stop = min(max(stop, start + 1), m)
             k = slice(indptr[start], indptr[stop])
@@ -299,6 +301,7 @@ def shrunken_effects(
     """
     variance = _EFFECT**2
     for _ in range(500):
+        look()
         gain = count * variance / ((count**2 + doubt) * variance + noise)
         effects = gain * total
         left = variance * (1 - gain * count)

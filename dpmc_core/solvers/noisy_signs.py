@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.model import Step
-from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.linalg import Pattern, looking
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.solvers.variational import effects_and_taste
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 
@@ -108,7 +109,7 @@ class Features(NamedTuple):
         if (kept := min(_VECTORS + 1, m - 1, n - 1)) > 1:
             scaled = 1 / (roots[0][pattern.users] * roots[1][pattern.items])
             start = np.random.default_rng(0).normal(size=min(m, n))  # of the search: no noise
-            u, values, vt = svds(pattern.by_user(scaled), k=kept, v0=start)
+            u, values, vt = svds(looking(pattern.by_user(scaled)), k=kept, v0=start)
             others = np.argsort(-values)[1:]  # the first is popularity, which the counts tell
             vectors = u[:, others], vt[others].T
         sides = [
@@ -131,6 +132,7 @@ class Features(NamedTuple):
         )
         gram = np.empty((p, p, q, q))
         for k, (a, b) in enumerate(zip(*pairs, strict=True)):
+            look()
             gram[:, :, a, b] = gram[:, :, b, a] = self.user.T @ (squares[:, [k]] * self.user)
         gram = gram.transpose(0, 2, 1, 3).reshape(p * q, p * q) / noise
         moments = (self.user.T @ (pattern.by_user(values) @ self.item)).ravel() / noise
@@ -180,6 +182,7 @@ class Effects(NamedTuple):
         variance = [_EFFECT, _EFFECT]
         for _ in range(3):
             for own, other in ((1, 0), (0, 1)):
+                look()
                 seen, count = counts[own] > 0, counts[own]
                 left = np.bincount(sides[own], values - mean[other][sides[other]], len(seen))
                 unsure = np.bincount(sides[own], doubt[other][sides[other]], len(seen))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import item_sums, row_norms, row_sums
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 
@@ -85,6 +86,7 @@ class Design:
         most = max(1, _BLOCK // (d * d))
         start, rows = 0, cells.shape[0]
         while start < rows:
+            look()
             # as many whole rows as fit, and at least one
             stop = int(np.searchsorted(cells.indptr, cells.indptr[start] + most, side="right")) - 1
             stop = min(max(stop, start + 1), start + most, rows)

@@ -26,6 +26,7 @@ from dpmc_core.solvers.linalg import (
     Triplets,
 )
 from dpmc_core.solvers.rows import with_offsets
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 
@@ -150,6 +151,7 @@ class _Solver:
         fitted_now = self._on_pattern(self.now)
         fitted_before = fitted_now
         for _ in range(_INNER):
+            look()
             grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
             beta, momentum = (momentum - 1) / grown, grown
             point = _combine(self.now, before, beta)

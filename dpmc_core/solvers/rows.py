@@ -7,6 +7,7 @@ changes another row.
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from dpmc_core.model import Factors
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.stopping import waited
 
 Floats = NDArray[np.float64]
 
@@ -154,7 +156,7 @@ def gram(cells: Pattern, values: Floats) -> Floats:
     counts = np.diff(cells.indptr).astype(float)
     if _SPARSE_GAIN * float(counts @ counts) < m * float(n) * n:
         sparse = cells.by_user(values)
-        return np.asarray((sparse.T @ sparse).toarray())
+        return np.asarray(waited(operator.matmul, sparse.T, sparse).toarray())
     total = np.zeros((n, n))
     for rows, k, where in cells.blocks():
         block = np.zeros((rows.stop - rows.start, n))

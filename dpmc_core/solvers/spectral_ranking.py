@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.model import Factors
+from dpmc_core.stopping import look
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -81,6 +82,7 @@ class FlippedBits:
         users, items = self.bits.shape
         step = max(1, _BLOCK // items)
         for start in range(0, users, step):
+            look()
             rows = slice(start, min(start + step, users))
             yield rows, self.bits[rows].astype(np.float32)
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.solvers.feasible import FeasiblePoint, FeasibleSet
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 Loss = Callable[[Floats], tuple[float, Floats]]
@@ -62,6 +63,7 @@ def minimise(
         goal = tolerance * max(1.0, size)
         accuracy = max(0.1 * goal, 0.02 * moved)
         while True:
+            look()
             target = feasible.project(point, step, gradient, accuracy)
             slope = float(gradient @ (target.observed - point.observed))
             if slope < 0 or accuracy < 1e-3 * goal:
@@ -107,6 +109,7 @@ def _line_search(
     share = 1.0
     objective, gradient = loss(there)
     for _ in range(_BACKTRACKS):
+        look()
         if objective <= reference + _DECREASE * share * slope:
             break
         curvature = objective - reference - share * slope

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.model import Factors
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 
@@ -49,6 +50,7 @@ def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats
     moments = np.zeros((items, d))
     size = max(1, _BLOCK // max(1, d))
     for start in range(0, len(pattern.users), size):
+        look()
         k = slice(start, start + size)
         u, i = pattern.users[k], pattern.items[k]
         others = _directions(sums[u] - features[i], shortest)
@@ -225,6 +227,7 @@ def _posterior(
     precise = np.linalg.inv(axes.T @ off @ axes)
     told = np.einsum("jrs,js->jr", precise, apart @ axes)
     for _ in range(_SWEEPS):
+        look()
         doubts = np.linalg.inv(np.linalg.inv(prior) + precise)
         taste = np.einsum("jrs,js->jr", doubts, told)
         prior = (taste.T @ taste + doubts.sum(axis=0)) / n
@@ -238,6 +241,7 @@ def _edge(off: Floats, weight: Floats, known: Floats) -> float:
     roots = np.linalg.cholesky(off)
     largest = 0.0
     for _ in range(_DRAWS):
+        look()
         drawn = np.einsum("jab,jb->ja", roots, rng.normal(size=roots.shape[:2]))
         seen = (drawn * weight[:, None]).T @ drawn - known
         largest = max(largest, float(np.linalg.eigvalsh(seen)[-1]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.stopping import look, waited
+
 Floats = NDArray[np.float64]
 
 _ITERATIONS = 100  # bisection alone would need about 60 to reach neighbouring floats
@@ -19,7 +21,7 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
     trust region step", 1983); nu is the root of the secular equation ||x(nu)|| = radius.
     """
     symmetric = 0.5 * (quadratic + np.swapaxes(quadratic, -1, -2))
-    values, vectors = np.linalg.eigh(symmetric)
+    values, vectors = waited(np.linalg.eigh, symmetric)
     if quadratic.ndim == 2:
         beta = 0.5 * (linear @ vectors)
         values = np.broadcast_to(values, beta.shape)
@@ -64,6 +66,7 @@ def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
     for _ in range(_ITERATIONS):
         if not len(rows):
             break
+        look()
         norm, slope = norm_at(current, rows)
         too_long = norm > radius
         left = np.where(too_long, current, left)

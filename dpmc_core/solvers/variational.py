@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.linalg import Pattern, looking
+from dpmc_core.stopping import look, waited
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -178,6 +179,7 @@ class _Side:
         fb = other.second[:, :, -1].copy()
         fb[:, -1] = other.mean[:, -1]
         known = other.precision[:, None]
+        look()
         sums = np.asarray(w @ (known * np.hstack([ff[:, upper[0], upper[1]], fb])))
         data = np.empty((k, size, size))
         data[:, upper[0], upper[1]] = data[:, upper[1], upper[0]] = sums[:, :-size]
@@ -185,7 +187,8 @@ class _Side:
         precision = data * self.precision[:, None, None]
         diagonal = np.arange(size)
         precision[:, diagonal, diagonal] += 1.0 / self.variance
-        covariance = np.linalg.inv(precision)
+        covariance = waited(np.linalg.inv, precision)
+        look()
         wanted = moments * self.precision[:, None]
         wanted[:, -1] += self.centre / self.variance[-1]
         self.mean = np.einsum("kij,kj->ki", covariance, wanted)
@@ -240,7 +243,7 @@ def _with_taste(
     start = rng.normal(size=min(m, n))
 
     def leading(values: Floats, count: int) -> tuple[Floats, Floats, Floats]:
-        u, sizes, vt = svds(pattern.by_user(values), k=count, v0=start)
+        u, sizes, vt = svds(looking(pattern.by_user(values)), k=count, v0=start)
         return u, np.asarray(sizes), vt
 
     flips = [rng.choice([-1.0, 1.0], len(scaled)) for _ in range(_FLIPS)]

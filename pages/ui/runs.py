@@ -13,6 +13,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.problem import Problem
+from dpmc_core.stopping import stopping
 from dpmc_core.views.run_card import Run
 from pages.ui.jobs import Tell, Work
 
@@ -52,7 +53,8 @@ def train(
 
     def work(report: Tell, stopped: Callable[[], bool]) -> Run:
         report(0, 0, "preparing the data")
-        problem = make()
+        with stopping(stopped):
+            problem = make()
         models: dict[str, Model] = {}
         begun: list[bool] = []
         look_at = 0.0

@@ -1,0 +1,297 @@
+"""Stop is heard: in every method, in every phase of a run, and nothing follows it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from dpmc_core import experiment, privacy, registry
+from dpmc_core import stopping as stops
+from dpmc_core.data import load
+from dpmc_core.data.transforms import TopItems
+from dpmc_core.errors import DpmcError
+from dpmc_core.model import Estimator, Mechanism, Model, Task
+from dpmc_core.problem import Problem, build_problem
+from dpmc_core.settings import settings_of
+from dpmc_core.solvers.lapack import inverse_triangle, top_eigenpairs
+from dpmc_core.stopping import Stopped, grace, look, stopping, waited
+from pages.ui import runs
+from pages.ui.jobs import Job
+
+# One pass over the ratings: there is nothing long in it.
+AT_ONCE = {"majority", "global-mean", "item-mean", "user-mean", "popularity"}
+METHODS = [
+    (id, estimator)
+    for id, cls in registry.MECHANISMS.items()
+    for estimator in (None, Estimator.PUBLISHED)
+    if estimator is None or "estimator" in {s.name for s in settings_of(cls)}
+]
+
+
+class Count:
+    """A stop signal that counts the looks at it, and is given at one of them."""
+
+    def __init__(self, at: int | None = None) -> None:
+        self.looks, self.at = 0, at
+
+    def __call__(self) -> bool:
+        self.looks += 1
+        return self.at is not None and self.looks >= self.at
+
+
+@pytest.fixture(autouse=True)
+def _no_look_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long call is waited for without a look, so that looks can be counted."""
+    monkeypatch.setattr(stops, "_PAUSE", 60.0)
+
+
+@pytest.fixture(scope="module")
+def problems() -> dict[Task, Problem]:
+    data, steps = load("restaurants"), [TopItems(30)]
+    return {task: build_problem(data, task, steps=steps, seed=1) for task in Task}
+
+
+class Fit(NamedTuple):
+    """A fit under a stop signal: looks before each step, the last model, releases published, how
+    it ended."""
+
+    before: list[int]
+    model: Model | None
+    published: int
+    stopped: bool
+
+
+def fitted(mechanism: Mechanism, problem: Problem, stop: Count) -> Fit:
+    before: list[int] = []
+    model, stopped = None, False
+    with privacy.witness() as published, stopping(stop):
+        try:
+            for step in mechanism.fit(problem.train, np.random.default_rng(0)):
+                before.append(stop.looks)
+                model = step.model
+        except Stopped:
+            stopped = True
+    return Fit(before, model, len(published), stopped)
+
+
+@pytest.mark.parametrize(("id", "estimator"), METHODS)
+def test_a_stop_at_any_look_ends_the_fit_there_and_looking_changes_nothing(id, estimator, problems):
+    settings = {} if estimator is None else {"estimator": estimator}
+    mechanism = registry.create(id, epsilon=4.0, delta=1e-6, **settings)
+    problem, count = problems[mechanism.task], Count()
+    *_, alone = mechanism.fit(problem.train, np.random.default_rng(0))
+    whole = fitted(mechanism, problem, count)
+    assert not whole.stopped
+    cells = np.arange(problem.train.public.users)[:, None], np.arange(problem.train.public.items)
+    assert np.array_equal(whole.model.predict(*cells), alone.model.predict(*cells))
+    if id in AT_ONCE:
+        return
+    # It looks before its first model and before each that follows; the last may be there already.
+    assert all(a < b for a, b in itertools.pairwise([0, *whole.before[:-1]]))
+    assert whole.before[0] > 0
+    for at in sorted({1, count.looks // 2 + 1, count.looks}):
+        stop = Count(at)
+        cut = fitted(mechanism, problem, stop)
+        assert cut.stopped
+        assert stop.looks == at
+        assert cut.before == [looks for looks in whole.before if looks < at]
+        assert cut.published <= whole.published
+
+
+RUN = ("private-popularity", "input-flip", "private-item-mean")  # a task each
+
+
+@pytest.mark.parametrize("id", RUN)
+def test_a_run_looks_in_every_phase(id, problems, monkeypatch):
+    """The fit, its measures, and the same for each baseline: and what was told by then stays."""
+    stop, looks = Count(), {}
+    fit, measure = experiment._fit, experiment.measure
+
+    def counted(phase, work):
+        def run(mechanism, *rest):
+            before = stop.looks
+            found = work(mechanism, *rest)
+            looks[phase, mechanism.id] = stop.looks - before
+            return found
+
+        return run
+
+    monkeypatch.setattr(experiment, "_fit", counted("fit", fit))
+    monkeypatch.setattr(experiment, "measure", counted("measure", measure))
+    mechanism = registry.create(id, epsilon=4.0, delta=1e-6)
+    experiment.run(mechanism, problems[mechanism.task], 1, stop=stop)
+    ids = [mechanism.id, *(other.id for other in experiment.baselines_of(mechanism))]
+    fits = {phase: count for phase, count in looks.items() if phase[0] == "fit"}
+    assert list(fits) == [("fit", id) for id in ids]
+    assert all(count >= 1 for count in fits.values())
+    constants = {"majority", "private-majority", "global-mean"}
+    assert all(looks["measure", id] >= 1 for id in ids if id not in constants)
+
+
+def test_what_was_told_before_a_stop_stays_and_nothing_follows(problems):
+    mechanism, told, stop = registry.create("private-popularity", epsilon=4.0), [], Count()
+    problem = problems[mechanism.task]
+
+    def run(stop: Count) -> Any:
+        told.clear()
+        return experiment.run(mechanism, problem, 1, stop=stop, so_far=told.append)
+
+    whole = run(stop)
+    assert set(whole.baselines) == {"popularity", "reference-ranking"}
+    assert told[-1] is whole
+    with pytest.raises(DpmcError, match="no model to publish"):
+        run(Count(1))
+    assert not told
+    late = run(Count(stop.looks // 2))  # amid the reference
+    assert late is told[-1]
+    assert late.metrics == whole.metrics
+    assert len(late.baselines) < len(whole.baselines)
+
+
+def test_what_a_stopped_run_has_is_measured_if_that_is_quick(problems, monkeypatch):
+    problem = problems[Task.RANKING]
+    seen: list[Any] = []
+
+    def after_two() -> bool:
+        return len(seen) >= 2
+
+    def run() -> Any:
+        seen.clear()
+        mechanism = registry.create("dpimf-optimal", epsilon=4.0)
+        return experiment.run(
+            mechanism, problem, 1, on_step=lambda *step: seen.append(step), stop=after_two
+        )
+
+    assert run().stopped
+    assert run().rounds == 2
+    monkeypatch.setattr(experiment, "_GRACE", -1.0)
+    with pytest.raises(Stopped):
+        run()
+
+
+def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
+    """And one in a fit; the job says stopped, not failed."""
+    mechanism = registry.create("input-flip", epsilon=4.0)
+    about = {"data": "restaurants", "reading": {}, "title": "", "split": None, "fresh": False}
+
+    def asked_now() -> Problem:
+        job.cancel()
+        look()
+        raise AssertionError("it went on")
+
+    def asked_later() -> Problem:
+        job.cancel()
+        return problems[Task.BINARY]
+
+    for make in (asked_now, asked_later):
+        ready = threading.Event()
+        train = runs.train(mechanism, make, 1, **about)
+
+        def work(report: Any, stopped: Any, ready: Any = ready, train: Any = train) -> Any:
+            ready.wait(30)  # until there is a job to cancel
+            return train(report, stopped)
+
+        job = Job(work)
+        ready.set()
+        job._future.result(60)
+        now = job.snapshot()
+        assert now.state == "stopped"
+        assert now.result is None
+        assert now.message.startswith("Stopped before")
+
+
+def test_without_a_stop_signal_nothing_looks():
+    look()
+    assert waited(lambda a, b: a + b, 1, 2) == 3
+
+
+def test_a_signal_holds_inside_its_block_and_none_leaves_the_one_around():
+    with stopping(lambda: True), stopping(None), pytest.raises(Stopped):
+        look()
+    look()
+    with stopping(lambda: True):
+        with stopping(lambda: False):
+            look()
+        with grace(60):
+            look()
+        with grace(-1), pytest.raises(Stopped):
+            look()
+
+
+def test_a_long_call_is_not_waited_for_once_it_is_asked_to_stop(monkeypatch):
+    monkeypatch.setattr(stops, "_PAUSE", 0.001)
+    monkeypatch.setattr(stops, "_AT_ONCE", threading.Semaphore(2))
+    go, begun, ended = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
+
+    def call() -> None:
+        begun.release()
+        go.wait(30)
+        ended.release()
+
+    for _ in range(2):
+        called = Count(4)
+        with stopping(called), pytest.raises(Stopped):
+            waited(call)
+        assert begun.acquire(timeout=30)
+    with stopping(Count(4)), pytest.raises(Stopped):  # a third does not begin beside those two
+        waited(call)
+    assert not begun.acquire(blocking=False)
+    go.set()
+    assert all(ended.acquire(timeout=30) for _ in range(2))
+    with stopping(lambda: False):
+        waited(call)
+    assert begun.acquire(blocking=False)
+
+
+def test_a_long_call_gives_what_it_gives_and_raises_what_it_raises():
+    with stopping(lambda: False), np.errstate(divide="raise"):
+        assert waited(divmod, 7, 2) == (3, 1)
+        with pytest.raises(FloatingPointError):  # the settings around it hold in it
+            waited(np.divide, 1.0, 0.0)
+        with pytest.raises(np.linalg.LinAlgError):
+            waited(np.linalg.inv, np.zeros((2, 2)))
+
+
+def matrix(n: int) -> NDArray[np.float64]:
+    drawn = np.random.default_rng(n).normal(size=(n, n))
+    return drawn + drawn.T
+
+
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (2, 1), (3, 3), (60, 1), (200, 7)])
+def test_eigenpairs_and_inverse_are_those_of_scipy(n, count):
+    symmetric = matrix(n)
+    values, vectors = eigh(symmetric, subset_by_index=[n - count, n - 1])
+    found = top_eigenpairs(symmetric, count)
+    assert np.allclose(found[0], values, rtol=1e-12)
+    assert np.allclose(found[1], vectors, atol=1e-9)
+    assert np.array_equal(symmetric, matrix(n))  # left as it was
+    positive = symmetric @ symmetric + np.eye(n)
+    assert np.allclose(np.triu(inverse_triangle(positive)), np.triu(np.linalg.inv(positive)))
+    with pytest.raises(np.linalg.LinAlgError):
+        inverse_triangle(-np.eye(n))
+
+
+def test_others_are_served_while_eigenpairs_are_found():
+    """SciPy's own wrapper would hold every other thread up until its end."""
+    large, end, beats = matrix(900), threading.Event(), 0
+
+    def beat() -> None:
+        nonlocal beats
+        while not end.wait(0.001):
+            beats += 1
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        before = beats
+        top_eigenpairs(large, 1)
+        assert beats - before > 10
+    finally:
+        end.set()
+        thread.join()
