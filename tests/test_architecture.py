@@ -18,6 +18,7 @@ ORDER = [
     "errors",
     "version",
     "paths",
+    "locks",
     "settings",
     "ratings",
     "privacy",
