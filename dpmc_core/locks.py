@@ -5,8 +5,10 @@ Where the system has none of the kind (Windows), nothing is ever held by another
 
 from __future__ import annotations
 
+import errno
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -77,17 +79,19 @@ class Claims:
         self._file = os.open(path, os.O_RDWR)
 
     def take(self, name: str) -> bool:
-        """Claim a name; False where another process has it. Raises OSError."""
+        """Claim a name; False where another process has it."""
         if self._file is not None:
             try:
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(name))
-            except (BlockingIOError, PermissionError):
-                return False
+            except OSError as error:  # others: a file system without such locks
+                return error.errno not in (errno.EAGAIN, errno.EACCES)
         return True
 
     def drop(self, name: str) -> None:
+        """Let others claim it."""
         if self._file is not None:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte(name))
+            with suppress(OSError):
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte(name))
 
     def close(self) -> None:
         """Drop everything."""

@@ -57,11 +57,11 @@ def start_both(browser, server, folder):
     return groups
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_server_that_is_told_to_end_ends_its_sweeps_and_removes_uploads(browser, folder, number):
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_server_that_is_told_to_end_ends_its_sweeps_and_removes_uploads(browser, folder, name):
     with serve(folder) as (server, process):
         groups = start_both(browser, server, folder)
-        process.send_signal(number)
+        process.send_signal(getattr(signal, name))
         process.wait(10)
         assert wait_until(lambda: not any(map(members, groups)), 2)
         assert not list(folder.glob("temporary/dpmc-private-*"))

@@ -64,6 +64,8 @@ def run(
     lost: Counter[str] = Counter()
     breaks = 0
     on_progress(report)
+    if not todo:
+        return report
     with store.claims() as claims:
         writer = _Writer(store, report, claims)
         try:

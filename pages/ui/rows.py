@@ -71,8 +71,11 @@ def keys(grid: Grid, where: Place) -> Keys:
     name = " ".join(grid.argv())
     if not where.private:
         return _shared_keys(name, grid)
-    upload = sweep.lean(sweep.Whole(sources.get(where.name)))
-    return state.kept("upload keys", name, lambda: sweep.plan(grid, [upload]).keys)
+
+    def planned() -> Keys:
+        return sweep.plan(grid, [sweep.lean(sweep.Whole(sources.get(where.name)))]).keys
+
+    return state.kept("upload keys", name, planned)
 
 
 @st.cache_resource(max_entries=20, show_spinner="Planning the runs")

@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
+from starlette.formparsers import MultiPartParser
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
@@ -37,6 +38,8 @@ async def ready(_: st.App) -> AsyncIterator[None]:
     """
     private.remove_orphans()
     hang_up_as_terminate()
+    # A file on its way here waits in memory, where it is going anyway, and never on the disk.
+    MultiPartParser.spool_max_size = st.get_option("server.maxUploadSize") * 2**20
     send_at_once()
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
