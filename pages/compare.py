@@ -183,6 +183,8 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
         )
         cancel = st.button("Cancel", icon=":material/stop:", disabled=not running)
         widgets.share("the grid", rows.link(grid, where))
+    if where.private and idle:
+        st.caption(rows.ON_DISK)
     if start and idle:
         rows.start(grid, where, keys)
         st.rerun()

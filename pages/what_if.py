@@ -76,7 +76,8 @@ def runs(where: Place, grid: Grid, keys: Keys) -> bool:
             st.info(f"This curve has not been computed: it takes {total} short training runs.")
         rows.ending(last, done, total)
         if where.private:
-            st.caption("On real data every run spends its epsilon again: publish none of it.")
+            spends = "On real data every run spends its epsilon again: publish none of it."
+            st.caption(f"{spends} {rows.ON_DISK}")
         if st.button(
             "Continue" if done else "Compute the curve",
             type="primary",

@@ -1,6 +1,15 @@
-"""A page in Chromium, waited for until it is at rest."""
+"""The app's server, and a page in Chromium, waited for until it is at rest."""
 
+import os
+import socket
+import subprocess
+import sys
 import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
 
 # Connected, the script at rest, nothing stale or loading, every chart drawn.
 BUSY = """() => {
@@ -16,6 +25,43 @@ BUSY = """() => {
     if (!chart.querySelector('.main-svg')) return 'a chart is not drawn';
   return '';
 }"""
+
+
+@contextmanager
+def serving(home, script="app.py", **environment):
+    """A server of a script on a free port, with a home of its own: its address and its process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless", "true"]
+    command += ["--server.port", str(port), "--server.fileWatcherType", "none"]
+    with (home / "server.log").open("a") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | {"DPMC_HOME": str(home), "PYTHONPATH": str(ROOT)} | environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            address = f"http://127.0.0.1:{port}/"
+            end = time.monotonic() + 60
+            while not _answers(address + "_stcore/health"):
+                assert process.poll() is None, (home / "server.log").read_text()
+                assert time.monotonic() < end, "the server did not start"
+                time.sleep(0.1)
+            yield address, process
+        finally:
+            process.kill()
+            process.wait(10)
+
+
+def _answers(address):
+    try:
+        with urllib.request.urlopen(address, timeout=2):
+            return True
+    except OSError:
+        return False
 
 
 def settle(page, seconds=30.0, quiet=0.3):

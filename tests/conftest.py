@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +15,7 @@ from dpmc_core import plugins
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 from dpmc_core.ratings import Ratings
+from tests.browser_helpers import serving
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -77,48 +72,13 @@ def own_session() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A fresh server of the app on a free port; yields its address."""
-    with serving("app.py", tmp_path_factory.mktemp("home")) as address:
+    """A fresh server on a free port; yields its address."""
+    home = tmp_path_factory.mktemp("home")
+    with serving(home) as (address, process):
         yield address
-
-
-@contextmanager
-def serving(script: str | Path, home: Path) -> Iterator[str]:
-    """A server of a Streamlit script, which keeps its things in `home`."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless", "true"]
-    command += ["--server.port", str(port), "--server.fileWatcherType", "none"]
-    log = (home / "server.log").open("w")
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=os.environ | {"DPMC_HOME": str(home), "PYTHONPATH": str(ROOT)},
-        stdout=log,
-        stderr=subprocess.STDOUT,
-    )
-    address = f"http://127.0.0.1:{port}/"
-    try:
-        end = time.monotonic() + 60
-        while not _answers(address + "_stcore/health"):
-            assert process.poll() is None, (home / "server.log").read_text()
-            assert time.monotonic() < end, "the server did not start"
-            time.sleep(0.1)
-        yield address
-    finally:
         process.terminate()
         process.wait(10)
-        log.close()
     assert "Traceback" not in (home / "server.log").read_text()
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=2):
-            return True
-    except OSError:
-        return False
 
 
 @pytest.fixture(scope="module")

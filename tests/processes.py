@@ -50,6 +50,15 @@ def workers(pid):
     return [grandchild for child in children(pid) for grandchild in children(child)]
 
 
+def members(group):
+    """Living processes of a process group."""
+    listing = subprocess.run(
+        ["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True
+    )
+    lines = [line.split() for line in listing.stdout.splitlines()]
+    return sum(int(pgid) == group and not stat.startswith("Z") for pgid, stat in lines)
+
+
 def kill(pid):
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)

@@ -1,8 +1,6 @@
 """Small grids, and what must be equal in their rows."""
 
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -45,16 +43,6 @@ def make_pair():
     return sweep.lean(sweep.Pair(train, tested_on, "tiny/u1", "Tiny, split 1"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class MadeGrid(sweep.Grid):
-    """A grid on data that are made here."""
-
-    made: list[Any]
-
-    def opened(self):
-        return self.made
-
-
 def make_plan(sources=None, **changes):
     """The plan of a grid on data that are made here; by default of papers' quick estimators."""
     grid = {
@@ -68,7 +56,7 @@ def make_plan(sources=None, **changes):
     if "settings" not in changes and any(registry.has_setting(m, "estimator") for m in known):
         grid["settings"] = grid["settings"] | {"estimator": ["published"]}
     made = [make_source()] if sources is None else sources
-    return sweep.plan(MadeGrid(made=made, **grid))
+    return sweep.plan(sweep.Grid(**grid), made)
 
 
 class ExecutorPool:

@@ -19,6 +19,7 @@ ORDER = [
     "stopping",
     "version",
     "paths",
+    "locks",
     "settings",
     "ratings",
     "privacy",

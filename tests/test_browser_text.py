@@ -7,8 +7,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from pages.ui.text import escape
-from tests.browser_helpers import settle, visit
-from tests.conftest import serving
+from tests.browser_helpers import serving, settle, visit
 from tests.hostile import HOSTILE, PIECES, shown
 
 pytestmark = pytest.mark.browser
@@ -47,7 +46,7 @@ def test_escaped_text_is_read_as_it_was(browser, tmp_path):
     both = [escape(text) for text in texts]
     (tmp_path / "texts.json").write_text(json.dumps([(e, f"**{e}**", e) for e in both]))
     (tmp_path / "app.py").write_text(APP)
-    with serving(tmp_path / "app.py", tmp_path) as address:
+    with serving(tmp_path, tmp_path / "app.py") as (address, _):
         tab = browser.new_page()
         visit(tab, address)
         tab.locator(f".st-key-text{len(texts) - 1} details").wait_for(state="attached")

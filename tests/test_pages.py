@@ -3,12 +3,9 @@
 import html
 import io
 import json
-import os
 import shlex
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +22,7 @@ from dpmc_core.store import Store, shipped
 from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import cards, lines, run_card
-from pages.ui import charts, rows
+from pages.ui import charts, private, rows
 from pages.ui.charts import curve as charts_curve
 from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
 from tests.sweep_helpers import InThisProcess
@@ -546,14 +543,14 @@ def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained()
     assert not open_page("noise", **link).exception
 
 
-def fill_own(epsilons, seeds):
+def fill_own(upload, epsilons, seeds):
     """Compute some rows of the curve into the private store of the upload, here and now."""
-    folders = Path(tempfile.gettempdir()).glob(f"dpmc-private-{os.getpid()}-*")
-    folder = max(folders, key=lambda path: path.stat().st_mtime)
-    (data,) = folder.glob("ratings*")
-    grid = Grid(data=[str(data)], mechanisms=MECHANISMS[:1], epsilons=epsilons, seeds=seeds)
+    (own,) = private.sessions  # all test sessions are one
+    folder = own.folder(upload)
+    folder.write()
+    grid = Grid(data=[str(folder.data)], mechanisms=MECHANISMS[:1], epsilons=epsilons, seeds=seeds)
     plan = sweep.plan(grid)
-    with Store(folder / "results.sqlite") as store:
+    with Store(folder.store) as store:
         sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
 
 
@@ -603,7 +600,7 @@ def test_without_a_curve_the_slider_the_card_and_the_noise_are_there_already():
 def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
-    fill_own(EPSILONS[3:], (1,))
+    fill_own(app.session_state["upload"], EPSILONS[3:], (1,))
     app.run()
     assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
     assert "One seed: no band" in all_text(app)

@@ -3,10 +3,10 @@
 import contextlib
 import dataclasses
 import html
+import os
 import sqlite3
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import streamlit as st
@@ -20,7 +20,7 @@ from dpmc_core.store import Store, default_path, queries, shipped
 from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import BOTH, EPSILONS
 from dpmc_core.views import comparison, lines
-from pages.ui import rows, sources, sweeps
+from pages.ui import private, rows, sources, sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
 from tests.sweep_helpers import InThisProcess
 
@@ -407,28 +407,28 @@ def test_an_upload_is_swept_in_a_folder_of_its_own_and_its_spending_is_told():
     assert "epsilon 0 in all" in plain(all_text(app))
     assert "YOUR_FILE" in app.code[-1].value
     assert "dpmc-private" not in app.code[-1].value
-    button(app, "Start").click().run()
+    (own,) = private.sessions  # all test sessions are one
+    folder = own.folder(dataset).path
+    assert not folder.exists()  # looking writes nothing
+    assert rows.ON_DISK in all_text(app)
+    before = os.umask(0)  # whatever the server was started with
+    try:
+        button(app, "Start").click().run()
+    finally:
+        os.umask(before)
     tick_until(app, lambda: "All 8 runs" in all_text(app))
+    assert rows.ON_DISK not in all_text(app)
     assert "6 private runs: epsilon 15 in all" in plain(all_text(app))
     assert "spends again" in all_text(app)
     assert not default_path().exists()  # the shared store has seen nothing
-    folders = _private_folders()
-    assert folders
-    assert all((folder.stat().st_mode & 0o077) == 0 for folder in folders)
-    files = [path for folder in folders for path in folder.glob("*") if path.is_file()]
-    assert all((path.stat().st_mode & 0o077) == 0 for path in files)
+    there = [folder, *folder.rglob("*")]
+    assert {"ratings.dpmc.npz", "results.sqlite", "sweeps"} < {path.name for path in there}
+    assert all((path.stat().st_mode & 0o077) == 0 for path in there)
     app.switch_page("pages/data.py").run()
     app.segmented_control(key="way").set_value("upload").run()
     button(app, "Forget this upload").click().run()
     assert not app.exception
-    assert not _private_folders()
-
-
-def _private_folders():
-    import os
-    import tempfile
-
-    return list(Path(tempfile.gettempdir()).glob(f"dpmc-private-{os.getpid()}-*"))
+    assert not folder.exists()
 
 
 def test_tasks_share_a_chart_only_with_their_own():

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 from starlette.routing import Router
 from streamlit.web.server.app_discovery import discover_asgi_app
 
@@ -109,3 +110,24 @@ def test_importing_the_app_draws_nothing():
         timeout=60,
     )
     assert (done.stdout.strip(), done.stderr) == ("App", "")
+
+
+async def parsed_while_serving(content):
+    """A file that is uploaded to the server, as it arrives."""
+    body = b'--x\r\nContent-Disposition: form-data; name="f"; filename="mine.csv"\r\n\r\n'
+
+    async def receive():
+        return {"type": "http.request", "body": body + content + b"\r\n--x--\r\n"}
+
+    headers = [(b"content-type", b"multipart/form-data; boundary=x")]
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    async with server.ready(None):
+        return (await Request(scope, receive).form())["f"].file
+
+
+def test_an_upload_on_its_way_is_never_on_the_disk(monkeypatch):
+    monkeypatch.setattr(server.MultiPartParser, "spool_max_size", 1)
+    monkeypatch.setattr(server, "hang_up_as_terminate", lambda: None)
+    with asyncio.run(parsed_while_serving(b"u1,i1,5\n" * 500_000)) as file:
+        assert not file._rolled
+        assert len(file.read()) == 4_000_000

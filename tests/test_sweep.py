@@ -3,6 +3,8 @@
 import dataclasses
 import itertools
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
@@ -11,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 from sweep_helpers import ExecutorPool, make_dataset, make_pair, make_plan, make_source, rows_of
 
-from dpmc_core import experiment, registry, sweep
+from dpmc_core import experiment, locks, registry, sweep
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import AddsNoiseLast, Constant, Step, Task
 from dpmc_core.privacy import witness
@@ -543,3 +545,50 @@ def test_units_tell_what_they_are(plan):
     assert str(plan.units[1]) == f"{REFERENCE} on tiny, seed 1"
     assert dataclasses.is_dataclass(plan.units[0])
     assert connection.WAIT >= 5
+
+
+@pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")
+def test_what_another_process_has_claimed_is_waited_for_and_taken_over(plan, undisturbed, opened):
+    code = (
+        "import sys; from dpmc_core.store import Store\n"
+        "with Store(sys.argv[1]) as store, store.claims() as claims:\n"
+        "    print(*map(claims.take, sys.argv[2:]), flush=True); sys.stdin.read()"
+    )
+    keys = [unit.key for unit in plan.units[:2]]
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(opened.path), *keys],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout.readline() == "True True\n"
+    notes = []
+
+    def progress(report):
+        notes.append((report.note, report.done))
+        if report.note:
+            other.kill()  # whatever way it ends
+
+    report = run(plan, opened, on_progress=progress)
+    other.communicate()
+    waited = [done for note, done in notes if "another sweep" in note]
+    assert set(waited) == {len(plan.units) - 2}
+    assert (report.done, report.skipped, report.note) == (len(plan.units), 0, "")
+    assert rows_of(opened) == undisturbed
+
+
+def test_one_can_stop_waiting_for_another_sweep(plan, opened, monkeypatch):
+    monkeypatch.setattr(locks.Claims, "take", lambda *_: False)
+    notes = []
+    report = run(plan, opened, on_progress=lambda r: notes.append(r.note), stop=lambda: notes[1:])
+    assert report.stopped
+    assert not rows_of(opened)
+
+
+def test_a_unit_that_fails_is_free_for_others(plan, opened, monkeypatch):
+    """Two sweeps that each kept what has failed could wait for each other forever."""
+    dropped = []
+    monkeypatch.setattr(locks.Claims, "drop", lambda _, key: dropped.append(key))
+    monkeypatch.setattr(experiment, "run", lambda *_, **__: 1 / 0)
+    assert len(run(plan, opened).failed) == len(plan.units)
+    assert sorted(dropped) == sorted(unit.key for unit in plan.units)

@@ -5,14 +5,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
 from dpmc_core import sweep as core
 from dpmc_core.errors import DpmcError
 from dpmc_core.store import Store, queries
-from pages.ui import sweeps
+from pages.ui import private, sweeps
+from tests.processes import members
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
 
@@ -40,15 +43,6 @@ def wait_for(condition, seconds=60):
 def rows(tmp_path):
     with Store(tmp_path / "results.sqlite", read_only=True) as store:
         return {record["key"] for record in queries.records(store)}
-
-
-def members(group):
-    """Living processes of a process group."""
-    listing = subprocess.run(
-        ["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True
-    )
-    lines = [line.split() for line in listing.stdout.splitlines()]
-    return sum(int(pgid) == group and not stat.startswith("Z") for pgid, stat in lines)
 
 
 def done(folder, key="k"):
@@ -137,3 +131,53 @@ def test_the_end_of_the_server_ends_its_sweeps(tmp_path, folder):
     assert not sweeps.look(folder, "k").running
     wait_for(lambda: members(group) == 0, 5)
     assert rows(tmp_path)
+
+
+def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeypatch):
+    code = (
+        "import time; from dpmc_core import sweep; from dpmc_core.data import datasets;"
+        "from pages.ui import private, sweeps\n"
+        "dataset = datasets.load('movie-night')\n"
+        "folder = private.Private().folder(dataset); folder.write()\n"
+        "grid = sweep.Grid(data=[str(folder.data)], mechanisms=['output'], epsilons=[1.0],"
+        " seeds=range(1, 500))\n"
+        "words = sweep.command(grid, store=folder.store, jobs=1); place = folder.path / 'sweeps'\n"
+        "sweeps.start(place, 'k', words, about={}, environment=folder.environment)\n"
+        "while not sweeps.look(place, 'k').counts.get('done'): time.sleep(0.05)\n"
+        "print(folder.path, flush=True); time.sleep(60)"
+    )
+    with tempfile.TemporaryDirectory() as short:  # the name of a socket has to fit
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        owner = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=os.environ | {"TMPDIR": short},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        path = Path(owner.stdout.readline().strip())
+        group = json.loads((path / "sweeps" / "k.json").read_text())["process"]
+        private.remove_orphans()
+        assert path.exists()  # its owner lives
+        owner.kill()
+        owner.communicate()
+        assert members(group) >= 2
+        private.remove_orphans()
+        wait_for(lambda: members(group) == 0, 5)
+        assert not list(Path(short).iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_process_that_is_not_the_sweep_is_never_ended(tmp_path, folder):
+    sweeps.start(folder, "k", command(tmp_path), about={})
+    status = json.loads((folder / "k.json").read_text())
+    time.sleep(0.05)  # a few ticks of the clock that tells processes of one number apart
+    bystander = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1)
+    (folder / "k.json").write_text(json.dumps(status | {"process": bystander.pid}))
+    with pytest.raises(DpmcError, match="another container"):
+        sweeps.cancel(folder, "k")
+    assert bystander.poll() is None
+    bystander.communicate()
+    assert sweeps.look(folder, "k").running
+    (folder / "k.json").write_text(json.dumps(status))
+    sweeps.cancel(folder, "k")
+    assert not sweeps.look(folder, "k").running

@@ -16,7 +16,7 @@ import pytest
 from store_helpers import needs_modes
 from sweep_helpers import make_dataset, make_pair, make_source
 
-from dpmc_core import registry, store, sweep
+from dpmc_core import locks, registry, store, sweep
 from dpmc_core.cli import build_parser
 from dpmc_core.cli.sweep import grid_of
 from dpmc_core.data import datasets
@@ -170,24 +170,31 @@ def test_a_damaged_snapshot_is_a_sentence(tmp_path, content):
 @needs_modes
 def test_a_private_folder_is_for_its_user_alone_and_goes():
     folder = sweep.PrivateFolder(make_dataset())
-    inside = [folder.path, *folder.path.rglob("*")]
-    assert {path.name for path in inside[1:]} == {"ratings.dpmc.npz", "results.sqlite"}
-    assert [stat.S_IMODE(path.stat().st_mode) for path in inside] == [0o700, 0o600, 0o600]
-    with Store(folder.store) as opened:
+    assert not folder.path.exists()  # before it is wanted
+    before = os.umask(0)
+    try:
+        folder.write()
+    finally:
+        os.umask(before)
+    inside = [folder.path, *sorted(folder.path.iterdir())]
+    names = ["owner.lock", "ratings.dpmc.npz", "results.sqlite"]
+    assert [path.name for path in inside[1:]] == names
+    assert [stat.S_IMODE(path.stat().st_mode) for path in inside] == [0o700, 0o600, 0o600, 0o600]
+    with Store(folder.store) as opened, opened.claims():
         opened.connection.execute("BEGIN IMMEDIATE")
         opened.connection.execute("ROLLBACK")
-        modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.path.glob("results*")}
-        assert modes == {0o600}
-    assert folder.open
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in folder.path.glob("results*")]
+        assert modes == [0o600] * 4
+    folder.write()  # once more does no harm
     folder.close()
-    assert not folder.open
     assert not folder.path.exists()
-    folder.close()  # once more does no harm
+    folder.close()  # nor this
 
 
 def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     folder = sweep.PrivateFolder(make_dataset())
+    folder.write()
     try:
         grid = Grid(
             data=[str(folder.data)],
@@ -212,19 +219,46 @@ def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_folders_of_killed_programs_are_removed(tmp_path, monkeypatch):
+def test_a_grid_on_ratings_in_memory_has_the_keys_of_their_snapshot(tmp_path):
+    dataset, path = make_dataset(), tmp_path / f"mine{SNAPSHOT}"
+    grid = Grid(data=[str(path)], mechanisms=["output"], epsilons=[1.0], seeds=[1])
+    before = sweep.plan(grid, [sweep.Whole(dataset)]).keys
+    write_snapshot(dataset, path)
+    assert sweep.plan(grid).keys == before
+
+
+@pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")
+def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alone(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(private.tempfile, "tempdir", str(tmp_path))
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    orphan = tmp_path / f"dpmc-private-{gone.pid}-abc"
-    mine = tmp_path / f"dpmc-private-{os.getpid()}-abc"
-    other = tmp_path / "dpmc-private-notes"
-    for path in (orphan, mine, other):
-        path.mkdir()
-    folder = sweep.PrivateFolder(make_dataset())
-    assert sorted(path.exists() for path in (orphan, mine, other)) == [False, True, True]
-    assert not orphan.exists()
-    folder.close()
+    mine = sweep.PrivateFolder(make_dataset())
+    mine.write()
+    (tmp_path / "dpmc-private-notes").mkdir()
+    code = (
+        "import sys; from tests.sweep_helpers import make_dataset; from dpmc_core import sweep;"
+        "folder = sweep.PrivateFolder(make_dataset()); folder.write(); print(folder.path.name);"
+        "sys.stdout.flush(); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    theirs = tmp_path / other.stdout.readline().strip()
+    assert theirs.exists()
+    assert sweep.PrivateFolder.orphans() == []
+    other.kill()
+    other.communicate()
+    (orphan,) = sweep.PrivateFolder.orphans()
+    assert orphan.path == theirs
+    assert sweep.PrivateFolder.orphans() == []  # this process has it now
+    orphan.close()
+    mine.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["dpmc-private-notes"]
 
 
 # --- grids as they are typed ------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Killed workers and killed sweeps: nothing stored is lost, and running again completes it."""
 
+import json
 import random
 import time
 
@@ -72,6 +73,32 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     kill(workers(child.pid)[0])
     _, err = child.communicate(timeout=250)
     assert (child.returncode, "Traceback" in err) == (0, False), err
+    assert rows(path) == undisturbed[0]
+
+
+def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
+    path = tmp_path / "results.sqlite"
+    pair = [start(*GRID, "--store", path, "--json") for _ in range(2)]
+    said = [child.communicate(timeout=250) for child in pair]
+    assert [child.returncode for child in pair] == [0, 0], said
+    ends = [json.loads(out.splitlines()[-1]) for out, _ in said]
+    assert all(end["done"] > 0 for end in ends)
+    assert sum(end["done"] for end in ends) == UNITS  # each computed by one of the two
+    assert all(end["skipped"] + end["done"] == UNITS for end in ends)
+    assert rows(path) == undisturbed[0]
+
+
+def test_a_killed_sweep_leaves_its_units_to_the_other(tmp_path, undisturbed):
+    path = tmp_path / "results.sqlite"
+    killed, other = (start(*GRID, "--store", path, "--json") for _ in range(2))
+    while json.loads(killed.stdout.readline())["done"] == 0:
+        pass
+    kill(killed.pid)
+    killed.communicate()
+    out, err = other.communicate(timeout=250)
+    assert other.returncode == 0, err
+    end = json.loads(out.splitlines()[-1])
+    assert end["skipped"] + end["done"] == UNITS
     assert rows(path) == undisturbed[0]
 
 

@@ -31,7 +31,8 @@ EPILOG = """examples:
   dpmc sweep --preset lwhm22-3b --jobs 2
 
 Every finished run is a row of the store at once. Ctrl-C, a crash or a power cut lose none of them:
-the same command goes on where it stopped. Rows do not depend on --jobs, --cluster or the order.
+the same command goes on where it stopped. Two sweeps on one store share their work. Rows do not
+depend on --jobs, --cluster or the order.
 
 presets:
 """
@@ -235,10 +236,13 @@ class _Bar:
 
     def __init__(self) -> None:
         self._progress, self._said = Progress(), {""}
+        self._before: int | None = None
 
     def __call__(self, report: core.SweepReport) -> None:
+        if self._before is None:  # one more comes with every row of another sweep on the store
+            self._before = report.skipped
         done, total = report.done + len(report.failed), report.total - report.skipped
-        task = "sweep" if not report.skipped else f"sweep ({report.skipped:,} rows there before)"
+        task = "sweep" if not self._before else f"sweep ({self._before:,} rows there before)"
         failures = [f"{unit}: {reason}" for unit, reason in report.failed.items()]
         reasons = [report.note, *report.failed.values()]
         for reason, words in zip(reasons, [report.note, *failures], strict=True):

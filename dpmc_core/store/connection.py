@@ -13,6 +13,7 @@ from typing import Any
 
 from dpmc_core import paths
 from dpmc_core.errors import DpmcError
+from dpmc_core.locks import Claims
 from dpmc_core.store import rows
 from dpmc_core.store.rows import Record, to_tables
 
@@ -134,6 +135,17 @@ class Store:
                 result["finished"] = now
                 added += self._insert("result", result, "key")
         return added
+
+    @contextmanager
+    def claims(self) -> Iterator[Claims]:
+        """For keys of units that are being computed, so that no other process computes them too."""
+        beside = None if self.path == MEMORY else self.path.with_name(f"{self.path.name}-claims")
+        with sentences(self.path):
+            claims = Claims(beside, 0 if beside is None else self.path.stat().st_mode & 0o777)
+        try:
+            yield claims
+        finally:
+            claims.close()
 
     def prune(self, curves: Sequence[int], before: str | None = None, *, dry: bool = False) -> int:
         """Delete the rows of some curves (those finished before an ISO time, where given).

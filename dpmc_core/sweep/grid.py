@@ -185,14 +185,14 @@ class Plan(NamedTuple):
         return Keys(digest(sorted(units))[:16], units, curves)
 
 
-def plan(grid: Grid) -> Plan:
+def plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
     """The units of work, in an order that shows the whole curve early and then fills it.
 
     Seed by seed: first what needs no epsilon, then the ends of the epsilons, their middle, the
-    quarters. Raises DpmcError where the data cannot be read or the preparation does not fit them,
-    OSError.
+    quarters. data: what the grid names, where it has been read already. Raises DpmcError where the
+    data cannot be read or the preparation does not fit them, OSError.
     """
-    opened = {s.fingerprint: s for s in grid.opened()}
+    opened = {s.fingerprint: s for s in (grid.opened() if data is None else data)}
     methods = [list(_variants(grid, id)) for id in grid.mechanisms]
     count = sum(map(len, methods)) * len(grid.seeds) * len(opened)
     if count > MOST_UNITS:

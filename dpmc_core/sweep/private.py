@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import shutil
+import stat
 import sys
 import tempfile
-import weakref
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
+from dpmc_core import locks
 from dpmc_core.data import Dataset
 from dpmc_core.sweep.grid import Grid
 from dpmc_core.sweep.sources import SNAPSHOT, write_snapshot
 
-_PREFIX = "dpmc-private-"
+_NAME = "dpmc-private-{}"
+_NAMES = re.compile(_NAME.format("[0-9a-f]{16}"))
+_PATIENCE = 2.0  # seconds in which a child that is being killed may still write
 
 
 def command(grid: Grid, *, store: Path | None = None, jobs: int | None = None) -> list[str]:
@@ -28,23 +35,30 @@ def command(grid: Grid, *, store: Path | None = None, jobs: int | None = None) -
 class PrivateFolder:
     """A folder of this user alone for sweeps on one upload: ratings, store and temporary files.
 
-    Nothing of them enters the shared store. `close` removes everything, as does the end of this
-    process; what a killed one left behind is removed when the next folder is made. Pass
-    `environment` to the child, and its command `data` and `store`.
+    Nothing is on disk before `write`, and nothing after `close`. This process holds a lock in the
+    folder for as long as it lives, so that what a killed one left behind is known: see `orphans`.
+    Pass `environment` to the child, and its command `data` and `store`; end it before `close`.
     """
 
-    def __init__(self, dataset: Dataset) -> None:
-        _remove_orphans()
-        self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))  # mode 0700
-        self._remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-        try:
-            self.data = self.path / f"ratings{SNAPSHOT}"
-            write_snapshot(dataset, self.data)
-            self.store = self.path / "results.sqlite"
-            self.store.touch(mode=0o600, exist_ok=False)  # SQLite's other files take its mode
-        except BaseException:
-            self.close()
-            raise
+    def __init__(self, dataset: Dataset | None, name: str | None = None) -> None:
+        self.dataset = dataset
+        self.path = Path(tempfile.gettempdir(), name or _NAME.format(secrets.token_hex(8)))
+        self.data = self.path / f"ratings{SNAPSHOT}"
+        self.store = self.path / "results.sqlite"
+        self._lock: IO[str] | None = None
+
+    @classmethod
+    def orphans(cls) -> list[PrivateFolder]:
+        """The folders that killed processes of this user left, held by this one from now on."""
+        found = []
+        for path in Path(tempfile.gettempdir()).glob(_NAME.format("*")):
+            folder = cls(None, path.name)
+            with suppress(OSError):
+                if locks.AVAILABLE and _NAMES.fullmatch(path.name) and _is_mine(path):
+                    folder._lock = locks.hold(_owner(path))
+            if folder._lock is not None:
+                found.append(folder)
+        return found
 
     @property
     def environment(self) -> dict[str, str]:
@@ -52,35 +66,36 @@ class PrivateFolder:
         here = str(self.path)
         return {**os.environ, "DPMC_HOME": here, "TMPDIR": here, "TEMP": here, "TMP": here}
 
-    @property
-    def open(self) -> bool:
-        return self._remove.alive
+    def write(self) -> None:
+        """Put the ratings there, unless they are: folders 0700, files 0600. Raises OSError."""
+        if self._lock is not None or self.dataset is None:
+            return
+        making = self.path.with_name(f".{self.path.name}")  # no orphan before it is locked
+        making.mkdir(mode=0o700)
+        self._lock = locks.hold(_owner(making))
+        making.rename(self.path)
+        try:
+            write_snapshot(self.dataset, self.data)
+            self.store.touch(mode=0o600, exist_ok=False)  # SQLite's other files take its mode
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
-        """Remove the folder with everything in it; end the child first."""
-        self._remove()
+        """Remove the folder with everything in it."""
+        if self._lock is None:
+            return
+        end = time.monotonic() + _PATIENCE
+        while self.path.exists() and time.monotonic() < end:
+            shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.close()
+        self._lock = None
 
 
-def _remove_orphans() -> None:
-    """Folders of processes of this user that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        with suppress(OSError):
-            if owner.isdigit() and _is_mine(folder) and not _is_alive(int(owner)):
-                shutil.rmtree(folder, ignore_errors=True)
+def _owner(folder: Path) -> Path:
+    return folder / "owner.lock"
 
 
 def _is_mine(folder: Path) -> bool:
-    return not hasattr(os, "getuid") or folder.lstat().st_uid == os.getuid()
-
-
-def _is_alive(process: int) -> bool:
-    if os.name == "nt":  # a signal would end it there
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()

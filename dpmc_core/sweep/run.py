@@ -6,9 +6,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dpmc_core.errors import DpmcError
+from dpmc_core.locks import Claims
 from dpmc_core.store import Record, Store, StoreError, StoreLocked
 from dpmc_core.sweep.grid import Unit
 from dpmc_core.sweep.pools import Pool
@@ -18,11 +20,16 @@ COMPANY = 2  # times a unit may lose its worker beside others, before it runs on
 ALONE = 2  # times it may on its own, before it is given up
 BREAKS = 8  # broken pools in a row without one finished unit
 PATIENCE = 60.0  # seconds to go on trying a locked store once everything else is done
+ELSEWHERE = "what is left is being computed by another sweep on this store; waiting for its rows"
 
 
 @dataclass
 class SweepReport:
-    """How far a sweep is. failed: units without a result, with the reason in a sentence."""
+    """How far a sweep is.
+
+    skipped: rows that were there or came from another sweep; done: those computed by this one.
+    failed: units without a result, with the reason in a sentence.
+    """
 
     total: int
     skipped: int = 0
@@ -46,6 +53,7 @@ def run(
 ) -> SweepReport:
     """Run every unit that the store has no row of; each finished one is written as it comes.
 
+    What another sweep on the store computes meanwhile is left to it, and taken over where it ends.
     open_pool is called again where a worker was killed: its unit is tried again, in the end on its
     own, and reported as failed if that kills its worker too. Once `stop()` is true the units
     running are dropped. Raises StoreError where rows cannot be written; what was written stays.
@@ -53,31 +61,34 @@ def run(
     present = store.present(unit.key for unit in units)
     report = SweepReport(total=len(units), skipped=sum(unit.key in present for unit in units))
     todo = deque(unit for unit in units if unit.key not in present)
-    writer = _Writer(store, report)
     lost: Counter[str] = Counter()
     breaks = 0
     on_progress(report)
-    try:
-        while todo and not report.stopped:
-            before = report.done, len(report.failed)
-            pool = open_pool()
-            try:
-                broken, suspects = _drain(pool, todo, lost, report, writer, on_progress, stop)
-            except BaseException:
-                pool.close(at_once=True)
-                raise
-            pool.close(at_once=report.stopped or broken)
-            _sort_out(suspects, todo, lost, report)
-            onward = report.done > before[0] or (report.done and len(report.failed) > before[1])
-            breaks = breaks + 1 if broken and not onward else 0
-            if breaks == BREAKS:
-                raise DpmcError(
-                    f"the worker processes ended {BREAKS} times before any unit was through: is"
-                    " there enough memory? The rows so far are kept"
-                )
-            on_progress(report)
-    finally:
-        writer.finish(patience, stop, lambda: on_progress(report))
+    if not todo:
+        return report
+    with store.claims() as claims:
+        writer = _Writer(store, report, claims)
+        try:
+            while todo and not report.stopped:
+                before = report.done, len(report.failed)
+                pool = open_pool()
+                try:
+                    broken, suspects = _drain(pool, todo, lost, report, writer, on_progress, stop)
+                except BaseException:
+                    pool.close(at_once=True)
+                    raise
+                pool.close(at_once=report.stopped or broken)
+                _sort_out(suspects, todo, lost, report, writer)
+                onward = report.done > before[0] or (report.done and len(report.failed) > before[1])
+                breaks = breaks + 1 if broken and not onward else 0
+                if breaks == BREAKS:
+                    raise DpmcError(
+                        f"the worker processes ended {BREAKS} times before any unit was through:"
+                        " is there enough memory? The rows so far are kept"
+                    )
+                on_progress(report)
+        finally:
+            writer.finish(patience, stop, lambda: on_progress(report))
     return report
 
 
@@ -99,14 +110,24 @@ def _drain(
             report.stopped = True
             break
         try:
-            # One more than there are workers, so that none waits while a row is written.
-            while todo and not broken and len(running) <= pool.size:
-                if not _may_start(todo[0], running, lost):
+            for _ in range(len(todo)):  # one look at each
+                # One more than there are workers, so that none waits while a row is written.
+                if len(running) > pool.size or not _may_start(todo[0], running, lost):
                     break
-                running[pool.submit(todo[0])] = todo[0]
+                if not writer.claims.take(todo[0].key):
+                    todo.rotate(-1)
+                    continue
+                if writer.is_there(todo[0]):  # looked up once nobody else can write it
+                    writer.claims.drop(todo[0].key)
+                    report.skipped += 1
+                else:
+                    running[pool.submit(todo[0])] = todo[0]
                 todo.popleft()
         except BrokenExecutor:
             broken = True
+        elsewhere = bool(todo) and not running and not broken
+        if elsewhere:
+            time.sleep(TICK)
         done, _ = wait(running, TICK, FIRST_COMPLETED)
         cut_off = False
         for future in done:
@@ -126,6 +147,7 @@ def _drain(
                 outcome = f"its worker was lost: {first}"
             if isinstance(outcome, str):
                 report.failed[unit] = outcome
+                writer.claims.drop(unit.key)
             else:
                 writer.waiting.append(outcome)
                 report.done += 1
@@ -133,6 +155,8 @@ def _drain(
             todo.extendleft(running.values())
             running.clear()
         writer.retry()
+        if not writer.waiting:
+            report.note = ELSEWHERE if elsewhere else ""
         on_progress(report)
     return broken, suspects
 
@@ -144,7 +168,11 @@ def _may_start(unit: Unit, running: dict[Future[Record | str], Unit], lost: Coun
 
 
 def _sort_out(
-    suspects: list[Unit], todo: deque[Unit], lost: Counter[str], report: SweepReport
+    suspects: list[Unit],
+    todo: deque[Unit],
+    lost: Counter[str],
+    report: SweepReport,
+    writer: _Writer,
 ) -> None:
     """Put units whose pool broke back to the front, except those that break it on their own."""
     for unit in reversed(suspects):
@@ -154,17 +182,26 @@ def _sort_out(
                 f"its worker process was killed {lost[unit.key]} times, the last times with nothing"
                 " else running: out of memory, perhaps"
             )
+            writer.claims.drop(unit.key)
         else:
             todo.appendleft(unit)
 
 
 class _Writer:
-    """Rows on their way to the store; those it cannot take while it is locked wait here."""
+    """Rows on their way to the store; those it cannot take while it is locked wait here.
 
-    def __init__(self, store: Store, report: SweepReport) -> None:
-        self._store, self._report = store, report
+    A unit stays claimed until its row is written.
+    """
+
+    def __init__(self, store: Store, report: SweepReport, claims: Claims) -> None:
+        self._store, self._report, self.claims = store, report, claims
         self.waiting: list[Record] = []
         self._again = 0.0
+
+    def is_there(self, unit: Unit) -> bool:
+        with suppress(StoreLocked):
+            return bool(self._store.present([unit.key]))
+        return False  # at worst it is computed twice
 
     def retry(self) -> None:
         """Write what waits. Raises StoreError unless the store is merely locked."""
@@ -180,6 +217,8 @@ class _Writer:
             self.waiting.clear()
             raise StoreError(f"{error} ({_rows(lost)} could not be written)") from None
         else:
+            for record in self.waiting:
+                self.claims.drop(record["key"])
             self.waiting.clear()
             self._report.note = ""
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
+import weakref
 from pathlib import Path
 
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.sweep import PrivateFolder
 from pages.ui import sweeps
 
+sessions: weakref.WeakSet[Private] = weakref.WeakSet()
+
 
 class Private:
-    """The private folder of the session's upload, made when it is first needed."""
+    """The private folder of the session's upload, on disk once a sweep on it has begun."""
 
     def __init__(self) -> None:
-        self._dataset: Dataset | None = None
         self._folder: PrivateFolder | None = None
+        sessions.add(self)
 
     def folder(self, dataset: Dataset) -> PrivateFolder:
-        """The folder of this upload; that of an earlier one is removed. Raises OSError."""
-        if self._folder is None or self._dataset is not dataset:
+        """The folder of this upload; that of an earlier one is removed."""
+        if self._folder is None or self._folder.dataset is not dataset:
             self.close()
-            self._folder, self._dataset = PrivateFolder(dataset), dataset
+            self._folder = PrivateFolder(dataset)
         return self._folder
 
     @property
@@ -32,9 +36,26 @@ class Private:
     def close(self) -> None:
         """End every sweep on the upload and remove all of it."""
         if self._folder is not None:
-            sweeps.cancel_all(self._folder.path / "sweeps")
-            self._folder.close()
-        self._folder = self._dataset = None
+            _remove(self._folder)
+        self._folder = None
+
+
+@atexit.register
+def end() -> None:
+    """The end of the server is the end of every upload."""
+    for one in list(sessions):
+        one.close()
+
+
+def remove_orphans() -> None:
+    """End and remove what servers that were killed have left of uploads."""
+    for folder in PrivateFolder.orphans():
+        _remove(folder)
+
+
+def _remove(folder: PrivateFolder) -> None:
+    sweeps.cancel_all(folder.path / "sweeps", grace=0.0)  # its rows go too
+    folder.close()
 
 
 class Tally:

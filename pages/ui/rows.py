@@ -28,6 +28,10 @@ GRIDS: Mapping[str, tuple[float, ...]] = {
     "wide": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
 }
 OWN = "own"  # epsilons that are typed in
+ON_DISK = (
+    "Computing writes these ratings, without names, to a temporary folder that only this server's"
+    " account can read; it is removed with the upload or the session."
+)
 
 
 class Place(NamedTuple):
@@ -55,7 +59,7 @@ class GridRows(NamedTuple):
 
 
 def place(name: str) -> Place:
-    """The shared store, or for an upload a folder that ends with the session. Raises OSError."""
+    """The shared store, or for an upload a folder that `start` makes and its session removes."""
     if name != sources.UPLOAD:
         return Place(name, name, default_path(), paths.home() / "sweeps")
     own = state.private().folder(sources.get(name))
@@ -67,7 +71,11 @@ def keys(grid: Grid, where: Place) -> Keys:
     name = " ".join(grid.argv())
     if not where.private:
         return _shared_keys(name, grid)
-    return state.kept("upload keys", name, lambda: sweep.plan(grid).keys)
+
+    def planned() -> Keys:
+        return sweep.plan(grid, [sweep.lean(sweep.Whole(sources.get(where.name)))]).keys
+
+    return state.kept("upload keys", name, planned)
 
 
 @st.cache_resource(max_entries=20, show_spinner="Planning the runs")
@@ -91,7 +99,10 @@ def link(grid: Grid, where: Place) -> dict[str, Any]:
 
 
 def start(grid: Grid, where: Place, wanted: Keys) -> None:
-    """Run in the background what a store lacks of a grid. Raises DpmcError."""
+    """Run in the background what a store lacks of a grid. Raises DpmcError, OSError."""
+    if where.private:
+        sweeps.check()
+        state.private().folder(sources.get(where.name)).write()
     sweeps.start(
         where.folder,
         wanted.name,

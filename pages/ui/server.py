@@ -7,20 +7,23 @@ after 3.0 to 3.2 s with the two things loaded ahead here, 3.3 to 3.7 s without t
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import stat
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
+from starlette.formparsers import MultiPartParser
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pages.ui import jobs
+from pages.ui import jobs, private, sweeps
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "charts.ranking", "rows", "sources", "sweeps", "widgets")
@@ -29,12 +32,29 @@ SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 @asynccontextmanager
 async def ready(_: st.App) -> AsyncIterator[None]:
-    """Around the life of the server; at its end jobs stop, at their next report."""
+    """Around the life of the server: what a killed one left goes first, what this one began last.
+
+    SIGTERM ends the server without Python's own last steps, so nothing is left to them.
+    """
+    private.remove_orphans()
+    hang_up_as_terminate()
+    # A file on its way here waits in memory, where it is going anyway, and never on the disk.
+    MultiPartParser.spool_max_size = st.get_option("server.maxUploadSize") * 2**20
     send_at_once()
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
     yield
-    jobs.cancel_all()
+    jobs.cancel_all()  # they stop at their next report
+    private.end()
+    sweeps.end()
+
+
+def hang_up_as_terminate() -> None:
+    """A closed terminal ends the server as SIGTERM does, unless it was told to live on (nohup)."""
+    hang_up = getattr(signal, "SIGHUP", None)
+    main = threading.current_thread() is threading.main_thread()
+    if hang_up is not None and main and signal.getsignal(hang_up) == signal.SIG_DFL:
+        signal.signal(hang_up, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
 def send_at_once() -> int:

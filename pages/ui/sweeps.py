@@ -19,15 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from dpmc_core import locks
 from dpmc_core.errors import DpmcError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 AT_ONCE = 2  # sweeps of one folder; each has a worker for every core
 GRACE = 5.0  # seconds a cancelled sweep has to put its finished rows away
+LAST = 1.0  # seconds they have at the end of the server
 _TAIL = 8192
 _KEEP = 7 * 24 * 3600.0  # seconds after which the traces of an old sweep are removed
 _children: set[subprocess.Popen[bytes]] = set()
@@ -49,6 +46,15 @@ class Sweep:
     message: str = ""
 
 
+def check() -> None:
+    """Raise DpmcError where no sweep can be started from here."""
+    if not locks.AVAILABLE:
+        raise DpmcError(
+            "this page starts sweeps on Linux and macOS only: run the command below in a terminal,"
+            " and look here again"
+        )
+
+
 def start(
     folder: Path,
     key: str,
@@ -57,25 +63,22 @@ def start(
     about: Mapping[str, Any],
     environment: Mapping[str, str] | None = None,
 ) -> bool:
-    """Start a sweep unless it runs already; False where it does. Raises DpmcError."""
-    if fcntl is None:
-        raise DpmcError(
-            "this page starts sweeps on Linux and macOS only: run the command below in a terminal,"
-            " and look here again"
-        )
+    """Start a sweep unless it runs already; False where it does. Raises DpmcError.
+
+    environment: of a child whose files are for this user alone; None: what this process has.
+    """
+    check()
     with _sentences(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _tidy(folder)
         if len([s for s in found(folder) if s.running and s.key != key]) >= AT_ONCE:
             raise DpmcError(f"{AT_ONCE} other sweeps run already: wait for one or cancel it")
-        with _path(folder, key, "lock").open("w") as lock:
-            if not _hold(lock):
-                return False
+        lock = locks.hold(_path(folder, key, "lock"))
+        if lock is None:
+            return False
+        with lock:
             _path(folder, key, "json").unlink(missing_ok=True)  # names a process that is gone
-            with (
-                _path(folder, key, "out").open("wb") as out,
-                _path(folder, key, "err").open("wb") as err,
-            ):
+            with _writing(folder, key, "out") as out, _writing(folder, key, "err") as err:
                 child = subprocess.Popen(
                     list(command),
                     stdin=subprocess.DEVNULL,
@@ -85,9 +88,16 @@ def start(
                     cwd=Path(__file__).resolve().parents[2],
                     start_new_session=True,  # a group of its own, to be ended as one
                     pass_fds=(lock.fileno(),),
+                    umask=-1 if environment is None else 0o077,
                 )
-            status = {"process": child.pid, "started": time.time(), "about": dict(about)}
-            _path(folder, key, "json").write_text(json.dumps(status), encoding="utf-8")
+            status = {
+                "process": child.pid,
+                "born": _born(child.pid),
+                "started": time.time(),
+                "about": dict(about),
+            }
+            with _writing(folder, key, "json") as file:
+                file.write(json.dumps(status).encode())
     _children.add(child)
     threading.Thread(target=_reap, args=(child,), daemon=True).start()
     return True
@@ -111,26 +121,34 @@ def found(folder: Path) -> list[Sweep]:
     return sorted((s for s in sweeps if s is not None), key=lambda s: -s.started)
 
 
-def cancel(folder: Path, key: str) -> None:
-    """End a sweep with all its processes; every finished row stays in the store."""
+def cancel(folder: Path, key: str, grace: float = GRACE) -> None:
+    """End a sweep with all its processes, whichever server started it.
+
+    Every finished row stays in the store; grace: seconds to write the last. Raises DpmcError.
+    """
     if not _runs(folder, key):
         return
     try:
-        process = int(json.loads(_path(folder, key, "json").read_text("utf-8"))["process"])
+        status = json.loads(_path(folder, key, "json").read_text(encoding="utf-8"))
+        process, born = int(status["process"]), status["born"]
     except (OSError, ValueError, KeyError):
         return  # it has only just been started by somebody else
-    with suppress(ProcessLookupError):
-        os.kill(process, signal.SIGTERM)
-    end = time.monotonic() + GRACE
-    while _runs(folder, key) and time.monotonic() < end:
-        time.sleep(0.02)
-    _end_group(process)
+    if _born(process) != born:  # the lock is held, but not by the process of that number here
+        raise DpmcError("this sweep was started in another container: cancel it from there")
+    if grace:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+    _wait(folder, key, grace)
+    if _runs(folder, key):  # so its number is its own still
+        _end_group(process)
+        _wait(folder, key, GRACE)
 
 
-def cancel_all(folder: Path) -> None:
-    """End every sweep of the folder."""
+def cancel_all(folder: Path, grace: float = GRACE) -> None:
+    """End every sweep of the folder that can be ended from here."""
     for sweep in found(folder):
-        cancel(folder, sweep.key)
+        with suppress(DpmcError):
+            cancel(folder, sweep.key, grace)
 
 
 def forget(folder: Path, key: str) -> None:
@@ -140,27 +158,25 @@ def forget(folder: Path, key: str) -> None:
             _path(folder, key, kind).unlink(missing_ok=True)
 
 
-def _hold(lock: IO[str]) -> bool:
-    for _ in range(5):
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            time.sleep(0.01)  # somebody may merely be looking
-    return False
+def _writing(folder: Path, key: str, kind: str) -> IO[bytes]:
+    return open(_path(folder, key, kind), "wb", opener=locks.own)
 
 
 def _runs(folder: Path, key: str) -> bool:
-    if fcntl is None:
-        return False
-    try:
-        with _path(folder, key, "lock").open("r") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
+    return locks.is_held(_path(folder, key, "lock"))
+
+
+def _wait(folder: Path, key: str, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while _runs(folder, key) and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def _born(process: int) -> str:
+    """When a process began, in ticks of the machine's clock; empty where the system is silent."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    return ""
 
 
 def _counts(path: Path) -> dict[str, Any]:
@@ -215,15 +231,17 @@ def _end_group(process: int) -> None:
 
 
 @atexit.register
-def _end_children() -> None:
+def end() -> None:
     """The end of the server is the end of what it started."""
     for child in list(_children):
         with suppress(ProcessLookupError):
             child.terminate()
+    limit = time.monotonic() + LAST
     for child in list(_children):
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(1.0)
-        _end_group(child.pid)
+        try:
+            child.wait(max(0.0, limit - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            _end_group(child.pid)
 
 
 @contextmanager

@@ -1,0 +1,104 @@
+"""Locks that end with the process that holds them, however it ends.
+
+Where the system has none of the kind (Windows), nothing is ever held by another.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+AVAILABLE = fcntl is not None
+
+
+def own(name: str, flags: int) -> int:
+    """An `opener` of files that this user alone may read."""
+    return os.open(name, flags, 0o600)
+
+
+def hold(path: Path) -> IO[str] | None:
+    """The file, open and locked until it is closed here and in processes that inherit it.
+
+    None where another process holds it. Raises OSError.
+    """
+    file = open(path, "w", encoding="utf-8", opener=own)  # noqa: SIM115
+    if fcntl is None:
+        return file
+    for _ in range(5):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.01)  # somebody may merely be looking
+        else:
+            return file
+    file.close()
+    return None
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process holds the file."""
+    if fcntl is None:
+        return False
+    try:
+        with path.open("r") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+class Claims:
+    """Hexadecimal names that one process at a time can claim; each is a byte of a file.
+
+    A process has its own claims for the asking, and loses all of them where it opens and closes
+    the file a second time.
+    """
+
+    def __init__(self, path: Path | None, mode: int = 0o600) -> None:
+        """path: made with this mode where it is missing; None: nobody else claims anything.
+
+        Raises OSError.
+        """
+        self._file: int | None = None
+        if path is None or fcntl is None:
+            return
+        if not path.exists():
+            path.touch()
+            path.chmod(mode)
+        self._file = os.open(path, os.O_RDWR)
+
+    def take(self, name: str) -> bool:
+        """Claim a name; False where another process has it."""
+        if self._file is not None:
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(name))
+            except OSError as error:  # others: a file system without such locks
+                return error.errno not in (errno.EAGAIN, errno.EACCES)
+        return True
+
+    def drop(self, name: str) -> None:
+        """Let others claim it."""
+        if self._file is not None:
+            with suppress(OSError):
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte(name))
+
+    def close(self) -> None:
+        """Drop everything."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _byte(name: str) -> int:
+    return int(name[:15], 16)  # what a file position holds; far beyond the end of the file is fine

@@ -1,0 +1,88 @@
+"""How a server ends: with all its sweeps where it can, and else the next one clears up."""
+
+import json
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.browser_helpers import serving, settle, upload_ratings, visit
+from tests.processes import members, needs_proc, wait_until
+
+pytestmark = [pytest.mark.browser, needs_proc]
+
+SHARED = "compare?data=restaurants&grid=medium&seeds=100&mechanisms=output&cap=400"
+
+
+@pytest.fixture
+def folder():
+    """A short name: what worker processes connect to has to fit into a hundred letters."""
+    path = Path(tempfile.mkdtemp())
+    (path / "temporary").mkdir()
+    yield path
+    shutil.rmtree(path)
+
+
+def button(page, name):
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def serve(folder):
+    return serving(folder, TMPDIR=str(folder / "temporary"))
+
+
+def start(page):
+    button(page, "Start").click()
+    page.get_by_text("runs ·").wait_for()
+
+
+def start_both(browser, server, folder):
+    """A shared sweep and one on an upload: their process groups."""
+    mine, shared = (browser.new_context().new_page() for _ in range(2))
+    upload_ratings(mine, server, folder)
+    mine.get_by_role("link", name="Compare").click()
+    mine.get_by_role("spinbutton", name="Seeds").fill("100")
+    mine.keyboard.press("Enter")
+    settle(mine)
+    assert not list((folder / "temporary").iterdir())  # looking writes nothing
+    start(mine)
+    visit(shared, server + SHARED)
+    start(shared)
+    traces = [*folder.glob("temporary/dpmc-private-*/sweeps/*.json"), *folder.glob("sweeps/*.json")]
+    groups = [json.loads(path.read_text())["process"] for path in traces]
+    assert len(groups) == 2
+    assert all(map(members, groups))
+    return groups
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_server_that_is_told_to_end_ends_its_sweeps_and_removes_uploads(browser, folder, name):
+    with serve(folder) as (server, process):
+        groups = start_both(browser, server, folder)
+        process.send_signal(getattr(signal, name))
+        process.wait(10)
+        assert wait_until(lambda: not any(map(members, groups)), 2)
+        assert not list(folder.glob("temporary/dpmc-private-*"))
+
+
+def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_cancelled(
+    browser, folder
+):
+    with serve(folder) as (server, process):
+        private, shared = start_both(browser, server, folder)
+        process.kill()
+        process.wait(10)
+    assert members(private)
+    assert members(shared)
+    with serve(folder) as (server, _):
+        assert not members(private)
+        assert not list(folder.glob("temporary/dpmc-private-*"))
+        page = browser.new_context().new_page()
+        page.goto(server + SHARED)
+        page.get_by_text("runs ·").wait_for()
+        assert button(page, "Start").is_disabled()
+        button(page, "Cancel").click()
+        button(page, "Resume").wait_for()
+        assert wait_until(lambda: not members(shared), 2)
