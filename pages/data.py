@@ -75,7 +75,7 @@ def upload() -> None:
     with st.form("read the upload"):
         if first.known:
             st.markdown(f"This looks like **{blocks.escape(first.known)}**.")
-        chosen = {} if first.dense else columns(first)
+        chosen = columns(first) if first.columns_matter else {}
         chosen |= value_range(first)
         chosen |= remedies()
         pressed = st.form_submit_button("Read the ratings", type="primary")
@@ -99,7 +99,7 @@ def columns(first: datasets.Preview) -> dict[str, Any]:
         position = column.selectbox(
             label,
             range(len(first.columns)),
-            index=first.guess.get(role),
+            index=first.roles.get(role),
             format_func=first.columns.__getitem__,
             placeholder="none" if role == "time" else "choose a column",
         )

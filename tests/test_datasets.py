@@ -127,7 +127,7 @@ def test_columns_are_found_by_their_names_in_any_order() -> None:
 
 
 def test_names_that_say_nothing_fall_back_to_the_order_and_say_so() -> None:
-    data = upload("a,b,c\n" + "".join(f"{u},{i},{r}\n" for u, i, r, _ in ROWS))
+    data = upload("a,b,c\n" + "".join(f"{u},{i},{r}\n" for u, i, r, _ in ROWS), header="yes")
     assert cells(data.ratings) == EXPECTED
     assert any("guessed by position" in line for line in data.report)
 
@@ -184,8 +184,8 @@ def test_times_as_dates_and_milliseconds() -> None:
     unclear = "user,item,rating,time\na,x,3,soon\n"
     data = upload(unclear)
     assert data.ratings.times is None
-    assert "times are left out: 1 times are neither Unix seconds nor dates" in data.report[0]
-    with pytest.raises(BadRatings, match=r"neither Unix seconds nor dates.*first 'soon'"):
+    assert any("1 row without a time" in line for line in data.report)
+    with pytest.raises(BadRatings, match=r"1 row without a time.*first line 2.*time=none"):
         upload(unclear, time="time")
 
 
@@ -199,7 +199,7 @@ def write_movielens(folder: Path, name: str, separator: str, header: str = "") -
 
 def test_movielens_1m_and_10m_are_told_apart_by_their_neighbours(tmp_path: Path) -> None:
     path = write_movielens(tmp_path, "ratings.dat", "::")
-    with pytest.raises(BadRatings, match=r"public rating range of ratings\.dat is not known"):
+    with pytest.raises(BadRatings, match=r"^ratings\.dat: the public rating range is not known"):
         datasets.load(path)
     (tmp_path / "movies.dat").write_bytes(
         "10::Amélie (2001)::Comedy|Romance\n30::Heat (1995)::Crime\n".encode("latin-1")
@@ -290,21 +290,20 @@ GOOD = "user,item,rating\nann,tea,4\nann,milk,2\nbob,tea,5\n"
     [
         ("", "x.csv is empty"),
         ("\n \n\n", "only blank lines"),
-        ("1\n2\n3\n", "one column only; user, item and rating must stand side by side"),
-        ("1,2\n3,4\n", "2 columns only; user, item and rating are needed"),
+        ("1\n2\n3\n", "one column only: user, item and rating stand side by side"),
         ("user,item,rating\n", "a header line but no ratings below it"),
         (GOOD + "eve,tea,good\n", "1 row with a rating that is no number, first 'good' in line 5"),
         ("u,i,rating\na,x,bad\nb,y,good\n", "'rating' may be the wrong column"),
         (GOOD + "eve,tea,nan\n", "no number, first 'nan' in line 5"),
         (GOOD + "eve,tea,inf\n", "not finite, first inf in line 5"),
-        (GOOD + "eve,tea,\n", "1 row without a rating, first in line 5 of x.csv"),
+        (GOOD + "eve,tea,\n", "1 row without a rating, first in line 5: .*bad_rows=leave-out"),
         (GOOD + "\n\n,tea,3\n", "1 row without a user, first 3 in line 7"),
         (GOOD + "eve,,3\n", "1 row without an item"),
         (GOOD + "eve,tea,7\neve,milk,-1\n", r"2 rows with .* outside 1\.\.5, first 7 in line 5"),
-        (GOOD + "ann,tea,1\n", r"1 row.* user 'ann' with item 'tea' \(line 2 .* and line 5"),
-        (GOOD + "eve,tea,3,5,6\n", "line 5 of x.csv has more columns than the 3 of the first"),
-        ("1::2::3\n4::5::1::9::9\n", "line 2 of x.csv has more columns than the 3"),
-        ("user,item,rating\n1,ann,tea,4\n", "line 2 of x.csv has more columns"),
+        (GOOD + "ann,tea,1\n", r"1 row.* user 'ann' with item 'tea' \(line 2 and line 5"),
+        (GOOD + "eve,tea,3,5,6\n", "number of columns than 3, first 'eve,tea,3,5,6' in line 5"),
+        ("1::2::3\n4::5::1::9::9\n", "number of columns than 3, .* in line 2"),
+        ("user,item,rating\n1,ann,tea,4\n", "number of columns than 3, first '1,ann"),
         (GOOD.encode() + b"Zo\xeb,tea,3\n", "not UTF-8 text in line 5"),
         (b"PK\x03\x04rest", "Excel file"),
         (b"\x80\x04\x95pickled", "pickle, which is never read"),
@@ -329,9 +328,8 @@ def test_wrong_encoding_far_down_the_file() -> None:
     ("options", "sentence"),
     [
         ({"user": "who"}, "no column 'who' for the user; its columns are user, item, rating"),
-        ({"user": 4}, r"columns 1\.\.3, so user = 4 is none"),
+        ({"user": 4}, r"columns are 1\.\.3, so user = 4 is none"),
         ({"user": 1, "item": "user"}, "different columns"),
-        ({"encoding": "klingon"}, "no text encoding called 'klingon'"),
     ],
 )
 def test_wrong_columns_are_a_sentence(options: dict[str, object], sentence: str) -> None:
@@ -345,7 +343,7 @@ def test_a_missing_header_is_a_sentence() -> None:
 
 
 def test_the_range_is_never_taken_from_the_data() -> None:
-    with pytest.raises(BadRatings, match=r"public rating range of x\.csv is not known: give"):
+    with pytest.raises(BadRatings, match=r"public rating range is not known: give"):
         datasets.load_upload(GOOD.encode(), "x.csv")
     assert upload(GOOD, low=0, high=10).ratings.public.high == 10
 
@@ -353,7 +351,8 @@ def test_the_range_is_never_taken_from_the_data() -> None:
 @pytest.mark.parametrize(
     "options",
     [{"low": 5, "high": 1}, {"low": 1, "high": None}, {"high": float("nan")},
-     {"duplicates": "first"}, {"bad_rows": "skip"}, {"separator": ":;:"}, {"max_rows": 0}],
+     {"duplicates": "first"}, {"bad_rows": "skip"}, {"separator": ":;:"},
+     {"separator": 1}, {"encoding": "klingon"}, {"encoding": "undefined"}, {"max_rows": 0}],
 )  # fmt: skip
 def test_bad_options_are_named(options: dict[str, object]) -> None:
     with pytest.raises(InvalidSetting):
@@ -407,9 +406,8 @@ def test_bad_rows_can_be_left_out_and_are_reported() -> None:
     for found in ("1 row without a user", "first 'great' in line 8", "1 row without a rating",
                   "outside 1..5, first 7 in line 5"):  # fmt: skip
         assert found in report
-    assert data.ratings.user_ids == ("ann", "bob", "eve", "zed")
-    assert "2 users have no ratings" in report
-    with pytest.raises(BadRatings, match=r"no row of x\.csv can be used"):
+    assert data.ratings.user_ids == ("ann", "bob")
+    with pytest.raises(BadRatings, match=r"no row of it can be used"):
         upload("user,item,rating\na,x,9\n", bad_rows="leave-out")
 
 
@@ -497,7 +495,7 @@ def test_a_pair_must_not_overlap(tmp_path: Path) -> None:
 def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
     seen = datasets.preview_upload(b"when,stars,item,user\n1,4,tea,ann\n2,5,milk,bob\n", "x.csv")
     assert seen.columns == ("when", "stars", "item", "user")
-    assert seen.guess == {"user": 3, "item": 2, "rating": 1}
+    assert seen.roles == {"user": 3, "item": 2, "rating": 1}
     assert seen.rows == (("1", "4", "tea", "ann"), ("2", "5", "milk", "bob"))
     assert (seen.known, seen.low) == (None, None)
     file = shared_data / "restaurant" / "rating_final.csv"
@@ -505,7 +503,7 @@ def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
     assert (real.known, real.low, real.high) == ("Restaurant and consumer data", 0, 2)
     file = shared_data / "jester" / "jester-data-1.csv"
     dense = datasets.preview_upload(file.read_bytes(), file.name)
-    assert dense.dense
+    assert not dense.columns_matter
 
 
 def test_importing_this_layer_leaves_pandas_alone() -> None:

@@ -2,59 +2,132 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data.reading import Column, Table, natural_order
-from dpmc_core.data.source import BadRows, Duplicates, ReadOptions
+from dpmc_core.data.reading import RANGE_ASKED, Column, Table, merge, natural_order, recode
+from dpmc_core.data.source import NONE, BadRows, Duplicates, Fault, LineCount, ReadOptions, Refused
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings
 
 FEW = 5  # a user with fewer ratings is worth a sentence
+_LATEST = 253_402_300_799.0  # Unix seconds at the end of the year 9999
+_LEAVE_OUT = "bad_rows=leave-out"
+_REPEATS = ("duplicates=last", "duplicates=mean")
 Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _Problem:
-    """Rows that cannot be used. what: completes '3 rows ...'; remedy: what a person can do."""
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A table judged by the options, nothing decided yet.
 
-    rows: Mask
-    what: str
-    remedy: str
-
-
-def clean(table: Table, options: ReadOptions) -> tuple[Ratings, tuple[str, ...]]:
-    """Validate rows against the public range; raise BadRatings at the first kind of bad row, or
-    leave such rows out where the options say so; resolve duplicate pairs likewise.
-
-    Returns the ratings and what was done to the rows to get them.
+    faults: all that keeps it from being read. rows: of the table, in the order of their cells, the
+    last of a repeated pair where it stands; values, times: of these. report: what was found and
+    done; count: what became of every line.
     """
-    low, high, origin = _range(table, options)
-    name = table.source.name
-    report = [f"{len(table.ratings):,} entries read from {name}: {table.how}"]
-    report.append(f"ratings lie in {low:g}..{high:g} ({origin})")
-    keep = ~_blank(table)
-    if not keep.any():
-        raise BadRatings(f"{name} holds no ratings, only blank lines")
-    for problem in _problems(table, low, high):
-        bad = problem.rows & keep
-        count = int(bad.sum())
-        if not count:
-            continue
-        first = int(np.argmax(bad))
-        rows = "1 row" if count == 1 else f"{count:,} rows"
-        sentence = f"{rows} {problem.what}, first {_show(table, first)}"
+
+    table: Table
+    faults: tuple[Fault, ...]
+    low: float
+    high: float
+    rows: Ints
+    values: Floats
+    times: Ints | None
+    report: tuple[str, ...]
+    count: LineCount
+
+
+def clean(table: Table, options: ReadOptions) -> tuple[Ratings, tuple[str, ...], LineCount]:
+    """Validate rows against the public range. Raises Refused with everything that is wrong, where
+    the options do not say to leave such rows out or how to settle repeated pairs.
+
+    Returns the ratings, what was done to the rows to get them, and what became of every line.
+    """
+    checked = check(table, options)
+    if checked.faults:
+        raise Refused(table.source.name, checked.faults)
+    return build([checked])[0], checked.report, checked.count
+
+
+def clean_pair(tables: tuple[Table, Table], options: ReadOptions) -> tuple[Ratings, Ratings]:
+    """The same for training and test rows, over one shared index space."""
+    pair = [check(table, options) for table in merge(*tables)]
+    for one in pair:
+        if one.faults:
+            raise Refused(one.table.source.name, one.faults)
+    left, right = build(pair)
+    return left, right
+
+
+def check(table: Table, options: ReadOptions) -> Checked:
+    """Judge every row; nothing is raised for what is wrong with them."""
+    faults: list[Fault] = []
+    clicks = table.clicks
+    low, high, origin = 0.0, 1.0, "clicks"
+    if options.low is not None and options.high is not None:
+        low, high, origin = options.low, options.high, "the public range as given"
+    elif table.known is not None:
+        known = table.known
+        low, high, origin = known.low, known.high, f"the public range of {known.title}"
+    elif not clicks and options.for_ranking:
+        clicks = True
+        table = replace(table, ratings=_as_clicks(table.ratings))
+    elif not clicks:
+        faults.append(RANGE_ASKED)
+        low, high = -np.inf, np.inf
+    report = [f"{table.source.name}: {table.words}"]
+    if not faults:
+        report.append(f"ratings lie in {low:g}..{high:g} ({origin})")
+    keep, reasons = _usable(table, low, high)
+    left_out = {what: broken.count for what, broken in table.broken.items()}
+    for what, broken in table.broken.items():
+        shown = f"first '{broken.example}' in line {broken.line}"
+        reasons.insert(0, (what, broken.count, shown, "correct it, or leave such rows out"))
+    for what, number, shown, advice in reasons:
+        left_out[what] = number
+        told = f"{_count(number)} {what}, {shown}"
         if options.bad_rows is BadRows.ERROR:
-            raise BadRatings(f"{sentence}: {problem.remedy}")
-        report.append(f"left out: {sentence}")
-        keep &= ~bad
-    if not keep.any():
-        raise BadRatings(f"no row of {name} can be used: {report[-1]}")
-    ratings, note = _build(table, keep, options.duplicates, low, high)
-    return ratings, (*report, note)
+            faults.append(Fault(told, advice, (_LEAVE_OUT,)))
+        else:
+            report.append(f"left out: {told}")
+    if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not reasons):
+        faults.append(Fault("no row of it can be used" + (f": {report[-1]}" if reasons else "")))
+    times, note = _times(table, keep)
+    if note and options.time not in (None, NONE):
+        faults.append(Fault(note, "choose another column, or none", ("time=none",)))
+    elif note:
+        report.append(f"times are left alone: {note}")
+    rows, values, repeated, words = _settle(table, keep, times, options, clicks, faults)
+    report.append(words)
+    report += [
+        f"the ids of the {what} look like {names[0]}: whole numbers written with decimals, kept as"
+        " they are"
+        for what, column in (("users", table.user), ("items", table.item))
+        if (names := column.names) and all(re.fullmatch(r"-?\d+\.0+", name) for name in names)
+    ]
+    count = replace(table.count, used=len(rows), left_out=left_out, repeated=repeated)
+    report.insert(1, line_words(count))
+    return Checked(
+        table=table,
+        faults=tuple(faults),
+        low=low,
+        high=high,
+        rows=rows,
+        values=values,
+        times=None if times is None else times[rows],
+        report=tuple(report),
+        count=count,
+    )
+
+
+def _as_clicks(ratings: Floats) -> Floats:
+    return np.where(np.isfinite(ratings), 1.0, ratings)
 
 
 def facts_of(ratings: Ratings) -> tuple[str, ...]:
@@ -85,69 +158,63 @@ def facts_of(ratings: Ratings) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def merge(first: Table, second: Table) -> tuple[Table, Table]:
-    """The same rows with codes into shared lists of users and items."""
-    users = _union(first.user, second.user)
-    items = _union(first.item, second.item)
-    left, right = (
-        dataclasses.replace(table, user=users[k], item=items[k])
-        for k, table in enumerate((first, second))
-    )
-    return left, right
+def line_words(count: LineCount) -> str:
+    """What became of every line, in words."""
+    parts = [
+        f"{number:,} {what}"
+        for number, what in (
+            (count.header, "names the columns"),
+            (count.blank, "blank"),
+            (count.continued, "continuing quoted text"),
+        )
+        if number
+    ]
+    lines = "1 line" if count.lines == 1 else f"{count.lines:,} lines"
+    rows = "1 row" if count.rows == 1 else f"{count.rows:,} rows"
+    lines = f"{lines}: {', '.join([rows, *parts])}"
+    if count.entries != count.rows:
+        lines += f", with {count.entries:,} filled cells"
+    out = sum(count.left_out.values())
+    return f"{lines}. {count.used:,} used, {out:,} left out, {count.repeated:,} repeated"
 
 
-def _union(first: Column, second: Column) -> tuple[Column, Column]:
-    names = list(dict.fromkeys((*first.names, *second.names)))
-    names = [names[k] for k in natural_order(names)]
-    return _recode(first, names), _recode(second, names)
+def _count(number: int) -> str:
+    return "1 row" if number == 1 else f"{number:,} rows"
 
 
-def _recode(column: Column, names: list[str]) -> Column:
-    place = {name: k for k, name in enumerate(names)}
-    codes = np.array([*(place[name] for name in column.names), -1], dtype=np.int64)
-    return Column(codes[column.codes], tuple(names))
-
-
-def _range(table: Table, options: ReadOptions) -> tuple[float, float, str]:
-    if options.low is not None and options.high is not None:
-        return options.low, options.high, "the public range as given"
-    if table.known is not None:
-        known = table.known
-        return known.low, known.high, f"the public range of {known.title}"
-    raise BadRatings(
-        f"the public rating range of {table.source.name} is not known: give its low and high end,"
-        " for example 1 and 5. It is not taken from the data, because the smallest and the largest"
-        " rating are somebody's private values"
-    )
-
-
-def _blank(table: Table) -> Mask:
-    return (table.user.codes < 0) & (table.item.codes < 0) & np.isnan(table.ratings) & ~table.text
-
-
-def _problems(table: Table, low: float, high: float) -> list[_Problem]:
+def _usable(table: Table, low: float, high: float) -> tuple[Mask, list[tuple[str, int, str, str]]]:
+    """Rows that can be used, and for each kind of those that cannot: what is wrong, how many, an
+    example, what to do."""
     text = table.text
-    missing = np.isnan(table.ratings) & ~text
-    finite = np.isfinite(table.ratings)
+    empty = np.isnan(table.ratings)
+    missing = empty & ~text
+    infinite = np.isinf(table.ratings)
     fill = "fill it in, or leave such rows out"
-    all_text = bool((text | missing).all())
+    correct = "correct it, or leave such rows out"
+    all_text = bool(text.any()) and bool((text | missing).all())
     other = f"{table.rating_name} may be the wrong column: choose the one that holds the ratings"
-    return [
-        _Problem(table.user.codes < 0, "without a user", fill),
-        _Problem(table.item.codes < 0, "without an item", fill),
-        _Problem(
-            text,
-            "with a rating that is no number",
-            other if all_text else "correct it, or leave such rows out",
-        ),
-        _Problem(missing, "without a rating", fill),
-        _Problem(~finite & ~text & ~missing, "with a rating that is not finite", fill),
-        _Problem(
-            finite & ((table.ratings < low) | (table.ratings > high)),
+    with np.errstate(invalid="ignore"):
+        outside = ~empty & ~infinite & ((table.ratings < low) | (table.ratings > high))
+    kinds = (
+        (table.user.codes < 0, "without a user", fill),
+        (table.item.codes < 0, "without an item", fill),
+        (missing, "without a rating", fill),
+        (text, "with a rating that is no number", other if all_text else correct),
+        (infinite, "with a rating that is not finite", correct),
+        (
+            outside,
             f"with a rating outside {low:g}..{high:g}",
             "correct the range or the rating, or leave such rows out",
         ),
-    ]
+    )
+    keep = np.ones(len(table.ratings), dtype=bool)
+    found = []
+    for rows, what, advice in kinds:
+        bad = rows & keep
+        if count := int(np.count_nonzero(bad)):
+            found.append((what, count, f"first {_show(table, int(np.argmax(bad)))}", advice))
+            keep &= ~bad
+    return keep, found
 
 
 def _show(table: Table, row: int) -> str:
@@ -158,55 +225,131 @@ def _show(table: Table, row: int) -> str:
     return f"in {table.place(row)}" if np.isnan(value) else f"{value:g} in {table.place(row)}"
 
 
-def _build(
-    table: Table, keep: Mask, duplicates: Duplicates, low: float, high: float
-) -> tuple[Ratings, str]:
-    users, items = _catalogue(table)
-    rows = np.flatnonzero(keep)
-    cells = users.codes[rows] * len(items.names) + items.codes[rows]
-    if (np.diff(cells) <= 0).any():
-        keys = (cells,) if table.times is None else (table.times[rows], cells)
-        order = np.lexsort(keys)  # stable: rows of one cell stay in file order
-        rows, cells = rows[order], cells[order]
-    last = np.append(np.diff(cells) > 0, True)
-    values, note = table.ratings[rows], "no user-item pair appears twice"
-    if not last.all():
-        again = np.flatnonzero(~last)
-        user, item = (c.names[c.codes[rows[again[0]]]] for c in (users, items))
-        sentence = (
-            f"{len(again):,} rows repeat a user-item pair, first user '{user}' with item '{item}'"
+def _times(table: Table, keep: Mask) -> tuple[Ints | None, str]:
+    """Unix seconds of every row, sense only where kept; None and why where they cannot be used."""
+    if table.times is None or not keep.any():
+        return None, ""
+    stamps = table.times
+    kept = stamps[keep]
+    finite = kept[np.isfinite(kept)]
+    if table.dated is None and len(finite):
+        return None, "some are numbers and some are dates"
+    usual = float(np.median(np.abs(finite))) if len(finite) and not table.dated else 0.0
+    # The year 5138 in seconds, milliseconds, microseconds.
+    unit = next((10.0**k for edge, k in ((1e17, 9), (1e14, 6), (1e11, 3)) if usual > edge), 1.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        seconds = np.floor(stamps / unit)
+        wrong = ~(np.abs(seconds) <= _LATEST) & keep
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        return None, (
+            f"{_count(int(wrong.sum()))} without a time that is Unix seconds or a"
+            f" date like 2024-03-31 18:00, first {table.place(first)}"
         )
-        if duplicates is Duplicates.ERROR:
-            raise BadRatings(
-                f"{sentence} ({table.place(int(rows[again[0]]))} and"
-                f" {table.place(int(rows[again[0] + 1]))}): keep one rating per pair, or choose"
-                " to use the last or the mean"
-            )
-        if duplicates is Duplicates.MEAN:
-            group = np.concatenate(([0], np.cumsum(last)[:-1]))
-            sums = np.bincount(group, values)
-            values = np.clip(sums / np.bincount(group), low, high)
-        else:
-            values = values[last]
-        note = f"{sentence}: the {duplicates.value} is used"
-        rows = rows[last]
-    ratings = Ratings.build(
-        users.codes[rows],
-        items.codes[rows],
-        values,
-        PublicFacts(users=len(users.names), items=len(items.names), low=low, high=high),
-        times=None if table.times is None else table.times[rows],
-        user_ids=users.names,
-        item_ids=items.names,
+    return np.where(keep, seconds, 0).astype(np.int64), ""
+
+
+def _settle(
+    table: Table,
+    keep: Mask,
+    times: Ints | None,
+    options: ReadOptions,
+    clicks: bool,
+    faults: list[Fault],
+) -> tuple[Ints, Floats, int, str]:
+    """(rows, values, how many gave way, words): one for each pair of user and item."""
+    rows = np.flatnonzero(keep)
+    cells = table.user.codes[rows].astype(np.int64) * len(table.item.names)
+    cells += table.item.codes[rows]
+    keys = (cells,) if times is None else (times[rows], cells)
+    order = np.lexsort(keys)  # stable: rows of one cell stay in file order
+    rows, cells = rows[order], cells[order]
+    last = np.append(np.diff(cells) != 0, True)[: len(cells)]
+    values = table.ratings[rows]
+    again = np.flatnonzero(~last)
+    if not len(again):
+        return rows, values, 0, "no user-item pair appears twice"
+    user = table.user.names[table.user.codes[rows[again[0]]]]
+    item = table.item.names[table.item.codes[rows[again[0]]]]
+    sentence = (
+        f"{_count(len(again))} repeat{'s' if len(again) == 1 else ''} a user-item pair, first user"
+        f" '{user[:60]}' with item '{item[:60]}'"
     )
-    return ratings, note
+    how = options.duplicates
+    if how is Duplicates.ERROR and not clicks:
+        at = sorted(int(rows[k]) for k in (again[0], again[0] + 1))
+        places = " and ".join(table.place(k) for k in at)
+        advice = "keep one rating per pair, or use the last or the mean"
+        faults.append(Fault(f"{sentence} ({places})", advice, _REPEATS))
+    if how is Duplicates.MEAN:
+        group = np.concatenate(([0], np.cumsum(last)[:-1]))
+        values = np.bincount(group, values) / np.bincount(group)
+    else:
+        values = values[last]
+    used = "one click is counted" if clicks else f"the {how.value} is used"
+    return rows[last], values, len(again), f"{sentence}: {used}"
 
 
-def _catalogue(table: Table) -> tuple[Column, Column]:
-    """Users and items of the index space: all of a public catalogue, else those in the file."""
-    if table.known is not None and table.known.catalogue is not None:
-        sizes = table.known.catalogue
-        full = [[str(k + 1) for k in range(size)] for size in sizes]
-        if set(table.user.names) <= set(full[0]) and set(table.item.names) <= set(full[1]):
-            return _recode(table.user, full[0]), _recode(table.item, full[1])
-    return table.user, table.item
+def build(pair: Sequence[Checked]) -> list[Ratings]:
+    """Ratings over the users and items that have any, in their natural order; where a public
+    catalogue holds all of them, over the catalogue.
+
+    Of several tables over one list of users and items: over those of all of them. Raises
+    BadRatings where their ranges differ.
+    """
+    first = pair[0]
+    for one in pair[1:]:
+        if (one.low, one.high) != (first.low, first.high):
+            raise BadRatings(
+                f"{first.table.source.name} and {one.table.source.name} have different rating"
+                " ranges: give the range, low and high"
+            )
+    catalogue = first.table.known.catalogue if first.table.known is not None else None
+    kept = [
+        _kept(
+            columns,
+            [one.rows for one in pair],
+            None if catalogue is None else catalogue[k],
+            whole=all(one.table.whole for one in pair),
+        )
+        for k, columns in enumerate(
+            ([one.table.user for one in pair], [one.table.item for one in pair])
+        )
+    ]
+    users, items = kept
+    public = PublicFacts(
+        users=len(users[0].names), items=len(items[0].names), low=first.low, high=first.high
+    )
+    return [
+        Ratings.build(
+            users[k].codes[one.rows],
+            items[k].codes[one.rows],
+            # A mean of equal numbers can lie beyond them by rounding.
+            np.clip(one.values, one.low, one.high),
+            public,
+            times=one.times,
+            user_ids=users[k].names,
+            item_ids=items[k].names,
+        )
+        for k, one in enumerate(pair)
+    ]
+
+
+def _kept(
+    columns: Sequence[Column], rows: Sequence[Ints], catalogue: int | None, *, whole: bool
+) -> list[Column]:
+    """Columns over the ids that appear in the rows, or over a catalogue 1..n that holds them."""
+    names = columns[0].names
+    if catalogue is not None:
+        full = tuple(str(k + 1) for k in range(catalogue))
+        if set(names) <= set(full):
+            return [recode(column, full) for column in columns]
+    used = np.full(len(names), whole)
+    for column, mine in zip(columns, rows, strict=True):
+        used[column.codes[mine]] = True
+    there = np.flatnonzero(used)
+    order = there[natural_order([names[k] for k in there.tolist()])]
+    place = np.full(len(names) + 1, -1, dtype=np.int32)  # the last is where code -1 points
+    place[order] = np.arange(len(order), dtype=np.int32)
+    kept = tuple(map(names.__getitem__, order.tolist()))
+    return [Column(place[column.codes], kept) for column in columns]

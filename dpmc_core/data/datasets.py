@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.data import download, public_sets, samples, synthetic
-from dpmc_core.data.cleaning import clean, facts_of, merge
+from dpmc_core.data.cleaning import clean, clean_pair, facts_of
 from dpmc_core.data.reading import Preview, Table, preview, read_table
-from dpmc_core.data.source import ReadOptions, Source
+from dpmc_core.data.source import LineCount, ReadOptions, Source, Tell
 from dpmc_core.errors import BadRatings, InvalidSetting, unknown_name
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Ratings
@@ -33,6 +33,7 @@ class Dataset:
     source: who made them, or how; licence: terms of use. genres: of each item; truth: the matrix
     behind generated ratings; each None where there is none. report: findings, one sentence each.
     opened, reading: what `load` was given, name and options; of an upload the name of its file.
+    count: what became of every line of a file.
     """
 
     ratings: Ratings
@@ -45,6 +46,7 @@ class Dataset:
     genres: Genres | None = None
     opened: str = ""
     reading: Mapping[str, Any] = field(default_factory=dict)
+    count: LineCount | None = None
 
 
 def load(data: str | Path, **options: Any) -> Dataset:
@@ -76,9 +78,12 @@ def load(data: str | Path, **options: Any) -> Dataset:
     return _load_source(Source.file(path), name, options)
 
 
-def load_upload(content: bytes, filename: str, **options: Any) -> Dataset:
-    """Read uploaded bytes as `load` reads a file; `filename` helps to recognise the format."""
-    return _load_source(Source.upload(content, filename), filename, options)
+def load_upload(content: bytes, filename: str, tell: Tell | None = None, **options: Any) -> Dataset:
+    """Read uploaded bytes as `load` reads a file; `filename` helps to recognise the format.
+
+    tell: told (bytes read, bytes in all) now and then; what it raises ends the reading.
+    """
+    return _load_source(Source.upload(content, filename), filename, options, tell)
 
 
 def preview_upload(content: bytes, filename: str, **options: Any) -> Preview:
@@ -101,22 +106,18 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
             f"official test ratings belong to a file of training ratings, not to {train}: leave"
             " --test out, or give both files"
         )
-    tables = merge(
-        read_table(Source.file(train), settings), read_table(Source.file(test), settings)
+    tables = (
+        read_table(Source.file(train), settings),
+        read_table(Source.file(test), settings),
     )
-    left, right = (clean(table, settings)[0] for table in tables)
-    if (left.public.low, left.public.high) != (right.public.low, right.public.high):
-        raise BadRatings(
-            f"{tables[0].source.name} and {tables[1].source.name} have different rating ranges:"
-            " give the range, low and high"
-        )
+    left, right = clean_pair(tables, settings)
     cells, test_cells = (r.users.astype(np.int64) * r.public.items + r.items for r in (left, right))
     both = np.intersect1d(cells, test_cells, assume_unique=True)
     if len(both):
         user, item = divmod(int(both[0]), left.public.items)
         raise BadRatings(
             f"{len(both)} user-item pairs are in both files, first user"
-            f" '{tables[0].user.names[user]}' with item '{tables[0].item.names[item]}':"
+            f" '{(left.user_ids or ())[user]}' with item '{(left.item_ids or ())[item]}':"
             " a model must not be tested on ratings it was trained on"
         )
     return _with_titles(left, tables[0])[0], _with_titles(right, tables[0])[0]
@@ -161,10 +162,12 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
     )
 
 
-def _load_source(source: Source, opened: str, reading: Mapping[str, Any]) -> Dataset:
+def _load_source(
+    source: Source, opened: str, reading: Mapping[str, Any], tell: Tell | None = None
+) -> Dataset:
     options = ReadOptions(**reading)
-    table = read_table(source, options)
-    ratings, report = clean(table, options)
+    table = read_table(source, options, tell)
+    ratings, report, count = clean(table, options)
     ratings, genres = _with_titles(ratings, table)
     about = table.known
     return Dataset(
@@ -177,6 +180,7 @@ def _load_source(source: Source, opened: str, reading: Mapping[str, Any]) -> Dat
         genres=genres,
         opened=opened,
         reading=dict(reading),
+        count=count,
     )
 
 

@@ -1,62 +1,58 @@
-"""Parsers of rating files: from bytes to columns of user, item, value and time.
+"""Files of ratings, from bytes to columns of user, item, value and time, in one pass.
 
-First the layout of a text file is recognised (encoding, separator, header, columns). Large files go
-through the pandas C engine; ids become categories while parsing, so a file of 25 million rows never
-holds its ids as text.
+Ids are text from the first byte to the last; nothing is turned into a number and back. Memory is
+bounded by the distinct ids and four numbers per row, however a file is compressed or quoted.
 """
 
 from __future__ import annotations
 
-import codecs
 import importlib
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data import public_sets as sets
+from dpmc_core.data.layout import (
+    Layout,
+    date_of,
+    find_roles,
+    number_of,
+    objects,
+    plain_fields,
+    recognise,
+)
+from dpmc_core.data.lines import Broken, Cutter, blocks
 from dpmc_core.data.public_sets import Known
-from dpmc_core.data.source import HEAD, ReadOptions, Source
+from dpmc_core.data.source import (
+    MEGABYTE,
+    Fault,
+    FileShape,
+    LineCount,
+    ReadOptions,
+    Refused,
+    Source,
+    Tell,
+)
 from dpmc_core.errors import BadRatings
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 Ints = NDArray[np.int64]
+Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
-
-ROLES = ("user", "item", "rating", "time")
-_NAMES = {
-    "user": "user userid uid username customer customerid member memberid reviewer reviewerid"
-    " person personid visitor visitorid u",
-    "item": "item itemid iid movie movieid film filmid product productid place placeid business"
-    " businessid book bookid isbn asin song songid track trackid artist artistid joke jokeid"
-    " restaurant restaurantid i",
-    "rating": "rating ratings score stars star overall value rate grade preference r",
-    "time": "timestamp time date datetime unixtime unixreviewtime reviewtime ratedat createdat t",
-}
-_SEPARATORS = ("::", "\t", ";", ",", "|")
-_BINARY = {  # first bytes of files that are not text
-    b"PK": "a ZIP archive or an Excel file: unpack it, or save the sheet as CSV",
-    b"\x1f\x8b": "compressed (gzip): unpack it first",
-    b"\xd0\xcf\x11\xe0": "an old Excel file: save the sheet as CSV",
-    b"SQLite": "a database: export the ratings as CSV",
-    b"\x80": "a Python pickle, which is never read: save the ratings as CSV",
-    b"\x93NUMPY": "a NumPy array: save the ratings as CSV",
-}
-_GUESSED = " (guessed by position: choose them by hand if they are wrong)"
-_SEPARATOR_WORDS = {",": "comma", "\t": "tab", ";": "semicolon", " ": "blanks", "|": "bar"}
+Bools = NDArray[np.bool_]
+_EXAMPLES = 20
+_DISTINCT = 100_000  # distinct number texts remembered at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Ids of one column: names[code] for each row, code -1 where the id is missing."""
+    """Ids of one column: names[code] for each row, in order of appearance; code -1: missing."""
 
-    codes: Ints
+    codes: Codes
     names: tuple[str, ...]
 
 
@@ -64,9 +60,12 @@ class Column:
 class Table:
     """Rows as read, not yet validated.
 
-    ratings: NaN where missing or no number; text: where there was a text that is no number;
-    examples: some of these texts, by row.
-    times: Unix seconds or None. line: of row k is first_line + k, or None where there are none.
+    ratings: NaN where missing or no number; text: where there was a text that is no number, of
+    which examples holds some. times: as numbers or dates say, NaN where neither, or None where
+    there is no column. dated: whether the times are dates, None where some are and some not.
+    lines: the line of each row, or its number from 1 where a file has no lines. broken: lines that
+    could not be cut. count: of lines and entries, nothing used yet. words: the layout in words.
+    whole: every user and item stays, rated or not: the file is a public matrix of known size.
     """
 
     source: Source
@@ -74,394 +73,329 @@ class Table:
     user: Column
     item: Column
     ratings: Floats
-    text: NDArray[np.bool_]
+    text: Bools
     examples: dict[int, str]
-    times: Ints | None
-    first_line: int | None
-    how: str  # layout and columns, in words
+    times: Floats | None
+    dated: bool | None
+    lines: Ints
+    broken: dict[str, Broken]
+    count: LineCount
+    words: str
     rating_name: str
+    clicks: bool = False
+    row_name: str = "line"
+    whole: bool = False
 
     def place(self, row: int) -> str:
         """Where a person finds the row."""
-        if self.first_line is None:
-            return f"row {row + 1} of {self.source.name}"
-        return f"line {self.first_line + row} of {self.source.name}"
+        return f"{self.row_name} {self.lines[row]}"
 
 
-def numbers(column: pd.Series[Any]) -> tuple[Floats, NDArray[np.bool_], dict[int, str]]:
-    """Values as floats, NaN where missing or text; where text is; and the first such texts."""
-    import pandas as pd
+class _Ids:
+    """A column of ids, each text given a code as it first appears."""
 
-    if column.dtype.kind in "iuf":
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        return values, np.zeros(len(values), dtype=bool), {}
-    texts = column.astype("object").where(column.notna(), None)
-    values = pd.to_numeric(texts.map(_plain), errors="coerce").to_numpy(dtype=np.float64)
-    wrong = np.isnan(values) & column.notna().to_numpy()
-    first = np.flatnonzero(wrong)[:20]
-    return values, wrong, {int(row): str(texts.iloc[row]) for row in first}
+    def __init__(self) -> None:
+        self._codes: list[Codes] = []
+        self._known: defaultdict[str, int] = defaultdict()
+        self._known.default_factory = self._known.__len__
+        self._known[""]  # code 0, which becomes -1
 
+    def code(self, texts: Iterable[str], count: int) -> Codes:
+        return np.fromiter(map(self._known.__getitem__, map(str.strip, texts)), np.int32, count)
 
-def _plain(value: Any) -> Any:
-    """True and False are no ratings, though pandas would read them as 1 and 0."""
-    return str(value) if isinstance(value, bool | np.bool_) else value
+    def add(self, texts: Sequence[str]) -> None:
+        self.append(self.code(texts, len(texts)))
 
+    def append(self, codes: Codes) -> None:
+        self._codes.append(codes)
 
-def _categories(column: pd.Series[Any]) -> Column:
-    """Ids read as a categorical column of text, re-coded in their natural order."""
-    names = [str(name) for name in column.cat.categories]
-    return _in_order(column.cat.codes.to_numpy().astype(np.int64), names)
+    def column(self) -> Column:
+        return Column(_joined(self._codes, np.int32) - np.int32(1), tuple(self._known)[1:])
 
 
-def _factorise(column: pd.Series[Any]) -> Column:
-    import pandas as pd
+class _Numbers:
+    """A column of ratings as text: values, NaN where missing or no number, and which are texts."""
 
-    codes, names = pd.factorize(column)
-    whole = [str(int(x)) if isinstance(x, float) and x.is_integer() else str(x) for x in names]
-    return _in_order(codes.astype(np.int64), whole)
+    def __init__(self) -> None:
+        self._values: list[Floats] = []
+        self._texts: list[int] = []
+        self._commas: list[int] = []
+        self._cache: dict[str, float] = {}
+        self._points = False
+        self._count = 0
+        self.examples: dict[int, str] = {}
+
+    def add(self, texts: Sequence[str]) -> None:
+        cache = self._cache
+        if len(cache) > _DISTINCT:
+            cache.clear()
+        trimmed = list(map(str.strip, texts))
+        for text in set(trimmed) - cache.keys():
+            value = number_of(text)
+            cache[text] = np.nan if value is None else value
+            self._points |= value is not None and "." in text
+        values = np.fromiter(map(cache.__getitem__, trimmed), np.float64, len(trimmed))
+        for k in np.flatnonzero(np.isnan(values)).tolist():
+            if trimmed[k]:
+                self._no_number(k, trimmed[k])
+        if any("," in text for text in cache):
+            self._commas += [
+                self._count + k
+                for k, text in enumerate(trimmed)
+                if "," in text and not np.isnan(values[k])
+            ]
+            for k in self._commas[:_EXAMPLES]:
+                if k >= self._count:
+                    self.examples.setdefault(k, trimmed[k - self._count])
+        self._append(values)
+
+    def add_values(self, values: Floats) -> None:
+        """Numbers that a file holds as such; NaN: missing."""
+        self._append(values)
+
+    def _no_number(self, k: int, text: str) -> None:
+        self._texts.append(self._count + k)
+        if len(self.examples) < _EXAMPLES:
+            self.examples[self._count + k] = text
+
+    def _append(self, values: Floats) -> None:
+        self._values.append(values)
+        self._count += len(values)
+
+    def column(self) -> tuple[Floats, Bools]:
+        """Where some ratings have a decimal point, one with a comma may be in thousands: no
+        number."""
+        values = _joined(self._values, np.float64)
+        text = np.zeros(len(values), dtype=bool)
+        text[self._texts] = True
+        if self._points and self._commas:
+            text[self._commas] = True
+            values[self._commas] = np.nan
+        return values, text
 
 
-def _in_order(codes: Ints, names: Sequence[str]) -> Column:
-    order = natural_order(names)
-    rank = np.empty(len(names) + 1, dtype=np.int64)
-    rank[order] = np.arange(len(names))
-    rank[-1] = -1  # where code -1 points
-    return Column(rank[codes], tuple(names[k] for k in order))
+class _Times:
+    """A column of times as numbers or as dates."""
+
+    def __init__(self) -> None:
+        self._values: list[Floats] = []
+        self._kinds: set[bool] = set()
+
+    def add(self, texts: Sequence[str]) -> None:
+        whole = "".join(texts)
+        if whole.isascii() and "_" not in whole:
+            try:
+                values = np.fromiter(map(float, texts), np.float64, len(texts))
+            except ValueError:
+                pass
+            else:
+                self.add_values(values, dated=False)
+                return
+        values = np.full(len(texts), np.nan)
+        for k, text in enumerate(map(str.strip, texts)):
+            value, dated = number_of(text), False
+            if value is None:
+                value, dated = date_of(text), True
+            if value is not None:
+                values[k] = value
+                self._kinds.add(dated)
+        self._values.append(values)
+
+    def add_values(self, values: Floats, *, dated: bool) -> None:
+        self._values.append(values)
+        self._kinds.add(dated)
+
+    def column(self) -> tuple[Floats, bool | None]:
+        return _joined(self._values, np.float64), (
+            self._kinds.pop() if len(self._kinds) == 1 else None
+        )
 
 
-def natural_order(names: Sequence[str]) -> list[int]:
-    """Positions that sort ids: as numbers where all are whole numbers, else as text."""
-    if all(re.fullmatch(r"0|[1-9]\d{0,17}", name) for name in names):
-        return sorted(range(len(names)), key=lambda k: int(names[k]))
-    return sorted(range(len(names)), key=lambda k: names[k])
+def _joined(parts: Sequence[NDArray[Any]], kind: type[Any]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
 
 
-def times(column: pd.Series[Any], source: Source, asked: bool) -> tuple[Ints | None, str]:
-    """Unix seconds, from seconds, milliseconds or dates, and a note where a guess went wrong."""
-    import pandas as pd
+def read_table(source: Source, options: ReadOptions, tell: Tell | None = None) -> Table:
+    """Parse a file in any known layout. Raises BadRatings in a sentence that names the file.
 
-    if column.dtype.kind in "iuf":
-        seconds = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        if np.isfinite(seconds).all():
-            if len(seconds) and np.median(seconds) > 1e11:  # the year 5138 in seconds
-                seconds = seconds / 1000.0
-            return seconds.astype(np.int64), ""
-    dates = pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601")
-    missing = dates.isna().to_numpy()
-    if not missing.any():
-        return dates.dt.as_unit("s").astype(np.int64).to_numpy().astype(np.int64), ""
-    problem = (
-        f"{int(missing.sum())} times are neither Unix seconds nor dates like 2024-03-31 18:00,"
-        f" first {str(column.iloc[int(np.argmax(missing))])!r}"
-    )
-    if asked:
-        raise BadRatings(f"{problem} in {source.name}: choose another column or none")
-    return None, f"; times are left out: {problem}"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How to parse a file. columns: position (from 0) of each role; skip: lines before the data.
-
-    header: column names, or None; rows: the first few data rows, for a preview.
+    tell: told how far the reading is, about once for every megabyte.
     """
-
-    separator: str  # " " stands for any run of blanks
-    encoding: str
-    header: tuple[str, ...] | None
-    columns: dict[str, int]
-    skip: int
-    decimal: str
-    rows: tuple[tuple[str, ...], ...]
-    guessed: bool  # the columns were taken by position under names that say nothing
-
-    @property
-    def width(self) -> int:
-        return len(self.header or self.rows[0])
-
-    def name_of(self, role: str) -> str:
-        """What a person would call the column: its name, or its number."""
-        position = self.columns[role]
-        return f"'{self.header[position]}'" if self.header else f"column {position + 1}"
-
-
-def _find_layout(source: Source, options: ReadOptions, known: Known | None = None) -> Layout:
-    """Recognise a text layout from the first lines. Raises BadRatings with what is missing."""
-    lines, encoding = _first_lines(source, options)
-    blank = next((k for k, line in enumerate(lines) if line.strip()), None)
-    if blank is None:
-        raise BadRatings(f"{source.name} holds no ratings, only blank lines")
-    lines = lines[blank:]
-    separator = options.separator or (known.separator if known else None)
-    if separator is None or not any(separator in line for line in lines):
-        separator = options.separator or _guess_separator(source, lines)
-    table = [_split(line, separator) for line in lines if line.strip()]
-    first = tuple(field.strip().strip("\"'") for field in table[0])
-    header = None if any(_is_number(field) for field in first) else first
-    rows = tuple(table[1 if header else 0 :][:20])
-    if not rows:
-        raise BadRatings(f"{source.name} has a header line but no ratings below it")
-    columns, guessed = _columns(source, options, first, header)
-    decimal = "."
-    if separator == ";":
-        ratings = [row[columns["rating"]] for row in rows if len(row) > columns["rating"]]
-        if any(re.fullmatch(r"\s*-?\d+,\d+\s*", text) for text in ratings):
-            decimal = ","
-    return Layout(
-        separator=separator,
-        encoding=encoding,
-        header=header,
-        columns=columns,
-        skip=blank + (1 if header else 0),
-        decimal=decimal,
-        rows=rows,
-        guessed=guessed,
-    )
-
-
-def _pick_columns(
-    source: Source, options: ReadOptions, names: Sequence[str]
-) -> tuple[dict[str, int], bool]:
-    """Positions of the roles in a table with column names (Parquet)."""
-    return _columns(source, options, tuple(names), tuple(names))
-
-
-def _first_lines(source: Source, options: ReadOptions) -> tuple[list[str], str]:
-    head = source.head()
-    for magic, what in _BINARY.items():
-        if head.startswith(magic):
-            raise BadRatings(f"{source.name} is {what}")
-    encoding = options.encoding
-    if encoding is None:
-        utf16 = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        encoding = "utf-16" if utf16 else "utf-8-sig"
-    elif not _is_encoding(encoding):
-        raise BadRatings(f"there is no text encoding called '{encoding}'; usual are utf-8, latin-1")
-    if encoding != "utf-16" and b"\x00" in head:
-        raise BadRatings(f"{source.name} is not a text file: save the ratings as CSV")
-    try:
-        text = codecs.getincrementaldecoder(encoding)().decode(head)
-    except UnicodeDecodeError as error:
-        raise _not_text(source, encoding, head[: error.start].count(b"\n") + 1) from None
-    lines = text.splitlines()
-    return (lines[:-1] if len(head) == HEAD and len(lines) > 1 else lines)[:200], encoding
-
-
-def _not_text(source: Source, encoding: str, line: int | None = None) -> BadRatings:
-    """The error for a file in another encoding than expected."""
-    where = "" if line is None else f" in line {line}"
-    name = "UTF-8" if encoding.startswith("utf-8") else encoding
-    return BadRatings(
-        f"{source.name} is not {name} text{where}: save it as UTF-8,"
-        " or say its encoding, for example latin-1"
-    )
-
-
-def _is_encoding(name: str) -> bool:
-    try:
-        return codecs.lookup(name)._is_text_encoding
-    except LookupError:
-        return False
-
-
-def _guess_separator(source: Source, lines: Sequence[str]) -> str:
-    """The separator that cuts the first lines into one and the same number (> 1) of fields."""
-    filled = [line for line in lines if line.strip()]
-    best, agreement = "", 0.0
-    for separator in (*_SEPARATORS, " "):
-        widths = [len(_split(line, separator)) for line in filled]
-        usual = max(set(widths), key=widths.count)
-        share = widths.count(usual) / len(widths) if usual > 1 else 0.0
-        if share > agreement:
-            best, agreement = separator, share
-    if not best:
-        raise BadRatings(
-            f"{source.name} has one column only; user, item and rating must stand side by side,"
-            " separated by comma, semicolon, tab or ::"
-        )
-    return best
-
-
-def _split(line: str, separator: str) -> tuple[str, ...]:
-    if separator == " ":
-        return tuple(line.split())
-    if '"' not in line:
-        return tuple(line.split(separator))
-    quoted = re.escape(separator)
-    fields = re.findall(rf'(?:^|{quoted})("(?:[^"]|"")*"|(?:(?!{quoted}).)*)', line)
-    return tuple(fields)
-
-
-def _columns(
-    source: Source, options: ReadOptions, first: Sequence[str], header: Sequence[str] | None
-) -> tuple[dict[str, int], bool]:
-    """Position of each role: as asked for, else by known names, else by order."""
-    width = len(first)
-    if width < 3:
-        amount = "one column" if width == 1 else f"{width} columns"
-        raise BadRatings(
-            f"{source.name} has {amount} only; user, item and rating are needed, a time is welcome"
-        )
-    asked = {role: getattr(options, role) for role in ROLES}
-    columns = {
-        role: _position(source, role, wanted, first, header)
-        for role, wanted in asked.items()
-        if wanted is not None
-    }
-    if header is not None:
-        plain = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in header]
-        for role in ROLES:
-            for name in _NAMES[role].split():
-                if role not in columns and name in plain:
-                    position = plain.index(name)
-                    if position not in columns.values():
-                        columns[role] = position
-    missing = [role for role in ROLES[:3] if role not in columns]
-    guessed = bool(missing) and header is not None
-    free = [k for k in range(width) if k not in columns.values()]
-    columns |= dict(zip(missing, free, strict=False))
-    if header is None and width == 4 and 3 not in columns.values() and _is_number(first[3]):
-        columns.setdefault("time", 3)
-    if len(set(columns.values())) < len(columns):
-        raise BadRatings(
-            "user, item, rating and time must be different columns, got "
-            + ", ".join(f"{role} = {columns[role] + 1}" for role in ROLES if role in columns)
-        )
-    return columns, guessed
-
-
-def _position(
-    source: Source,
-    role: str,
-    wanted: str | int,
-    first: Sequence[str],
-    header: Sequence[str] | None,
-) -> int:
-    if header is not None and wanted in header:
-        return list(header).index(str(wanted))
-    if isinstance(wanted, int) or wanted.isdigit():
-        if 1 <= int(wanted) <= len(first):
-            return int(wanted) - 1
-        raise BadRatings(f"{source.name} has columns 1..{len(first)}, so {role} = {wanted} is none")
-    if header is None:
-        raise BadRatings(
-            f"{source.name} has no header line, so there is no column '{wanted}' for the {role}:"
-            f" give its number, 1..{len(first)}"
-        )
-    raise BadRatings(
-        f"{source.name} has no column '{wanted}' for the {role}; its columns are "
-        + ", ".join(header[:20])
-    )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.strip().replace(",", "."))
-    except ValueError:
-        return False
-    return text.strip().lower() not in ("nan", "inf", "infinity")
-
-
-@dataclass(frozen=True)
-class Preview:
-    """A first look at a file before it is read: for choosing columns by hand.
-
-    columns: names, or 1, 2, ... where there is no header; guess: role -> position from 0;
-    rows: the first few as text; low, high: the known public range of a recognised set, else None.
-    """
-
-    columns: tuple[str, ...]
-    guess: dict[str, int]
-    rows: tuple[tuple[str, ...], ...]
-    known: str | None
-    low: float | None
-    high: float | None
-    dense: bool  # one row per user (Jester): there are no columns to choose
-
-
-def preview(source: Source, options: ReadOptions) -> Preview:
-    """Recognise the file's layout from its beginning. Raises BadRatings as reading would."""
-    source.check_size(options.max_bytes)
-    head = source.head()
-    if head.startswith(b"PAR1"):
-        names = _parquet_schema(source)
-        guess, _ = _pick_columns(source, options, names)
-        return Preview(names, guess, (), None, None, None, dense=False)
-    known = sets.recognise(source, head)
-    layout = _find_layout(source, options, known)
-    return Preview(
-        columns=layout.header or tuple(str(k + 1) for k in range(layout.width)),
-        guess=layout.columns,
-        rows=layout.rows[:8],
-        known=known.title if known else None,
-        low=known.low if known else None,
-        high=known.high if known else None,
-        dense=known is sets.JESTER,
-    )
-
-
-def read_table(source: Source, options: ReadOptions) -> Table:
-    """Parse a file in any known layout. Raises BadRatings in a sentence that names the file."""
-    head = source.head()
-    known = sets.recognise(source, head)
-    if known is not None and source.path is not None:
-        # A public set on disk is what it is; the limit guards uploads and unknown files.
-        source.check_size(max(options.max_bytes, 2_000_000_000))
-    else:
-        source.check_size(options.max_bytes)
-    if head.startswith(b"PAR1"):
-        return _read_parquet(source, options)
+    known = known_set(source, options)
+    if is_parquet(source):
+        return _read_parquet(source, options, tell)
+    layout = recognise(source, options, known)
+    ask(source, options, known, layout.clicks, layout.faults)
     if known is sets.JESTER:
-        return _read_jester(source, known)
-    return _read_text(source, options, known)
+        return _read_jester(source, layout, known, tell)
+    return _read_text(source, layout, options, known, tell)
 
 
-def _read_text(source: Source, options: ReadOptions, known: Known | None) -> Table:
-    layout = _find_layout(source, options, known)
-    step = 1
-    separator = layout.separator
-    if separator == "::":
-        separator, step = ":", 2  # the C engine wants one character: every second field is empty
-    position = {role: step * place for role, place in layout.columns.items()}
-    how: dict[str, Any] = {
-        "sep": r"\s+" if separator == " " else separator,
-        "dtype": {position["user"]: "category", position["item"]: "category"},
-        "nrows": options.max_rows + 1,
-    }
-    columns = sorted(position.values())
-    if known is None:
-        _check_widths(source, layout, step * layout.width, columns, how)
-    frame = _read_csv(source, layout, usecols=columns, **how)
-    _check_rows(source, len(frame), options.max_rows)
-    ratings, text, examples = numbers(frame[position["rating"]])
-    users, items = (_categories(frame[position[role]]) for role in ("user", "item"))
-    stamps, note = None, ""
-    if "time" in position:
-        stamps, note = times(frame[position["time"]], source, asked=options.time is not None)
-    order = ", ".join(f"{role} = {layout.name_of(role)}" for role in layout.columns)
+def known_set(source: Source, options: ReadOptions) -> Known | None:
+    """The public set that a file is. Raises BadRatings where the file is too large."""
+    known = sets.recognise(source, source.head())
+    # A public set on disk is what it is; the limit guards uploads and unknown files.
+    on_disk = known is not None and source.path is not None
+    source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
+    return known
+
+
+def is_parquet(source: Source) -> bool:
+    return source.head().startswith(b"PAR1")
+
+
+RANGE_ASKED = Fault(
+    "the public rating range is not known",
+    "give its low and high end. It is not taken from the data, because the smallest and the"
+    " largest rating are somebody's private values",
+    ("range=LOW:HIGH",),
+)
+
+
+def ask(
+    source: Source,
+    options: ReadOptions,
+    known: Known | None,
+    clicks: bool,
+    faults: Sequence[Fault],
+) -> None:
+    """Raise Refused with all that can be known to be missing before the file is read."""
+    ranged = options.low is not None or known is not None or clicks or options.for_ranking
+    wrong = [*faults] if ranged else [*faults, RANGE_ASKED]
+    if wrong:
+        raise Refused(source.name, wrong)
+
+
+def _read_text(
+    source: Source, layout: Layout, options: ReadOptions, known: Known | None, tell: Tell | None
+) -> Table:
+    wide = layout.shape is FileShape.WIDE
+    roles = layout.roles
+    used = tuple(range(layout.width)) if wide else tuple(roles.values())
+    cutter = Cutter(layout.separator, layout.width, used, layout.skip)
+    pieces = blocks(source, layout.encoding, tell)
+    users, items, numbers, times = _Ids(), _Ids(), _Numbers(), _Times()
+    lines: list[Ints] = []
+    rows = entries = 0
+
+    def take(columns: Sequence[Sequence[str]], at: Ints) -> None:
+        nonlocal entries
+        entries += len(at)
+        _check_rows(source, entries, options.max_rows)
+        for place, ids in zip(columns, (users, items), strict=False):
+            ids.add(place)
+        if "rating" in roles or wide:
+            numbers.add(columns[2])
+        else:
+            numbers.add_values(np.ones(len(at)))
+        if "time" in roles:
+            times.add(columns[-1])
+        lines.append(at)
+
+    places = tuple(roles.values())
+    cut = cutter.rows(pieces)
+    if layout.json:
+        cut = _object_rows(pieces, cutter, [(layout.columns or ())[k] for k in places])
+        places = tuple(range(len(places)))
+    for found, at in cut:
+        if not found:
+            continue
+        if not layout.json:
+            found, at = _without_blank(found, at, cutter)
+        rows += len(found)
+        if wide:
+            take(*_cells(found, at, layout))
+            continue
+        take([list(map(itemgetter(k), found)) for k in places], at)
+    unusable = sum(kind.count for kind in cutter.broken.values())
+    values, text = numbers.column()
+    stamps, dated = times.column()
     return Table(
         source=source,
         known=known,
-        user=users,
-        item=items,
-        ratings=ratings,
+        user=users.column(),
+        item=items.column(),
+        ratings=values,
         text=text,
-        examples=examples,
-        times=stamps,
-        first_line=layout.skip + 1,
-        how=f"{_SEPARATOR_WORDS.get(layout.separator, layout.separator)} between columns; {order}"
-        + (_GUESSED if layout.guessed else "")
-        + note,
-        rating_name=layout.name_of("rating"),
+        examples=numbers.examples,
+        times=stamps if "time" in roles else None,
+        dated=dated,
+        lines=_joined(lines, np.int64),
+        broken=cutter.broken,
+        count=LineCount(
+            lines=cutter.lines,
+            header=int(layout.header),
+            blank=cutter.blank + layout.skip - layout.header,
+            continued=cutter.continued,
+            rows=rows + unusable,
+            entries=entries + unusable,
+        ),
+        words=layout.words,
+        rating_name="the ratings" if wide or layout.clicks else layout.name_of("rating"),
+        clicks=layout.clicks,
     )
 
 
-def _read_jester(source: Source, known: Known) -> Table:
-    layout = Layout(",", "utf-8", None, {}, 0, ".", (), False)
-    frame = _read_csv(source, layout, sep=",", dtype=np.float64)
-    cells = frame.to_numpy()
-    if cells.shape[1] != 101:
-        raise BadRatings(f"{source.name} must have 101 columns, got {cells.shape[1]}")
+def _without_blank(rows: list[list[str]], at: Ints, cutter: Cutter) -> tuple[list[list[str]], Ints]:
+    """Rows that hold anything: spreadsheets end in lines of separators alone."""
+    if all(map(str.strip, map(itemgetter(0), rows))):
+        return rows, at
+    filled = [k for k, row in enumerate(rows) if any(text.strip() for text in row)]
+    cutter.blank += len(rows) - len(filled)
+    return [rows[k] for k in filled], at[filled]
+
+
+def _cells(
+    rows: list[list[str]], at: Ints, layout: Layout
+) -> tuple[tuple[list[str], list[str], list[str]], Ints]:
+    """The filled cells of a users x items matrix as (users, items, ratings), and their lines."""
+    names = layout.columns or ()
+    cells = [
+        (row[0], name, text, line)
+        for row, line in zip(rows, at.tolist(), strict=True)
+        for name, text in zip(names[1:], row[1:], strict=True)
+        if text.strip()
+    ]
+    users, items, texts, lines = (list(part) for part in zip(*cells, strict=True)) if cells else (
+        [], [], [], []
+    )  # fmt: skip
+    return (users, items, texts), np.array(lines, dtype=np.int64)
+
+
+def _object_rows(
+    pieces: Iterator[str], cutter: Cutter, wanted: Sequence[str]
+) -> Iterator[tuple[list[list[str]], Ints]]:
+    """The wanted fields of JSON lines, as rows of text."""
+    for piece in pieces:
+        rows, numbers = [], []
+        lines = piece.split("\n")[:-1]
+        for line, one in zip(lines, objects(lines), strict=True):
+            cutter.lines += 1
+            if not line.strip():
+                cutter.blank += cutter.lines > cutter.skip
+                continue
+            row = None if one is None else plain_fields(one, wanted, escaped="\\u" in line)
+            if row is None:
+                cutter.spoil("that is no JSON object of plain values", cutter.lines, line)
+            else:
+                rows.append(row)
+                numbers.append(cutter.lines)
+        yield rows, np.array(numbers, dtype=np.int64)
+
+
+def _read_jester(source: Source, layout: Layout, known: Known, tell: Tell | None) -> Table:
+    cutter = Cutter(",", 101, tuple(range(101)), layout.skip)
+    parts: list[Floats] = []
+    for rows, at in cutter.rows(blocks(source, layout.encoding, tell)):
+        try:
+            parts.append(np.array(rows, dtype=np.float64).reshape(len(rows), 101))
+        except ValueError:
+            raise BadRatings(
+                f"{source.name} has a rating that is no number between line {at[0]} and {at[-1]}"
+            ) from None
+    if cutter.broken:
+        what, kind = next(iter(cutter.broken.items()))
+        raise BadRatings(f"line {kind.line} of {source.name} is {what}")
+    cells = np.concatenate(parts)
     values = cells[:, 1:]
     seen = values != 99
     wrong = np.flatnonzero(seen.sum(axis=1) != cells[:, 0])
@@ -471,7 +405,7 @@ def _read_jester(source: Source, known: Known) -> Table:
             f"line {row + 1} of {source.name} says {cells[row, 0]:g} jokes were rated,"
             f" but {int(seen[row].sum())} are (99 stands for not rated)"
         )
-    users, items = np.nonzero(seen)
+    users, items = (codes.astype(np.int32) for codes in np.nonzero(seen))
     return Table(
         source=source,
         known=known,
@@ -481,120 +415,318 @@ def _read_jester(source: Source, known: Known) -> Table:
         text=np.zeros(len(users), dtype=bool),
         examples={},
         times=None,
-        first_line=None,
-        how="one line per user: how many jokes, then 100 ratings, 99 where there is none",
+        dated=None,
+        lines=users.astype(np.int64) + 1,
+        broken={},
+        count=LineCount(
+            lines=cutter.lines,
+            blank=cutter.blank + layout.skip,
+            rows=len(values),
+            entries=len(users),
+        ),
+        words="one line per user: how many jokes, then 100 ratings, 99 where there is none",
         rating_name="the ratings",
+        whole=True,
     )
 
 
-def _read_parquet(source: Source, options: ReadOptions) -> Table:
-    import pandas as pd
+# Parquet ------------------------------------------------------------------------------------------
 
-    names = _parquet_schema(source, options.max_rows)
-    columns, guessed = _pick_columns(source, options, names)
-    with source.open() as file:
-        frame = pd.read_parquet(file, columns=[names[k] for k in columns.values()])
-    chosen = {role: frame[names[position]] for role, position in columns.items()}
-    ratings, text, examples = numbers(chosen["rating"])
-    stamps, note = None, ""
-    if "time" in chosen:
-        stamps, note = times(chosen["time"], source, asked=options.time is not None)
-    order = ", ".join(f"{role} = '{names[position]}'" for role, position in columns.items())
+_DECODED = 500 * MEGABYTE  # a used column's size in one batch of rows
+_BATCH = 65_536  # rows
+_EXACT = 2.0**53
+
+
+@dataclass(frozen=True)
+class ParquetHead:
+    """names: of the columns; rows: how many the file says it has; roles: as of a text layout."""
+
+    names: tuple[str, ...]
+    rows: int
+    roles: dict[str, int]
+    faults: tuple[Fault, ...]
+    words: str
+
+    @property
+    def clicks(self) -> bool:
+        return "rating" not in self.roles
+
+
+def parquet_head(source: Source, options: ReadOptions) -> ParquetHead:
+    """The columns of a Parquet file. Raises BadRatings."""
+    with _parquet(source) as (stored, pa):
+        schema, rows = stored.schema_arrow, stored.metadata.num_rows
+        names = tuple(str(name) for name in schema.names)
+        roles, guessed, faults = find_roles(options, names, header=True)
+        for role, k in roles.items():
+            kind = schema.field(k).type
+            if not faults and not _usable(pa, kind, role):
+                what = f"column '{names[k]}' holds {kind}, which is no {role}"
+                faults.append(Fault(what, "choose another column", (f"{role}=COLUMN",)))
+    order = ", ".join(f"{role} = '{names[k]}'" for role, k in roles.items())
+    taken = " (guessed by position: choose them by hand if they are wrong)" if guessed else ""
+    clicks = "" if "rating" in roles else "; every row is a click"
+    return ParquetHead(names, rows, roles, tuple(faults), f"Parquet; {order}{taken}{clicks}")
+
+
+def _usable(pa: Any, kind: Any, role: str) -> bool:
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    if types.is_string(kind) or types.is_large_string(kind) or number:
+        return True
+    if role == "time":
+        return bool(types.is_timestamp(kind) or types.is_date(kind))
+    return bool(role in ("user", "item") and types.is_boolean(kind))
+
+
+class _parquet:
+    """Opens a Parquet file; whatever pyarrow finds wrong with it becomes one sentence."""
+
+    def __init__(self, source: Source, strings: Sequence[str] = ()) -> None:
+        self._source, self._strings = source, strings
+
+    def __enter__(self) -> tuple[Any, Any]:
+        try:
+            self._pa = importlib.import_module("pyarrow")
+            parquet = importlib.import_module("pyarrow.parquet")
+        except ImportError:
+            raise BadRatings(
+                f"{self._source.name} is a Parquet file; reading it needs the package pyarrow"
+                " (pip install pyarrow), or save the ratings as CSV"
+            ) from None
+        self._file = self._source.open()
+        try:
+            stored = parquet.ParquetFile(
+                self._file,
+                read_dictionary=list(self._strings),
+                page_checksum_verification=True,
+            )
+        except Exception as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return stored, self._pa
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: object) -> None:
+        self._file.close()
+        ours = (BadRatings,)
+        theirs = (
+            self._pa.ArrowException,
+            OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, MemoryError,
+        )  # fmt: skip
+        if isinstance(error, theirs) and not isinstance(error, ours):
+            reason = (str(error).splitlines() or ["it is damaged"])[0][:200]
+            raise BadRatings(
+                f"{self._source.name} is not a readable Parquet file: {reason}"
+            ) from None
+
+
+def _read_parquet(source: Source, options: ReadOptions, tell: Tell | None) -> Table:
+    head = parquet_head(source, options)
+    ask(source, options, None, head.clicks, head.faults)
+    _check_rows(source, head.rows, options.max_rows)
+    names = [head.names[k] for k in head.roles.values()]
+    users, items, numbers, times = _Ids(), _Ids(), _Numbers(), _Times()
+    done = 0
+    # As dictionaries, a column of a few long texts repeated a million times stays small.
+    with _parquet(source, names) as (stored, pa):
+        for k in range(stored.metadata.num_row_groups):
+            group = stored.metadata.row_group(k)
+            for j in range(group.num_columns):
+                column = group.column(j)
+                if column.path_in_schema in names:
+                    _check_decoded(source, column.total_uncompressed_size)
+        for batch in stored.iter_batches(_BATCH, columns=names, use_threads=False):
+            _check_decoded(source, batch.nbytes)
+            done += len(batch)
+            _check_rows(source, done, options.max_rows)
+            columns = {role: batch.column(head.names[k]) for role, k in head.roles.items()}
+            for role, ids in (("user", users), ("item", items)):
+                _add_ids(pa, ids, columns[role], f"'{head.names[head.roles[role]]}'", source)
+            if "rating" in columns:
+                _add_numbers(pa, numbers, columns["rating"])
+            else:
+                numbers.add_values(np.ones(len(batch)))
+            if "time" in columns:
+                _add_times(pa, times, columns["time"])
+            if tell is not None:
+                tell(done, max(head.rows, done))
+    values, text = numbers.column()
+    stamps, dated = times.column()
     return Table(
         source=source,
         known=None,
-        user=_factorise(chosen["user"]),
-        item=_factorise(chosen["item"]),
-        ratings=ratings,
+        user=users.column(),
+        item=items.column(),
+        ratings=values,
         text=text,
-        examples=examples,
-        times=stamps,
-        first_line=None,
-        how=f"Parquet; {order}" + (_GUESSED if guessed else "") + note,
-        rating_name=f"'{names[columns['rating']]}'",
+        examples=numbers.examples,
+        times=stamps if "time" in head.roles else None,
+        dated=dated,
+        lines=np.arange(1, done + 1),
+        broken={},
+        count=LineCount(lines=done, rows=done, entries=done),
+        words=head.words,
+        rating_name="the ratings" if head.clicks else f"'{head.names[head.roles['rating']]}'",
+        clicks=head.clicks,
+        row_name="row",
     )
 
 
-def _parquet_schema(source: Source, max_rows: int | None = None) -> tuple[str, ...]:
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError:
+def _check_decoded(source: Source, size: int) -> None:
+    if size > _DECODED:
         raise BadRatings(
-            f"{source.name} is a Parquet file; reading it needs the package pyarrow"
-            " (pip install pyarrow), or save the ratings as CSV"
-        ) from None
-    try:
-        with source.open() as file:
-            stored = parquet.ParquetFile(file)
-            rows, names = stored.metadata.num_rows, tuple(stored.schema_arrow.names)
-    except (ValueError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadRatings(f"{source.name} is not a readable Parquet file: {reason}") from None
-    if max_rows is not None:
-        _check_rows(source, rows, max_rows)
-    return names
-
-
-def _read_csv(source: Source, layout: Layout, **how: Any) -> pd.DataFrame:
-    import pandas as pd
-
-    read: Any = pd.read_csv
-    try:
-        with source.open() as file:
-            frame: pd.DataFrame = read(
-                file,
-                header=None,
-                skiprows=layout.skip,
-                encoding=layout.encoding,
-                decimal=layout.decimal,
-                keep_default_na=False,
-                na_values=[""],
-                skipinitialspace=True,
-                skip_blank_lines=False,
-                low_memory=False,
-                engine="c",
-                **how,
-            )
-            return frame
-    except UnicodeError:
-        raise _not_text(source, layout.encoding) from None
-    except (pd.errors.ParserError, ValueError) as error:
-        if "Too many columns specified" in str(error):
-            raise _TooFewColumns from None
-        raise BadRatings(f"{source.name} cannot be read: {_explain(str(error))}") from None
-
-
-def _check_widths(
-    source: Source, layout: Layout, beyond: int, columns: list[int], how: dict[str, Any]
-) -> None:
-    """Raise BadRatings where a line has more columns than the first: its values may be shifted.
-
-    Asking the C engine for one column too many fails unless some line has it.
-    """
-    try:
-        frame = _read_csv(
-            source, layout, names=range(beyond + 1), usecols=[*columns, beyond], **how
+            f"{source.name} holds a column of {size / MEGABYTE:,.0f} MB once it is unpacked, the"
+            f" limit is {_DECODED / MEGABYTE:,.0f} MB: write it in smaller row groups"
         )
-    except _TooFewColumns:
+
+
+def _texts(pa: Any, column: Any) -> list[str | None]:
+    """The values as text."""
+    if pa.types.is_boolean(column.type):
+        return [None if v is None else str(v) for v in column.to_pylist()]
+    return [None if v is None else str(v) for v in column.to_pylist()]
+
+
+def _add_ids(pa: Any, ids: _Ids, column: Any, name: str, source: Source) -> None:
+    """Ids as text; whole numbers that pandas turned into floats as whole numbers again."""
+    if pa.types.is_dictionary(column.type):
+        places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        distinct, back = np.unique(places, return_inverse=True)
+        present = distinct[distinct >= 0]
+        texts = column.dictionary.take(pa.array(present)).to_pylist()
+        words = ["" if text is None else str(text) for text in texts]
+        words = words if len(present) == len(distinct) else ["", *words]
+        ids.append(ids.code(words, len(words))[back])
         return
-    longer = frame[beyond].notna().to_numpy()
-    if longer.any():
-        line = layout.skip + 1 + int(np.argmax(longer))
-        raise BadRatings(
-            f"line {line} of {source.name} has more columns than the {layout.width} of the first"
-            " line: put quotes around text that holds the separator"
-        )
+    if pa.types.is_floating(column.type):
+        values = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+        if (np.abs(values[~np.isnan(values)]) >= _EXACT).any():
+            raise Refused(
+                source.name,
+                [
+                    Fault(
+                        f"column {name} holds ids as floats beyond 2^53, where different ids have"
+                        " become one",
+                        "write ids as text",
+                    )
+                ],
+            )
+        ids.add(["" if v != v else f"{v:.0f}" if v == int(v) else repr(v) for v in values.tolist()])
+        return
+    ids.add(["" if v is None else str(v) for v in column.to_pylist()])
 
 
-class _TooFewColumns(Exception):
-    """No line of the file has the last column asked for."""
+def _add_numbers(pa: Any, numbers: _Numbers, column: Any) -> None:
+    column = _plain_column(pa, column)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        numbers.add(["" if text is None else text for text in column.to_pylist()])
+        return
+    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    numbers.add_values(np.array(values, dtype=np.float64))
 
 
-def _explain(message: str) -> str:
-    """A parser's complaint without its internals."""
-    return message.removeprefix("Error tokenizing data. C error: ").splitlines()[0]
+def _add_times(pa: Any, times: _Times, column: Any) -> None:
+    column = _plain_column(pa, column)
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        times.add(["" if text is None else text for text in column.to_pylist()])
+        return
+    dated = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    if dated:
+        column = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    floats = np.array(values, dtype=np.float64)
+    times.add_values(np.floor(floats / 1000) if dated else floats, dated=dated)
+
+
+def _plain_column(pa: Any, column: Any) -> Any:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _check_rows(source: Source, rows: int, limit: int) -> None:
     if rows > limit:
         raise BadRatings(f"{source.name} has more than {limit:,} rows, the limit: use a part of it")
+
+
+# A first look -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A first look at a file before it is read: for choosing columns by hand.
+
+    columns: names, or 1, 2, ... where there is no header; roles: role -> position from 0;
+    rows: the first few as text; low, high: the known public range of a recognised set, else None.
+    columns_matter: each line is one rating, so that there are columns to choose. text: a text file,
+    with an encoding. faults: what has to be said before it can be read, beside the range.
+    """
+
+    columns: tuple[str, ...]
+    roles: dict[str, int]
+    rows: tuple[tuple[str, ...], ...]
+    words: str
+    known: str | None = None
+    low: float | None = None
+    high: float | None = None
+    columns_matter: bool = True
+    text: bool = True
+    faults: tuple[Fault, ...] = ()
+
+
+def preview(source: Source, options: ReadOptions) -> Preview:
+    """Recognise the file's layout from its beginning. Raises BadRatings as reading would."""
+    known = known_set(source, options)
+    if is_parquet(source):
+        head = parquet_head(source, options)
+        return Preview(head.names, head.roles, (), head.words, text=False, faults=head.faults)
+    layout = recognise(source, options, known)
+    return Preview(
+        columns=layout.columns or tuple(str(k + 1) for k in range(layout.width)),
+        roles=dict(layout.roles),
+        rows=layout.rows[:8],
+        words=layout.words,
+        known=known.title if known else None,
+        low=known.low if known else None,
+        high=known.high if known else None,
+        columns_matter=known is not sets.JESTER and layout.shape is FileShape.ROWS,
+        faults=layout.faults,
+    )
+
+
+# Both parts of an official pair -------------------------------------------------------------------
+
+
+def merge(first: Table, second: Table) -> tuple[Table, Table]:
+    """The same rows with codes into shared lists of users and items."""
+    users, items = _union(first.user, second.user), _union(first.item, second.item)
+    return (
+        replace(first, user=users[0], item=items[0]),
+        replace(second, user=users[1], item=items[1]),
+    )
+
+
+def _union(first: Column, second: Column) -> tuple[Column, Column]:
+    names = tuple(dict.fromkeys((*first.names, *second.names)))
+    return recode(first, names), recode(second, names)
+
+
+def recode(column: Column, names: tuple[str, ...]) -> Column:
+    """The same ids with codes into other names, which must hold them."""
+    place = {name: k for k, name in enumerate(names)}
+    codes = np.array([*(place[name] for name in column.names), -1], dtype=np.int32)
+    return Column(codes[column.codes], names)
+
+
+def natural_order(names: Sequence[str]) -> NDArray[np.intp]:
+    """Positions that sort ids: as numbers where all are whole numbers, else as text."""
+    lines, whole = "\n".join(("", *names, "")), "".join(names)
+    longest = max(map(len, names), default=0)
+    # No digit but ASCII ones and no leading zero: two texts are never one number.
+    plain = whole.isascii() and whole.isdecimal() and lines.count("\n0") == lines.count("\n0\n")
+    if plain and longest <= 18:
+        return np.argsort(np.array(list(map(int, names)), dtype=np.int64))
+    if longest <= 64:  # UTF-8 sorts as its characters do; NumPy lets other threads run meanwhile
+        return np.argsort(np.array([name.encode() for name in names]), kind="stable")
+    return np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.intp)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import codecs
 import enum
 import io
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range
 
 MEGABYTE = 1_000_000
 HEAD = 65_536  # bytes looked at to recognise a format
+BLOCK = 250_000  # bytes read at a time
+NONE = "none"  # as a column: there is none
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "::": "::", "blanks": " "}
+
+# Told now and then while a file is read: (bytes done, bytes in all). What it raises ends the
+# reading.
+Tell = Callable[[int, int], None]
 
 
 class Duplicates(enum.Enum):
@@ -29,13 +38,32 @@ class BadRows(enum.Enum):
     LEAVE_OUT = "leave-out"
 
 
+class Header(enum.Enum):
+    """Whether the first line names the columns."""
+
+    GUESS = "guess"
+    YES = "yes"
+    NO = "no"
+
+
+class FileShape(enum.Enum):
+    """What a line of a file is: one rating, or all ratings of a user with an item per column."""
+
+    GUESS = "guess"
+    ROWS = "rows"
+    WIDE = "wide"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """How to read a file of ratings; what is None is guessed, except the rating range.
 
-    user, item, rating, time: a column's name in the header, or its number counted from 1.
+    user, item, rating, time: a column's name in the header, or its number counted from 1; rating
+    "none": every row is a click, time "none": times are left alone.
     low, high: the public rating range, in rating points. It is never taken from the data.
-    max_bytes, max_rows: refused beyond, before the file is read into memory.
+    separator: one character, or a name in SEPARATORS. for_ranking: only who took what will matter,
+    so that a file without a known range is read as clicks.
+    max_bytes, max_rows: refused beyond, before more is read.
     """
 
     user: str | int | None = None
@@ -48,6 +76,9 @@ class ReadOptions:
     bad_rows: BadRows = BadRows.ERROR
     separator: str | None = None
     encoding: str | None = None
+    header: Header = Header.GUESS
+    layout: FileShape = FileShape.GUESS
+    for_ranking: bool = False
     max_bytes: int = 200 * MEGABYTE
     max_rows: int = 40_000_000
 
@@ -56,7 +87,10 @@ class ReadOptions:
             raise InvalidSetting("rating range", "given with both ends", f"{self.low}:{self.high}")
         if self.low is not None:
             check_range(self.low, self.high)
-        for name, kind in (("duplicates", Duplicates), ("bad_rows", BadRows)):
+        kinds: Mapping[str, type[enum.Enum]] = {
+            "duplicates": Duplicates, "bad_rows": BadRows, "header": Header, "layout": FileShape,
+        }  # fmt: skip
+        for name, kind in kinds.items():
             value = getattr(self, name)
             if not isinstance(value, kind):
                 try:
@@ -64,10 +98,84 @@ class ReadOptions:
                 except ValueError:
                     choices = ", ".join(str(member.value) for member in kind)
                     raise InvalidSetting(name, f"one of {choices}", value) from None
-        if self.separator is not None and len(self.separator) != 1 and self.separator != "::":
-            raise InvalidSetting("separator", "one character or ::", self.separator)
+        if self.separator is not None:
+            mark = SEPARATORS.get(str(self.separator), str(self.separator))
+            if mark != "::" and (len(mark) != 1 or mark.isalnum() or mark in '"+-.\r\n\0'):
+                names = ", ".join(SEPARATORS)
+                limit = f"one of {names}, or a character that is no letter, digit, sign or quote"
+                raise InvalidSetting("separator", limit, self.separator)
+            object.__setattr__(self, "separator", mark)
+        if self.encoding is not None:
+            object.__setattr__(self, "encoding", _encoding(str(self.encoding)))
         check_number("max_bytes", self.max_bytes, at_least=1, integer=True)
         check_number("max_rows", self.max_rows, at_least=1, integer=True)
+
+
+def _encoding(name: str) -> str:
+    """Python's name of a text encoding in which digits and commas can be written."""
+    try:
+        found = codecs.lookup(name)
+        usable = found._is_text_encoding and "1,5\n".encode(name).decode(name) == "1,5\n"
+    except (LookupError, UnicodeError, ValueError):
+        usable = False
+    if not usable:
+        raise InvalidSetting("encoding", "a text encoding such as utf-8 or cp1252", name)
+    # Files of these start with a mark that is no part of the first name.
+    return {"utf-8": "utf-8-sig"}.get(found.name, found.name)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that keeps a file from being read. what: a clause; advice: what a person can do;
+    options: the reading options NAME=VALUE that answer it."""
+
+    what: str
+    advice: str = ""
+    options: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        asked = " or ".join(
+            f"--range {o.partition('=')[2]}" if o.startswith("range=") else f"--read {o}"
+            for o in self.options
+        )
+        words = f"{self.advice} ({asked})" if self.advice and asked else self.advice or asked
+        return f"{self.what}: {words}" if words else self.what
+
+
+class Refused(BadRatings):
+    """A file that cannot be read as it is, with everything that was found wrong."""
+
+    def __init__(self, name: str, faults: Sequence[Fault]) -> None:
+        self.name, self.faults = name, tuple(faults)
+        told = [str(fault) for fault in self.faults]
+        numbered = "; ".join(f"({k}) {text}" for k, text in enumerate(told, 1))
+        super().__init__(
+            f"{name}: {told[0]}" if len(told) == 1 else f"{name} cannot be read yet: {numbered}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.faults)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineCount:
+    """What became of every line of a file.
+
+    lines = header + blank + continued + rows; entries = used + all of left_out + repeated.
+    continued: further lines of a quoted text; entries: the rows, or in a users x items matrix each
+    cell that is filled and each line that cannot be used; left_out: by reason; repeated: gave way
+    to another rating of the same user and item.
+    """
+
+    lines: int
+    header: int = 0
+    blank: int = 0
+    continued: int = 0
+    rows: int
+    entries: int
+    used: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    repeated: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,514 @@
+"""What a file looks like, recognised from its beginning: separator, header, columns, shape."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import cast
+
+from dpmc_core.data import public_sets
+from dpmc_core.data.lines import blocks, cut_line
+from dpmc_core.data.public_sets import Known
+from dpmc_core.data.source import (
+    NONE,
+    SEPARATORS,
+    Fault,
+    FileShape,
+    Header,
+    ReadOptions,
+    Refused,
+    Source,
+)
+from dpmc_core.errors import BadRatings
+
+ROLES = ("user", "item", "rating", "time")
+_NAMES = {
+    "user": "user userid uid username customer customerid member memberid reviewer reviewerid"
+    " person personid visitor visitorid u",
+    "item": "item itemid iid movie movieid film filmid product productid place placeid business"
+    " businessid book bookid isbn asin song songid track trackid artist artistid joke jokeid"
+    " restaurant restaurantid i",
+    "rating": "rating ratings score stars star overall value rate grade preference r",
+    "time": "timestamp time date datetime unixtime unixreviewtime reviewtime ratedat createdat t",
+}
+_ROLE_OF = {name: role for role, names in _NAMES.items() for name in names.split()}
+_NOTHING = {"", "nan", "na", "n/a", "null", "none", "?", "-"}  # no name of a column
+_BINARY = {  # first bytes of files that are not text
+    b"PK": "a ZIP archive or an Excel file: unpack it, or save the sheet as CSV",
+    b"\x1f\x8b": "compressed (gzip): unpack it first",
+    b"\xd0\xcf\x11\xe0": "an old Excel file: save the sheet as CSV",
+    b"SQLite": "a database: export the ratings as CSV",
+    b"\x80": "a Python pickle, which is never read: save the ratings as CSV",
+    b"\x93NUMPY": "a NumPy array: save the ratings as CSV",
+    b"%PDF": "a PDF document: save the ratings as CSV",
+}
+_MARKUP = {  # first characters of texts that are no tables
+    "[": "a JSON array: write one object per line (JSON lines), or save the ratings as CSV",
+    "@": "an ARFF file: save the ratings as CSV, without the lines that begin with @",
+    "%": "an ARFF or MATLAB file: save the ratings as CSV, without its header",
+    "<": "HTML or XML: save the ratings as CSV",
+}
+_LOOK = 200  # filled lines looked at
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_COMMA = re.compile(r"[+-]?\d*,\d+", re.ASCII)
+_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_WORDS = {mark: name for name, mark in SEPARATORS.items()}
+
+
+def number_of(text: str) -> float | None:
+    """A number as people write it, ASCII only, with a decimal point or comma; infinite where it is
+    too large for a float; None where it is none."""
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    if _COMMA.fullmatch(text):
+        return float(text.replace(",", "."))
+    return math.copysign(math.inf, -(text[0] == "-")) if _INFINITE.fullmatch(text) else None
+
+
+def date_of(text: str) -> float | None:
+    """Unix seconds of an ISO 8601 date, in UTC where it names no zone; None where it is none."""
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a text file is to be cut and which column holds what.
+
+    skip: lines before the first row. columns: names, or None where there is no header.
+    roles: position from 0 of each; without a rating each row is a click. rows: the first few, for a
+    preview. guessed: columns taken by position under names that say nothing. faults: what
+    nobody can guess.
+    """
+
+    encoding: str
+    separator: str = ","
+    skip: int = 0
+    header: bool = False
+    columns: tuple[str, ...] | None = None
+    width: int = 0
+    roles: Mapping[str, int] = field(default_factory=dict)
+    rows: tuple[tuple[str, ...], ...] = ()
+    shape: FileShape = FileShape.ROWS
+    json: bool = False
+    guessed: bool = False
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def clicks(self) -> bool:
+        return self.shape is FileShape.ROWS and "rating" not in self.roles
+
+    def name_of(self, role: str) -> str:
+        """What a person would call the column: its name, or its number."""
+        position = self.roles[role]
+        return f"'{self.columns[position]}'" if self.columns else f"column {position + 1}"
+
+    @property
+    def words(self) -> str:
+        """The layout in words."""
+        if self.json:
+            cut = "JSON lines"
+        else:
+            cut = f"{_WORDS.get(self.separator, self.separator)} between columns"
+        if self.shape is FileShape.WIDE:
+            return f"{cut}; a line for each user, a column for each of {self.width - 1:,} items"
+        if self.guessed:
+            taken = " (guessed by position: choose them by hand if they are wrong)"
+        else:
+            taken = "; every row is a click" if self.clicks else ""
+        order = ", ".join(f"{role} = {self.name_of(role)}" for role in self.roles)
+        return f"{cut}; {order}{taken}"
+
+
+def recognise(source: Source, options: ReadOptions, known: Known | None = None) -> Layout:
+    """The layout of a text file. Raises BadRatings where it is no table at all."""
+    head = source.head()
+    for magic, what in _BINARY.items():
+        if head.startswith(magic):
+            raise BadRatings(f"{source.name} is {what}")
+    encoding = options.encoding or _encoding(head)
+    filled = [(k, line) for k, line in _beginning(source, encoding)]
+    if not filled:
+        raise BadRatings(f"{source.name} holds no ratings, only blank lines")
+    first, line = filled[0]
+    lines = [text for _, text in filled]
+    if known is public_sets.JESTER:
+        return Layout(encoding, skip=first, width=101)
+    if _is_json(lines):
+        return _json(options, encoding, lines, first)
+    start = line.lstrip()[:1]
+    if start in _MARKUP and options.separator is None:
+        raise BadRatings(f"{source.name} is {_MARKUP[start]}")
+    separator = options.separator or (known.separator if known else None)
+    if separator is None or (options.separator is None and separator not in line):
+        separator = _separator(lines)
+    if not separator:
+        raise Refused(
+            source.name,
+            [
+                Fault(
+                    "one column only",
+                    "user, item and rating stand side by side; if something else than comma,"
+                    " semicolon, tab, bar, :: or blanks lies between them, say it",
+                    ("separator=CHARACTER",),
+                )
+            ],
+        )
+    return _table(source, options, encoding, separator, lines, first)
+
+
+def _encoding(head: bytes) -> str:
+    for mark, name in (
+        (codecs.BOM_UTF32_LE, "utf-32"),
+        (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if head.startswith(mark):
+            return name
+    return "utf-8-sig"
+
+
+def _beginning(source: Source, encoding: str) -> Iterator[tuple[int, str]]:
+    """(lines before it, line) of the first filled lines."""
+
+    def numbered() -> Iterator[tuple[int, str]]:
+        k = 0
+        for piece in blocks(source, encoding):
+            for line in piece.split("\n")[:-1]:
+                if line.strip():
+                    yield k, line
+                k += 1
+
+    return islice(numbered(), _LOOK)
+
+
+def _separator(lines: Sequence[str]) -> str:
+    """What cuts the lines most evenly into more than one field; blanks where nothing else does."""
+    best, best_even = "", (0.0, 0)
+    for separator in ("::", "\t", ";", ",", "|", " "):
+        if separator == " " and best_even[0] >= 0.5:
+            break
+        widths = [len(cut_line(line, separator) or ()) for line in lines]
+        usual = max(set(widths), key=widths.count)
+        even = (widths.count(usual) / len(widths) if usual > 1 else 0.0, usual)
+        if even[0] and even > best_even:
+            best, best_even = separator, even
+    return best
+
+
+def _table(
+    source: Source,
+    options: ReadOptions,
+    encoding: str,
+    separator: str,
+    lines: Sequence[str],
+    before: int,
+) -> Layout:
+    cut = [cut_line(line, separator) for line in lines]
+    first = cut[0]
+    if first is None:
+        fault = Fault("its first line has a quote that is not closed", "close or remove it")
+        raise Refused(source.name, [fault])
+    faults: list[Fault] = []
+    header, asked = _is_header(options, first)
+    if asked is not None:
+        faults.append(asked)
+    names = _without_tail(first) if header else first
+    rows = tuple(row for row in cut[1 if header else 0 :] if row is not None)
+    if header and len(lines) == 1:
+        raise BadRatings(f"{source.name} has a header line but no ratings below it")
+    shape, doubt = _shape(options, names, header, rows)
+    if doubt is not None:
+        faults.append(doubt)
+    roles: dict[str, int] = {}
+    guessed = False
+    if shape is FileShape.WIDE:
+        faults += _wide_faults(names, header)
+    elif not asked:
+        roles, guessed, wrong = find_roles(options, names, header, rows)
+        faults += wrong
+    return Layout(
+        encoding=encoding,
+        separator=separator,
+        skip=before + header,
+        header=header,
+        columns=names if header else None,
+        width=len(names),
+        roles=roles,
+        rows=rows[:20],
+        shape=shape,
+        guessed=guessed,
+        faults=tuple(faults),
+    )
+
+
+def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
+    """A header without empty names at its end."""
+    while len(names) > 1 and not names[-1]:
+        names = names[:-1]
+    return names
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _is_header(options: ReadOptions, first: Sequence[str]) -> tuple[bool, Fault | None]:
+    """Whether the first line names columns, and what to ask where it could be either."""
+    if options.header is not Header.GUESS:
+        return options.header is Header.YES, None
+    roles = {_ROLE_OF[_plain(text)] for text in first if _plain(text) in _ROLE_OF}
+    numbers = any(number_of(text) is not None for text in first)
+    named = any(getattr(options, role) in first for role in ROLES)
+    if named or ({"user", "item"} <= roles and not numbers):
+        return True, None
+    if numbers or any(text.lower() in _NOTHING for text in first):
+        if len(roles - {None}) >= 2 and any(
+            len(_plain(t)) > 1 and _plain(t) in _ROLE_OF for t in first
+        ):
+            return False, _header_question(first)
+        return False, None
+    return (True, None) if roles else (False, _header_question(first))
+
+
+def _header_question(first: Sequence[str]) -> Fault:
+    shown = ", ".join(first)[:60]
+    return Fault(
+        f"the first line, '{shown}', may name the columns or be a rating",
+        "say which",
+        ("header=yes", "header=no"),
+    )
+
+
+def _shape(
+    options: ReadOptions, names: Sequence[str], header: bool, rows: Sequence[Sequence[str]]
+) -> tuple[FileShape, Fault | None]:
+    """One rating per line, or all of a user; and what to ask where it could be either."""
+    if options.layout is not FileShape.GUESS:
+        return options.layout, None
+    roles = [_ROLE_OF.get(_plain(name)) for name in names]
+    asked = any(getattr(options, role) is not None for role in ROLES)
+    if asked or len(names) < 4 or any(roles[1:]) or roles[0] not in (None, "user") or not header:
+        return FileShape.ROWS, None
+    cells = [text for row in rows for text in row[1:]]
+    if any(text and number_of(text) is None for text in cells):
+        return FileShape.ROWS, None
+    if (roles[0] == "user" or not names[0]) and not all(cells):
+        return FileShape.WIDE, None
+    question = Fault(
+        "each line may be one rating, or all ratings of a user with a column for each item",
+        "say which",
+        ("layout=rows", "layout=wide"),
+    )
+    return FileShape.ROWS, question
+
+
+def _wide_faults(names: Sequence[str], header: bool) -> list[Fault]:
+    if not header:
+        return [
+            Fault(
+                "a users x items matrix needs a first line that names the items",
+                "add it",
+                ("header=yes",),
+            )
+        ]
+    items = list(names[1:])
+    twice = (
+        next((name for name in items if items.count(name) > 1), None)
+        if len(set(items)) < len(items)
+        else None
+    )
+    if twice is not None:
+        return [Fault(f"two columns are called '{twice}'", "give every item a name of its own")]
+    return []
+
+
+def find_roles(
+    options: ReadOptions,
+    names: Sequence[str],
+    header: bool,
+    rows: Sequence[Sequence[str]] = (),
+    by_name: bool = False,
+) -> tuple[dict[str, int], bool, list[Fault]]:
+    """(position of each role, whether some are guessed, what is wrong): as asked for, else by known
+    names, else by order. by_name: columns have names but no order that means anything."""
+    faults: list[Fault] = []
+    roles: dict[str, int] = {}
+    without = {r for r in ("rating", "time") if getattr(options, r) == NONE and NONE not in names}
+    for role in ROLES:
+        wanted = getattr(options, role)
+        if wanted is not None and role not in without:
+            try:
+                roles[role] = _position(role, wanted, names, header)
+            except BadRatings as error:
+                faults.append(Fault(str(error)))
+    if faults:
+        return roles, False, faults
+    if header:
+        found = [_ROLE_OF.get(_plain(name)) for name in names]
+        for role in ROLES:
+            mine = [k for k, its in enumerate(found) if its == role and k not in roles.values()]
+            if role not in roles and role not in without and mine:
+                order = _NAMES[role].split()
+                roles[role] = min(mine, key=lambda k: order.index(_plain(names[k])))
+    used = set(roles.values())
+    free = [k for k, name in enumerate(names) if k not in used and (name or not header)]
+    free = [k for k in free if not (header and re.match(r"Unnamed: \d|__index_level_", names[k]))]
+    missing = [role for role in ROLES[:3] if role not in roles and role not in without]
+    guessed = False
+    if not by_name:
+        taken = dict(zip(missing, free, strict=False))
+        guessed = header and bool(taken)
+        roles |= taken
+        if (
+            not header
+            and len(names) == 4
+            and "time" not in {*roles, *without}
+            and 3 not in roles.values()
+            and rows
+            and all(is_time(row[3]) for row in rows if len(row) == 4)
+        ):
+            roles["time"] = 3
+    lost = [role for role in ("user", "item") if role not in roles]
+    if lost:
+        there = ", ".join(names) if header else f"{len(names)} without names"
+        faults.append(
+            Fault(
+                f"no column holds the {' and the '.join(lost)}; its columns are {there[:200]}",
+                "user and item are needed, a rating and a time are welcome; choose by name or"
+                " number",
+                tuple(f"{role}=COLUMN" for role in lost),
+            )
+        )
+    positions = list(roles.values())
+    if len(set(positions)) < len(positions):
+        faults.append(
+            Fault(
+                "user, item, rating and time must be different columns, got "
+                + ", ".join(f"{role} = {k + 1}" for role, k in roles.items())
+            )
+        )
+    for role, k in roles.items():
+        if header and list(names).count(names[k]) > 1 and not _by_number(getattr(options, role)):
+            faults.append(
+                Fault(
+                    f"two columns are called '{names[k]}'",
+                    f"say by its number which holds the {role}",
+                    (f"{role}={k + 1}",),
+                )
+            )
+    return {role: roles[role] for role in ROLES if role in roles}, guessed, faults
+
+
+def is_time(text: str) -> bool:
+    """Whether a text can be a time, where no name says so: a number, or a date."""
+    return number_of(text) is not None or date_of(text) is not None
+
+
+def _by_number(wanted: str | int | None) -> bool:
+    return wanted is not None and re.fullmatch(r"\d{1,9}", str(wanted), re.ASCII) is not None
+
+
+def _position(role: str, wanted: str | int, names: Sequence[str], header: bool) -> int:
+    text = str(wanted).strip()
+    if header and text in names:
+        return list(names).index(text)
+    if _by_number(text):
+        if 1 <= int(text) <= len(names):
+            return int(text) - 1
+        raise BadRatings(f"the columns are 1..{len(names)}, so {role} = {text} is none")
+    if not header:
+        raise BadRatings(
+            f"no header line, so there is no column '{text[:60]}' for the {role}: give its number,"
+            f" 1..{len(names)}"
+        )
+    raise BadRatings(
+        f"no column '{text[:60]}' for the {role}; its columns are {', '.join(names[:20])}"
+    )
+
+
+def _is_json(lines: Sequence[str]) -> bool:
+    return lines[0].lstrip().startswith("{")
+
+
+def objects(lines: Sequence[str]) -> list[dict[str, object] | None]:
+    """Objects of JSON lines, numbers as the text they are; None where a line is no such object, or
+    has a key twice."""
+    found: list[dict[str, object] | None] = []
+    for line in map(str.strip, lines):
+        one = None
+        try:
+            pairs, end = _SCAN(line)
+            if end == len(line) and line.startswith("{"):
+                one = dict(pairs)
+                one = one if len(one) == len(pairs) else None
+        except (ValueError, RecursionError):
+            pass
+        found.append(one)
+    return found
+
+
+# An object becomes a list of its pairs, so that a repeated key can be seen.
+_SCAN = json.JSONDecoder(
+    object_pairs_hook=list, parse_int=str, parse_float=str, parse_constant=str
+).raw_decode
+
+
+def plain_fields(
+    one: dict[str, object], wanted: Sequence[str], *, escaped: bool
+) -> list[str] | None:
+    """The wanted values of a JSON object as text; None where one of them is no plain value."""
+    row = list(map(one.get, wanted))
+    if not escaped and set(map(type, row)) == {str}:
+        return cast(list[str], row)
+    texts = [plain_text(value) for value in row]
+    return None if None in texts else cast(list[str], texts)
+
+
+def plain_text(value: object) -> str | None:
+    """A JSON value as the text of a field; None for a list or an object."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return None
+    try:
+        value.encode()
+    except UnicodeError:  # half a character
+        return None
+    return value
+
+
+def _json(options: ReadOptions, encoding: str, lines: Sequence[str], before: int) -> Layout:
+    found = [one for one in objects(lines) if one is not None]
+    names = tuple(dict.fromkeys(name for one in found for name in one))
+    faults: list[Fault] = []
+    roles: dict[str, int] = {}
+    if not found:
+        faults.append(
+            Fault("its first lines are no JSON objects", "write one object per line, or CSV")
+        )
+    else:
+        roles, _, faults = find_roles(options, names, header=True, by_name=True)
+    rows = tuple(tuple(plain_text(one.get(name)) or "" for name in names) for one in found[:20])
+    return Layout(
+        encoding=encoding,
+        skip=before,
+        columns=names,
+        width=len(names),
+        roles=roles,
+        rows=rows,
+        json=True,
+        faults=tuple(faults),
+    )
