@@ -577,11 +577,14 @@ MAY_REFUSE = frozenset({
     "looks like JSON",
     "looks like ARFF",
     "looks like HTML",
+    "rows or a matrix",
+    "items called by numbers",
 })  # fmt: skip
 # And here it may read otherwise: only that nothing but a refusal in sentences comes is looked at.
 MAY_DIFFER = frozenset({
     "first line with an open quote",
-    "first line with an empty end",
+    "separators at odds",
+    "a number that is a name",
     "a column left out by none",
     "JSON lines with options of text",
     "JSON with NaN",
@@ -661,23 +664,19 @@ def _difference(data: datasets.Dataset, right: Table) -> str:
 
 
 def _fault_of_count(data: datasets.Dataset, right: Table | Refused) -> str:
-    got = getattr(data, "count", None)
+    got = data.count
     if got is None:
-        return ""
-    amounts = sum(got.left_out.values())
-    rows = got.rows if got.cells is None else got.cells
+        return "no count of lines"
     if got.lines != got.header + got.blank + got.continued + got.rows:
         return f"lines that do not add up: {got}"
-    if rows != got.used + amounts + got.repeated or got.used != len(data.ratings):
-        return f"rows that do not add up: {got}"
+    if got.entries != got.used + sum(got.left_out.values()) + got.repeated:
+        return f"entries that do not add up: {got}"
+    if got.used != len(data.ratings):
+        return f"{len(data.ratings)} ratings, but {got}"
     if isinstance(right, Refused) or right.doubts & MAY_DIFFER:
         return ""
-    count = right.count
-    same = all(
-        getattr(got, name) == getattr(count, name)
-        for name in ("lines", "header", "blank", "continued", "rows", "used", "repeated", "cells")
-    )
-    left = [n for n in got.left_out.values() if n]
-    if not same or sorted(left) != sorted(count.left_out.values()):
-        return f"other counts: {got}\nthe oracle has {count}"
+    names = ("lines", "header", "blank", "continued", "rows", "entries", "used", "repeated")
+    same = all(getattr(got, name) == getattr(right.count, name) for name in names)
+    if not same or sorted(got.left_out.values()) != sorted(right.count.left_out.values()):
+        return f"other counts: {got}\nthe oracle has {right.count}"
     return ""

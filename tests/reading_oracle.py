@@ -41,7 +41,7 @@ COMMA_NUMBER = re.compile(r"[+-]?[0-9]+,[0-9]+")
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
 # Why a row is left out, the first that holds.
-BAD = ("json", "quote", "columns", "user", "item", "rating", "number", "finite", "range")
+BAD = ("json", "long", "quote", "columns", "user", "item", "rating", "number", "finite", "range")
 DEFAULTS: dict[str, Any] = {
     "user": None, "item": None, "rating": None, "time": None, "low": None, "high": None,
     "duplicates": "error", "bad_rows": "error", "separator": None, "encoding": None,
@@ -60,10 +60,10 @@ class Count:
     blank: int = 0
     continued: int = 0
     rows: int = 0
+    entries: int = 0
     used: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
     repeated: int = 0
-    cells: int | None = None
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,9 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(separator, str):
             raise _No("option")
         separator = WORDS.get(separator, separator)
-        if separator != "::" and (len(separator) != 1 or separator in '"\r\n\0'):
+        if separator != "::" and (len(separator) != 1 or separator in "\"'\r\n\0+-."):
+            raise _No("option")
+        if separator.isalnum():
             raise _No("option")
         o["separator"] = separator
     if o["encoding"] is not None and not _is_encoding(o["encoding"]):
@@ -287,36 +289,52 @@ def _is_open(line: str, separator: str) -> bool:
     return len(_cut([line, "x"], separator)) == 1
 
 
-def _guessed_separator(lines: Sequence[str]) -> str:
+def _guessed_separator(lines: Sequence[str], doubts: set[str]) -> str:
     filled = [line for line in lines if line.strip()][:200]
 
     def agreement(separator: str) -> tuple[int, int]:
         """Lines with the commonest number of fields, and this number; (0, 0) if it is 1."""
-        widths = Counter(len(_cut([line], separator)[0]) for line in filled)
+        widths = Counter(_width(line, separator) for line in filled)
         lines_alike, width = max((count, width) for width, count in widths.items())
         return (lines_alike, width) if width > 1 else (0, 0)
 
     best = max(SEPARATORS, key=agreement)
-    if agreement(best) == (0, 0):
+    if agreement(best)[0] <= len(filled) / 2 and agreement(" ")[0] > agreement(best)[0]:
         best = " "
     if agreement(best) == (0, 0):
         raise _No("one column")
+    if agreement(best)[0] <= len(filled) / 2:
+        doubts.add("separators at odds")
     return best
+
+
+def _width(line: str, separator: str) -> int:
+    try:
+        return len(_cut([line], separator)[0])
+    except csv.Error:
+        return 1
 
 
 @dataclass(frozen=True)
 class _Record:
-    """Fields (stripped) of a record; whole: as they stand, extra: its further lines."""
+    """Fields (stripped) of a record; whole: as they stand, extra: its further lines.
+
+    wrong: why its first line alone is bad, "long" or "quote".
+    """
 
     fields: list[str]
     whole: list[str]
     extra: int
-    unclosed: bool = False
+    wrong: str = ""
 
 
 def _record(lines: Sequence[str], k: int, separator: str) -> _Record:
-    """The record that starts in line k; unclosed where that line alone is bad."""
-    if not _is_open(lines[k], separator):
+    """The record that starts in line k."""
+    try:
+        is_open = _is_open(lines[k], separator)
+    except csv.Error:
+        return _Record(["..."], [], 0, "long")
+    if not is_open:
         whole = _cut([lines[k]], separator)[0]
         return _Record(_stripped(whole), whole, 0)
     for end in range(k + 2, len(lines) + 1):
@@ -328,37 +346,27 @@ def _record(lines: Sequence[str], k: int, separator: str) -> _Record:
             break  # something else than a separator follows a closing quote, or too long a field
         return _Record(_stripped(records[0]), records[0], end - k - 1)
     whole = _cut([lines[k]], separator)[0]
-    return _Record(_stripped(whole), whole, 0, unclosed=True)
+    return _Record(_stripped(whole), whole, 0, "quote")
 
 
 def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
-    separator = o["separator"]
-    try:
-        if separator is None:
-            separator = _guessed_separator(lines)
-        for line in lines:
-            if not _is_open(line, separator):
-                _cut([line], separator)
-    except csv.Error:
-        raise _No("limit") from None
+    separator = o["separator"] or _guessed_separator(lines, doubts)
     start, first = 0, _record(lines, 0, separator)
     while not any(first.fields):
         start += 1
         if start == len(lines):
             raise _No("blank")
         first = _record(lines, start, separator)
-    if first.unclosed or first.extra:
+    if first.wrong or first.extra:
         doubts.add("first line with an open quote")
-    if _is_wide(first, lines[start + 1 + first.extra :], separator, o):
+    if _is_wide(first, lines[start + 1 + first.extra :], separator, o, doubts):
         return _wide(first, lines, start, separator, o, doubts)
     header = _has_header(first.fields, o)
     names = _without_empty_end(first.fields) if header else None
     if not header and first.extra:
-        first = _Record(first.fields, first.whole, 0, unclosed=True)
-    if header and first.unclosed:
+        first = _Record(first.fields, first.whole, 0, "quote")
+    if header and first.wrong:
         raise _No("first line")
-    if o["header"] == "guess" and header and first.fields[-1] == "":
-        doubts.add("first line with an empty end")
     width = len(names or first.fields)
     roles = _roles(names, width, first.fields, o, doubts)
     low, high = _range(",".join(first.fields).lower() if header else "", "rating" not in roles, o)
@@ -373,11 +381,11 @@ def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Tabl
             _fits(record.fields, width)
             and not any("\n" in record.whole[place] for place in roles.values())
         ):
-            record = _Record(_stripped(_cut([lines[k]], separator)[0]), [], 0, unclosed=True)
+            record = _Record(["..."], [], 0, "quote")
         k += 1 + record.extra
         count["continued"] += record.extra
-        if record.unclosed:
-            rows.append(_Row(wrong="quote"))
+        if record.wrong:
+            rows.append(_Row(wrong=record.wrong))
         elif not any(record.fields):
             count["blank"] += 1
         elif not _fits(record.fields, width):
@@ -405,14 +413,17 @@ def _has_header(fields: Sequence[str], o: Mapping[str, Any]) -> bool:
     asked = [o[role] for role in ROLES if isinstance(o[role], str) and not o[role].isdigit()]
     if any(name in fields for name in asked if name):
         return True
-    unusual = ("", "nan", "na", "null", "none", "?")
     known = {name for names in NAMES.values() for name in names.split()}
-    if any(_plain(name) in known for name in fields) and all(_without_empty_end(fields)):
-        fields = _without_empty_end(fields)  # a spreadsheet's empty columns at the end
-    if any(_is_number(text) or text.lower() in unusual for text in fields):
+    names = any(_plain(name) in known for name in fields)
+    number = any(_is_number(text) for text in fields)
+    if names and number:
+        raise _No("header?")
+    if number:
         return False
-    if any(_plain(name) in known for name in fields):
+    if names:  # unnamed columns beside named ones are what programs write for an index
         return True
+    if any(text.lower() in ("", "nan", "na", "null", "none", "?") for text in fields):
+        return False
     raise _No("header?")
 
 
@@ -422,6 +433,7 @@ def _roles(
     first: Sequence[str],
     o: Mapping[str, Any],
     doubts: set[str],
+    by_place: bool = True,
 ) -> dict[str, int]:
     """Position from 0 of each role; without a rating where rows are clicks."""
     if width < 2:
@@ -432,7 +444,7 @@ def _roles(
     roles: dict[str, int] = {}
     for role in ROLES:
         if o[role] is not None and role not in off:
-            roles[role] = _place(o[role], names, width)
+            roles[role] = _place(o[role], names, width, doubts)
     if len(set(roles.values())) < len(roles):
         raise _No("same column")
     reserved = set()  # a column that says it holds ratings or times holds no ids
@@ -456,18 +468,20 @@ def _roles(
         doubts.add("a column left out by none")
     free = [k for k in range(width) if k not in roles.values() and k not in reserved]
     for role in ("user", "item", "rating"):
-        if role not in roles and role not in off and free:
+        if by_place and role not in roles and role not in off and free:
             roles[role] = free.pop(0)
     if "user" not in roles or "item" not in roles:
         raise _No("no column left")
     if "rating" not in roles and "rating" not in off and width > 2:
         doubts.add("no column left for the rating")
-    if names is None and width == 4 and 3 in free and _is_number(first[3]) and "time" not in off:
+    if names is None and width == 4 and 3 in free and "time" not in off and _seconds_of(first[3]):
         roles.setdefault("time", 3)
     return roles
 
 
-def _place(wanted: str | int, names: Sequence[str] | None, width: int) -> int:
+def _place(wanted: str | int, names: Sequence[str] | None, width: int, doubts: set[str]) -> int:
+    if names is not None and str(wanted) in names and str(wanted).isdigit():
+        doubts.add("a number that is a name")
     if names is not None and wanted in names:
         if list(names).count(str(wanted)) > 1:
             raise _No("same name")
@@ -511,7 +525,7 @@ def _json_lines(lines: Sequence[str], o: Mapping[str, Any], doubts: set[str]) ->
         doubts.add("JSON with half a character")
     if len({name.strip() for name in names}) < len(names) or any(not x.strip() for x in names):
         doubts.add("JSON names with blanks")
-    roles = _roles(names, len(names), (), o, doubts)
+    roles = _roles(names, len(names), (), o, doubts, by_place=False)  # an object has no order
     low, high = _range("", "rating" not in roles, o)
     rows = []
     for found in objects:
@@ -539,7 +553,9 @@ def _repeats(line: str) -> bool:
 # Wide matrices ----------------------------------------------------------------------------------
 
 
-def _is_wide(first: _Record, below: Sequence[str], separator: str, o: Mapping[str, Any]) -> bool:
+def _is_wide(
+    first: _Record, below: Sequence[str], separator: str, o: Mapping[str, Any], doubts: set[str]
+) -> bool:
     if o["layout"] != "guess":
         return bool(o["layout"] == "wide")
     names = _without_empty_end(first.fields)
@@ -552,7 +568,11 @@ def _is_wide(first: _Record, below: Sequence[str], separator: str, o: Mapping[st
         return False
     records = [_stripped(_cut([line], separator)[0]) for line in below[:200]]
     cells = [cell for record in records if any(record) for cell in record[1 : len(names)]]
-    return "" in cells and all(_is_number(cell) for cell in cells if cell)
+    if not all(_is_number(cell) for cell in cells if cell):
+        return False
+    if "" not in cells:
+        doubts.add("rows or a matrix")
+    return "" in cells
 
 
 def _wide(
@@ -564,7 +584,7 @@ def _wide(
     doubts: set[str],
 ) -> Table:
     names = _without_empty_end(first.fields)
-    if first.unclosed or first.extra or o["header"] == "no":
+    if first.wrong or first.extra or o["header"] == "no":
         raise _No("first line")
     if len(names) < 2:
         raise _No("one column")
@@ -574,6 +594,8 @@ def _wide(
         raise _No("same name")
     if "" in names[1:]:
         raise _No("an item without a name")
+    if any(map(_is_number, names[1:])) and o["header"] == "guess":
+        doubts.add("items called by numbers")
     low, high = _range("", False, o)
     count = Counter(lines=len(lines), blank=start, header=1)
     rows, seen = [], set()
@@ -595,9 +617,6 @@ def _wide(
             seen.add(fields[0])
             cells = zip(names[1:], fields[1 : len(names)], strict=True)
             rows += [_Row(fields[0], item, cell) for item, cell in cells if cell]
-    if any(row.wrong for row in rows):
-        doubts.add("bad lines of a wide matrix")  # how they count beside cells
-    count["cells"] = len(rows)
     return _gather(rows, dict(count), {"rating": 1}, low, high, o, doubts)
 
 
@@ -687,7 +706,7 @@ def _gather(
     times = _times([row.time for row in good]) if "time" in roles else None
     if "time" in roles and times is None and o["time"] is not None:
         raise _No("time")
-    if times and any(not row.wrong and _seconds_of(row.time) is None for row in rows):
+    if times and _times([row.time for row in rows if not row.wrong]) is None:
         doubts.add("a left-out row without a time")
     pairs: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
     for k, row in enumerate(good):
@@ -705,7 +724,7 @@ def _gather(
             mean = float(sum(Fraction(value) for _, _, value in entries) / len(entries))
             values[pair] = min(max(mean, low), high)
     left_out = {reason: bad[reason] for reason in BAD if bad[reason]}
-    rows_of = {"rows": len(rows), **count}
+    rows_of = {"rows": len(rows), "entries": len(rows), **count}
     return Table(
         values=values,
         times={pair: time for pair, (time, _, _) in last.items()} if times else None,
