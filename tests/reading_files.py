@@ -578,12 +578,13 @@ MAY_REFUSE = frozenset({
     "looks like ARFF",
     "looks like HTML",
     "rows or a matrix",
-    "items called by numbers",
+    "a matrix whose first line may be ratings",
 })  # fmt: skip
 # And here it may read otherwise: only that nothing but a refusal in sentences comes is looked at.
 MAY_DIFFER = frozenset({
     "first line with an open quote",
     "separators at odds",
+    "names beside numbers",
     "a number that is a name",
     "a column left out by none",
     "JSON lines with options of text",

@@ -14,6 +14,7 @@ import math
 import re
 import statistics
 import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ DEFAULTS: dict[str, Any] = {
     "header": "guess", "layout": "guess", "max_bytes": 200_000_000, "max_rows": 40_000_000,
 }  # fmt: skip
 FIELD_LIMIT, LINE_LIMIT = 131_072, 16_000_000
-YEAR_5138, YEAR_10000 = 1e11, 253_402_300_800  # in Unix seconds
+YEAR_1, YEAR_5138, YEAR_10000 = -62_135_596_800, 1e11, 253_402_300_800  # in Unix seconds
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _read(
     if not filled:
         raise _No("blank")
     _refuse_documents(text, filled, doubts)
-    if _object(filled[0]) is not None:
+    if filled[0].lstrip().startswith("{") and any(_object(line) for line in filled[:200]):
         return _json_lines(lines, o, doubts)
     return _delimited(lines, o, doubts)
 
@@ -236,7 +237,7 @@ def _refuse_documents(text: str, filled: Sequence[str], doubts: set[str]) -> Non
         raise _No("JSON")
     if isinstance(whole, dict) and len(filled) > 1:
         raise _No("JSON")
-    if first[0] in "[{" and not isinstance(_json(first), dict):
+    if first[0] in "[{" and not any(isinstance(_json(line), dict) for line in filled):
         doubts.add("looks like JSON")
     content = next((line.strip() for line in filled if not line.strip().startswith("%")), "")
     if content.lower().startswith("@relation"):
@@ -293,14 +294,16 @@ def _guessed_separator(lines: Sequence[str], doubts: set[str]) -> str:
     filled = [line for line in lines if line.strip()][:200]
 
     def agreement(separator: str) -> tuple[int, int]:
-        """Lines with the commonest number of fields, and this number; (0, 0) if it is 1."""
+        """How many lines have the commonest number of fields beyond 1, and this number."""
         widths = Counter(_width(line, separator) for line in filled)
-        lines_alike, width = max((count, width) for width, count in widths.items())
-        return (lines_alike, width) if width > 1 else (0, 0)
+        alike = [(count, width) for width, count in widths.items() if width > 1]
+        return max(alike, default=(0, 0))
 
     best = max(SEPARATORS, key=agreement)
-    if agreement(best)[0] <= len(filled) / 2 and agreement(" ")[0] > agreement(best)[0]:
-        best = " "
+    if agreement(best)[0] <= len(filled) / 2:
+        if agreement(best)[0] == len(filled) / 2:
+            doubts.add("separators at odds")
+        best = max((" ", best), key=lambda separator: agreement(separator)[0])
     if agreement(best) == (0, 0):
         raise _No("one column")
     if agreement(best)[0] <= len(filled) / 2:
@@ -352,7 +355,7 @@ def _record(lines: Sequence[str], k: int, separator: str) -> _Record:
 def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
     separator = o["separator"] or _guessed_separator(lines, doubts)
     start, first = 0, _record(lines, 0, separator)
-    while not any(first.fields):
+    while not any(first.fields) and not first.wrong:
         start += 1
         if start == len(lines):
             raise _No("blank")
@@ -361,7 +364,7 @@ def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Tabl
         doubts.add("first line with an open quote")
     if _is_wide(first, lines[start + 1 + first.extra :], separator, o, doubts):
         return _wide(first, lines, start, separator, o, doubts)
-    header = _has_header(first.fields, o)
+    header = _has_header(first.fields, o, doubts)
     names = _without_empty_end(first.fields) if header else None
     if not header and first.extra:
         first = _Record(first.fields, first.whole, 0, "quote")
@@ -369,7 +372,7 @@ def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Tabl
         raise _No("first line")
     width = len(names or first.fields)
     roles = _roles(names, width, first.fields, o, doubts)
-    low, high = _range(",".join(first.fields).lower() if header else "", "rating" not in roles, o)
+    low, high = _range(",".join(first.fields).lower(), "rating" not in roles, o)
     count = Counter(lines=len(lines), blank=start, header=int(header))
     rows = []
     k = start
@@ -400,30 +403,31 @@ def _fits(fields: Sequence[str], width: int) -> bool:
 
 
 def _plain(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
+    return "".join(x for x in name.lower() if unicodedata.category(x)[0] not in "PSZ")
 
 
 def _is_number(text: str) -> bool:
     return bool(NUMBER.fullmatch(text) or COMMA_NUMBER.fullmatch(text))
 
 
-def _has_header(fields: Sequence[str], o: Mapping[str, Any]) -> bool:
+def _has_header(fields: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -> bool:
     if o["header"] != "guess":
         return bool(o["header"] == "yes")
     asked = [o[role] for role in ROLES if isinstance(o[role], str) and not o[role].isdigit()]
     if any(name in fields for name in asked if name):
         return True
     known = {name for names in NAMES.values() for name in names.split()}
-    names = any(_plain(name) in known for name in fields)
+    names = sum(_plain(name) in known for name in fields)
     number = any(_is_number(text) for text in fields)
-    if names and number:
-        raise _No("header?")
-    if number:
-        return False
-    if names:  # unnamed columns beside named ones are what programs write for an index
+    unusual = any(text.lower() in ("", "nan", "na", "null", "none", "?") for text in fields)
+    if names >= 3 and not number:  # an index without a name, empty columns at the end
         return True
-    if any(text.lower() in ("", "nan", "na", "null", "none", "?") for text in fields):
+    if names and (number or unusual):
+        doubts.add("names beside numbers")
+    if number or unusual:
         return False
+    if names:
+        return True
     raise _No("header?")
 
 
@@ -474,7 +478,8 @@ def _roles(
         raise _No("no column left")
     if "rating" not in roles and "rating" not in off and width > 2:
         doubts.add("no column left for the rating")
-    if names is None and width == 4 and 3 in free and "time" not in off and _seconds_of(first[3]):
+    fourth = names is None and width == 4 and 3 in free and "time" not in off
+    if fourth and _seconds_of(first[3]) is not None:
         roles.setdefault("time", 3)
     return roles
 
@@ -562,17 +567,16 @@ def _is_wide(
     if o["header"] == "no" or any(o[role] is not None for role in ROLES) or len(names) < 4:
         return False
     known = {name for role in ROLES for name in NAMES[role].split()}
-    if names[0] and _plain(names[0]) not in NAMES["user"].split():
-        return False
     if any(_plain(name) in known for name in names[1:]):
         return False
     records = [_stripped(_cut([line], separator)[0]) for line in below[:200]]
     cells = [cell for record in records if any(record) for cell in record[1 : len(names)]]
     if not all(_is_number(cell) for cell in cells if cell):
         return False
-    if "" not in cells:
+    telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
+    if not telling or "" not in cells:
         doubts.add("rows or a matrix")
-    return "" in cells
+    return telling and "" in cells
 
 
 def _wide(
@@ -594,8 +598,9 @@ def _wide(
         raise _No("same name")
     if "" in names[1:]:
         raise _No("an item without a name")
-    if any(map(_is_number, names[1:])) and o["header"] == "guess":
-        doubts.add("items called by numbers")
+    telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
+    if o["header"] == "guess" and (not telling or any(map(_is_number, names[1:]))):
+        doubts.add("a matrix whose first line may be ratings")
     low, high = _range("", False, o)
     count = Counter(lines=len(lines), blank=start, header=1)
     rows, seen = [], set()
@@ -775,7 +780,7 @@ def _times(texts: Sequence[str]) -> list[int] | None:
         while unit < 10**9 and statistics.median(numbers) / unit > YEAR_5138:
             unit *= 1000
     seconds = [int(value / unit) for value in found if value is not None]
-    return seconds if max(seconds) < YEAR_10000 else None
+    return seconds if min(seconds) >= YEAR_1 and max(seconds) < YEAR_10000 else None
 
 
 def _seconds_of(text: str) -> Decimal | int | None:
