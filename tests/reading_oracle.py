@@ -222,6 +222,8 @@ def _text(content: bytes, encoding: str | None) -> str:
         raise _No("encoding") from None
     if "\0" in text:
         raise _No("binary")
+    if codecs.lookup(encoding).name in ("utf-16", "utf-32", "utf-8-sig"):
+        return text  # these take the mark themselves
     return text.removeprefix("\ufeff")
 
 
@@ -463,21 +465,21 @@ def _roles(
             elif places:
                 if len({names[k] for k in places}) < len(places):  # type: ignore[index]
                     raise _No("same name")
-                if len(places) > 1:
-                    doubts.add("one role, two columns")
                 roles[role] = places[0]
             if places:
                 break
-    if reserved:
-        doubts.add("a column left out by none")
-    free = [k for k in range(width) if k not in roles.values() and k not in reserved]
+    unnamed = {k for k, name in enumerate(names or ()) if not name}  # an index, by its look
+    free = [k for k in range(width) if k not in {*roles.values(), *reserved, *unnamed}]
     for role in ("user", "item", "rating"):
         if by_place and role not in roles and role not in off and free:
             roles[role] = free.pop(0)
     if "user" not in roles or "item" not in roles:
         raise _No("no column left")
-    if "rating" not in roles and "rating" not in off and width > 2:
-        doubts.add("no column left for the rating")
+    for role, at in roles.items() if names is not None else ():
+        if o[role] is None and names.count(names[at]) > 1:
+            raise _No("same name")
+    if "rating" not in roles and "rating" not in off and width > len(roles):
+        raise _No("no column left")  # of an object: the values may be in one that is not known
     fourth = names is None and width == 4 and 3 in free and "time" not in off
     if fourth and _seconds_of(first[3]) is not None:
         roles.setdefault("time", 3)
@@ -512,24 +514,23 @@ def _range(first_line: str, clicks: bool, o: Mapping[str, Any]) -> tuple[float, 
 
 
 def _object(line: str) -> dict[str, Any] | None:
-    value = _json(line)
-    return value if isinstance(value, dict) else None
+    """The object in a line; None if there is none, it says a thing twice, or in half characters."""
+    value, repeated = _json(line), []
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        repeated.append(len({key for key, _ in pairs}) < len(pairs))
+
+    if not isinstance(value, dict):
+        return None
+    json.loads(line, object_pairs_hook=once)
+    half = re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
+    return None if any(repeated) or half else value
 
 
 def _json_lines(lines: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
     filled = [line for line in lines if line.strip()]
     objects = [_object(line) for line in filled]
     names = list(dict.fromkeys(key for found in objects[:200] for key in found or ()))
-    if o["layout"] == "wide" or o["header"] == "no":
-        doubts.add("JSON lines with options of text")
-    if any(re.search(r"NaN|Infinity", line) for line in filled):
-        doubts.add("JSON with NaN")
-    if any(found and _repeats(line) for line, found in zip(filled, objects, strict=True)):
-        doubts.add("JSON with a repeated key")
-    if any(re.search(r"\\u(d[89ab]|0000)", line, re.IGNORECASE) for line in filled):
-        doubts.add("JSON with half a character")
-    if len({name.strip() for name in names}) < len(names) or any(not x.strip() for x in names):
-        doubts.add("JSON names with blanks")
     roles = _roles(names, len(names), (), o, doubts, by_place=False)  # an object has no order
     low, high = _range("", "rating" not in roles, o)
     rows = []
@@ -547,12 +548,6 @@ def _json_text(value: Any) -> str:
     if value is None:
         return ""
     return str(value).strip() if isinstance(value, str) else str(value).lower()
-
-
-def _repeats(line: str) -> bool:
-    found = []
-    json.loads(line, object_pairs_hook=lambda pairs: found.append(pairs))
-    return any(len({key for key, _ in pairs}) < len(pairs) for pairs in found)
 
 
 # Wide matrices ----------------------------------------------------------------------------------
@@ -631,10 +626,8 @@ def _wide(
 def _parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) -> Table:
     columns = [c for c in columns if not re.fullmatch(r"__index_level_[0-9]+__", c.name)]
     names = [column.name for column in columns]
-    if o["layout"] == "wide" or o["header"] == "no":
-        doubts.add("Parquet with options of text")
-    if any(name != name.strip() or not name.strip() for name in names):
-        doubts.add("Parquet names with blanks")
+    if not all(name.strip() for name in names):
+        doubts.add("Parquet without a name")
     roles = _roles(names, len(names), (), o, doubts)
     low, high = _range("", "rating" not in roles, o)
     chosen = {role: columns[at] for role, at in roles.items()}
@@ -647,13 +640,11 @@ def _parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) 
     for role in ("user", "item"):
         if chosen[role].kind not in ("int", "float", "text"):
             doubts.add("Parquet ids of another type")
-    if "rating" in chosen and chosen["rating"].kind == "binary":
-        doubts.add("Parquet ratings of bytes")
     if "time" in chosen and chosen["time"].kind in ("binary", "bool", "decimal"):
         doubts.add("Parquet times of another type")
     texts = {
         role: [
-            _id_text(value, doubts) if role in ("user", "item") else _value_text(value)
+            _id_text(value) if role in ("user", "item") else _value_text(value)
             for value in column.values
         ]
         for role, column in chosen.items()
@@ -662,15 +653,12 @@ def _parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) 
     return _gather(rows, {"lines": len(rows)}, roles, low, high, o, doubts)
 
 
-def _id_text(value: Any, doubts: set[str]) -> str:
+def _id_text(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    if isinstance(value, float):
-        if abs(value) > 2**53:
-            raise _No("whole numbers beyond the floats")
-        if not value.is_integer():
-            doubts.add("Parquet ids with decimals")
-            return repr(value)
+    if isinstance(value, float) and abs(value) > 2**53:
+        raise _No("whole numbers beyond the floats")
+    if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()
 
@@ -779,7 +767,7 @@ def _times(texts: Sequence[str]) -> list[int] | None:
     if numbers:
         while unit < 10**9 and statistics.median(numbers) / unit > YEAR_5138:
             unit *= 1000
-    seconds = [int(value / unit) for value in found if value is not None]
+    seconds = [math.floor(value / unit) for value in found if value is not None]
     return seconds if min(seconds) >= YEAR_1 and max(seconds) < YEAR_10000 else None
 
 
