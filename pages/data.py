@@ -1,29 +1,67 @@
 """The ratings: where they come from, what they look like, how they are prepared."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
 
-from dpmc_core.data import MEGABYTE, BadRows, Duplicates, datasets, download
+from dpmc_core.data import (
+    MEGABYTE,
+    SEPARATORS,
+    BadRows,
+    Duplicates,
+    Fault,
+    Refused,
+    datasets,
+    download,
+)
 from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.model import Task
 from dpmc_core.views import data as picture
 from pages.ui import blocks, prepare, runs, shell, sources, state, widgets
 from pages.ui.charts import data as charts_data
-from pages.ui.jobs import Snapshot
+from pages.ui.jobs import READERS, Snapshot
 
 WAYS = {"sample": "Open", "upload": "Upload your own", "public": "Download a public set"}
 MAX_MEGABYTES = 200
 MAX_ROWS = 5_000_000
 LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
-ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times (optional)"}
+ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
 DUPLICATES = {
     Duplicates.ERROR: "tell me and stop",
     Duplicates.LAST: "keep the latest",
     Duplicates.MEAN: "take their mean",
 }
 BAD_ROWS = {BadRows.ERROR: "tell me and stop", BadRows.LEAVE_OUT: "leave them out"}
+READING = "reading"  # the job that reads an upload
+SHORT = 0.3  # seconds within which a small file needs no progress
+GUESS = "guess"
+NO_COLUMN = {"rating": "none: each row is a click", "time": "none"}
+TWICE, UNUSABLE = "A pair of user and item that appears twice", "Rows without a usable rating"
+# How a text is cut: reading option -> label of its control, and the choices.
+WRITTEN = {
+    "encoding": (
+        "Encoding",
+        {GUESS: "UTF-8", "cp1252": "Western (Windows)", "latin-1": "Western (ISO)"},
+    ),
+    "separator": ("Separator", {GUESS: "as found", **{name: name for name in SEPARATORS}}),
+    "header": (
+        "First line",
+        {GUESS: "as found", "yes": "names the columns", "no": "is a rating"},
+    ),
+    "layout": (
+        "Each line",
+        {GUESS: "as found", "rows": "is one rating", "wide": "is a user, a column for each item"},
+    ),
+}
+CONTROLS = {
+    **{option: label for option, (label, _) in WRITTEN.items()},
+    **ROLES,
+    "duplicates": TWICE,
+    "bad_rows": UNUSABLE,
+    "range": "Lowest possible rating",
+}
 
 
 def page() -> None:
@@ -52,25 +90,42 @@ def page() -> None:
 def upload() -> None:
     """The whole way from a file to ratings."""
     st.caption(
-        "Your file stays in this session: it is never stored, logged or shown to anyone else, and"
-        " it is gone when you close the tab."
+        "Your file stays in the memory of this session and is gone when you close the tab. Only a"
+        " curve that you compute on it writes it to disk: to a folder of its own that nobody else"
+        " can read, removed with the session."
     )
     file = st.file_uploader(
-        "A file of ratings: CSV, TSV, “::”, MovieLens, Jester or Parquet",
+        "A file of ratings: CSV, TSV, “::”, JSON lines, Parquet, MovieLens, Jester",
         max_upload_size=MAX_MEGABYTES,
         key=f"file {st.session_state.get('uploads forgotten', 0)}",
-        help=f"Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. One rating per row, with a"
-        " header or without; Jester has one row per user.",
+        help=f"Up to {MAX_MEGABYTES} MB and {MAX_ROWS:,} ratings. A line for each rating, with or"
+        " without a header, or a line for each user with a column for each item. User and item"
+        " alone are clicks.",
     )
     if sources.UPLOAD in st.session_state:
         st.button("Forget this upload", icon=":material/delete:", on_click=forget)
-    if file is None:
-        return
-    content = file.getvalue()
+    if file is not None:
+        choices(file.getvalue(), file.name)
+    outcome()
+
+
+def choices(content: bytes, name: str) -> None:
+    """What cannot be guessed of a file, and the button that reads it."""
+    how = {
+        option: value
+        for option in WRITTEN
+        if (value := st.session_state.get(f"written {option}", GUESS)) != GUESS
+    }
+    first, wrong = None, None
     try:
-        first = datasets.preview_upload(content, file.name, **LIMITS)
+        first = datasets.preview_upload(content, name, **how, **LIMITS)
     except DpmcError as error:
-        refused(str(error), file.name)
+        wrong = error
+    asked = () if first is None else tuple(f for f in first.faults if _option_of(f) in WRITTEN)
+    if first is None or first.text:
+        written(needed=bool(asked) or isinstance(wrong, Refused))
+    if wrong is not None or asked:
+        refused(wrong or Refused(name, asked), name)
         return
     with st.form("read the upload"):
         if first.known:
@@ -80,7 +135,44 @@ def upload() -> None:
         chosen |= remedies()
         pressed = st.form_submit_button("Read the ratings", type="primary")
     if pressed:
-        read(content, file.name, chosen)
+        options = {**how, **chosen, **LIMITS}
+        work = runs.reading_of(content, name, options)
+        state.jobs().start(READING, work, pool=READERS).wait(SHORT)
+
+
+def written(*, needed: bool) -> None:
+    """How the text of a file is to be cut, where the guess is wrong or none is possible."""
+    with (
+        st.expander("How the file is written", icon=":material/text_fields:", expanded=needed),
+        st.container(horizontal=True),
+    ):
+        for option, (label, names) in WRITTEN.items():
+            st.selectbox(
+                label,
+                list(names),
+                format_func=lambda value, names=names: names.get(value, value),
+                key=f"written {option}",
+                accept_new_options=option in ("encoding", "separator"),
+            )
+
+
+def outcome() -> None:
+    """How far the reading is; what it found, or everything that is wrong."""
+    job = state.jobs().get(READING)
+    if job is None:
+        return
+    now = job.snapshot()
+    if now.active:
+        blocks.stop(job)
+        blocks.ticking(READING, blocks.progress_or_problem)
+    elif isinstance(now.result, Refused):
+        refused(now.result, now.result.name)
+    elif now.result is not None:
+        state.jobs().drop(READING)
+        sources.keep_upload(now.result)
+        st.rerun()
+    else:
+        blocks.progress_or_problem(now)
 
 
 def columns(first: datasets.Preview) -> dict[str, Any]:
@@ -89,23 +181,34 @@ def columns(first: datasets.Preview) -> dict[str, Any]:
         st.dataframe(
             {
                 name: [row[k] if k < len(row) else "" for row in first.rows]
-                for k, name in enumerate(first.columns)
+                for k, name in enumerate(_apart(first.columns))
             },
             hide_index=True,
             alt="The first rows of the file",
         )
     chosen: dict[str, Any] = {}
+    names = [blocks.escape(name) for name in first.columns]
     for column, (role, label) in zip(st.columns(4), ROLES.items(), strict=True):
         position = column.selectbox(
             label,
-            range(len(first.columns)),
+            range(len(names)),
             index=first.roles.get(role),
-            format_func=first.columns.__getitem__,
-            placeholder="none" if role == "time" else "choose a column",
+            format_func=names.__getitem__,
+            placeholder=NO_COLUMN.get(role, "choose a column"),
         )
         if position is not None:
             chosen[role] = position + 1
+        elif role in NO_COLUMN:
+            chosen[role] = "none"
     return chosen
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Column names told apart by their number where two are alike or one is empty."""
+    return [
+        name if name and names.count(name) == 1 else f"{name} ({k})"
+        for k, name in enumerate(names, 1)
+    ]
 
 
 def value_range(first: datasets.Preview) -> dict[str, Any]:
@@ -113,7 +216,8 @@ def value_range(first: datasets.Preview) -> dict[str, Any]:
     left, right = st.columns(2)
     words = (
         "The scale people could choose from, known before any rating is read. It is never taken"
-        " from the data: the smallest and largest rating would reveal something about them."
+        " from the data: the smallest and largest rating would reveal something about them. Clicks"
+        " need none."
     )
     low = left.number_input("Lowest possible rating", value=first.low, help=words, format="%g")
     high = right.number_input("Highest possible rating", value=first.high, help=words, format="%g")
@@ -123,11 +227,9 @@ def value_range(first: datasets.Preview) -> dict[str, Any]:
 def remedies() -> dict[str, Any]:
     """What to do with rows that cannot be taken as they are."""
     left, right = st.columns(2)
-    twice = left.selectbox(
-        "A pair of user and item that appears twice", DUPLICATES, format_func=DUPLICATES.get
-    )
+    twice = left.selectbox(TWICE, DUPLICATES, format_func=DUPLICATES.get)
     bad = right.selectbox(
-        "Rows without a usable rating",
+        UNUSABLE,
         BAD_ROWS,
         format_func=BAD_ROWS.get,
         help="A user, item or rating is missing, is not a number, or is out of range.",
@@ -135,33 +237,28 @@ def remedies() -> dict[str, Any]:
     return {"duplicates": twice, "bad_rows": bad}
 
 
-def read(content: bytes, name: str, chosen: dict[str, Any]) -> None:
-    """Read the file with the chosen columns and range; a problem is a sentence."""
-    missing = [label for role, label in list(ROLES.items())[:3] if role not in chosen]
-    if missing and "user" in chosen:
-        refused(f"Choose a column for: {', '.join(missing).lower()}.", name)
-        return
-    if chosen["low"] is None or chosen["high"] is None:
-        refused("Give the lowest and the highest possible rating: the range is public.", name)
-        return
-    try:
-        with st.spinner("Reading the ratings"):
-            dataset = datasets.load_upload(content, name, **chosen, **LIMITS)
-    except DpmcError as error:
-        refused(str(error), name)
-        return
-    except MemoryError:
-        refused("There is not enough memory for this file: bring a smaller one.", name)
-        return
-    sources.keep_upload(dataset)
-    st.rerun()
+def _option_of(fault: Fault) -> str:
+    """The first option that answers a fault."""
+    return fault.options[0].partition("=")[0] if fault.options else ""
 
 
-def refused(problem: str, name: str) -> None:
-    """Why the file was not taken, its name as it is, and what the page goes on to show."""
-    about = f"The file {problem}" if problem.startswith(name) else problem
+def refused(error: Exception, name: str) -> None:
+    """Why the file was not taken, with the control that answers each fault, and what the page goes
+    on to show."""
+    if isinstance(error, Refused):
+        told = []
+        for fault in error.faults:
+            label = CONTROLS.get(_option_of(fault))
+            here = f" → **{label}**" if label else ""
+            advice = f": {fault.advice}" if fault.advice else ""
+            told.append(f"- {blocks.escape(f'{fault.what}{advice}')}{here}")
+        head = f"**{blocks.escape(name)}** cannot be read yet:"
+        st.error("\n".join((head, *told)), icon=":material/error:")
+    else:
+        text = str(error)
+        about = f"The file {text}" if text.startswith(name) else text
+        blocks.problem(DpmcError(about))
     open_now = sources.names().get(st.session_state.get("data", ""), "")
-    blocks.problem(DpmcError(about))
     if open_now:
         st.caption(
             blocks.escape(f"Still open: {open_now}. What follows shows that, not your file.")
@@ -169,6 +266,7 @@ def refused(problem: str, name: str) -> None:
 
 
 def forget() -> None:
+    state.jobs().drop(READING)
     sources.forget_upload()
     # A new key empties the uploader, which would otherwise still hold the file.
     st.session_state["uploads forgotten"] = st.session_state.get("uploads forgotten", 0) + 1

@@ -227,6 +227,7 @@ def upload(app, content, name="ratings.csv", low=1.0, high=5.0):
     numbers["Lowest possible rating"].set_value(low)
     numbers["Highest possible rating"].set_value(high)
     app.form_submit_button[0].click().run()
+    run_until_done(app)
     assert not app.exception
     return app
 
@@ -243,7 +244,7 @@ def test_an_upload_is_read_with_the_range_given_by_hand():
 
 def test_an_upload_without_a_range_asks_for_it():
     app = upload(open_page("data"), CSV, low=None, high=None)
-    assert "range is public" in app.error[0].value
+    assert "range is not known" in app.error[0].value
     assert "upload" not in app.session_state
 
 
@@ -353,12 +354,12 @@ def test_the_command_and_the_lines_of_a_run_on_an_upload_repeat_it(tmp_path, mon
     [
         ("", "empty"),
         ("stars\n1\n2\n", "column"),
-        ("a,b,c\nx,y,good\nz,w,bad\n", "number"),
-        ("a,b,c\nx,y,nan\nz,w,3\n", "rating"),
-        ("a,b,c\nx,y,3\nx,y,4\n", "pair"),
-        ("a,b,c\nx,y,3\nz,w,9\n", "9"),
+        ("user,item,rating\nx,y,good\nz,w,bad\n", "number"),
+        ("user,item,rating\nx,y,nan\nz,w,3\n", "rating"),
+        ("user,item,rating\nx,y,3\nx,y,4\n", "pair"),
+        ("user,item,rating\nx,y,3\nz,w,9\n", "9"),
         (b"\x00\x01\x02\x03" * 50, ""),
-        ("a,b,c\n" + "x,y\n", ""),
+        ("user,item,rating\n" + "x,y\n", ""),
     ],
     ids=["empty", "one column", "text", "nan", "duplicate", "out of range", "binary", "ragged"],
 )
@@ -394,7 +395,7 @@ def test_too_much_is_refused_on_the_server(monkeypatch, limit):
 
 
 def test_all_ratings_equal_is_told_and_training_says_why_it_cannot():
-    same = "a,b,c\n" + "".join(f"u{u},i{i},3\n" for u in range(9) for i in range(9) if u != i)
+    same = "user,item,rating\n" + "".join(f"u{u},i{i},3\n" for u in range(9) for i in range(9) if u != i)
     app = upload(open_page("data"), same)
     assert not app.error
     assert "nothing to tell apart" in all_text(app)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dpmc_core.data import ReadOptions
 from dpmc_core.data.samples import DRAWN
 from dpmc_core.errors import InvalidSetting, number_or_text, unknown_name
+from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
 from dpmc_core.settings import parse_setting
 
+# Options of reading that are text whatever they look like: a column may be called 007.
+_TEXTS = ("user", "item", "rating", "time", "separator", "encoding")
 DATA_HELP = "a sample's id, a file, or a folder of a known set"
 
 
@@ -62,8 +65,9 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="how a file is read: user, item, rating, time = a column's name or number,"
-        " duplicates = last|mean, bad_rows = leave-out, separator, encoding (repeatable)",
+        help="how a file is read: user, item, rating, time = a column's name or number (rating or"
+        " time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no, layout ="
+        " rows|wide, separator, encoding (repeatable)",
     )
 
 
@@ -125,15 +129,26 @@ def range_of(args: argparse.Namespace) -> dict[str, float]:
     return {name: end for name, end in ends.items() if end is not None}
 
 
-def reading_of(args: argparse.Namespace, data: str) -> dict[str, Any]:
-    """Everything `datasets.load` is asked for beside the data. Raises InvalidSetting."""
+def reading_of(args: argparse.Namespace, data: str, tasks: Iterable[Task] = ()) -> dict[str, Any]:
+    """Everything `datasets.load` is asked for beside the data. Raises InvalidSetting.
+
+    tasks: what the data are for; where that is ranking alone, and no step asks for values, a file
+    needs no range.
+    """
     options: dict[str, Any] = dict(range_of(args))
-    fields = [f.name for f in dataclasses.fields(ReadOptions)]
+    steps = [
+        text
+        for text in getattr(args, "prepare", None) or ()
+        if text.partition("=")[0] != "top-items"
+    ]
+    if set(tasks) == {Task.RANKING} and not options and set(steps) <= {"implicit=all"}:
+        options["for_ranking"] = True
+    fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]
     for text in args.read:
         name, value = assignment("--read", text)
         if name not in fields and data != DRAWN:
             raise unknown_name("--read", name, fields)
-        options[name] = number_or_text(value)
+        options[name] = value if name in _TEXTS else number_or_text(value)
     return options
 
 

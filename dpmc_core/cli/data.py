@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import shlex
 from contextlib import closing
 from typing import Any
 
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.output import Progress
 from dpmc_core.data import MEGABYTE, datasets, download, samples
-from dpmc_core.errors import unknown_name
+from dpmc_core.errors import DpmcError, unknown_name
+from dpmc_core.problem import options_text
 
 
 def add_to(commands: Any) -> None:
@@ -28,6 +31,10 @@ def add_to(commands: Any) -> None:
     about.add_argument("data", metavar="DATA", help=arguments.DATA_HELP)
     arguments.add_reading(about)
     _finish(about, describe)
+    look = actions.add_parser("check", help="what a file holds, and all that is wrong with it")
+    look.add_argument("file", metavar="FILE", help="a file of ratings")
+    arguments.add_reading(look)
+    _finish(look, check)
 
 
 def listing(args: argparse.Namespace) -> None:
@@ -117,6 +124,36 @@ def describe(args: argparse.Namespace) -> None:
         print(output.paragraph(sentence, "  ", "- "))
     print(output.paragraph(f"Source: {data.source}"))
     print(output.paragraph(f"Licence: {data.licence}"))
+
+
+def check(args: argparse.Namespace) -> None:
+    found = datasets.examine(args.file, **arguments.reading_of(args, args.file))
+    command = None
+    if found.options is not None:
+        words = ["dpmc", "data", "describe", args.file, *options_text(found.options, (), None)]
+        command = " ".join(map(shlex.quote, words)) + " --range LOW:HIGH" * found.asks_range
+    if args.json:
+        output.write_json(
+            {
+                "name": found.name,
+                "readable": not found.faults,
+                "found": list(found.found),
+                "faults": [dataclasses.asdict(fault) for fault in found.faults],
+                "count": found.count and dataclasses.asdict(found.count),
+                "command": command,
+            }
+        )
+    else:
+        for sentence in found.found:
+            print(output.paragraph(sentence, "  ", "- "))
+        if found.faults:
+            print("\nWrong:" if found.found else "Wrong:")
+        for fault in found.faults:
+            print(output.paragraph(str(fault), "  ", "- "))
+        if command:
+            print(f"\nThis reads it:\n  {command}")
+    if found.faults:
+        raise DpmcError(f"{found.name} cannot be read as it is")
 
 
 def _finish(parser: argparse.ArgumentParser, command: Any) -> None:

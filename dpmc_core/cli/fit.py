@@ -72,7 +72,7 @@ def mechanism_of(args: argparse.Namespace) -> Mechanism:
 def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> Problem:
     """The prepared problem the options ask for. Raises DpmcError or OSError."""
     steps = [parse_step(text) for text in args.prepare]
-    options = arguments.reading_of(args, args.data)
+    options = arguments.reading_of(args, args.data, [mechanism.task])
     if args.test is not None:
         pair = read_pair(args.data, args.test, **options)
         name = Path(args.data).name

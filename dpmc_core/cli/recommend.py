@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    reading = arguments.reading_of(args, args.data)
+    reading = arguments.reading_of(args, args.data, [Task(args.task)] if args.task else ())
     data = datasets.load(args.data, **reading)
     task = Task(args.task) if args.task else _task(data.ratings.clicks)
     public: PublicFacts = prepared_facts(data.ratings.public, task)
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     words = ["dpmc", "fit", args.data, mechanism.id, "--epsilon", setting]
     if args.delta != 1e-6:
         words += ["--delta", number_text(args.delta)]
-    words += options_text(reading, (), None)
+    words += options_text(data.reading, (), None)
     command = " ".join(map(shlex.quote, words))
     if args.json:
         output.write_json(

@@ -51,7 +51,7 @@ def release(args: argparse.Namespace) -> None:
     mechanism = mechanism_of(args)  # mistakes are told before a large file is read
     steps = [parse_step(text) for text in args.prepare]
     check_path(args.out)
-    data = datasets.load(args.data, **arguments.reading_of(args, args.data))
+    data = datasets.load(args.data, **arguments.reading_of(args, args.data, [mechanism.task]))
     ratings, prepared = prepare_all(data.ratings, mechanism.task, steps)
     check(mechanism, ratings)  # the noise that nobody can sample exactly is told first
     exact_noise.opendp()

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from dpmc_core import registry
 from dpmc_core import sweep as core
 from dpmc_core.cli import arguments
 from dpmc_core.cli.output import Progress
@@ -128,7 +129,8 @@ def grid_of(args: argparse.Namespace) -> core.Grid:
     given["settings"] = {**given.get("settings", {}), **_settings(args.set)}
     given["tests"] = args.test or ()
     for text in given["data"]:
-        given["reading"] = arguments.reading_of(args, text)
+        tasks = [registry.get(id).task for id in given["mechanisms"]]
+        given["reading"] = arguments.reading_of(args, text, tasks)
     return core.Grid(**given)
 
 

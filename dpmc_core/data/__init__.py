@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dpmc_core.data.datasets import Dataset, load, read_pair
 from dpmc_core.data.samples import SAMPLES
-from dpmc_core.data.source import MEGABYTE, BadRows, Duplicates, ReadOptions
+from dpmc_core.data.source import (
+    MEGABYTE,
+    SEPARATORS,
+    BadRows,
+    Duplicates,
+    Fault,
+    ReadOptions,
+    Refused,
+)
 from dpmc_core.data.transforms import (
     Binarise,
     Implicit,
@@ -16,12 +24,15 @@ from dpmc_core.data.transforms import (
 __all__ = [
     "MEGABYTE",
     "SAMPLES",
+    "SEPARATORS",
     "BadRows",
     "Binarise",
     "Dataset",
     "Duplicates",
+    "Fault",
     "Implicit",
     "ReadOptions",
+    "Refused",
     "Transform",
     "apply_steps",
     "load",

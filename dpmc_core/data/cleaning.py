@@ -29,7 +29,7 @@ class Checked:
 
     faults: all that keeps it from being read. rows: of the table, in the order of their cells, the
     last of a repeated pair where it stands; values, times: of these. report: what was found and
-    done; count: what became of every line.
+    done; count: what became of every line. low, high: infinite where no range is known.
     """
 
     table: Table
@@ -39,20 +39,21 @@ class Checked:
     rows: Ints
     values: Floats
     times: Ints | None
+    clicks: bool
     report: tuple[str, ...]
     count: LineCount
 
 
-def clean(table: Table, options: ReadOptions) -> tuple[Ratings, tuple[str, ...], LineCount]:
+def clean(table: Table, options: ReadOptions) -> tuple[Ratings, Checked]:
     """Validate rows against the public range. Raises Refused with everything that is wrong, where
     the options do not say to leave such rows out or how to settle repeated pairs.
 
-    Returns the ratings, what was done to the rows to get them, and what became of every line.
+    Returns the ratings, and how each row was judged.
     """
     checked = check(table, options)
     if checked.faults:
         raise Refused(table.source.name, checked.faults)
-    return build([checked])[0], checked.report, checked.count
+    return build([checked])[0], checked
 
 
 def clean_pair(tables: tuple[Table, Table], options: ReadOptions) -> tuple[Ratings, Ratings]:
@@ -81,23 +82,32 @@ def check(table: Table, options: ReadOptions) -> Checked:
     elif not clicks:
         faults.append(RANGE_ASKED)
         low, high = -np.inf, np.inf
+    if clicks and not low <= 1 <= high:
+        faults.append(Fault(f"every row is a click, a 1, which {low:g}..{high:g} does not hold"))
     report = [f"{table.source.name}: {table.words}"]
     if not faults:
         report.append(f"ratings lie in {low:g}..{high:g} ({origin})")
     keep, reasons = _usable(table, low, high)
-    left_out = {what: broken.count for what, broken in table.broken.items()}
-    for what, broken in table.broken.items():
-        shown = f"first '{broken.example}' in line {broken.line}"
-        reasons.insert(0, (what, broken.count, shown, "correct it, or leave such rows out"))
-    for what, number, shown, advice in reasons:
+    left_out: dict[str, int] = {}
+    spoilt = [
+        (
+            what,
+            broken.count,
+            f"first '{broken.example}' in line {broken.line}",
+            "correct it, or leave such rows out",
+        )
+        for what, broken in table.broken.items()
+    ]
+    for what, number, shown, advice in (*spoilt, *reasons):
         left_out[what] = number
         told = f"{_count(number)} {what}, {shown}"
         if options.bad_rows is BadRows.ERROR:
             faults.append(Fault(told, advice, (_LEAVE_OUT,)))
         else:
             report.append(f"left out: {told}")
-    if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not reasons):
-        faults.append(Fault("no row of it can be used" + (f": {report[-1]}" if reasons else "")))
+    if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not left_out):
+        why = f": {report[-1]}" if left_out else ""
+        faults.append(Fault(f"no row of it can be used{why}"))
     times, note = _times(table, keep)
     if note and options.time not in (None, NONE):
         faults.append(Fault(note, "choose another column, or none", ("time=none",)))
@@ -121,6 +131,7 @@ def check(table: Table, options: ReadOptions) -> Checked:
         rows=rows,
         values=values,
         times=None if times is None else times[rows],
+        clicks=clicks,
         report=tuple(report),
         count=count,
     )

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.data import download, public_sets, samples, synthetic
-from dpmc_core.data.cleaning import clean, clean_pair, facts_of
-from dpmc_core.data.reading import Preview, Table, preview, read_table
-from dpmc_core.data.source import LineCount, ReadOptions, Source, Tell
+from dpmc_core.data.cleaning import build, check, clean, clean_pair, facts_of
+from dpmc_core.data.reading import RANGE_ASKED, Preview, Table, preview, read_table
+from dpmc_core.data.source import NONE, Fault, LineCount, ReadOptions, Refused, Source, Tell
 from dpmc_core.errors import BadRatings, InvalidSetting, unknown_name
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Ratings
@@ -57,7 +57,8 @@ def load(data: str | Path, **options: Any) -> Dataset:
     """
     name = str(data)
     if name in samples.SAMPLES or name in samples.ON_DEMAND:
-        return _load_sample(name, options)
+        plain = {key: value for key, value in options.items() if key != "for_ranking"}
+        return _load_sample(name, plain)
     path = Path(data)
     if not path.exists() and name in download.ARCHIVES:
         path = download.downloaded(name)
@@ -84,6 +85,56 @@ def load_upload(content: bytes, filename: str, tell: Tell | None = None, **optio
     tell: told (bytes read, bytes in all) now and then; what it raises ends the reading.
     """
     return _load_source(Source.upload(content, filename), filename, options, tell)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """A file looked through to its end, whatever is wrong with it.
+
+    found: what the reader understood; faults: what keeps it from being read as it is; options:
+    reading options under which it would be read, None where there are none; asks_range: that the
+    public range must be given with them. count: what became of every line.
+    """
+
+    name: str
+    found: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    options: Mapping[str, Any] | None
+    asks_range: bool = False
+    count: LineCount | None = None
+
+
+def examine(path: str | Path, **options: Any) -> Examination:
+    """Everything the reader understands of a file and everything wrong with it.
+
+    Each fault that an option answers is answered, so that those behind it come to light as well.
+    """
+    source = Source.file(path)
+    faults: dict[Fault, None] = {}
+    answered = dict(options)
+    for _ in range(len(ReadOptions.__dataclass_fields__)):
+        settings = ReadOptions(**answered)
+        checked = None
+        try:
+            checked = check(read_table(source, settings, ask_range=False), settings)
+            fresh = [fault for fault in checked.faults if fault not in faults]
+        except Refused as error:
+            fresh = [fault for fault in error.faults if fault not in faults]
+        except BadRatings as error:
+            fresh = [Fault(str(error))]
+        faults |= dict.fromkeys(fresh)
+        answers = [fault.answer for fault in fresh if fault is not RANGE_ASKED]
+        if None in answers or (checked is None and not fresh):
+            return Examination(source.name, (), tuple(faults), None)
+        answered |= {name: value for answer in answers if answer for name, value in [answer]}
+        if checked is not None and not answers:
+            found = checked.report
+            if len(checked.rows) and np.isfinite(checked.low):
+                found += facts_of(build([checked])[0])
+            return Examination(
+                source.name, found, tuple(faults), answered, RANGE_ASKED in faults, checked.count
+            )
+    return Examination(source.name, (), tuple(faults), None)
 
 
 def preview_upload(content: bytes, filename: str, **options: Any) -> Preview:
@@ -167,7 +218,7 @@ def _load_source(
 ) -> Dataset:
     options = ReadOptions(**reading)
     table = read_table(source, options, tell)
-    ratings, report, count = clean(table, options)
+    ratings, checked = clean(table, options)
     ratings, genres = _with_titles(ratings, table)
     about = table.known
     return Dataset(
@@ -176,11 +227,12 @@ def _load_source(
         title=about.title if about else source.name,
         source=about.source if about else "your file",
         licence=about.licence if about else "not stated in the file",
-        report=(*report, *facts_of(ratings)),
+        report=(*checked.report, *facts_of(ratings)),
         genres=genres,
         opened=opened,
-        reading=dict(reading),
-        count=count,
+        reading={key: value for key, value in reading.items() if key != "for_ranking"}
+        | ({"rating": NONE} if checked.clicks else {}),
+        count=checked.count,
     )
 
 

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import cast
@@ -267,27 +267,28 @@ def _is_header(options: ReadOptions, first: Sequence[str]) -> tuple[bool, Fault 
     """Whether the first line names columns, and what to ask where it could be either."""
     if options.header is not Header.GUESS:
         return options.header is Header.YES, None
-    roles = {_ROLE_OF[_plain(text)] for text in first if _plain(text) in _ROLE_OF}
-    numbers = any(number_of(text) is not None for text in first)
-    named = any(getattr(options, role) in first for role in ROLES)
-    if named or ({"user", "item"} <= roles and not numbers):
+    if options.layout is FileShape.WIDE or any(getattr(options, r) in first for r in ROLES):
         return True, None
-    if numbers or any(text.lower() in _NOTHING for text in first):
-        if len(roles - {None}) >= 2 and any(
-            len(_plain(t)) > 1 and _plain(t) in _ROLE_OF for t in first
-        ):
-            return False, _header_question(first)
-        return False, None
-    return (True, None) if roles else (False, _header_question(first))
-
-
-def _header_question(first: Sequence[str]) -> Fault:
+    names = [_plain(text) for text in first if _plain(text) in _ROLE_OF]
+    roles = {_ROLE_OF[name] for name in names}
+    numbers = [text for text in first if number_of(text) is not None]
     shown = ", ".join(first)[:60]
-    return Fault(
+    ask = Fault(
         f"the first line, '{shown}', may name the columns or be a rating",
         "say which",
         ("header=yes", "header=no"),
     )
+    items = set(first[1:]) - {""}
+    if 3 <= len(items) == len(first) - 1:
+        if len(numbers) == len(items) and _ROLE_OF.get(_plain(first[0])) == "user":
+            return True, None
+        if not first[0] and not roles and len(numbers) in (0, len(items)):
+            return False, replace(ask, options=("layout=wide", "header=no"))
+    if {"user", "item"} <= roles and not numbers:
+        return True, None
+    if numbers or any(text.lower() in _NOTHING for text in first):
+        return False, ask if len(roles) > 1 and max(map(len, names)) > 1 else None
+    return (True, None) if roles else (False, ask)
 
 
 def _shape(

@@ -215,16 +215,25 @@ def _joined(parts: Sequence[NDArray[Any]], kind: type[Any]) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
 
 
-def read_table(source: Source, options: ReadOptions, tell: Tell | None = None) -> Table:
+def read_table(
+    source: Source, options: ReadOptions, tell: Tell | None = None, *, ask_range: bool = True
+) -> Table:
     """Parse a file in any known layout. Raises BadRatings in a sentence that names the file.
 
-    tell: told how far the reading is, about once for every megabyte.
+    tell: told how far the reading is, several times a megabyte. What is missing is asked for before
+    the file is read, the public range included unless ask_range is False.
     """
     known = known_set(source, options)
-    if is_parquet(source):
-        return _read_parquet(source, options, tell)
-    layout = recognise(source, options, known)
-    ask(source, options, known, layout.clicks, layout.faults)
+    head = parquet_head(source, options) if is_parquet(source) else None
+    layout = head or recognise(source, options, known)
+    faults = list(layout.faults)
+    ranged = options.low is not None or known is not None or layout.clicks or options.for_ranking
+    if ask_range and not ranged:
+        faults.append(RANGE_ASKED)
+    if faults:
+        raise Refused(source.name, faults)
+    if isinstance(layout, ParquetHead):
+        return _read_parquet(source, layout, options, tell)
     if known is sets.JESTER:
         return _read_jester(source, layout, known, tell)
     return _read_text(source, layout, options, known, tell)
@@ -249,20 +258,6 @@ RANGE_ASKED = Fault(
     " largest rating are somebody's private values",
     ("range=LOW:HIGH",),
 )
-
-
-def ask(
-    source: Source,
-    options: ReadOptions,
-    known: Known | None,
-    clicks: bool,
-    faults: Sequence[Fault],
-) -> None:
-    """Raise Refused with all that can be known to be missing before the file is read."""
-    ranged = options.low is not None or known is not None or clicks or options.for_ranking
-    wrong = [*faults] if ranged else [*faults, RANGE_ASKED]
-    if wrong:
-        raise Refused(source.name, wrong)
 
 
 def _read_text(
@@ -375,7 +370,7 @@ def _object_rows(
                 continue
             row = None if one is None else plain_fields(one, wanted, escaped="\\u" in line)
             if row is None:
-                cutter.spoil("that is no JSON object of plain values", cutter.lines, line)
+                cutter.spoil("without a JSON object of plain values", cutter.lines, line)
             else:
                 rows.append(row)
                 numbers.append(cutter.lines)
@@ -522,9 +517,9 @@ class _parquet:
             ) from None
 
 
-def _read_parquet(source: Source, options: ReadOptions, tell: Tell | None) -> Table:
-    head = parquet_head(source, options)
-    ask(source, options, None, head.clicks, head.faults)
+def _read_parquet(
+    source: Source, head: ParquetHead, options: ReadOptions, tell: Tell | None
+) -> Table:
     _check_rows(source, head.rows, options.max_rows)
     names = [head.names[k] for k in head.roles.values()]
     users, items, numbers, times = _Ids(), _Ids(), _Numbers(), _Times()
@@ -580,13 +575,6 @@ def _check_decoded(source: Source, size: int) -> None:
             f"{source.name} holds a column of {size / MEGABYTE:,.0f} MB once it is unpacked, the"
             f" limit is {_DECODED / MEGABYTE:,.0f} MB: write it in smaller row groups"
         )
-
-
-def _texts(pa: Any, column: Any) -> list[str | None]:
-    """The values as text."""
-    if pa.types.is_boolean(column.type):
-        return [None if v is None else str(v) for v in column.to_pylist()]
-    return [None if v is None else str(v) for v in column.to_pylist()]
 
 
 def _add_ids(pa: Any, ids: _Ids, column: Any, name: str, source: Source) -> None:

@@ -133,6 +133,12 @@ class Fault:
     advice: str = ""
     options: tuple[str, ...] = ()
 
+    @property
+    def answer(self) -> tuple[str, str] | None:
+        """The first option that answers it, as (name, value); None where a person must say more."""
+        name, _, value = self.options[0].partition("=") if self.options else ("", "", "")
+        return (name, value) if value and not value.isupper() else None
+
     def __str__(self) -> str:
         asked = " or ".join(
             f"--range {o.partition('=')[2]}" if o.startswith("range=") else f"--read {o}"

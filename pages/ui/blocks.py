@@ -129,16 +129,22 @@ def row(id: str, views: Sequence[noise.BeforeAfter]) -> None:
 
 def start_and_stop(job: Job | None, label: str, icon: str, *, possible: bool = True) -> bool:
     """The buttons of a job; whether it is to start."""
-    now = Snapshot("done") if job is None else job.snapshot()
+    active = job is not None and job.snapshot().active
     with st.container(horizontal=True):
-        start = st.button(label, type="primary", icon=icon, disabled=now.active or not possible)
-        st.button(
-            "Stop",
-            icon=":material/stop:",
-            on_click=job.cancel if now.active else None,
-            disabled=not now.active or now.stopping,
-        )
+        start = st.button(label, type="primary", icon=icon, disabled=active or not possible)
+        stop(job)
     return start
+
+
+def stop(job: Job | None) -> None:
+    """The button that ends a job."""
+    now = Snapshot("done") if job is None else job.snapshot()
+    st.button(
+        "Stop",
+        icon=":material/stop:",
+        on_click=job.cancel if now.active else None,
+        disabled=not now.active or now.stopping,
+    )
 
 
 def progress(now: Snapshot) -> None:

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,6 +57,9 @@ Work = Callable[[Tell, Callable[[], bool]], Any]
 
 
 _POOL = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="dpmc-job")
+READERS = ThreadPoolExecutor(
+    AT_ONCE, thread_name_prefix="dpmc-read"
+)  # no file waits for a training
 _active: list[Job] = []  # queued or running, in the order they begin
 
 
@@ -68,6 +71,7 @@ class Job:
 
     def __init__(self, work: Work, about: str = "", pool: Executor = _POOL) -> None:
         self.about = about
+        self._pool = pool
         self._work: Work | None = work
         self._stop = threading.Event()
         self._now = Snapshot()
@@ -81,13 +85,18 @@ class Job:
         self._stop.set()
         self._future.cancel()
 
+    def wait(self, seconds: float) -> None:
+        """Give short work the time to end."""
+        wait([self._future], timeout=seconds)
+
     def snapshot(self) -> Snapshot:
         now = self._now
         if now.state == "running":
             now = replace(now, seconds=time.monotonic() - self._started)
         elif now.state == "queued":
             before = itertools.takewhile(lambda job: job is not self, list(_active))
-            now = replace(now, ahead=sum(job._now.state == "queued" for job in before))
+            waiting = [job for job in before if job._pool is self._pool]
+            now = replace(now, ahead=sum(job._now.state == "queued" for job in waiting))
         return replace(now, stopping=now.active and self._stop.is_set())
 
     def _change(self, **values: Any) -> None:
@@ -151,12 +160,17 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
 
-    def start(self, name: str, work: Work, about: str = "") -> Job:
+    def start(self, name: str, work: Work, about: str = "", pool: Executor = _POOL) -> Job:
         """about: the data it works on, so that it can be forgotten with it."""
         if name in self._jobs:
             self._jobs[name].cancel()
-        self._jobs[name] = Job(work, about)
+        self._jobs[name] = Job(work, about, pool)
         return self._jobs[name]
+
+    def drop(self, name: str) -> None:
+        """Cancel a job and forget what it found."""
+        if name in self._jobs:
+            self._jobs.pop(name).cancel()
 
     def get(self, name: str) -> Job | None:
         return self._jobs.get(name)
@@ -164,7 +178,7 @@ class Jobs:
     def forget_about(self, data: str) -> None:
         """Cancel and drop the jobs on a data set, their results included."""
         for name in [name for name, job in self._jobs.items() if job.about == data]:
-            self._jobs.pop(name).cancel()
+            self.drop(name)
 
     def cancel(self) -> None:
         """Stop everything: the session has ended."""

@@ -1,14 +1,14 @@
-"""What background jobs do: a training run or a download. No Streamlit inside."""
+"""What background jobs do: a training run, a file read or fetched. No Streamlit inside."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import download
+from dpmc_core.data import Dataset, Refused, datasets, download
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
@@ -96,6 +96,25 @@ def train(
 
         result = experiment.run(mechanism, problem, seed, on_step, stopped, so_far=show)
         return Run(result=result, clear=models.get(reference), **about)
+
+    return work
+
+
+def reading_of(content: bytes, name: str, options: Mapping[str, Any]) -> Work:
+    """Read an upload: its ratings, or everything that is wrong with it."""
+
+    def work(report: Tell, stopped: Callable[[], bool]) -> Dataset | Refused:
+        def tell(done: int, total: int) -> None:
+            if stopped():
+                raise DpmcError("stopped; nothing of the file is kept")
+            words = "sorting the ids" if done >= total else f"{100 * done // total} % read"
+            report(done, total, words)
+
+        report(0, 0, "opening the file")
+        try:
+            return datasets.load_upload(content, name, tell, **options)
+        except Refused as error:
+            return error
 
     return work
 
