@@ -561,6 +561,8 @@ def _is_wide(
     names = _without_empty_end(first.fields)
     if o["header"] == "no" or any(o[role] is not None for role in ROLES) or len(names) < 4:
         return False
+    if not names[0] and o["header"] == "guess":
+        doubts.add("a matrix whose first line may be ratings")
     known = {name for role in ROLES for name in NAMES[role].split()}
     if any(_plain(name) in known for name in names[1:]):
         return False
@@ -589,10 +591,8 @@ def _wide(
         raise _No("one column")
     if any(o[role] is not None for role in ROLES):
         doubts.add("columns of a wide matrix")
-    if len(set(names[1:])) < len(names) - 1:
+    if max(Counter(name for name in names[1:] if name).values(), default=0) > 1:
         raise _No("same name")
-    if "" in names[1:]:
-        raise _No("an item without a name")
     telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
     if o["header"] == "guess" and (not telling or any(map(_is_number, names[1:]))):
         doubts.add("a matrix whose first line may be ratings")
@@ -664,7 +664,7 @@ def _id_text(value: Any) -> str:
 
 
 def _value_text(value: Any) -> str:
-    if value is None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, datetime | date):
         return value.isoformat()
