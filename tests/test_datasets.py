@@ -10,30 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reading_helpers import cells, upload
 
 from dpmc_core.data import BadRows, Duplicates, datasets
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
-from dpmc_core.ratings import Ratings
 
 ROWS = [("ann", "tea", 4.0, 100), ("ann", "milk", 2.5, 300), ("bob", "tea", 5.0, 200)]
 
 
-def cells(ratings: Ratings) -> dict[tuple[str, str], float]:
-    assert ratings.user_ids is not None
-    assert ratings.item_ids is not None
-    return {
-        (ratings.user_ids[u], ratings.item_ids[i]): v
-        for u, i, v in zip(ratings.users, ratings.items, ratings.values.tolist(), strict=True)
-    }
-
-
 EXPECTED = {(user, item): rating for user, item, rating, _ in ROWS}
-
-
-def upload(text: str | bytes, name: str = "x.csv", **options: object) -> datasets.Dataset:
-    content = text.encode() if isinstance(text, str) else text
-    return datasets.load_upload(content, name, **{"low": 1, "high": 5, **options})
 
 
 # Real sets ------------------------------------------------------------------------------------

@@ -53,7 +53,10 @@ def run_until_done(app, seconds=60):
     """Rerun as the half-second ticks do, until the job is over."""
     end = time.monotonic() + seconds
     while any(
-        any(word in p.text for word in ("round", "run ", "start", "prepar", "stopping"))
+        any(
+            w in p.text
+            for w in ("round", "run ", "start", "prepar", "stopping", "file", "read", "ids")
+        )
         for p in app.progress
     ):
         assert time.monotonic() < end, "the job did not finish"
@@ -395,7 +398,9 @@ def test_too_much_is_refused_on_the_server(monkeypatch, limit):
 
 
 def test_all_ratings_equal_is_told_and_training_says_why_it_cannot():
-    same = "user,item,rating\n" + "".join(f"u{u},i{i},3\n" for u in range(9) for i in range(9) if u != i)
+    same = "user,item,rating\n" + "".join(
+        f"u{u},i{i},3\n" for u in range(9) for i in range(9) if u != i
+    )
     app = upload(open_page("data"), same)
     assert not app.error
     assert "nothing to tell apart" in all_text(app)

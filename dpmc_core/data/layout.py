@@ -6,6 +6,7 @@ import codecs
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -105,7 +106,8 @@ class Layout:
 
     @property
     def clicks(self) -> bool:
-        return self.shape is FileShape.ROWS and "rating" not in self.roles
+        found = bool(self.roles) or self.width == 2
+        return self.shape is FileShape.ROWS and "rating" not in self.roles and found
 
     def name_of(self, role: str) -> str:
         """What a person would call the column: its name, or its number."""
@@ -198,10 +200,11 @@ def _separator(lines: Sequence[str]) -> str:
     for separator in ("::", "\t", ";", ",", "|", " "):
         if separator == " " and best_even[0] >= 0.5:
             break
-        widths = [len(cut_line(line, separator) or ()) for line in lines]
-        usual = max(set(widths), key=widths.count)
-        even = (widths.count(usual) / len(widths) if usual > 1 else 0.0, usual)
-        if even[0] and even > best_even:
+        cuts = Counter(len(cut_line(line, separator) or ()) for line in lines)
+        even = max(
+            ((n / len(lines), width) for width, n in cuts.items() if width > 1), default=None
+        )
+        if even is not None and even > best_even:
             best, best_even = separator, even
     return best
 
@@ -496,9 +499,9 @@ def _json(options: ReadOptions, encoding: str, lines: Sequence[str], before: int
     names = tuple(dict.fromkeys(name for one in found for name in one))
     faults: list[Fault] = []
     roles: dict[str, int] = {}
-    if not found:
+    if objects(lines[:1]) == [None]:
         faults.append(
-            Fault("its first lines are no JSON objects", "write one object per line, or CSV")
+            Fault("its first line is no JSON object", "write one object per line, or CSV")
         )
     else:
         roles, _, faults = find_roles(options, names, header=True, by_name=True)
