@@ -116,10 +116,11 @@ def generate(r: Random) -> File:
                        (14, _parquet), (6, _no_ratings), (6, _crooked), (2, _long)))  # fmt: skip
     file = make(r)
     options = dict(file.options)
-    _choose(r, 0.9, options, low=1, high=5)
+    if not _some(r, 0.1):
+        options |= {"low": 1, "high": 5}
     _choose(r, 0.1, options, low=r.choice((0, -10, 1.5)), high=r.choice((10, 4.5, 1e6)))
     _choose(r, 0.3, options, duplicates=r.choice(("last", "mean", "error")))
-    if r.random() < 0.08:
+    if _some(r, 0.08):
         name, value = r.choice(ABSURD)
         options[name] = value
     return File(**{**vars(file), "options": options})
@@ -135,7 +136,7 @@ def _one_of(r: Random, weighted: Sequence[tuple[int, Any]]) -> Any:
 
 
 def _choose(r: Random, chance: float, options: dict[str, Any], **values: Any) -> None:
-    if r.random() < chance:
+    if _some(r, chance):
         options |= values
 
 

@@ -41,6 +41,7 @@ NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 COMMA_NUMBER = re.compile(r"[+-]?[0-9]+,[0-9]+")
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
+UNUSUAL = ("", "nan", "na", "null", "none", "?")  # no name of a column
 # Why a row is left out, the first that holds.
 BAD = ("json", "long", "quote", "columns", "user", "item", "rating", "number", "finite", "range")
 DEFAULTS: dict[str, Any] = {
@@ -239,7 +240,7 @@ def _refuse_documents(text: str, filled: Sequence[str], doubts: set[str]) -> Non
         raise _No("JSON")
     if isinstance(whole, dict) and len(filled) > 1:
         raise _No("JSON")
-    if first[0] in "[{" and not any(isinstance(_json(line), dict) for line in filled):
+    if first[0] in "[{" and not isinstance(_json(first), dict):
         doubts.add("looks like JSON")
     content = next((line.strip() for line in filled if not line.strip().startswith("%")), "")
     if content.lower().startswith("@relation"):
@@ -308,7 +309,7 @@ def _guessed_separator(lines: Sequence[str], doubts: set[str]) -> str:
         best = max((" ", best), key=lambda separator: agreement(separator)[0])
     if agreement(best) == (0, 0):
         raise _No("one column")
-    if agreement(best)[0] <= len(filled) / 2:
+    if agreement(best)[0] < len(filled) * 2 / 3:
         doubts.add("separators at odds")
     return best
 
@@ -421,7 +422,7 @@ def _has_header(fields: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -
     known = {name for names in NAMES.values() for name in names.split()}
     names = sum(_plain(name) in known for name in fields)
     number = any(_is_number(text) for text in fields)
-    unusual = any(text.lower() in ("", "nan", "na", "null", "none", "?") for text in fields)
+    unusual = any(text.lower() in UNUSUAL for text in fields)
     if names >= 3 and not number:  # an index without a name, empty columns at the end
         return True
     if names and (number or unusual):
@@ -594,7 +595,8 @@ def _wide(
     if max(Counter(name for name in names[1:] if name).values(), default=0) > 1:
         raise _No("same name")
     telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
-    if o["header"] == "guess" and (not telling or any(map(_is_number, names[1:]))):
+    values = any(_is_number(name) or name.lower() in UNUSUAL for name in names[1:])
+    if o["header"] == "guess" and (not telling or values):
         doubts.add("a matrix whose first line may be ratings")
     low, high = _range("", False, o)
     count = Counter(lines=len(lines), blank=start, header=1)
@@ -609,10 +611,8 @@ def _wide(
             rows.append(_Row(wrong="quote"))
         elif not _fits(fields, len(names)):
             rows.append(_Row(wrong="columns"))
-        elif not fields[0]:
-            rows.append(_Row(wrong="user"))
         else:
-            if fields[0] in seen:
+            if fields[0] and fields[0] in seen:
                 doubts.add("a user twice in a wide matrix")
             seen.add(fields[0])
             cells = zip(names[1:], fields[1 : len(names)], strict=True)
