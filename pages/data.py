@@ -189,16 +189,19 @@ def columns(first: datasets.Preview) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     names = [blocks.escape(name) for name in first.columns]
     for column, (role, label) in zip(st.columns(4), ROLES.items(), strict=True):
+        none = NO_COLUMN.get(role)
+        options = [*([] if none is None else [None]), *range(len(names))]
+        guess = first.roles.get(role)
         position = column.selectbox(
             label,
-            range(len(names)),
-            index=first.roles.get(role),
-            format_func=names.__getitem__,
-            placeholder=NO_COLUMN.get(role, "choose a column"),
+            options,
+            index=options.index(guess) if guess in options else None,
+            format_func=lambda k, none=none: none if k is None else names[k],
+            placeholder="choose a column",
         )
         if position is not None:
             chosen[role] = position + 1
-        elif role in NO_COLUMN:
+        elif none is not None:
             chosen[role] = "none"
     return chosen
 
