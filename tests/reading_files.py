@@ -586,6 +586,7 @@ MAY_REFUSE = frozenset({
 MAY_DIFFER = frozenset({
     "first line with an open quote",
     "separators at odds",
+    "names beside gaps",
     "Parquet without a name",
     "a number that is a name",
     "columns of a wide matrix",

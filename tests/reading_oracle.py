@@ -421,12 +421,15 @@ def _has_header(fields: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -
         return True
     known = {name for names in NAMES.values() for name in names.split()}
     names = sum(_plain(name) in known for name in fields)
-    number = any(_is_number(text) for text in fields)
+    number = any(
+        _is_number(text) or INFINITE.fullmatch(text) or _seconds_of(text) is not None
+        for text in fields
+    )
     unusual = any(text.lower() in UNUSUAL for text in fields)
     if names >= 3 and not number:  # an index without a name, empty columns at the end
         return True
     if names and (number or unusual):
-        doubts.add("names beside numbers")
+        doubts.add("names beside numbers" if names == 1 or number else "names beside gaps")
     if number or unusual:
         return False
     if names:
@@ -567,8 +570,10 @@ def _is_wide(
     known = {name for role in ROLES for name in NAMES[role].split()}
     if any(_plain(name) in known for name in names[1:]):
         return False
-    records = [_stripped(_cut([line], separator)[0]) for line in below[:200]]
-    cells = [cell for record in records if any(record) for cell in record[1 : len(names)]]
+    closed = [line for line in below[:200] if not _is_open(line, separator)]
+    records = [_stripped(_cut([line], separator)[0]) for line in closed]
+    records = [record for record in records if any(record) and _fits(record, len(names))]
+    cells = [cell for record in records for cell in record[1 : len(names)]]
     if not all(_is_number(cell) for cell in cells if cell):
         return False
     telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
