@@ -3,8 +3,8 @@
     python benchmarks/reading.py [ROWS]
 
 Each generated file is read in a process of its own, beside pandas.read_csv of it (for JSON lines
-and Parquet: of the same rows as CSV). Times are per million ratings, the best of three; the ratio is
-of processor time, which other programs on the machine change less.
+and Parquet: of the same rows as CSV). Times are per million ratings, the best of three; the ratio
+is of processor time, which other programs on the machine change less.
 """
 
 from __future__ import annotations
