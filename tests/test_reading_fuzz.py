@@ -6,6 +6,8 @@ The oracle itself, and the reader with it, is held to cases worked out by hand.
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from typing import Any
 
 import hypothesis
@@ -111,6 +113,32 @@ def test_generated_files(part: int) -> None:
         check(generate(r))
 
     one_file()
+
+
+FLIPPED = """
+import io, pyarrow, pyarrow.parquet
+from dpmc_core.data import datasets
+from dpmc_core.errors import DpmcError
+
+table = pyarrow.table({"user": ["a", "b"], "item": [1, 2], "rating": [1.0, 2.0]})
+buffer = io.BytesIO()
+pyarrow.parquet.write_table(table, buffer)
+content = buffer.getvalue()
+for place in range(len(content) - 4):
+    for bit in (0, 2, 5):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << bit
+        try:
+            datasets.load_upload(bytes(damaged), "x.parquet", low=1, high=5)
+        except DpmcError as error:
+            assert chr(10) not in str(error), (place, bit)
+"""
+
+
+def test_a_damaged_parquet_file_never_ends_the_process() -> None:
+    """C++ ends a process whose exceptions nobody takes: one upload would end everybody's session."""
+    ended = subprocess.run([sys.executable, "-c", FLIPPED], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr[-2000:]
 
 
 def test_most_kinds_are_read_and_refused() -> None:
