@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 N = TypeVar("N", int, float)
+FARTHEST = 1e15  # end of a rating range: sums of squares of such ratings are numbers still
 
 
 class DpmcError(Exception):
@@ -25,7 +26,7 @@ class InvalidSetting(DpmcError, ValueError):
     def __init__(self, field: str, limit: str, value: Any, hint: str = "") -> None:
         self.field, self.limit, self.value, self.hint = field, limit, value, hint
         super().__init__(
-            f"{field} must be {limit}, got {_show(value)}" + (f"; {hint}" if hint else "")
+            f"{field} must be {limit}, got {shown(value)}" + (f"; {hint}" if hint else "")
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,6 +91,9 @@ def check_range(low: Any, high: Any) -> None:
     check_number("high end of the rating range", high)
     if low >= high:
         raise InvalidSetting("rating range", "a low end below its high end", f"{low:g}:{high:g}")
+    if max(-low, high) > FARTHEST:
+        within = f"within {-FARTHEST:g}:{FARTHEST:g}"
+        raise InvalidSetting("rating range", within, f"{low:g}:{high:g}")
 
 
 def parsed(kind: type[N], text: str, field: str, limit: str = "") -> N:
@@ -151,7 +155,7 @@ def sentence(text: str) -> str:
     return f"{capital(text).rstrip('.')}." if text else ""
 
 
-def _show(value: Any) -> str:
+def shown(value: Any) -> str:
     """The value as a person typed it: numbers bare, text quoted, long text cut."""
     if isinstance(value, float):
         return number_text(value)  # 1.0000001 must not read as the limit it breaks

@@ -273,7 +273,7 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
                 "comparison figure", marks, lambda: figure(grid, picture, placed, count, theme)
             ),
             alt=lines.words(picture, placed),
-            caption=blocks.escape(" ".join(said)),
+            caption=" ".join(said),
             table=lines.table(placed),
             key="comparison",
         )
@@ -281,9 +281,8 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
         if placed:
             means = lines.means_table(placed)
             wide = 16 + 7 * max(map(len, means["mechanism"]))  # none is cut off
-            st.dataframe(
+            blocks.show_table(
                 means,
-                hide_index=True,
                 alt="Means over seeds: one row per mechanism, one column per epsilon",
                 column_config={
                     "mechanism": st.column_config.TextColumn(pinned=True, width=min(240, wide))
@@ -291,8 +290,9 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
             )
         for one in placed:
             if not one.solid:
+                label = blocks.escape(one.line.label)
                 st.markdown(
-                    f":material/radio_button_unchecked: **{one.line.label}** is hollow:"
+                    f":material/radio_button_unchecked: **{label}** is hollow:"
                     f" {blocks.escape(one.reason)}."
                 )
     for sentence in lines.apart_words(picture):

@@ -178,14 +178,11 @@ def outcome() -> None:
 def columns(first: datasets.Preview) -> dict[str, Any]:
     """Which column holds what, by number from 1."""
     if first.rows:
-        st.dataframe(
-            {
-                name: [row[k] if k < len(row) else "" for row in first.rows]
-                for k, name in enumerate(_apart(first.columns))
-            },
-            hide_index=True,
-            alt="The first rows of the file",
-        )
+        rows = {
+            name: [row[k] if k < len(row) else "" for row in first.rows]
+            for k, name in enumerate(_apart(first.columns))
+        }
+        blocks.show_table(rows, alt="The first rows of the file")
     chosen: dict[str, Any] = {}
     names = [blocks.escape(name) for name in first.columns]
     for column, (role, label) in zip(st.columns(4), ROLES.items(), strict=True):
@@ -371,7 +368,9 @@ def preparation(dataset: sources.Dataset) -> None:
         f" {len(after):,} of {len(dataset.ratings):,} ratings."
     )
     for step in after.prepared:
-        st.caption(f"Caveat on every guarantee card: certified given that {step} is public.")
+        st.caption(
+            f"Caveat on every guarantee card: certified given that {blocks.escape(step)} is public."
+        )
 
 
 shell.enter()

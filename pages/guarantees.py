@@ -144,10 +144,9 @@ def table(found: dict[str, Guarantee]) -> None:
     narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 104}
     columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)
-    st.dataframe(
+    blocks.show_table(
         cards.table(rows)
         | {"mechanism": [cards.SHORT.get(id, registry.get(id).name) for id in found]},
-        hide_index=True,
         height="content",
         alt="Claimed and certified epsilon of every mechanism, per rating and per user",
         column_config=columns,
@@ -187,7 +186,7 @@ def ledger(card: Guarantee) -> None:
     unit = widgets.switch("Count the cost", "the unit", UNITS, "unit", RATING.unit)
     change = next(change for change in (card.change, *Change) if change.unit == unit)
     rows = cards.ledger(card, change)
-    st.dataframe(cards.ledger_table(rows), hide_index=True, alt="Releases and their cost")
+    blocks.show_table(cards.ledger_table(rows), alt="Releases and their cost")
     total = card.certified(change)
     st.markdown(
         f"Together, {UNITS[unit]} ({change.relation}): **epsilon"

@@ -194,7 +194,7 @@ def show(play: messages.MessagePlay, at: int) -> None:
         with tab:
             table = messages.seen(play, name, at)
             if table["round"]:
-                st.dataframe(table, hide_index=True, alt=f"Messages {name} has received")
+                blocks.show_table(table, alt=f"Messages {name} has received")
             else:
                 st.markdown("Nothing yet.")
 
@@ -219,7 +219,7 @@ def attacks(play: scenarios.ScenarioPlay) -> None:
                     else "; the fresh masks do not: **what is left is a uniform number.**"
                 )
             )
-            st.dataframe(table, hide_index=True, alt="Difference attack on each user")
+            blocks.show_table(table, alt="Difference attack on each user")
     with right:
         st.markdown("**The recommender compares sums**")
         passive, active, size = sum_attacks(play.run)
@@ -265,7 +265,7 @@ def attendance(play: scenarios.ScenarioPlay) -> None:
         " gradient 2 (u'v - r) u depends on the rating, so ratings are not hidden.** The only"
         " repair is fresh noise for each group of people, paid for with epsilon each time."
     )
-    st.dataframe(table, hide_index=True, alt="Attendance attack on each user")
+    blocks.show_table(table, alt="Attendance attack on each user")
 
 
 def shops(data: str) -> None:
@@ -360,9 +360,8 @@ def budget(flow: Federation, public: PublicFacts) -> None:
     st.subheader("What the budget adds up to")
     left, right = st.columns([3, 2], gap="large")
     with left:
-        st.dataframe(
+        blocks.show_table(
             federated.budget_table(flow, public),
-            hide_index=True,
             alt="Epsilon claimed for each solve, and composed over rounds, solves and clicks",
         )
         st.caption(

@@ -84,10 +84,11 @@ def page() -> None:
 def randomness() -> int | None:
     """The seed, or None for fresh randomness from the operating system."""
     left, right = st.columns([1, 3], vertical_alignment="bottom")
-    fresh = left.toggle(
+    fresh = widgets.toggle(
         "Fresh randomness",
-        key="fresh",
-        bind="query-params",
+        "fresh randomness",
+        "fresh",
+        place=left,
         help="Take the seed from the operating system and forget it.",
     )
     seed = widgets.number(
@@ -196,9 +197,9 @@ def answer(run: Run) -> None:
     for column, (name, value) in zip(st.columns(len(table["method"])), tiles, strict=True):
         column.metric(name, value)
     if len(found.metrics) > 1:
-        st.dataframe(table, hide_index=True, alt="All metrics of the run and its baselines")
+        blocks.show_table(table, alt="All metrics of the run and its baselines")
     rounds = "round" if found.rounds == 1 else "rounds"
-    steps = ", ".join(found.problem.steps) or "nothing"
+    steps = blocks.escape(", ".join(found.problem.steps)) or "nothing"
     st.caption(
         f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
         f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
@@ -232,13 +233,13 @@ def recommendations(run: Run) -> None:
             column.caption("It is trained last: not there yet, or stopped before.")
             continue
         both = ["yes" if item.item in same else "" for item in items]
-        column.dataframe(
+        blocks.show_table(
             ({"in both lists": both} if run.clear else {})
             | {
                 "item": [item.title for item in items],
                 "score": [round(item.score, 3) for item in items],
             },
-            hide_index=True,
+            place=column,
             alt=f"Top 10 items of user {user}, {label.lower()}",
         )
     count = f"{len(same)} of {len(lists[0])} items are in both lists. " if run.clear else ""

@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -76,18 +77,24 @@ def own_session() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A fresh server on a free port; yields its address."""
-    home = tmp_path_factory.mktemp("home")
+    """A fresh server of the app on a free port; yields its address."""
+    with serving("app.py", tmp_path_factory.mktemp("home")) as address:
+        yield address
+
+
+@contextmanager
+def serving(script: str | Path, home: Path) -> Iterator[str]:
+    """A server of a Streamlit script, which keeps its things in `home`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless", "true"]
     command += ["--server.port", str(port), "--server.fileWatcherType", "none"]
     log = (home / "server.log").open("w")
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env=os.environ | {"DPMC_HOME": str(home)},
+        env=os.environ | {"DPMC_HOME": str(home), "PYTHONPATH": str(ROOT)},
         stdout=log,
         stderr=subprocess.STDOUT,
     )

@@ -28,7 +28,7 @@ def open_page(name="what_if", theme="light", **link):
 
 def plain(text):
     """The text as a person reads it, without the escapes that keep Markdown away."""
-    return text.replace("\\", "")
+    return text.replace("\\", "").replace(":color[]", "")
 
 
 def charts_of(app):
@@ -54,7 +54,7 @@ def all_text(app):
         )
         for e in app.get(kind)
     ]
-    return "\n".join(str(p) for p in parts)
+    return plain("\n".join(str(p) for p in parts))
 
 
 def texts(app):

@@ -10,7 +10,7 @@ from typing import Any
 
 from dpmc_core.data import ReadOptions
 from dpmc_core.data.samples import DRAWN
-from dpmc_core.errors import InvalidSetting, number_or_text, unknown_name
+from dpmc_core.errors import InvalidSetting, number_or_text, shown, unknown_name
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
 from dpmc_core.settings import parse_setting
@@ -110,7 +110,7 @@ def number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a number, got {shown(text)}") from None
 
 
 def integer(text: str) -> int:
@@ -118,7 +118,7 @@ def integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be an integer, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be an integer, got {shown(text)}") from None
 
 
 def range_of(args: argparse.Namespace) -> dict[str, float]:
@@ -217,4 +217,4 @@ def _range(text: str) -> tuple[float, float]:
             return float(low), float(high)
     except ValueError:
         pass
-    raise argparse.ArgumentTypeError(f"must be LO:HI, for example 1:5, got {text!r}")
+    raise argparse.ArgumentTypeError(f"must be LO:HI, for example 1:5, got {shown(text)}")

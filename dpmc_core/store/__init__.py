@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpmc_core.store.connection import Store, StoreError, StoreLocked, StoreMissing, default_path
-from dpmc_core.store.export import write_csv, write_file
+from dpmc_core.store.export import guarded, write_csv, write_file
 from dpmc_core.store.queries import (
     CurveInfo,
     certified,
@@ -35,6 +35,7 @@ __all__ = [
     "default_path",
     "digest",
     "every_unit",
+    "guarded",
     "last_row",
     "points",
     "records",

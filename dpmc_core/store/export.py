@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +15,7 @@ from dpmc_core.store.connection import Store
 from dpmc_core.store.queries import CurveInfo, records
 from dpmc_core.store.rows import FIELDS, flatten
 
+_FORMULA = re.compile(r"'*[=+\-@\t\r].|'+[=+\-@\t\r]", re.DOTALL)
 _BLOCK = 20_000  # rows of a Parquet file held at once
 
 
@@ -27,14 +29,29 @@ def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
 
 
 def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int:
-    """Write a header and the rows; returns how many rows."""
+    """Write a header and the rows, text guarded; returns how many rows."""
     names, count = list(columns(curves)), 0
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
     for row in _rows(store, curves, names):
-        writer.writerow(row)
+        writer.writerow([guarded(value) for value in row])
         count += 1
     return count
+
+
+def guarded(value: Any) -> Any:
+    """A cell of a table that no spreadsheet runs: an apostrophe leads text that begins a formula.
+
+    Numbers stay as they are, also as text, and so does a lone sign. To have the text back, take one
+    apostrophe away where apostrophes lead to one of = + - @, a tab or a carriage return.
+    """
+    if not isinstance(value, str) or not _FORMULA.match(value):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def columns(curves: Sequence[CurveInfo]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import Split, default_split, options_text, split_words
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.views import cards
+from dpmc_core.views.text import escape_markdown
 
 SEED_NOTE = (
     "A fixed seed is for demonstration: whoever knows it can compute the noise and subtract it."
@@ -75,7 +76,7 @@ def markdown(run: Run) -> str:
     shown, problem = cards.card(result.guarantee), result.problem
     public = problem.train.public
     lines = [
-        f"# {result.mechanism.name} on {run.title}",
+        f"# {result.mechanism.name} on {escape_markdown(run.title)}",
         "",
         f"{public.users:,} users x {public.items:,} items, {len(problem.train):,} training"
         f" ratings; tested on {split_words(problem.split)}.",

@@ -19,10 +19,12 @@ from dpmc_core.privacy import (
     Release,
     SymbolChannel,
 )
+from dpmc_core.store import guarded
 from dpmc_core.views import cards, noise
 from pages.ui import state
 from pages.ui.charts import noise as charts_noise
 from pages.ui.jobs import Job, Snapshot
+from pages.ui.text import escape
 
 EVALUATION = sentence(EVALUATION_ONLY)
 _TOOLS = {
@@ -42,11 +44,6 @@ def problem(error: Exception) -> None:
     st.error(escape(sentence(str(error))), icon=":material/error:")
 
 
-def escape(text: str) -> str:
-    """Plain text that Markdown leaves alone."""
-    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|~$:" else c for c in text)
-
-
 def chart(
     fig: go.Figure,
     *,
@@ -57,12 +54,12 @@ def chart(
 ) -> None:
     """A chart with its text alternative and, folded beneath it, its table.
 
-    key: a name of the chart that is its own on the page. With it the table is built only when it
-    is unfolded, so that a first view need not wait for what tables bring along.
+    caption: plain text. key: a name of the chart that is its own on the page. With it the table is
+    built only when it is unfolded, so that a first view need not wait for what tables bring along.
     """
     st.plotly_chart(fig, theme=None, alt=alt, config=_TOOLS, key=key)
     if caption:
-        st.caption(caption)
+        st.caption(escape(caption))
     label, kind = "The chart in words and numbers", "compact"
     if key is None:
         folded = st.expander(label, type=kind)
@@ -73,7 +70,13 @@ def chart(
     with folded:
         st.text(alt)
         if table is not None:
-            st.dataframe(table, hide_index=True, alt=f"Numbers of the chart: {alt}")
+            show_table(table, alt=f"Numbers of the chart: {alt}")
+
+
+def show_table(columns: Mapping[str, Sequence[Any]], *, place: Any = st, **options: Any) -> None:
+    """A table by its columns, which people may take along as CSV."""
+    shown = {guarded(name): [guarded(v) for v in values] for name, values in columns.items()}
+    place.dataframe(shown, hide_index=True, **options)
 
 
 def guarantee(card: Guarantee) -> None:
@@ -150,14 +153,14 @@ def stop(job: Job | None) -> None:
 def progress(now: Snapshot) -> None:
     """How far a job is, in words and as a bar."""
     if now.stopping:
-        st.progress(now.share, text=f"stopping … {now.label}".strip())
+        st.progress(now.share, text=f"stopping … {escape(now.label)}".strip())
         return
     if now.state == "queued":
         words = f"waiting for {now.ahead} run{'s' if now.ahead != 1 else ''} before this one"
         st.progress(0.0, text=words if now.ahead else "starting")
         return
     left = "" if now.left is None else f" · at most about {duration(now.left)} left"
-    st.progress(now.share, text=f"{now.label or 'starting'}{left}")
+    st.progress(now.share, text=f"{escape(now.label) or 'starting'}{left}")
 
 
 def progress_or_problem(now: Snapshot) -> None:

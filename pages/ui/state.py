@@ -11,8 +11,10 @@ import streamlit as st
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
 from pages.ui.private import Private, Tally
+from pages.ui.text import escape
 
 T = TypeVar("T")
+_MOST = 2.0**53 - 1  # of a number without limits: what browsers count exactly
 
 
 @st.cache_resource(scope="session", on_release=lambda jobs: jobs.cancel(), show_spinner=False)
@@ -75,17 +77,40 @@ def many_from_link(key: str, what: str, names: Mapping[str, str]) -> None:
 
 
 def number_from_link(key: str, what: str, low: float | None, high: float | None) -> None:
-    """Note a number in the address that its widget will not take."""
+    """Note a number in the address that its widget will not take, and take it away from there.
+
+    Streamlit would stop at an infinity where it wants an integer.
+    """
+    low, high = -_MOST if low is None else low, _MOST if high is None else high
+
+    def possible(asked: str) -> bool:
+        try:
+            return low <= float(asked) <= high
+        except ValueError:
+            return False
+
+    _only_possible(key, what, possible)
+
+
+def toggle_from_link(key: str, what: str) -> None:
+    """The same for what is on or off."""
+    _only_possible(key, what, lambda asked: asked.lower() in ("true", "false"))
+
+
+def _only_possible(key: str, what: str, possible: Callable[[str], bool]) -> None:
     if key in st.session_state or key not in st.query_params:
         return
     asked = st.query_params[key]
-    try:
-        value = float(asked)
-        inside = (low is None or value >= low) and (high is None or value <= high)
-    except ValueError:
-        inside = False
-    if not inside:
-        note(f"The link asks for {what} “{asked[:40]}”, which is not possible; using the default.")
+    if asked and not possible(asked):
+        impossible(key, what)
+        del st.query_params[key]  # from the next run on
+        st.rerun()
+
+
+def impossible(key: str, what: str) -> None:
+    """Note a value in the address that its widget will not take."""
+    asked = st.query_params[key][:40]
+    note(f"The link asks for {what} “{asked}”, which is not possible; using the default.")
 
 
 def kept(name: str, marks: object, make: Callable[[], T]) -> T:
@@ -112,4 +137,4 @@ def note(sentence: str) -> None:
 def show_notes() -> None:
     """Show and forget the kept sentences."""
     for sentence in st.session_state.pop("notes", []):
-        st.warning(sentence.replace("$", r"\$"), icon=":material/link_off:")
+        st.warning(escape(sentence), icon=":material/link_off:")

@@ -79,7 +79,22 @@ def number(
     now = st.session_state.get(key)
     if now is not None and ((low is not None and now < low) or (high is not None and now > high)):
         st.session_state[key] = default  # chosen for other data
-    return place.number_input(label, low, high, default, key=key, bind="query-params", **options)
+    try:
+        return place.number_input(
+            label, low, high, default, key=key, bind="query-params", **options
+        )
+    except OverflowError:  # the browser went back to an infinity, which only Streamlit may remove
+        state.impossible(key, what)
+        return place.number_input(label, low, high, default, **options)
+
+
+def toggle(
+    label: str, what: str, key: str, default: bool = False, *, place: Any = st, **options: Any
+) -> bool:
+    """On or off, kept in the address."""
+    state.toggle_from_link(key, what)
+    chosen: bool = place.toggle(label, default, key=key, bind="query-params", **options)
+    return chosen
 
 
 def mechanism(ids: Sequence[str]) -> str:
@@ -99,14 +114,13 @@ def mechanism(ids: Sequence[str]) -> str:
 
 def wide() -> bool:
     """Whether epsilon may leave 0.1..10."""
-    chosen: bool = st.toggle(
+    return toggle(
         "Wide range",
-        key="wide",
-        bind="query-params",
+        "the wide range",
+        "wide",
         help="epsilon from 0.01 to 100, for experts: below 0.1 little is left to learn, above 10"
         " little is protected.",
     )
-    return chosen
 
 
 def grid(wide: bool) -> list[float]:
@@ -175,7 +189,7 @@ def _setting(cls: type[Mechanism], s: Setting) -> Any:
     key, label = f"{cls.id}.{s.name}", s.name.replace("_", " ").capitalize()
     what, words, i = f"the setting {s.name}", s.info.help or None, s.info
     if s.type is bool:
-        return st.toggle(label, s.default, key=key, bind="query-params", help=words)
+        return toggle(label, what, key, s.default, help=words)
     if issubclass(s.type, enum.Enum):
         names = {member: str(member.value) for member in s.type}
         return choose(label, what, names, key, s.default, help=words)

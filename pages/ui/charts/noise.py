@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from html import escape
 
 import numpy as np
 import plotly.graph_objects as go
@@ -35,6 +34,7 @@ from pages.ui.charts import (
     ticks,
     wrapped,
 )
+from pages.ui.text import in_chart
 
 _LOW, _HIGH = "#d55e00", "#0072b2"  # the ends of a scale of values
 _SECOND = Style("#d55e00", "x", "8px,3px")  # a second recovery beside the mechanism's own
@@ -143,7 +143,8 @@ def scales(
             view.epsilon,
             view.scale,
             look,
-            f"{name}<br>{escape(view.query)}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>",
+            f"{name}<br>{in_chart(view.query)}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b>"
+            "<extra></extra>",
             width=3 if own else 1.5,
             name=wrapped(name),
             legendgroup=id,
@@ -169,7 +170,7 @@ def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> go.Figu
     look = style(mechanism)
     here = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
     before, after = view.before[user, here], view.after[user, here]
-    names = [escape(view.items[i]) for i in here]
+    names = [in_chart(view.items[i]) for i in here]
     fig = figure(theme, height=260)
     nothing = [None] * len(here)  # a gap after every pair
     fig.add_scatter(

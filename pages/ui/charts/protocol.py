@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 import plotly.graph_objects as go
 
@@ -13,6 +12,7 @@ from dpmc_core.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.views.federated import NAMES
 from dpmc_core.views.messages import BytesCurve, bytes_text
 from pages.ui.charts import Style, Theme, faded, figure, line, powers, rule
+from pages.ui.text import in_chart
 
 _STYLES = {
     "scenario 2": Style("#0072b2", "circle", "solid"),
@@ -46,7 +46,9 @@ def stage(
         x=[places[name][0] for name in parties],
         y=[places[name][1] for name in parties],
         mode="markers+text",
-        text=[f"<b>{escape(name)}</b>" if name in speaking else escape(name) for name in parties],
+        text=[
+            f"<b>{in_chart(name)}</b>" if name in speaking else in_chart(name) for name in parties
+        ],
         textposition=["top center" if places[n][1] > 0.5 else "bottom center" for n in parties],
         textfont={"color": theme.ink, "size": 13},
         marker={
@@ -90,7 +92,7 @@ def _arrow(
     fig.add_annotation(
         x=(x0 + x1) / 2,
         y=(y0 + y1) / 2,
-        text=escape(kind),
+        text=in_chart(kind),
         showarrow=False,
         font={"color": theme.ink, "size": 14},
         bgcolor=theme.paper,

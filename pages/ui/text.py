@@ -1,0 +1,17 @@
+"""Text that others wrote, for where pages show it."""
+
+from __future__ import annotations
+
+import html
+
+from dpmc_core.views.text import escape_markdown
+
+
+def escape(text: str) -> str:
+    """Plain text in Streamlit's Markdown; what keeps things apart there is an empty span."""
+    return escape_markdown(text, ":color[]")
+
+
+def in_chart(text: str) -> str:
+    """Plain text in a chart, where tags and entities are obeyed; of quotes Plotly knows nothing."""
+    return html.escape(text, quote=False)

@@ -1,0 +1,87 @@
+"""Text from a link, as Chromium shows it: nothing in it is a picture, a link or a formula."""
+
+import json
+import random
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from pages.ui.text import escape
+from tests.browser_helpers import settle, visit
+from tests.conftest import serving
+from tests.hostile import HOSTILE, PIECES, shown
+
+pytestmark = pytest.mark.browser
+
+APP = """
+import json, pathlib
+import streamlit as st
+texts = json.loads(pathlib.Path(__file__).with_name("texts.json").read_text())
+for k, (plain, bold, label) in enumerate(texts):
+    with st.container(key=f"text{k}"):
+        st.markdown(plain)
+        st.warning(bold)
+        st.expander(label)
+"""
+LOOK = """count => [...Array(count).keys()].map(k =>
+  [...document.querySelectorAll(`.st-key-text${k} [data-testid="stMarkdownContainer"]`)].map(
+    e => [e.textContent, [...e.querySelectorAll("*")].map(c => c.tagName).join(" ")]))"""
+PAGES = {
+    "": ("data", "mechanism", "epsilon"),
+    "data": ("data", "way", "holdout", "cap", "top_items", "binarise"),
+    "train": ("data", "mechanism", "epsilon", "wide", "fresh", "seed", "input-flip.link"),
+    "compare": ("data", "task", "grid", "seeds", "mechanisms", "holdout", "count"),
+    "noise": ("data", "mechanism", "epsilon", "wide", "input-flip.radius"),
+    "guarantees": ("data", "facts", "cap", "unit", "epsilon", "wide"),
+    "protocol": ("data", "scenario", "epsilon"),
+}
+FIRST = ("![a](//host/x.png)", "[text](//host)", "http://a.example/x", "a@b.example", "$a$ `b`")
+FIRST += (":material/home: :red[x]", "<img src=//host/x.png>")
+
+
+def test_escaped_text_is_read_as_it_was(browser, tmp_path):
+    """Every text by itself, between stars, and as a label."""
+    draw = random.Random(1)
+    soups = ["".join(draw.choices(PIECES, k=draw.randint(1, 14))) for _ in range(200)]
+    texts = [text for text in (*HOSTILE, *soups) if text.strip()]
+    both = [escape(text) for text in texts]
+    (tmp_path / "texts.json").write_text(json.dumps([(e, f"**{e}**", e) for e in both]))
+    (tmp_path / "app.py").write_text(APP)
+    with serving(tmp_path / "app.py", tmp_path) as address:
+        tab = browser.new_page()
+        visit(tab, address)
+        tab.locator(f".st-key-text{len(texts) - 1} details").wait_for(state="attached")
+        settle(tab, seconds=60)
+        found = tab.evaluate(LOOK, len(texts))
+        tab.close()
+    for text, parts in zip(texts, found, strict=True):
+        assert [part[0].strip() for part in parts] == [shown(text)] * 3, text
+        for _, tags in parts:
+            assert set(tags.split()) <= {"P", "SPAN", "STRONG"}, (text, tags)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_link_shows_its_text_and_fetches_nothing(page, server, path):
+    visit(page, server + path)
+    main = page.locator('[data-testid="stMain"]')
+    links = main.locator("a").count()
+    asked = dict(zip(PAGES[path], FIRST, strict=False))
+    visit(page, f"{server}{path}?{urlencode(asked)}")
+    alerts = main.locator('[data-testid="stAlert"]')
+    for text in asked.values():
+        alerts.filter(has_text=text).first.wait_for()  # one thing left out may lead to another run
+    assert main.locator("a").count() <= links
+    made = '[data-testid="stMarkdownContainer"] :is(img, a, code, em, b, .katex, [role=img])'
+    assert alerts.locator(made).count() == 0
+
+
+def test_going_back_to_an_absurd_link_shows_the_page(page, server):
+    visit(page, server + "train?data=one-bit-lab")
+    visit(page, server + "train?seed=inf&cap=1e400")
+    assert urlsplit(page.url).query == ""
+    while "seed" not in page.url or "cap" not in page.url:
+        page.go_back()
+        page.wait_for_function("() => location.search.includes('=')")
+        settle(page)
+        assert page.get_by_role("button", name="Train", exact=True).is_enabled()
+        assert page.get_by_text("the seed “inf”").is_visible()

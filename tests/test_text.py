@@ -1,0 +1,106 @@
+"""Text from links and files stays text: in Markdown, in charts, in tables for spreadsheets."""
+
+import csv
+import html
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from streamlit.testing.v1 import AppTest
+
+from dpmc_core import store
+from dpmc_core.store import Store, guarded
+from dpmc_core.views.text import escape_markdown
+from pages.ui.text import escape, in_chart
+from tests.hostile import HOSTILE, PIECES, shown
+from tests.store_helpers import record
+
+SOUP = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
+TEXTS = st.one_of(SOUP, st.text(max_size=40))
+# What Streamlit's pages look for in the texts of Markdown that has been read.
+LATER = (
+    re.compile(r"(https?://|www(?=\.))([-.\w]+)", re.I),
+    re.compile(r"[-.\w+]+@[-\w]+(?:\.[-\w]+)+"),
+    re.compile(r":\+1:|:-1:|:[\w-]+:"),
+    re.compile(r"(^|\s)(<->|->|<-|--|>=|<=|~=)(\s|$)"),
+)
+PART = ":color[]"
+
+
+@given(TEXTS)
+def test_escaped_text_is_read_as_it_was(text):
+    check_escaped(text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_is_read_as_it_was(text):
+    check_escaped(text)
+
+
+def check_escaped(text):
+    markdown = escape(text)
+    assert "\n" not in markdown
+    bare = re.sub(r"\\(.)", "", markdown.replace(PART, ""))
+    assert not re.search(r"[\\`*_{}\[\]<>#|~$&]", bare)
+    assert not re.match(r"[-+=]|\d+[.)]", bare) or markdown.startswith("\\")
+    parts = [re.sub(r"\\(.)", r"\1", part) for part in markdown.split(PART)]
+    assert "".join(parts) == shown(text)
+    for part in parts:
+        for pattern in LATER:
+            assert not pattern.search(part), (part, markdown)
+    assert ":material/" not in markdown
+
+
+def test_what_cannot_be_shown_is_marked():
+    assert escape("a\0b\u202ec\ud800") == "a�b�c�"
+    assert escape_markdown("http://a") == "http\\:<!-- -->//a"
+    assert escape("") == ""
+
+
+@given(TEXTS)
+def test_text_in_a_chart_has_no_tags(text):
+    assert html.unescape(in_chart(text)) == html.unescape(html.escape(text, quote=False))
+    assert not set(in_chart(text)) & set("<>")
+
+
+def test_quotes_in_a_chart_are_bare():
+    assert in_chart("\"M*A*S*H\" & 'x'") == "\"M*A*S*H\" &amp; 'x'"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+x", "-x|cmd", "@SUM(A1)", "\t=1", "\rx", "'=1", "''@x"])
+def test_text_that_begins_a_formula_is_led_by_an_apostrophe(text):
+    assert guarded(text) == f"'{text}"
+
+
+@pytest.mark.parametrize(
+    "value", [-1.5, -2, None, True, "-1.5", "+3", "-inf", "a=1", "", "'a", "-"]
+)
+def test_numbers_and_other_text_are_left_alone(value):
+    assert guarded(value) is value
+
+
+@given(st.one_of(TEXTS, st.text("'=+-@\t\r1a", max_size=6)))
+def test_guarded_text_can_be_had_back(text):
+    assert re.sub(r"^'(?='*[=+\-@\t\r])", "", guarded(text)) == text
+
+
+def test_exported_rows_are_guarded(tmp_path):
+    name = '=HYPERLINK("http://a.example")'
+    with Store(tmp_path / "s.sqlite") as file:
+        file.add([record() | {"data": record()["data"] | {"name": name}}])
+        stream = io.StringIO()
+        store.write_csv(file, store.curves(file), stream)
+    (row,) = csv.DictReader(io.StringIO(stream.getvalue()))
+    assert row["data.name"] == f"'{name}"
+
+
+def test_tables_of_a_page_are_guarded_but_for_numbers():
+    def page():
+        from pages.ui import blocks
+
+        blocks.show_table({"item": ["=1+1", "-3", "b"], "score": [-1.5, 2.0, 0.0]})
+
+    (found,) = AppTest.from_function(page).run().dataframe
+    assert found.value.to_dict("list") == {"item": ["'=1+1", "-3", "b"], "score": [-1.5, 2.0, 0.0]}
