@@ -136,7 +136,7 @@ for place in range(len(content) - 4):
 
 
 def test_a_damaged_parquet_file_never_ends_the_process() -> None:
-    """C++ ends a process whose exceptions nobody takes: one upload would end everybody's session."""
+    """C++ ends a process whose exceptions nobody takes: an upload would end all sessions."""
     ended = subprocess.run([sys.executable, "-c", FLIPPED], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr[-2000:]
 
