@@ -614,7 +614,7 @@ def disagreement(file: File, bad_rows: str) -> str:
     except DpmcError as error:
         allowed = file.damaged or isinstance(right, Refused)
         if allowed or right.doubts & (MAY_REFUSE | MAY_DIFFER):
-            return _fault_of_refusal(str(error))
+            return _fault_of_refusal(str(error)) or _untold(str(error), right)
         return f"refused: {error}\nthe oracle reads {right}"
     if any("\n" in line or not line for line in data.report):
         return f"a report that is no sentences: {data.report}"
@@ -623,6 +623,14 @@ def disagreement(file: File, bad_rows: str) -> str:
     if isinstance(right, Refused):
         return f"read, though the oracle refuses: {sorted(right.reasons)}\n{_cells(data.ratings)}"
     return _fault_of_count(data, right) or _difference(data, right)
+
+
+def _untold(text: str, right: Table | Refused) -> str:
+    """Bad rows that a refusal keeps silent about: all kinds are told at once, with their counts."""
+    if not isinstance(right, Refused) or right.doubts or "row" not in text:
+        return ""  # refused for something said before any row was looked at
+    missing = [reason for reason, count in right.bad.items() if f"{count:,} row" not in text]
+    return f"nothing is said of {missing} in: {text}\n{dict(right.bad)}" if missing else ""
 
 
 def _killed(file: File, options: dict[str, Any]) -> int:
