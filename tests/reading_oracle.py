@@ -572,7 +572,7 @@ def _is_wide(
         return False
     closed = [line for line in below[:200] if not _is_open(line, separator)]
     records = [_stripped(_cut([line], separator)[0]) for line in closed]
-    cells = [cell for record in records for cell in record[1 : len(names)]]
+    cells = [cell for record in records if any(record) for cell in record[1 : len(names)]]
     if not all(_is_number(cell) for cell in cells if cell):
         return False
     telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
