@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import islice
 from typing import cast
 
 from dpmc_core.data import public_sets
@@ -55,7 +54,7 @@ _MARKUP = {  # first characters of texts that are no tables
     "%": "an ARFF or MATLAB file: save the ratings as CSV, without its header",
     "<": "HTML or XML: save the ratings as CSV",
 }
-_LOOK = 200  # filled lines looked at
+_LOOK, _LOOK_CHARACTERS = 200, 2_000_000  # filled lines looked at, fewer where they are long
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d*,\d+", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
@@ -138,7 +137,7 @@ def recognise(source: Source, options: ReadOptions, known: Known | None = None) 
         if head.startswith(magic):
             raise BadRatings(f"{source.name} is {what}")
     encoding = options.encoding or _encoding(head)
-    filled = [(k, line) for k, line in _beginning(source, encoding)]
+    filled = list(_beginning(source, encoding))
     if not filled:
         raise BadRatings(f"{source.name} holds no ratings, only blank lines")
     first, line = filled[0]
@@ -182,16 +181,15 @@ def _encoding(head: bytes) -> str:
 
 def _beginning(source: Source, encoding: str) -> Iterator[tuple[int, str]]:
     """(lines before it, line) of the first filled lines."""
-
-    def numbered() -> Iterator[tuple[int, str]]:
-        k = 0
-        for piece in blocks(source, encoding):
-            for line in piece.split("\n")[:-1]:
-                if line.strip():
-                    yield k, line
-                k += 1
-
-    return islice(numbered(), _LOOK)
+    found = size = number = 0
+    for piece in blocks(source, encoding):
+        for line in piece.split("\n")[:-1]:
+            if line.strip():
+                yield number, line
+                found, size = found + 1, size + len(line)
+                if found == _LOOK or (found > 1 and size > _LOOK_CHARACTERS):
+                    return
+            number += 1
 
 
 def _separator(lines: Sequence[str]) -> str:
@@ -326,13 +324,8 @@ def _wide_faults(names: Sequence[str], header: bool) -> list[Fault]:
                 ("header=yes",),
             )
         ]
-    items = list(names[1:])
-    twice = (
-        next((name for name in items if items.count(name) > 1), None)
-        if len(set(items)) < len(items)
-        else None
-    )
-    if twice is not None:
+    twice, times = Counter(names[1:]).most_common(1)[0]
+    if times > 1:
         return [Fault(f"two columns are called '{twice}'", "give every item a name of its own")]
     return []
 
