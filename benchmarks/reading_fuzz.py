@@ -21,7 +21,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.reading_files import File, disagreement, generate, wanted
+from tests.reading_files import File, disagreement, generate, killed, taken, wanted
 
 SECONDS, MEGABYTES = 2.0, 500.0
 
@@ -65,14 +65,17 @@ def main() -> None:
 
 
 def _read(file: File, bad_rows: str) -> tuple[str, float, float]:
-    """What is wrong, seconds, and megabytes the process grew by at most."""
+    """What is wrong, seconds of reading, and megabytes the process grew by at most."""
+    if problem := killed(file, bad_rows):
+        return problem, 0.0, 0.0
     before = _resident()
     start = time.perf_counter()
     try:
-        problem = disagreement(file, bad_rows)
+        data = taken(file, bad_rows)
     except Exception:  # what a user would see as a traceback
         problem = traceback.format_exc(limit=-4)
-    return problem, time.perf_counter() - start, _resident(peak=True) - before
+    seconds, megabytes = time.perf_counter() - start, _resident(peak=True) - before
+    return problem or disagreement(file, bad_rows, data), seconds, megabytes
 
 
 def _resident(peak: bool = False) -> float:

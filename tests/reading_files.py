@@ -603,19 +603,40 @@ def wanted(file: File, bad_rows: str) -> Table | Refused:
     return read(file.content, {"bad_rows": bad_rows, **file.options}, file.columns)
 
 
-def disagreement(file: File, bad_rows: str) -> str:
-    """What is wrong with how the reader takes the file; nothing where it does as the oracle."""
+def killed(file: File, bad_rows: str) -> str:
+    """By which signal a process dies that reads the file; nothing if it lives."""
+    if not (file.damaged and hasattr(os, "fork")):
+        return ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fork beside threads: the child only reads and ends
+        child = os.fork()
+    if not child:
+        try:
+            os.close(2)  # what C++ says at its end
+            taken(file, bad_rows)
+        finally:
+            os._exit(0)
+    signal = os.WTERMSIG(os.waitpid(child, 0)[1])
+    return f"reading the damaged file ends the process (signal {signal})" if signal else ""
+
+
+def taken(file: File, bad_rows: str) -> datasets.Dataset | DpmcError:
+    """What the reader makes of the file. Raises what it must not raise."""
     options = {"bad_rows": bad_rows, **file.options}
-    right = wanted(file, bad_rows)
-    if file.damaged and (signal := _killed(file, options)):
-        return f"reading the damaged file ends the process (signal {signal})"
     try:
-        data = datasets.load_upload(file.content, file.name, **options)
+        return datasets.load_upload(file.content, file.name, **options)
     except DpmcError as error:
+        return error
+
+
+def disagreement(file: File, bad_rows: str, data: datasets.Dataset | DpmcError) -> str:
+    """What is wrong with `data`, as taken from the file; nothing where it is as the oracle's."""
+    right = wanted(file, bad_rows)
+    if isinstance(data, DpmcError):
         allowed = file.damaged or isinstance(right, Refused)
         if allowed or right.doubts & (MAY_REFUSE | MAY_DIFFER):
-            return _fault_of_refusal(str(error)) or _untold(str(error), right)
-        return f"refused: {error}\nthe oracle reads {right}"
+            return _fault_of_refusal(str(data)) or _untold(str(data), right)
+        return f"refused: {data}\nthe oracle reads {right}"
     if any("\n" in line or not line for line in data.report):
         return f"a report that is no sentences: {data.report}"
     if file.damaged or right.doubts & MAY_DIFFER:
@@ -631,22 +652,6 @@ def _untold(text: str, right: Table | Refused) -> str:
         return ""  # refused for something said before any row was looked at
     missing = [reason for reason, count in right.bad.items() if f"{count:,} row" not in text]
     return f"nothing is said of {missing} in: {text}\n{dict(right.bad)}" if missing else ""
-
-
-def _killed(file: File, options: dict[str, Any]) -> int:
-    """The signal by which a process dies that reads the file, 0 if it lives."""
-    if not hasattr(os, "fork"):
-        return 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fork beside threads: the child only reads and ends
-        child = os.fork()
-    if not child:
-        try:
-            os.close(2)  # what C++ says at its end
-            datasets.load_upload(file.content, file.name, **options)
-        finally:
-            os._exit(0)
-    return os.WTERMSIG(os.waitpid(child, 0)[1])
 
 
 def _fault_of_refusal(text: str) -> str:
