@@ -78,6 +78,7 @@ BY_HAND: list[tuple[str | bytes, dict[str, Any], str]] = [
     ('{"user": 7, "item": "x", "points": 4}\n', {"rating": "none"}, "7 x 1"),
     ('[{"user": 7, "item": "x", "rating": 3}]', {}, "refused: JSON"),
     (",x,y,z\na,3,,4\nb,,5,\n", {"layout": "wide"}, "a x 3|a z 4|b y 5"),
+    (";\nuser;x\na;3\n", {"layout": "wide"}, "a x 3"),
     ("user,x,y,z\na,3,,4\nb,,5,\n", {}, "a x 3|a z 4|b y 5"),
     ("user,10,20,30\na,3,,4\nb,,5,\n", {"layout": "wide"}, "a 10 3|a 30 4|b 20 5"),
     ("@relation r\n@data\n1,2,3\n", {}, "refused: ARFF"),
