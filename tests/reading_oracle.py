@@ -1,0 +1,785 @@
+"""A slow, plain reader of rating files, row by row: what the fast reader is compared with.
+
+It is written from the rules of reading alone and shares no code with dpmc_core. Where a rule leaves
+room, the choice is the one under which different people are never merged and nothing is lost
+silently; `doubts` then names the place, so that a test can allow the other choice.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import math
+import re
+import statistics
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from itertools import count as count_from
+from typing import Any
+
+ROLES = ("user", "item", "rating", "time")
+NAMES = {  # what a column of a role is called, most telling first
+    "user": "user userid uid username customer customerid member memberid reviewer reviewerid"
+    " person personid visitor visitorid u",
+    "item": "item itemid iid movie movieid film filmid product productid place placeid business"
+    " businessid book bookid isbn asin song songid track trackid artist artistid joke jokeid"
+    " restaurant restaurantid i",
+    "rating": "rating ratings score stars star overall value rate grade preference r",
+    "time": "timestamp time date datetime unixtime unixreviewtime reviewtime ratedat createdat t",
+}
+WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "blanks": " "}
+SEPARATORS = ("::", "\t", ";", ",", "|")
+KNOWN_RANGES = {"userid,movieid,rating,timestamp": (0.5, 5.0), "userid,placeid,rating": (0.0, 2.0)}
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+COMMA_NUMBER = re.compile(r"[+-]?[0-9]+,[0-9]+")
+INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
+UNUSUAL = ("", "nan", "na", "null", "none", "?")  # no name of a column
+# Why a row is left out, the first that holds.
+BAD = ("json", "long", "quote", "columns", "user", "item", "rating", "number", "finite", "range")
+DEFAULTS: dict[str, Any] = {
+    "user": None, "item": None, "rating": None, "time": None, "low": None, "high": None,
+    "duplicates": "error", "bad_rows": "error", "separator": None, "encoding": None,
+    "header": "guess", "layout": "guess", "max_bytes": 200_000_000, "max_rows": 40_000_000,
+}  # fmt: skip
+FIELD_LIMIT, LINE_LIMIT = 131_072, 16_000_000
+YEAR_1, YEAR_5138, YEAR_10000 = -62_135_596_800, 1e11, 253_402_300_800  # in Unix seconds
+
+
+@dataclass(frozen=True)
+class Count:
+    """Lines of the file and what became of them, as LineCount has them."""
+
+    lines: int
+    header: int = 0
+    blank: int = 0
+    continued: int = 0
+    rows: int = 0
+    entries: int = 0
+    used: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    repeated: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data set: rating and time of each (user, item), ids in their order."""
+
+    values: dict[tuple[str, str], float]
+    times: dict[tuple[str, str], int] | None
+    users: tuple[str, ...]
+    items: tuple[str, ...]
+    low: float
+    high: float
+    count: Count
+    doubts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Kinds of what is wrong; bad: rows by their reason, where rows are what is wrong."""
+
+    reasons: frozenset[str]
+    bad: Mapping[str, int] = field(default_factory=dict)
+    doubts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A Parquet column as it was written: plain Python values, None where null.
+
+    kind: int, float, text, bool, decimal, stamp, date, list or binary.
+    """
+
+    name: str
+    kind: str
+    values: Sequence[Any]
+
+
+class _No(Exception):
+    def __init__(self, *reasons: str, bad: Mapping[str, int] | None = None) -> None:
+        self.reasons, self.bad = reasons, bad or {}
+
+
+@dataclass
+class _Row:
+    """Text of the used fields of one row, or what is wrong with the row as a whole."""
+
+    user: str = ""
+    item: str = ""
+    rating: str = ""
+    time: str = ""
+    wrong: str = ""
+
+
+def read(
+    content: bytes, options: Mapping[str, Any], columns: Sequence[Column] | None = None
+) -> Table | Refused:
+    """The data set in a file, or why there is none. columns: what a Parquet file holds."""
+    doubts: set[str] = set()
+    try:
+        table = _read(content, _checked(options), columns, doubts)
+    except _No as no:
+        return Refused(frozenset(no.reasons), no.bad, frozenset(doubts))
+    return Table(**{**vars(table), "doubts": frozenset(doubts)})
+
+
+def _read(
+    content: bytes, o: Mapping[str, Any], columns: Sequence[Column] | None, doubts: set[str]
+) -> Table:
+    if not content:
+        raise _No("empty")
+    if len(content) > o["max_bytes"]:
+        raise _No("too large")
+    if content.startswith(b"PAR1"):
+        if columns is None:
+            raise _No("damaged Parquet")
+        return _parquet(columns, o, doubts)
+    text = _text(content, o["encoding"])
+    lines = _lines(text)
+    if max(map(len, lines), default=0) > LINE_LIMIT:
+        raise _No("limit")
+    filled = [line for line in lines if line.strip()]
+    if not filled:
+        raise _No("blank")
+    _refuse_documents(text, filled, doubts)
+    if filled[0].lstrip().startswith("{") and any(_object(line) for line in filled[:200]):
+        return _json_lines(lines, o, doubts)
+    return _delimited(lines, o, doubts)
+
+
+# Options ----------------------------------------------------------------------------------------
+
+
+def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
+    o = {**DEFAULTS, **options}
+    choices = {
+        "duplicates": ("error", "last", "mean"),
+        "bad_rows": ("error", "leave-out"),
+        "header": ("guess", "yes", "no"),
+        "layout": ("guess", "rows", "wide"),
+    }
+    if any(o[name] not in allowed for name, allowed in choices.items()):
+        raise _No("option")
+    if (o["low"] is None) != (o["high"] is None):
+        raise _No("option")
+    if o["low"] is not None:
+        ends = [o["low"], o["high"]]
+        if not all(type(end) in (int, float) and abs(end) < math.inf for end in ends):
+            raise _No("option")
+        if not o["low"] < o["high"] or max(map(abs, ends)) > 1e15:
+            raise _No("option")
+    for name in ("max_bytes", "max_rows"):
+        if type(o[name]) is not int or o[name] < 1:
+            raise _No("option")
+    separator = o["separator"]
+    if separator is not None:
+        if not isinstance(separator, str):
+            raise _No("option")
+        separator = WORDS.get(separator, separator)
+        if separator != "::" and (len(separator) != 1 or separator in "\"'\r\n\0+-."):
+            raise _No("option")
+        if separator.isalnum():
+            raise _No("option")
+        o["separator"] = separator
+    if o["encoding"] is not None and not _is_encoding(o["encoding"]):
+        raise _No("option")
+    return o
+
+
+def _is_encoding(name: Any) -> bool:
+    try:
+        b"abcd".decode(name, "replace")  # refuses codecs that are no text encodings
+    except (LookupError, TypeError, ValueError):
+        return False
+    return True
+
+
+# Bytes, lines, documents ------------------------------------------------------------------------
+
+MAGIC = (b"PK\3\4", b"PK\5\6", b"\x1f\x8b", b"\xd0\xcf\x11\xe0", b"SQLite format 3\0", b"\x80\4",
+         b"\x80\5", b"\x93NUMPY")  # fmt: skip
+
+
+def _text(content: bytes, encoding: str | None) -> str:
+    if content.startswith(MAGIC):
+        raise _No("binary")
+    if encoding is None:
+        utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        encoding = "utf-16" if utf16 else "utf-8"
+    try:
+        text = content.decode(encoding)
+    except UnicodeError:
+        raise _No("encoding") from None
+    if "\0" in text:
+        raise _No("binary")
+    if codecs.lookup(encoding).name in ("utf-16", "utf-32", "utf-8-sig"):
+        return text  # these take the mark themselves
+    return text.removeprefix("\ufeff")
+
+
+def _lines(text: str) -> list[str]:
+    lines = re.split(r"\r\n|\r|\n", text)
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _refuse_documents(text: str, filled: Sequence[str], doubts: set[str]) -> None:
+    first = filled[0].strip()
+    whole = _json(text)
+    if isinstance(whole, list) or isinstance(_json(first), list):
+        raise _No("JSON")
+    if isinstance(whole, dict) and len(filled) > 1:
+        raise _No("JSON")
+    if first[0] in "[{" and not isinstance(_json(first), dict):
+        doubts.add("looks like JSON")
+    content = next((line.strip() for line in filled if not line.strip().startswith("%")), "")
+    if content.lower().startswith("@relation"):
+        raise _No("ARFF")
+    if first.startswith("%"):
+        doubts.add("looks like ARFF")
+    if re.match(r"<(!doctype|html|\?xml|table)\b", first, re.IGNORECASE):
+        raise _No("HTML")
+    if first.startswith("<"):
+        doubts.add("looks like HTML")
+
+
+def _json(text: str) -> Any:
+    """The value with its numbers as they are written, None where this is no JSON."""
+    try:
+        return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+
+
+# Text with separators ---------------------------------------------------------------------------
+
+
+def _cut(lines: Sequence[str], separator: str, strict: bool = False) -> list[list[str]]:
+    """The records of these lines, fields as they stand."""
+    if separator == "::":
+        letter = next(chr(k) for k in count_from(0xE000) if not any(chr(k) in x for x in lines))
+        lines = [line.replace("::", letter) for line in lines]
+        records = _cut(lines, letter, strict)
+        return [[text.replace(letter, "::") for text in record] for record in records]
+    if separator == " ":
+        lines = [line.strip(" ") for line in lines]
+    ended = [f"{line}\n" for line in lines]
+    return list(csv.reader(ended, delimiter=separator, skipinitialspace=True, strict=strict))
+
+
+def _stripped(record: Sequence[str]) -> list[str]:
+    return [text.strip() for text in record]
+
+
+def _without_empty_end(fields: Sequence[str]) -> list[str]:
+    kept = list(fields)
+    while kept and not kept[-1]:
+        kept.pop()
+    return kept
+
+
+def _is_open(line: str, separator: str) -> bool:
+    """Whether a quote that the line opens goes on in the next."""
+    return len(_cut([line, "x"], separator)) == 1
+
+
+def _guessed_separator(lines: Sequence[str], doubts: set[str]) -> str:
+    filled = [line for line in lines if line.strip()][:200]
+
+    def agreement(separator: str) -> tuple[int, int]:
+        """How many lines have the commonest number of fields beyond 1, and this number."""
+        widths = Counter(_width(line, separator) for line in filled)
+        alike = [(count, width) for width, count in widths.items() if width > 1]
+        return max(alike, default=(0, 0))
+
+    best = max(SEPARATORS, key=agreement)
+    if agreement(best)[0] <= len(filled) / 2:
+        if agreement(best)[0] == len(filled) / 2:
+            doubts.add("separators at odds")
+        best = max((" ", best), key=lambda separator: agreement(separator)[0])
+    if agreement(best) == (0, 0):
+        raise _No("one column")
+    if agreement(best)[0] < len(filled) * 2 / 3:
+        doubts.add("separators at odds")
+    return best
+
+
+def _width(line: str, separator: str) -> int:
+    try:
+        return len(_cut([line], separator)[0])
+    except csv.Error:
+        return 1
+
+
+@dataclass(frozen=True)
+class _Record:
+    """Fields (stripped) of a record; whole: as they stand, extra: its further lines.
+
+    wrong: why its first line alone is bad, "long" or "quote".
+    """
+
+    fields: list[str]
+    whole: list[str]
+    extra: int
+    wrong: str = ""
+
+
+def _record(lines: Sequence[str], k: int, separator: str) -> _Record:
+    """The record that starts in line k."""
+    try:
+        is_open = _is_open(lines[k], separator)
+    except csv.Error:
+        return _Record(["..."], [], 0, "long")
+    if not is_open:
+        whole = _cut([lines[k]], separator)[0]
+        return _Record(_stripped(whole), whole, 0)
+    for end in range(k + 2, len(lines) + 1):
+        try:
+            records = _cut(lines[k:end], separator, strict=True)
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                continue  # still open
+            break  # something else than a separator follows a closing quote, or too long a field
+        return _Record(_stripped(records[0]), records[0], end - k - 1)
+    whole = _cut([lines[k]], separator)[0]
+    return _Record(_stripped(whole), whole, 0, "quote")
+
+
+def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
+    separator = o["separator"] or _guessed_separator(lines, doubts)
+    start, first = 0, _record(lines, 0, separator)
+    while not any(first.fields) and not first.wrong:
+        start += 1
+        if start == len(lines):
+            raise _No("blank")
+        first = _record(lines, start, separator)
+    if first.wrong or first.extra:
+        doubts.add("first line with an open quote")
+    if _is_wide(first, lines[start + 1 + first.extra :], separator, o, doubts):
+        return _wide(first, lines, start, separator, o, doubts)
+    header = _has_header(first.fields, o, doubts)
+    names = _without_empty_end(first.fields) if header else None
+    if not header and first.extra:
+        first = _Record(first.fields, first.whole, 0, "quote")
+    if header and first.wrong:
+        raise _No("first line")
+    width = len(names or first.fields)
+    roles = _roles(names, width, first.fields, o, doubts)
+    low, high = _range(",".join(first.fields).lower(), "rating" not in roles, o)
+    count = Counter(lines=len(lines), blank=start, header=int(header))
+    rows = []
+    k = start
+    if header:
+        k, count["continued"] = start + 1 + first.extra, first.extra
+    while k < len(lines):
+        record = _record(lines, k, separator)
+        if record.extra and not (
+            _fits(record.fields, width)
+            and not any("\n" in record.whole[place] for place in roles.values())
+        ):
+            record = _Record(["..."], [], 0, "quote")
+        k += 1 + record.extra
+        count["continued"] += record.extra
+        if record.wrong:
+            rows.append(_Row(wrong=record.wrong))
+        elif not any(record.fields):
+            count["blank"] += 1
+        elif not _fits(record.fields, width):
+            rows.append(_Row(wrong="columns"))
+        else:
+            rows.append(_Row(**{role: record.fields[at] for role, at in roles.items()}))
+    return _gather(rows, dict(count), roles, low, high, o, doubts)
+
+
+def _fits(fields: Sequence[str], width: int) -> bool:
+    return len(fields) >= width and not any(fields[width:])
+
+
+def _plain(name: str) -> str:
+    return "".join(x for x in name.lower() if unicodedata.category(x)[0] not in "PSZ")
+
+
+def _is_number(text: str) -> bool:
+    return bool(NUMBER.fullmatch(text) or COMMA_NUMBER.fullmatch(text))
+
+
+def _has_header(fields: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -> bool:
+    if o["header"] != "guess":
+        return bool(o["header"] == "yes")
+    asked = [o[role] for role in ROLES if isinstance(o[role], str) and not o[role].isdigit()]
+    if any(name in fields for name in asked if name):
+        return True
+    known = {name for names in NAMES.values() for name in names.split()}
+    names = sum(_plain(name) in known for name in fields)
+    number = any(
+        _is_number(text) or INFINITE.fullmatch(text) or _seconds_of(text) is not None
+        for text in fields
+    )
+    unusual = any(text.lower() in UNUSUAL for text in fields)
+    if names >= 3 and not number:  # an index without a name, empty columns at the end
+        return True
+    if names and (number or unusual):
+        doubts.add("names beside numbers" if names == 1 or number else "names beside gaps")
+    if number or unusual:
+        return False
+    if names:
+        return True
+    raise _No("header?")
+
+
+def _roles(
+    names: Sequence[str] | None,
+    width: int,
+    first: Sequence[str],
+    o: Mapping[str, Any],
+    doubts: set[str],
+    by_place: bool = True,
+) -> dict[str, int]:
+    """Position from 0 of each role; without a rating where rows are clicks."""
+    if width < 2:
+        raise _No("one column")
+    off = {role for role in ("rating", "time") if o[role] == "none"}
+    if names is not None and "none" in names and off:
+        doubts.add("a column called none")
+    roles: dict[str, int] = {}
+    for role in ROLES:
+        if o[role] is not None and role not in off:
+            roles[role] = _place(o[role], names, width, doubts)
+    if len(set(roles.values())) < len(roles):
+        raise _No("same column")
+    reserved = set()  # a column that says it holds ratings or times holds no ids
+    for role in ROLES if names is not None else ():
+        if o[role] is not None and role not in off:
+            continue
+        for known in NAMES[role].split():
+            places = [k for k, name in enumerate(names or ()) if _plain(name) == known]
+            places = [k for k in places if k not in roles.values()]
+            if places and role in off:
+                reserved.add(places[0])
+            elif places:
+                if len({names[k] for k in places}) < len(places):  # type: ignore[index]
+                    raise _No("same name")
+                roles[role] = places[0]
+            if places:
+                break
+    unnamed = {k for k, name in enumerate(names or ()) if not name}  # an index, by its look
+    free = [k for k in range(width) if k not in {*roles.values(), *reserved, *unnamed}]
+    for role in ("user", "item", "rating"):
+        if by_place and role not in roles and role not in off and free:
+            roles[role] = free.pop(0)
+    if "user" not in roles or "item" not in roles:
+        raise _No("no column left")
+    for role, at in roles.items() if names is not None else ():
+        if o[role] is None and names.count(names[at]) > 1:
+            raise _No("same name")
+    if "rating" not in roles and "rating" not in off and width > len(roles):
+        raise _No("no column left")  # of an object: the values may be in one that is not known
+    fourth = names is None and width == 4 and 3 in free and "time" not in off
+    if fourth and _seconds_of(first[3]) is not None:
+        roles.setdefault("time", 3)
+    return roles
+
+
+def _place(wanted: str | int, names: Sequence[str] | None, width: int, doubts: set[str]) -> int:
+    if type(wanted) not in (int, str):
+        raise _No("option")
+    if names is not None and str(wanted) in names and str(wanted).isdigit():
+        doubts.add("a number that is a name")
+    if names is not None and wanted in names:
+        if list(names).count(str(wanted)) > 1:
+            raise _No("same name")
+        return list(names).index(str(wanted))
+    number = isinstance(wanted, int) or re.fullmatch("[0-9]{1,9}", wanted)
+    if number and 1 <= int(wanted) <= width:
+        return int(wanted) - 1
+    raise _No("no such column")
+
+
+def _range(first_line: str, clicks: bool, o: Mapping[str, Any]) -> tuple[float, float]:
+    if o["low"] is not None:
+        return float(o["low"]), float(o["high"])
+    for known, (low, high) in KNOWN_RANGES.items():
+        if first_line.startswith(known):
+            return low, high
+    if clicks:
+        return 0.0, 1.0
+    raise _No("range?")
+
+
+# JSON lines -------------------------------------------------------------------------------------
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    """The object in a line; None if there is none, it says a thing twice, or in half characters."""
+    value, repeated = _json(line), []
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        repeated.append(len({key for key, _ in pairs}) < len(pairs))
+
+    if not isinstance(value, dict):
+        return None
+    json.loads(line, object_pairs_hook=once)
+    half = re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
+    return None if any(repeated) or half else value
+
+
+def _json_lines(lines: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
+    filled = [line for line in lines if line.strip()]
+    objects = [_object(line) for line in filled]
+    names = list(dict.fromkeys(key for found in objects[:200] for key in found or ()))
+    roles = _roles(names, len(names), (), o, doubts, by_place=False)  # an object has no order
+    low, high = _range("", "rating" not in roles, o)
+    rows = []
+    for found in objects:
+        chosen = {role: (found or {}).get(names[at]) for role, at in roles.items()}
+        if found is None or any(isinstance(value, list | dict) for value in chosen.values()):
+            rows.append(_Row(wrong="json"))
+        else:
+            rows.append(_Row(**{role: _json_text(value) for role, value in chosen.items()}))
+    count = {"lines": len(lines), "blank": len(lines) - len(filled)}
+    return _gather(rows, count, roles, low, high, o, doubts)
+
+
+def _json_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(value).strip() if isinstance(value, str) else str(value).lower()
+
+
+# Wide matrices ----------------------------------------------------------------------------------
+
+
+def _is_wide(
+    first: _Record, below: Sequence[str], separator: str, o: Mapping[str, Any], doubts: set[str]
+) -> bool:
+    if o["layout"] != "guess":
+        return bool(o["layout"] == "wide")
+    names = _without_empty_end(first.fields)
+    if o["header"] == "no" or any(o[role] is not None for role in ROLES) or len(names) < 4:
+        return False
+    if not names[0] and o["header"] == "guess":
+        doubts.add("a matrix whose first line may be ratings")
+    known = {name for role in ROLES for name in NAMES[role].split()}
+    if any(_plain(name) in known for name in names[1:]):
+        return False
+    closed = [line for line in below[:200] if not _is_open(line, separator)]
+    records = [_stripped(_cut([line], separator)[0]) for line in closed]
+    cells = [cell for record in records if any(record) for cell in record[1 : len(names)]]
+    if not all(_is_number(cell) for cell in cells if cell):
+        return False
+    telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
+    if not telling or "" not in cells:
+        doubts.add("rows or a matrix")
+    return telling and "" in cells
+
+
+def _wide(
+    first: _Record,
+    lines: Sequence[str],
+    start: int,
+    separator: str,
+    o: Mapping[str, Any],
+    doubts: set[str],
+) -> Table:
+    names = _without_empty_end(first.fields)
+    if first.wrong or first.extra or o["header"] == "no":
+        raise _No("first line")
+    if len(names) < 2:
+        raise _No("one column")
+    if any(o[role] is not None for role in ROLES):
+        doubts.add("columns of a wide matrix")
+    if max(Counter(name for name in names[1:] if name).values(), default=0) > 1:
+        raise _No("same name")
+    telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
+    values = any(_is_number(name) or name.lower() in UNUSUAL for name in names[1:])
+    if o["header"] == "guess" and (not telling or values):
+        doubts.add("a matrix whose first line may be ratings")
+    low, high = _range("", False, o)
+    count = Counter(lines=len(lines), blank=start, header=1)
+    rows, seen = [], set()
+    for line in lines[start + 1 :]:
+        fields = _stripped(_cut([line], separator)[0])
+        if not any(fields):
+            count["blank"] += 1
+            continue
+        count["rows"] += 1
+        if _is_open(line, separator):
+            rows.append(_Row(wrong="quote"))
+        elif not _fits(fields, len(names)):
+            rows.append(_Row(wrong="columns"))
+        else:
+            if fields[0] and fields[0] in seen:
+                doubts.add("a user twice in a wide matrix")
+            seen.add(fields[0])
+            cells = zip(names[1:], fields[1 : len(names)], strict=True)
+            rows += [_Row(fields[0], item, cell) for item, cell in cells if cell]
+    return _gather(rows, dict(count), {"rating": 1}, low, high, o, doubts)
+
+
+# Parquet ----------------------------------------------------------------------------------------
+
+
+def _parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) -> Table:
+    columns = [c for c in columns if not re.fullmatch(r"__index_level_[0-9]+__", c.name)]
+    names = [column.name for column in columns]
+    if not all(name.strip() for name in names):
+        doubts.add("Parquet without a name")
+    roles = _roles(names, len(names), (), o, doubts)
+    low, high = _range("", "rating" not in roles, o)
+    chosen = {role: columns[at] for role, at in roles.items()}
+    if any(column.kind == "list" for column in chosen.values()):
+        raise _No("lists")
+    if len({column.name for column in chosen.values()}) < len(chosen) or any(
+        names.count(column.name) > 1 for column in chosen.values()
+    ):
+        raise _No("same name")
+    for role in ("user", "item"):
+        if chosen[role].kind not in ("int", "float", "text"):
+            doubts.add("Parquet ids of another type")
+    if "time" in chosen and chosen["time"].kind in ("binary", "bool", "decimal"):
+        doubts.add("Parquet times of another type")
+    texts = {
+        role: [
+            _id_text(value) if role in ("user", "item") else _value_text(value)
+            for value in column.values
+        ]
+        for role, column in chosen.items()
+    }
+    rows = [_Row(**dict(zip(texts, row, strict=True))) for row in zip(*texts.values(), strict=True)]
+    return _gather(rows, {"lines": len(rows)}, roles, low, high, o, doubts)
+
+
+def _id_text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and abs(value) > 2**53:
+        raise _No("whole numbers beyond the floats")
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def _value_text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return repr(value) if isinstance(value, float) else str(value).strip()
+
+
+# From rows to a data set ------------------------------------------------------------------------
+
+
+def _gather(
+    rows: Sequence[_Row],
+    count: dict[str, int],
+    roles: Mapping[str, int],
+    low: float,
+    high: float,
+    o: Mapping[str, Any],
+    doubts: set[str],
+) -> Table:
+    clicks = "rating" not in roles
+    if len(rows) > o["max_rows"] or count.get("rows", 0) > o["max_rows"]:
+        raise _No("too many rows")
+    if count["lines"] > o["max_rows"]:
+        doubts.add("more lines than rows allowed")
+    points = any(NUMBER.fullmatch(row.rating) and "." in row.rating for row in rows)
+    reasons = [row.wrong or _wrong(row, clicks, points, low, high) for row in rows]
+    bad = Counter(reason for reason in reasons if reason)
+    if bad and o["bad_rows"] == "error":
+        raise _No(*bad, bad=bad)
+    good = [row for row, reason in zip(rows, reasons, strict=True) if not reason]
+    if not good:
+        raise _No("no row left", *bad)
+    times = _times([row.time for row in good]) if "time" in roles else None
+    if "time" in roles and times is None and o["time"] is not None:
+        raise _No("time")
+    if times and _times([row.time for row in rows if not row.wrong]) is None:
+        doubts.add("a left-out row without a time")
+    pairs: dict[tuple[str, str], list[tuple[int, int, float]]] = {}
+    for k, row in enumerate(good):
+        value = 1.0 if clicks else float(row.rating.replace(",", "."))
+        pairs.setdefault((row.user, row.item), []).append((times[k] if times else 0, k, value))
+    repeated = len(good) - len(pairs)
+    if "a user twice in a wide matrix" in doubts and o["duplicates"] == "error":
+        raise _No("duplicates")
+    if repeated and not clicks and o["duplicates"] == "error":
+        raise _No("duplicates")
+    last = {pair: max(entries) for pair, entries in pairs.items()}
+    values = {pair: value for pair, (_, _, value) in last.items()}
+    if o["duplicates"] == "mean":
+        for pair, entries in pairs.items():
+            mean = float(sum(Fraction(value) for _, _, value in entries) / len(entries))
+            values[pair] = min(max(mean, low), high)
+    left_out = {reason: bad[reason] for reason in BAD if bad[reason]}
+    rows_of = {"rows": len(rows), "entries": len(rows), **count}
+    return Table(
+        values=values,
+        times={pair: time for pair, (time, _, _) in last.items()} if times else None,
+        users=_in_order({user for user, _ in pairs}),
+        items=_in_order({item for _, item in pairs}),
+        low=low,
+        high=high,
+        count=Count(used=len(pairs), left_out=left_out, repeated=repeated, **rows_of),
+    )
+
+
+def _wrong(row: _Row, clicks: bool, points: bool, low: float, high: float) -> str:
+    """The first reason why the row cannot be used, nothing if it can."""
+    if not row.user:
+        return "user"
+    if not row.item:
+        return "item"
+    if clicks:
+        return "" if low <= 1 <= high else "range"
+    if not row.rating:
+        return "rating"
+    if INFINITE.fullmatch(row.rating):
+        return "finite"
+    comma = COMMA_NUMBER.fullmatch(row.rating)
+    if not NUMBER.fullmatch(row.rating) and (points or not comma):
+        return "number"
+    value = float(row.rating.replace(",", "."))
+    if not math.isfinite(value):
+        return "finite"
+    return "" if low <= value <= high else "range"
+
+
+def _in_order(names: set[str]) -> tuple[str, ...]:
+    whole = all(WHOLE.fullmatch(name) for name in names)
+    return tuple(sorted(names, key=int if whole else None))
+
+
+def _times(texts: Sequence[str]) -> list[int] | None:
+    """Unix seconds of all, or None if one of them is missing or no time."""
+    found = [_seconds_of(text) for text in texts]
+    if any(seconds is None for seconds in found):
+        return None
+    numbers = [value for value in found if isinstance(value, Decimal)]
+    if numbers and len(numbers) < len(found):
+        return None  # numbers among dates: nobody knows their unit
+    unit = 1
+    if numbers:
+        while unit < 10**9 and statistics.median(numbers) / unit > YEAR_5138:
+            unit *= 1000
+    seconds = [math.floor(float(value) / unit) for value in found if value is not None]
+    return seconds if min(seconds) >= YEAR_1 and max(seconds) < YEAR_10000 else None
+
+
+def _seconds_of(text: str) -> Decimal | int | None:
+    """A number as it stands, or the Unix seconds of a date."""
+    if NUMBER.fullmatch(text):
+        return Decimal(text) if math.isfinite(float(text)) else None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() // 1)
