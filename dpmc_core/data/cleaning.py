@@ -241,11 +241,12 @@ def _times(table: Table, keep: Mask) -> tuple[Ints | None, str]:
     if table.times is None or not keep.any():
         return None, ""
     stamps = table.times
-    kept = stamps[keep]
-    finite = kept[np.isfinite(kept)]
-    if table.dated is None and len(finite):
+    finite = np.isfinite(stamps) & keep
+    dated = np.zeros(len(stamps), dtype=bool) if table.dated is None else table.dated
+    if 0 < np.count_nonzero(dated & finite) < np.count_nonzero(finite):
         return None, "some are numbers and some are dates"
-    usual = float(np.median(np.abs(finite))) if len(finite) and not table.dated else 0.0
+    numbers = np.abs(stamps[finite & ~dated])
+    usual = float(np.median(numbers)) if len(numbers) else 0.0
     # The year 5138 in seconds, milliseconds, microseconds.
     unit = next((10.0**k for edge, k in ((1e17, 9), (1e14, 6), (1e11, 3)) if usual > edge), 1.0)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -40,23 +40,28 @@ _NAMES = {
 _ROLE_OF = {name: role for role, names in _NAMES.items() for name in names.split()}
 _NOTHING = {"", "nan", "na", "n/a", "null", "none", "?", "-"}  # no name of a column
 _BINARY = {  # first bytes of files that are not text
-    b"PK": "a ZIP archive or an Excel file: unpack it, or save the sheet as CSV",
+    b"PK\x03\x04": "a ZIP archive or an Excel file: unpack it, or save the sheet as CSV",
     b"\x1f\x8b": "compressed (gzip): unpack it first",
     b"\xd0\xcf\x11\xe0": "an old Excel file: save the sheet as CSV",
-    b"SQLite": "a database: export the ratings as CSV",
-    b"\x80": "a Python pickle, which is never read: save the ratings as CSV",
+    b"SQLite format 3\0": "a database: export the ratings as CSV",
+    **{
+        b"\x80" + bytes([version]): "a Python pickle, which is never read: save the ratings as CSV"
+        for version in range(2, 6)
+    },
     b"\x93NUMPY": "a NumPy array: save the ratings as CSV",
-    b"%PDF": "a PDF document: save the ratings as CSV",
+    b"%PDF-": "a PDF document: save the ratings as CSV",
 }
-_MARKUP = {  # first characters of texts that are no tables
-    "[": "a JSON array: write one object per line (JSON lines), or save the ratings as CSV",
-    "@": "an ARFF file: save the ratings as CSV, without the lines that begin with @",
-    "%": "an ARFF or MATLAB file: save the ratings as CSV, without its header",
-    "<": "HTML or XML: save the ratings as CSV",
+_MARKUP = {  # how the first filled lines of texts begin that are no tables
+    r"\[\s*([\[{\"\]]|$)": "a JSON array: write one object per line, or save the ratings as CSV",
+    r"(%.*\n)*@relation\b": "an ARFF file: save the ratings as CSV, without its first lines",
+    r"%%MatrixMarket\b": "a Matrix Market file: save the ratings as CSV, without its first lines",
+    r"<(\?xml|!doctype|html|table|svg)\b": "HTML or XML: save the ratings as CSV",
 }
+_JSON = re.compile(r"\{\s*(\"|\}|$)")
 _LOOK, _LOOK_CHARACTERS = 200, 2_000_000  # filled lines looked at, fewer where they are long
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_COMMA = re.compile(r"[+-]?\d*,\d+", re.ASCII)
+# A comma between one to three digits and three more may be of thousands: no number.
+_COMMA = re.compile(r"[+-]?(?![1-9]\d{0,2},\d{3}$)\d*,\d+", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 _WORDS = {mark: name for name, mark in SEPARATORS.items()}
 
@@ -146,9 +151,10 @@ def recognise(source: Source, options: ReadOptions, known: Known | None = None) 
         return Layout(encoding, skip=first, width=101)
     if _is_json(lines):
         return _json(options, encoding, lines, first)
-    start = line.lstrip()[:1]
-    if start in _MARKUP and options.separator is None:
-        raise BadRatings(f"{source.name} is {_MARKUP[start]}")
+    text = "\n".join(lines).lstrip()
+    for begins, what in _MARKUP.items():
+        if re.match(begins, text, re.IGNORECASE) and options.separator is None:
+            raise BadRatings(f"{source.name} is {what}")
     separator = options.separator or (known.separator if known else None)
     if separator is None or (options.separator is None and separator not in line):
         separator = _separator(lines)
@@ -164,7 +170,7 @@ def recognise(source: Source, options: ReadOptions, known: Known | None = None) 
                 )
             ],
         )
-    return _table(source, options, encoding, separator, lines, first)
+    return _table(source, options, encoding, separator, filled)
 
 
 def _encoding(head: bytes) -> str:
@@ -212,11 +218,13 @@ def _table(
     options: ReadOptions,
     encoding: str,
     separator: str,
-    lines: Sequence[str],
-    before: int,
+    filled: Sequence[tuple[int, str]],
 ) -> Layout:
-    cut = [cut_line(line, separator) for line in lines]
-    first = cut[0]
+    numbered = [(before, cut_line(line, separator)) for before, line in filled]
+    while len(numbered) > 1 and not any(numbered[0][1] or ["?"]):
+        del numbered[0]  # separators alone
+    before, first = numbered[0]
+    cut = [row for _, row in numbered]
     if first is None:
         fault = Fault("its first line has a quote that is not closed", "close or remove it")
         raise Refused(source.name, [fault])
@@ -226,7 +234,7 @@ def _table(
         faults.append(asked)
     names = _without_tail(first) if header else first
     rows = tuple(row for row in cut[1 if header else 0 :] if row is not None)
-    if header and len(lines) == 1:
+    if header and len(cut) == 1:
         raise BadRatings(f"{source.name} has a header line but no ratings below it")
     shape, doubt = _shape(options, names, header, rows)
     if doubt is not None:
@@ -234,7 +242,7 @@ def _table(
     roles: dict[str, int] = {}
     guessed = False
     if shape is FileShape.WIDE:
-        faults += _wide_faults(names, header)
+        faults += _wide_faults(options, names, header)
     elif not asked:
         roles, guessed, wrong = find_roles(options, names, header, rows)
         faults += wrong
@@ -261,14 +269,18 @@ def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    """A name as names are compared: blanks, case and ASCII punctuation aside."""
+    return re.sub(r"[^a-z0-9\x80-\U0010ffff]", "", name.lower())
 
 
 def _is_header(options: ReadOptions, first: Sequence[str]) -> tuple[bool, Fault | None]:
     """Whether the first line names columns, and what to ask where it could be either."""
     if options.header is not Header.GUESS:
         return options.header is Header.YES, None
-    if options.layout is FileShape.WIDE or any(getattr(options, r) in first for r in ROLES):
+    wanted = [name for role in ROLES if isinstance(name := getattr(options, role), str)]
+    if options.layout is FileShape.WIDE or any(
+        name in first and not _by_number(name) for name in wanted
+    ):
         return True, None
     names = [_plain(text) for text in first if _plain(text) in _ROLE_OF]
     roles = {_ROLE_OF[name] for name in names}
@@ -289,7 +301,8 @@ def _is_header(options: ReadOptions, first: Sequence[str]) -> tuple[bool, Fault 
         return True, None
     if numbers or any(text.lower() in _NOTHING for text in first):
         return False, ask if len(roles) > 1 and max(map(len, names)) > 1 else None
-    return (True, None) if roles else (False, ask)
+    # In two columns of clicks one such word may be somebody's name.
+    return (True, None) if roles and len(first) > 2 else (False, ask)
 
 
 def _shape(
@@ -303,9 +316,11 @@ def _shape(
     if asked or len(names) < 4 or any(roles[1:]) or roles[0] not in (None, "user") or not header:
         return FileShape.ROWS, None
     cells = [text for row in rows for text in row[1:]]
-    if any(text and number_of(text) is None for text in cells):
+    numbers = all(not text or number_of(text) is not None for text in cells)
+    numbered = all(number_of(name) is not None for name in names[1:])
+    if not numbers and not numbered:
         return FileShape.ROWS, None
-    if (roles[0] == "user" or not names[0]) and not all(cells):
+    if numbers and (roles[0] == "user" or not names[0]) and not all(cells):
         return FileShape.WIDE, None
     question = Fault(
         "each line may be one rating, or all ratings of a user with a column for each item",
@@ -315,7 +330,7 @@ def _shape(
     return FileShape.ROWS, question
 
 
-def _wide_faults(names: Sequence[str], header: bool) -> list[Fault]:
+def _wide_faults(options: ReadOptions, names: Sequence[str], header: bool) -> list[Fault]:
     if not header:
         return [
             Fault(
@@ -324,6 +339,11 @@ def _wide_faults(names: Sequence[str], header: bool) -> list[Fault]:
                 ("header=yes",),
             )
         ]
+    if any(getattr(options, role) not in (None, NONE) for role in ROLES):
+        what = "in a matrix the first column is the user and every other an item"
+        return [Fault(what, "leave user, item, rating and time out")]
+    if len(names) < 2:
+        return [Fault("no column holds an item", "say its separator", ("separator=CHARACTER",))]
     twice, times = Counter(names[1:]).most_common(1)[0]
     if times > 1:
         return [Fault(f"two columns are called '{twice}'", "give every item a name of its own")]
@@ -359,8 +379,12 @@ def find_roles(
                 order = _NAMES[role].split()
                 roles[role] = min(mine, key=lambda k: order.index(_plain(names[k])))
     used = set(roles.values())
-    free = [k for k, name in enumerate(names) if k not in used and (name or not header)]
-    free = [k for k in free if not (header and re.match(r"Unnamed: \d|__index_level_", names[k]))]
+    others = [k for k in range(len(names)) if k not in used]
+    free = others
+    if header:  # an index of pandas and what is to be left alone hold no role
+        index = re.compile(r"Unnamed: \d|__index_level_|$")
+        left = {k for k in others if _ROLE_OF.get(_plain(names[k])) in without}
+        free = [k for k in others if not index.match(names[k]) and k not in left]
     missing = [role for role in ROLES[:3] if role not in roles and role not in without]
     guessed = False
     if not by_name:
@@ -385,6 +409,15 @@ def find_roles(
                 "user and item are needed, a rating and a time are welcome; choose by name or"
                 " number",
                 tuple(f"{role}=COLUMN" for role in lost),
+            )
+        )
+    unknown = [k for k in others if k not in roles.values()]
+    if not lost and unknown and "rating" not in {*roles, *without}:
+        faults.append(
+            Fault(
+                f"no column holds the rating; its columns are {', '.join(names)[:200]}",
+                "say which does, or that each row is a click",
+                ("rating=none", "rating=COLUMN"),
             )
         )
     positions = list(roles.values())
@@ -418,7 +451,7 @@ def _by_number(wanted: str | int | None) -> bool:
 
 def _position(role: str, wanted: str | int, names: Sequence[str], header: bool) -> int:
     text = str(wanted).strip()
-    if header and text in names:
+    if header and text in names and not isinstance(wanted, int):
         return list(names).index(text)
     if _by_number(text):
         if 1 <= int(text) <= len(names):
@@ -435,7 +468,7 @@ def _position(role: str, wanted: str | int, names: Sequence[str], header: bool) 
 
 
 def _is_json(lines: Sequence[str]) -> bool:
-    return lines[0].lstrip().startswith("{")
+    return _JSON.match(lines[0].strip()) is not None
 
 
 def objects(lines: Sequence[str]) -> list[dict[str, object] | None]:

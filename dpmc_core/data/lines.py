@@ -24,6 +24,8 @@ QUOTE = "with a quote that is not closed"
 FIELD = f"with a field of more than {csv.field_size_limit():,} characters"
 _STAND_INS = "\x1f\x1e\x1d\x1c\ue000\ue001\ue002"  # one of them takes the place of ::
 
+_BLANKS = re.compile(" *")
+
 Ints = NDArray[np.int64]
 
 
@@ -75,7 +77,7 @@ def _not_text(source: Source, encoding: str, lines: int, error: UnicodeError) ->
 
 def cut_line(line: str, separator: str) -> tuple[str, ...] | None:
     """The fields of one line, trimmed; None where a quote stays open or a field is too long."""
-    rows = _parse(f"{line}\n", separator)
+    rows = _parse(f"{line.strip(' ') if separator == ' ' else line}\n", separator)
     if rows is None or _open(rows[0]):
         return None
     return tuple(text.strip() for text in rows[0])
@@ -89,11 +91,10 @@ def _parse(text: str, separator: str) -> list[list[str]] | None:
         text = text.replace("::", mark)
     lines = io.StringIO(text, newline="\n")
     try:
-        rows = list(csv.reader(lines, delimiter=mark, skipinitialspace=mark != " "))
+        # With blanks as separator, this makes a run of them one.
+        rows = list(csv.reader(lines, delimiter=mark, skipinitialspace=True))
     except csv.Error:
         return None
-    if mark == " ":  # a run of blanks is one separator
-        return [[f for f in row if f] for row in rows]
     if separator == "::" and '"' in text:
         return [[f.replace(mark, "::") for f in row] for row in rows]
     return rows
@@ -167,11 +168,10 @@ class Cutter:
                 joined = self._joined(text, at)
                 if joined is None and not final and len(text) - at < BLOCK:
                     return rows, np.array(numbers, dtype=np.int64), text[at:]
-                row, more = joined or (None, 0)
-                if row is None:
+                row, end = joined or (None, end)
+                if row is None or any("\n" in row[k] for k in self.used):
                     self.spoil(QUOTE, self.lines + 1, line)
-                else:
-                    end = more
+                    row = None
             elif row is None:
                 self.spoil(FIELD, self.lines + 1, line)
             if row is not None:
@@ -184,15 +184,15 @@ class Cutter:
         return rows, np.array(numbers, dtype=np.int64), ""
 
     def _joined(self, text: str, at: int) -> tuple[list[str], int] | None:
-        """A record over several lines and where it ends; None where it is not well formed, or the
-        end of the text comes first."""
-        if self.separator == " ":
-            return None
-        mark = re.escape(self.separator)
+        """A record over several lines and where it ends; None where it is not well formed, a line
+        in it could be a row of its own, or the end of the text comes first."""
+        start, mark = at, re.escape(self.separator)
         quoted = re.compile(r' *"([^"]*(?:""[^"]*)*)" *(?=\n|' + mark + ")")
         plain = re.compile(rf"(?:(?!{mark})[^\n])*")
         row: list[str] = []
         while len(row) <= self.width:
+            if self.separator == " ":
+                at = _BLANKS.match(text, at).end()  # type: ignore[union-attr]
             found = quoted.match(text, at)
             if found is None:
                 found = plain.match(text, at)
@@ -206,7 +206,9 @@ class Cutter:
             if at >= len(text) or len(row[-1]) > csv.field_size_limit():
                 return None
             if text[at] == "\n":
-                good = len(row) == self.width and not any("\n" in row[k] for k in self.used)
+                further = text[start:at].split("\n")[1:]
+                rows = [len(cut_line(line, self.separator) or ()) for line in further]
+                good = len(row) == self.width and self.width not in rows
                 return (row, at + 1) if good else None
             at += len(self.separator)
         return None

@@ -62,7 +62,7 @@ class Table:
 
     ratings: NaN where missing or no number; text: where there was a text that is no number, of
     which examples holds some. times: as numbers or dates say, NaN where neither, or None where
-    there is no column. dated: whether the times are dates, None where some are and some not.
+    there is no column. dated: which of them are dates.
     lines: the line of each row, or its number from 1 where a file has no lines. broken: lines that
     could not be cut. count: of lines and entries, nothing used yet. words: the layout in words.
     whole: every user and item stays, rated or not: the file is a public matrix of known size.
@@ -76,7 +76,7 @@ class Table:
     text: Bools
     examples: dict[int, str]
     times: Floats | None
-    dated: bool | None
+    dated: Bools | None
     lines: Ints
     broken: dict[str, Broken]
     count: LineCount
@@ -179,7 +179,7 @@ class _Times:
 
     def __init__(self) -> None:
         self._values: list[Floats] = []
-        self._kinds: set[bool] = set()
+        self._dated: list[Bools] = []
 
     def add(self, texts: Sequence[str]) -> None:
         whole = "".join(texts)
@@ -191,24 +191,22 @@ class _Times:
             else:
                 self.add_values(values, dated=False)
                 return
-        values = np.full(len(texts), np.nan)
+        values, dated = np.full(len(texts), np.nan), np.zeros(len(texts), dtype=bool)
         for k, text in enumerate(map(str.strip, texts)):
-            value, dated = number_of(text), False
+            value = None if "," in text else number_of(text)
             if value is None:
-                value, dated = date_of(text), True
+                value, dated[k] = date_of(text), True
             if value is not None:
                 values[k] = value
-                self._kinds.add(dated)
         self._values.append(values)
+        self._dated.append(dated)
 
     def add_values(self, values: Floats, *, dated: bool) -> None:
         self._values.append(values)
-        self._kinds.add(dated)
+        self._dated.append(np.full(len(values), dated))
 
-    def column(self) -> tuple[Floats, bool | None]:
-        return _joined(self._values, np.float64), (
-            self._kinds.pop() if len(self._kinds) == 1 else None
-        )
+    def column(self) -> tuple[Floats, Bools]:
+        return _joined(self._values, np.float64), _joined(self._dated, np.bool_)
 
 
 def _joined(parts: Sequence[NDArray[Any]], kind: type[Any]) -> NDArray[Any]:
@@ -598,7 +596,9 @@ def _add_ids(pa: Any, ids: _Ids, column: Any, name: str, source: Source) -> None
                     )
                 ],
             )
-        ids.add(["" if v != v else f"{v:.0f}" if v == int(v) else repr(v) for v in values.tolist()])
+        ids.add(
+            ["" if v != v else str(int(v)) if v == int(v) else repr(v) for v in values.tolist()]
+        )
         return
     ids.add(["" if v is None else str(v) for v in column.to_pylist()])
 
