@@ -37,7 +37,7 @@ WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "blanks": " "}
 SEPARATORS = ("::", "\t", ";", ",", "|")
 KNOWN_RANGES = {"userid,movieid,rating,timestamp": (0.5, 5.0), "userid,placeid,rating": (0.0, 2.0)}
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-COMMA_NUMBER = re.compile(r"[+-]?[0-9]+,[0-9]+")
+COMMA_NUMBER = re.compile(r"[+-]?(?![1-9][0-9]?[0-9]?,[0-9]{3}$)[0-9]+,[0-9]+")  # 1,000: thousands?
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
 UNUSUAL = ("", "nan", "na", "null", "none", "?")  # no name of a column
@@ -379,11 +379,14 @@ def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Tabl
         k, count["continued"] = start + 1 + first.extra, first.extra
     while k < len(lines):
         record = _record(lines, k, separator)
-        if record.extra and not (
-            _fits(record.fields, width)
-            and not any("\n" in record.whole[place] for place in roles.values())
+        further = lines[k + 1 : k + 1 + record.extra]
+        if record.extra and (
+            not _fits(record.fields, width)
+            or any(_width(line, separator) == width for line in further)
         ):
             record = _Record(["..."], [], 0, "quote")
+        if record.extra and any("\n" in record.whole[place] for place in roles.values()):
+            record = _Record(record.fields, record.whole, record.extra, "quote")
         k += 1 + record.extra
         count["continued"] += record.extra
         if record.wrong:

@@ -15,8 +15,8 @@ from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
 from dpmc_core.settings import parse_setting
 
-# Options of reading that are text whatever they look like: a column may be called 007.
-_TEXTS = ("user", "item", "rating", "time", "separator", "encoding")
+# Options of reading that are text whatever they look like; a column's number is one, 007 a name.
+_TEXTS, _COLUMNS = ("separator", "encoding"), ("user", "item", "rating", "time")
 DATA_HELP = "a sample's id, a file, or a folder of a known set"
 
 
@@ -148,7 +148,8 @@ def reading_of(args: argparse.Namespace, data: str, tasks: Iterable[Task] = ()) 
         name, value = assignment("--read", text)
         if name not in fields and data != DRAWN:
             raise unknown_name("--read", name, fields)
-        options[name] = value if name in _TEXTS else number_or_text(value)
+        plain = name in _TEXTS or (name in _COLUMNS and not re.fullmatch(r"[1-9][0-9]{0,8}", value))
+        options[name] = value if plain else number_or_text(value)
     return options
 
 

@@ -38,7 +38,7 @@ _NAMES = {
     "time": "timestamp time date datetime unixtime unixreviewtime reviewtime ratedat createdat t",
 }
 _ROLE_OF = {name: role for role, names in _NAMES.items() for name in names.split()}
-_NOTHING = {"", "nan", "na", "n/a", "null", "none", "?", "-"}  # no name of a column
+_NOTHING = {"", "nan", "na", "null", "none", "?"}  # no name of a column
 _BINARY = {  # first bytes of files that are not text
     b"PK\x03\x04": "a ZIP archive or an Excel file: unpack it, or save the sheet as CSV",
     b"\x1f\x8b": "compressed (gzip): unpack it first",
@@ -279,7 +279,7 @@ def _is_header(options: ReadOptions, first: Sequence[str]) -> tuple[bool, Fault 
         return options.header is Header.YES, None
     wanted = [name for role in ROLES if isinstance(name := getattr(options, role), str)]
     if options.layout is FileShape.WIDE or any(
-        name in first and not _by_number(name) for name in wanted
+        name in first and name != NONE and not _by_number(name) for name in wanted
     ):
         return True, None
     names = [_plain(text) for text in first if _plain(text) in _ROLE_OF]
@@ -291,16 +291,17 @@ def _is_header(options: ReadOptions, first: Sequence[str]) -> tuple[bool, Fault 
         "say which",
         ("header=yes", "header=no"),
     )
-    items = set(first[1:]) - {""}
-    if 3 <= len(items) == len(first) - 1:
-        if len(numbers) == len(items) and _ROLE_OF.get(_plain(first[0])) == "user":
-            return True, None
-        if not first[0] and not roles and len(numbers) in (0, len(items)):
+    filled = _without_tail(tuple(first))
+    items = set(filled[1:]) - {""}
+    if 3 <= len(items) == len(filled) - 1:
+        if numbers and _ROLE_OF.get(_plain(first[0])) == "user":
+            return len(numbers) == len(items), None if len(numbers) == len(items) else ask
+        if not first[0] and not roles and not any(getattr(options, role) for role in ROLES):
             return False, replace(ask, options=("layout=wide", "header=no"))
     if {"user", "item"} <= roles and not numbers:
         return True, None
     if numbers or any(text.lower() in _NOTHING for text in first):
-        return False, ask if len(roles) > 1 and max(map(len, names)) > 1 else None
+        return False, ask if any(len(name) > 1 for name in names) else None
     # In two columns of clicks one such word may be somebody's name.
     return (True, None) if roles and len(first) > 2 else (False, ask)
 
@@ -361,7 +362,7 @@ def find_roles(
     names, else by order. by_name: columns have names but no order that means anything."""
     faults: list[Fault] = []
     roles: dict[str, int] = {}
-    without = {r for r in ("rating", "time") if getattr(options, r) == NONE and NONE not in names}
+    without = {r for r in ("rating", "time") if getattr(options, r) == NONE}
     for role in ROLES:
         wanted = getattr(options, role)
         if wanted is not None and role not in without:
@@ -525,7 +526,7 @@ def _json(options: ReadOptions, encoding: str, lines: Sequence[str], before: int
     names = tuple(dict.fromkeys(name for one in found for name in one))
     faults: list[Fault] = []
     roles: dict[str, int] = {}
-    if objects(lines[:1]) == [None]:
+    if not found or not lines[0].rstrip().endswith("}"):
         faults.append(
             Fault("its first line is no JSON object", "write one object per line, or CSV")
         )

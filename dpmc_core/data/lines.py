@@ -20,11 +20,12 @@ from dpmc_core.data.source import BLOCK, Fault, Refused, Source, Tell
 from dpmc_core.errors import BadRatings
 
 LONGEST = 16_000_000  # characters of a line
+_SURPLUS = 100  # empty fields beyond the last column that are overlooked
 QUOTE = "with a quote that is not closed"
 FIELD = f"with a field of more than {csv.field_size_limit():,} characters"
 _STAND_INS = "\x1f\x1e\x1d\x1c\ue000\ue001\ue002"  # one of them takes the place of ::
 
-_BLANKS = re.compile(" *")
+_BLANKS, _TRAILING = re.compile(" *"), re.compile(" +\n")
 
 Ints = NDArray[np.int64]
 
@@ -77,7 +78,7 @@ def _not_text(source: Source, encoding: str, lines: int, error: UnicodeError) ->
 
 def cut_line(line: str, separator: str) -> tuple[str, ...] | None:
     """The fields of one line, trimmed; None where a quote stays open or a field is too long."""
-    rows = _parse(f"{line.strip(' ') if separator == ' ' else line}\n", separator)
+    rows = _parse(f"{line}\n", separator)
     if rows is None or _open(rows[0]):
         return None
     return tuple(text.strip() for text in rows[0])
@@ -89,6 +90,8 @@ def _parse(text: str, separator: str) -> list[list[str]] | None:
     if separator == "::":
         mark = next(c for c in _STAND_INS if c not in text or c == _STAND_INS[-1])
         text = text.replace("::", mark)
+    if mark == " ":
+        text = _TRAILING.sub("\n", text)
     lines = io.StringIO(text, newline="\n")
     try:
         # With blanks as separator, this makes a run of them one.
@@ -190,7 +193,7 @@ class Cutter:
         quoted = re.compile(r' *"([^"]*(?:""[^"]*)*)" *(?=\n|' + mark + ")")
         plain = re.compile(rf"(?:(?!{mark})[^\n])*")
         row: list[str] = []
-        while len(row) <= self.width:
+        while len(row) < self.width + _SURPLUS:
             if self.separator == " ":
                 at = _BLANKS.match(text, at).end()  # type: ignore[union-attr]
             found = quoted.match(text, at)
@@ -208,8 +211,8 @@ class Cutter:
             if text[at] == "\n":
                 further = text[start:at].split("\n")[1:]
                 rows = [len(cut_line(line, self.separator) or ()) for line in further]
-                good = len(row) == self.width and self.width not in rows
-                return (row, at + 1) if good else None
+                good = len(row) >= self.width and not "".join(row[self.width :]).strip()
+                return (row, at + 1) if good and self.width not in rows else None
             at += len(self.separator)
         return None
 
