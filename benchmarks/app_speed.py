@@ -52,7 +52,10 @@ WATCH = """() => {
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as home, serve(os.environ | {"DPMC_HOME": home}) as (address, _):
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serve(os.environ | {"DPMC_HOME": home}) as (address, _),
+    ):
         measure(address)
 
 
