@@ -15,7 +15,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +30,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 PATIENCE = 60.0  # seconds after which an answer counts as lost
+LOST = (OSError, TimeoutError, WebSocketException, KeyError, asyncio.BrokenBarrierError)
 EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
 
 
@@ -122,29 +123,38 @@ class Seen:
 
 
 async def student(
-    address: str, seen: Seen, wait: float, every: float, end: asyncio.Event, here: Callable
+    address: str,
+    seen: Seen,
+    wait: float,
+    every: float,
+    all_here: asyncio.Barrier,
+    end: asyncio.Event,
 ) -> None:
-    """Opens What if and moves the slider every so many seconds."""
+    """Opens What if and, once all have, moves the slider every so many seconds."""
     await asyncio.sleep(wait)
     try:
         start = time.perf_counter()
         async with visit(address) as tab:
             seen.opened.append(time.perf_counter() - start)
             epsilons = list(tab.elements["slider", "epsilon"][0].slider.options)
-            here()
-            first, tab.bytes, tab.messages = True, 0, 0
-            while not end.is_set():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(end.wait(), wait if first else every)
-                    break
-                first = False
-                start = time.perf_counter()
+            await all_here.wait()
+            tab.bytes = tab.messages = 0
+            due = time.monotonic() + wait
+            while not await over(end, due - time.monotonic()):
                 seen.answers.append(await tab.slide(random.choice(epsilons)))
-                seen.bytes, seen.messages = seen.bytes + tab.bytes, seen.messages + tab.messages
-                tab.bytes = tab.messages = 0
+                due = max(due + every, time.monotonic())
+            seen.bytes, seen.messages = seen.bytes + tab.bytes, seen.messages + tab.messages
             seen.errors += tab.errors
-    except (OSError, TimeoutError, WebSocketException, KeyError) as error:
+    except LOST as error:
         seen.errors.append(repr(error))
+        await all_here.abort()
+
+
+async def over(end: asyncio.Event, seconds: float) -> bool:
+    """Whether the end comes within so many seconds, which are waited for."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(end.wait(), max(seconds, 0))
+    return end.is_set()
 
 
 async def trainer(address: str, mechanism: str, seen: Seen, end: asyncio.Event) -> None:
@@ -161,7 +171,7 @@ async def trainer(address: str, mechanism: str, seen: Seen, end: asyncio.Event) 
                     seen.trained += 1
             await tab.press("Stop")
             seen.errors += tab.errors
-    except (OSError, TimeoutError, WebSocketException, KeyError) as error:
+    except LOST as error:
         seen.errors.append(repr(error))
 
 
@@ -186,23 +196,22 @@ async def measure(address: str, process: int, options: argparse.Namespace) -> No
         while other.ticks:
             await asyncio.sleep(1)
             await other.run(next(iter(other.ticks)), tick=True)
-    seen, end, all_here = Seen(), asyncio.Event(), asyncio.Event()
+    seen, end = Seen(), asyncio.Event()
+    all_here = asyncio.Barrier(options.sessions + 1)
     await asyncio.sleep(options.forget + 2)
     async with visit(address):
         before = memory(process)
-
-    def arrived() -> None:
-        if len(seen.opened) == options.sessions:
-            all_here.set()
 
     spread = options.every / options.sessions
     visitors = [
         asyncio.create_task(trainer(address, options.mechanism, seen, end))
         for _ in range(options.trainings)
     ] + [
-        asyncio.create_task(student(address, seen, spread * k, options.every, end, arrived))
+        asyncio.create_task(student(address, seen, spread * k, options.every, all_here, end))
         for k in range(options.sessions)
     ]
+    with suppress(asyncio.BrokenBarrierError):  # told among the errors
+        await all_here.wait()
     used, peak, start = processor(process), before, time.monotonic()
     while time.monotonic() - start < options.seconds:
         await asyncio.sleep(1)

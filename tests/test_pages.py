@@ -165,7 +165,7 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     with shipped.load(data, cls.task, [id]) as store:
         picture = lines.read(store, [id], rows.metrics_of(cls.task)[0])
     drawn = charts_curve.curve(picture, 1.0, certified=True, theme=charts.LIGHT)
-    texts = [note.text for note in drawn.layout.annotations]
+    texts = [note["text"] for note in drawn.layout["annotations"]]
     assert [text.startswith("no privacy: ") for text in texts].count(True) == 1
     if id == cls.floor:  # it is a guess: beside it stands the same one without privacy
         texts += [f"guessing: {t.name}" for t in drawn.data if (t.name or "").startswith("no priv")]

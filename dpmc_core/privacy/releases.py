@@ -34,7 +34,7 @@ class Publication:
     published: NDArray[Any]
 
 
-class _Seen(BaseException):
+class _Enough(BaseException):
     """All that a witness waits for has been published; no method may take it for an error."""
 
 
@@ -52,7 +52,7 @@ def witness(until: Collection[str] = ()) -> Iterator[list[Publication]]:
     publications: list[Publication] = []
     token = _witness.set((publications, frozenset(until)))
     try:
-        with suppress(_Seen):
+        with suppress(_Enough):
             yield publications
     finally:
         _witness.reset(token)
@@ -116,7 +116,7 @@ class Release:
             publications, until = witness
             publications.append(Publication(self, private.copy(), published.copy()))
             if until and until <= {p.release.query for p in publications}:
-                raise _Seen
+                raise _Enough
 
 
 @dataclass(frozen=True, kw_only=True)
