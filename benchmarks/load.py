@@ -29,6 +29,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+TIDY = 20.0  # seconds between two looks of the server at what has ended, see pages/ui/server.py
 PATIENCE = 60.0  # seconds after which an answer counts as lost
 LOST = (OSError, TimeoutError, WebSocketException, KeyError, asyncio.BrokenBarrierError)
 EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
@@ -157,19 +158,22 @@ async def over(end: asyncio.Event, seconds: float) -> bool:
     return end.is_set()
 
 
+async def train(tab: Tab) -> None:
+    """One training, followed as the page does."""
+    await tab.press("Train")
+    while tab.ticks:
+        fragment, seconds = next(iter(tab.ticks.items()))
+        await asyncio.sleep(seconds)
+        await tab.run(fragment, tick=True)
+
+
 async def trainer(address: str, mechanism: str, seen: Seen, end: asyncio.Event) -> None:
-    """Trains, and follows the run as the page does; then again."""
+    """Trains again and again, once before the end at least."""
     try:
         async with visit(address, "train", mechanism=mechanism) as tab:
-            while not end.is_set():
-                if tab.ticks:
-                    fragment, seconds = next(iter(tab.ticks.items()))
-                    await asyncio.sleep(seconds)
-                    await tab.run(fragment, tick=True)
-                else:
-                    await tab.press("Train")
-                    seen.trained += 1
-            await tab.press("Stop")
+            while not seen.trained or not end.is_set():
+                seen.trained += 1
+                await train(tab)
             seen.errors += tab.errors
     except LOST as error:
         seen.errors.append(repr(error))
@@ -190,17 +194,11 @@ def memory(process: int) -> float:
 
 async def measure(address: str, process: int, options: argparse.Namespace) -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    async with visit(address) as tab, visit(address, "train", mechanism=options.mechanism) as other:
-        await tab.slide("2")  # what all sessions share is there before they come
-        await other.press("Train")
-        while other.ticks:
-            await asyncio.sleep(1)
-            await other.run(next(iter(other.ticks)), tick=True)
+    # what all sessions share is there before they come
+    await asyncio.gather(*(first(address, options.mechanism) for _ in range(options.trainings + 1)))
+    before = await settled(address, process, options.forget)
     seen, end = Seen(), asyncio.Event()
     all_here = asyncio.Barrier(options.sessions + 1)
-    await asyncio.sleep(options.forget + 2)
-    async with visit(address):
-        before = memory(process)
 
     spread = options.every / options.sessions
     visitors = [
@@ -219,13 +217,22 @@ async def measure(address: str, process: int, options: argparse.Namespace) -> No
     used = processor(process) - used
     end.set()
     await asyncio.gather(*visitors)
-    await asyncio.sleep(options.forget + 2)
+    show(options, seen, used, before, peak, await settled(address, process, options.forget))
+
+
+async def first(address: str, mechanism: str) -> None:
+    async with visit(address) as tab, visit(address, "train", mechanism=mechanism) as other:
+        for epsilon in tab.elements["slider", "epsilon"][0].slider.options:
+            await tab.slide(epsilon)
+        await train(other)
+
+
+async def settled(address: str, process: int, forget: float) -> float:
+    """MB of a server once it has forgotten those who left."""
+    await asyncio.sleep(forget + 1)
     async with visit(address):  # Streamlit forgets when somebody comes or goes
-        pass
-    await asyncio.sleep(options.forget + 2)
-    async with visit(address):
-        after = memory(process)
-    show(options, seen, used, before, peak, after)
+        await asyncio.sleep(TIDY + 3)
+        return memory(process)
 
 
 def processor(process: int) -> float:

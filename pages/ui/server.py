@@ -6,9 +6,13 @@ after 3.0 to 3.2 s with the two things loaded ahead here, 3.3 to 3.7 s without t
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
+import gc
 import os
 import socket
 import stat
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
@@ -24,6 +28,8 @@ from pages.ui import jobs
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "charts.ranking", "rows", "sources", "sweeps", "widgets")
+SWITCH = 0.001  # seconds until a thread that waits for the interpreter gets it; Python's: 0.005
+TIDY = 20.0  # seconds between two collections of what ended sessions leave behind
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 
@@ -33,8 +39,27 @@ async def ready(_: st.App) -> AsyncIterator[None]:
     send_at_once()
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
+    sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()  # what is there by now stays: no later look at memory goes through it
+    tidying = asyncio.create_task(tidy())
     yield
+    tidying.cancel()
     jobs.cancel_all()
+
+
+async def tidy() -> None:
+    """Let go of sessions that Streamlit has forgotten, uploads and all, and of their memory.
+
+    They end when they are collected, which could take until somebody comes. Streamlit would
+    collect after every rerun (runner.postScriptGC), and everybody would wait for it.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    while True:
+        await asyncio.sleep(TIDY)
+        gc.collect()
+        if trim is not None:  # glibc keeps what it once had
+            trim(0)
 
 
 def send_at_once() -> int:
