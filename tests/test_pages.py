@@ -168,7 +168,8 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     texts = [note["text"] for note in drawn.layout["annotations"]]
     assert [text.startswith("no privacy: ") for text in texts].count(True) == 1
     if id == cls.floor:  # it is a guess: beside it stands the same one without privacy
-        texts += [f"guessing: {t.name}" for t in drawn.data if (t.name or "").startswith("no priv")]
+        names = [trace.get("name", "") for trace in drawn.data]
+        texts += [f"guessing: {name}" for name in names if name.startswith("no priv")]
     assert any(text.startswith("guessing") for text in texts)
 
 

@@ -28,6 +28,7 @@ from pages.ui import jobs
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "charts.ranking", "rows", "sources", "sweeps", "widgets")
+_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 SWITCH = 0.001  # seconds until a thread that waits for the interpreter gets it; Python's: 0.005
 TIDY = 20.0  # seconds between two collections of what ended sessions leave behind
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
@@ -37,6 +38,7 @@ SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 async def ready(_: st.App) -> AsyncIterator[None]:
     """Around the life of the server; at its end jobs stop, at their next report."""
     send_at_once()
+    _allocator("mallopt", _ARENA_MAX, 2)  # threads that end leave an arena each, hard to give back
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
     sys.setswitchinterval(SWITCH)
@@ -54,12 +56,17 @@ async def tidy() -> None:
     They end when they are collected, which could take until somebody comes. Streamlit would
     collect after every rerun (runner.postScriptGC), and everybody would wait for it.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     while True:
         await asyncio.sleep(TIDY)
         gc.collect()
-        if trim is not None:  # glibc keeps what it once had
-            trim(0)
+        _allocator("malloc_trim", 0)
+
+
+def _allocator(name: str, *values: int) -> None:
+    """Ask the memory allocator for something, where it is one that knows it: glibc's."""
+    ask = getattr(ctypes.CDLL(None), name, None) if os.name == "posix" else None
+    if ask is not None:
+        ask(*values)
 
 
 def send_at_once() -> int:
