@@ -5,8 +5,9 @@
 Starts its own server on this machine. Each visitor is a websocket that speaks Streamlit's messages
 as a browser does: it opens What if and then moves the slider; a rerun is answered when the server
 says that it is over. Visitors of Train press its button again and again, and follow the run.
-Memory is the server's (PSS, its children included), before, at its peak and after all have left
-and been forgotten, which Streamlit does a while later: `--forget` seconds here.
+Memory is what the server and its children hold themselves (libraries are shared with whatever else
+runs): before, at its peak and after all have left and been forgotten, which Streamlit does a while
+later: `--forget` seconds here.
 """
 
 import argparse
@@ -180,13 +181,13 @@ async def trainer(address: str, mechanism: str, seen: Seen, end: asyncio.Event) 
 
 
 def memory(process: int) -> float:
-    """MB of a process and its children, pages that they share counted once."""
+    """MB that a process and its children hold themselves, beside the files of their programs."""
     total, waiting = 0.0, [process]
     while waiting:
         folder = Path("/proc") / str(waiting.pop())
         with suppress(OSError):
             lines = (folder / "smaps_rollup").read_text().splitlines()
-            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:"))
             for thread in (folder / "task").iterdir():
                 waiting += map(int, (thread / "children").read_text().split())
     return total / 1024
