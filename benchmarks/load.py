@@ -196,7 +196,8 @@ def memory(process: int) -> float:
 async def measure(address: str, process: int, options: argparse.Namespace) -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     # what all sessions share is there before they come
-    await asyncio.gather(*(first(address, options.mechanism) for _ in range(options.trainings + 1)))
+    for _ in range(2):
+        await asyncio.gather(*(first(address, options.mechanism) for _ in range(4)))
     before = await settled(address, process, options.forget)
     seen, end = Seen(), asyncio.Event()
     all_here = asyncio.Barrier(options.sessions + 1)

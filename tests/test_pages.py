@@ -1,5 +1,6 @@
 """Every page opened and used as a person would, without a browser."""
 
+import gc
 import html
 import io
 import json
@@ -8,8 +9,10 @@ import shlex
 import sys
 import tempfile
 import time
+import weakref
 from pathlib import Path
 
+import plotly.graph_objects as plotly
 import pytest
 
 from dpmc_core import experiment, registry, sweep
@@ -21,6 +24,7 @@ from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem
 from dpmc_core.protocol.federated import FLOW
+from dpmc_core.ratings import Ratings
 from dpmc_core.store import Store, shipped
 from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import EPSILONS
@@ -91,11 +95,16 @@ def test_every_chart_has_words_and_a_table_that_unfolds(name):
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_charts_follow_the_theme(name, theme):
-    app = open_page(name, theme, data="one-bit-lab")
+@pytest.mark.parametrize("data", ["one-bit-lab", "bookshop-clicks"])
+def test_charts_follow_the_theme_and_are_what_plotly_draws(name, theme, data):
+    app = open_page(name, theme, data=data)
     ink = (charts.DARK if theme == "dark" else charts.LIGHT).ink
     for number in range(len(charts_of(app))):
-        assert spec(app, number)["layout"]["template"]["layout"]["font"]["color"] == ink
+        drawn = spec(app, number)
+        assert drawn["layout"]["template"]["layout"]["font"]["color"] == ink
+        assert len(plotly.Figure(drawn).data) == len(
+            drawn["data"]
+        )  # a wrong name or value is refused
 
 
 @pytest.mark.parametrize("id", MECHANISMS)
@@ -255,6 +264,20 @@ def test_an_upload_stays_in_its_session():
     link = open_page("data", data="upload")
     assert link.selectbox(key="data").value == "movie-night"
     assert link.warning
+
+
+def test_nothing_of_an_upload_is_held_once_its_session_has_ended():
+    app = upload(open_page("data"), CSV)
+    for page in ("what_if", "noise", "compare", "train"):
+        go(app, f"pages/{page}.py")
+    made = [app.session_state["upload"].ratings, *app.session_state["upload looks"].values()]
+    held = [weakref.ref(one) for one in made if isinstance(one, Ratings)]
+    assert len(held) > 1
+    go(app, "pages/data.py")
+    press(app, "Forget this upload")
+    del app, made
+    gc.collect()
+    assert not [one for one in held if one() is not None]
 
 
 def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
