@@ -1,13 +1,14 @@
 """Many visitors at once: how soon the slider of What if answers, and what each of them costs.
 
     python benchmarks/load.py [--sessions 30] [--seconds 60] [--every 5] [--trainings 2]
+    python benchmarks/load.py --rerun
 
 Starts its own server on this machine. Each visitor is a websocket that speaks Streamlit's messages
 as a browser does: it opens What if and then moves the slider; a rerun is answered when the server
 says that it is over. Visitors of Train press its button again and again, and follow the run.
 Memory is what the server and its children hold themselves (libraries are shared with whatever else
 runs): before, at its peak and after all have left and been forgotten, which Streamlit does a while
-later: `--forget` seconds here.
+later: `--forget` seconds here. --rerun: only the processor time of one rerun, without a server.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import asyncio
 import os
 import random
 import statistics
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -22,11 +24,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlencode
 
-from app_speed import serve
+from app_speed import ROOT, serve
 from streamlit.proto.Alert_pb2 import Alert
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.testing.v1 import AppTest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
@@ -273,15 +276,37 @@ def show(
     )
 
 
+def rerun(mechanism: str) -> None:
+    """Move the slider of What if through all its stops, twice; the second time counts."""
+    os.chdir(ROOT)  # where Streamlit looks for its settings
+    sys.path.insert(0, str(ROOT))
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    app.query_params["mechanism"] = mechanism
+    app.run()
+    times = []
+    for epsilon in 2 * [float(stop) for stop in app.select_slider(key="epsilon").options]:
+        start = time.process_time()
+        app.select_slider(key="epsilon").set_value(epsilon).run()
+        times.append(1e3 * (time.process_time() - start))
+    again = times[len(times) // 2 :]
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    print(f"a rerun: {statistics.median(again):.1f} ms of processor time, at most {max(again):.1f}")
+    print(f"the first time: {statistics.median(times[: len(again)]):.1f} ms")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sessions", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--every", type=float, default=5, help="seconds between two moves")
     parser.add_argument("--trainings", type=int, default=2)
-    parser.add_argument("--mechanism", default="gradient", help="what is trained")
+    parser.add_argument("--mechanism", default="gradient", help="what is trained, or moved")
     parser.add_argument("--forget", type=int, default=10, help="seconds a left session is kept")
+    parser.add_argument("--rerun", action="store_true", help="the processor time of one rerun")
     options = parser.parse_args()
+    if options.rerun:
+        rerun(options.mechanism)
+        return
     with TemporaryDirectory() as home:
         environment = os.environ | {
             "DPMC_HOME": home,
