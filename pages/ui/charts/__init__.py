@@ -188,11 +188,11 @@ class Figure:
     def shape(self, **shape: Any) -> None:
         self.layout.setdefault("shapes", []).append(shape)
 
-    def x(self, title: str = "", *, panel: int = 1, **axis: Any) -> None:
+    def x(self, title: str | None = None, *, panel: int = 1, **axis: Any) -> None:
         """Say more of a horizontal axis."""
         self._axis(f"xaxis{_number(panel)}", title, axis)
 
-    def y(self, title: str = "", *, panel: int = 1, **axis: Any) -> None:
+    def y(self, title: str | None = None, *, panel: int = 1, **axis: Any) -> None:
         """Say more of a vertical axis."""
         self._axis(f"yaxis{_number(panel)}", title, axis)
 
@@ -215,9 +215,9 @@ class Figure:
         place |= {"y": top, "yref": "paper", "yanchor": "bottom"}
         self.note(text=text, showarrow=False, font={"size": 16}, **place)
 
-    def _axis(self, name: str, title: str, more: dict[str, Any]) -> None:
+    def _axis(self, name: str, title: str | None, more: dict[str, Any]) -> None:
         axis = self.layout.setdefault(name, {})
-        axis |= more | ({"title": {"text": title}} if title else {})
+        axis |= more | ({} if title is None else {"title": {"text": title}})
 
 
 def _number(panel: int) -> str:

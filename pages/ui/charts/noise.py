@@ -207,7 +207,7 @@ def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> Figure:
     if words is None:
         fig.y("released value")
     else:
-        fig.y(tickvals=[0, 1], ticktext=words, range=[-0.2, 1.2])
+        fig.y("", tickvals=[0, 1], ticktext=words, range=[-0.2, 1.2])
     return fig
 
 

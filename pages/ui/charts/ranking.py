@@ -68,7 +68,7 @@ def against_epsilon(
             line(
                 fig, over.x, over.mean, shown, hover, width=2 if first else 1, marker=spots, panel=k
             )
-        fig.x(panel=k, **EPSILON_AXIS | {"title": ""})
+        fig.x(panel=k, **EPSILON_AXIS | {"title": None})
         fig.y(panel=k, tickformat=panel.metric.ticks)
     rule(fig, epsilon, theme)
     return fig
