@@ -178,7 +178,7 @@ class Figure:
 
     def draw(self, kind: str, *, panel: int = 1, **trace: Any) -> None:
         """A trace: scatter, bar or heatmap. Arrays go as numbers that need no text."""
-        place = {} if panel == 1 and "xaxis2" not in self.layout else _axes_of(panel)
+        place = {} if panel == 1 else {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}
         packed = {k: _packed(v) if isinstance(v, np.ndarray) else v for k, v in trace.items()}
         self.data.append({"type": kind} | packed | place)
 
@@ -222,10 +222,6 @@ class Figure:
 
 def _number(panel: int) -> str:
     return "" if panel == 1 else str(panel)
-
-
-def _axes_of(panel: int) -> dict[str, str]:
-    return {"xaxis": f"x{_number(panel)}", "yaxis": f"y{_number(panel)}"}
 
 
 def _packed(values: NDArray[Any]) -> dict[str, str] | list[Any]:
