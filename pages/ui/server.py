@@ -12,7 +12,6 @@ import gc
 import os
 import socket
 import stat
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
@@ -29,7 +28,6 @@ from pages.ui import jobs
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "charts.ranking", "rows", "sources", "sweeps", "widgets")
 _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
-SWITCH = 0.001  # seconds until a thread that waits for the interpreter gets it; Python's: 0.005
 TIDY = 20.0  # seconds between two collections of what ended sessions leave behind
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
@@ -41,7 +39,6 @@ async def ready(_: st.App) -> AsyncIterator[None]:
     _allocator("mallopt", _ARENA_MAX, 2)  # threads that end leave an arena each, hard to give back
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
-    sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()  # what is there by now stays: no later look at memory goes through it
     tidying = asyncio.create_task(tidy())
