@@ -27,7 +27,9 @@ from pages.ui import jobs
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "charts.ranking", "rows", "sources", "sweeps", "widgets")
-_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
+# Of malloc.h. Each rerun is a thread, and may leave an arena of memory behind; large arrays are
+# given back at once only while they stand apart.
+_ARENA_MAX, _MMAP_THRESHOLD = -8, -3
 TIDY = 20.0  # seconds between two collections of what ended sessions leave behind
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
@@ -36,7 +38,8 @@ SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 async def ready(_: st.App) -> AsyncIterator[None]:
     """Around the life of the server; at its end jobs stop, at their next report."""
     send_at_once()
-    _allocator("mallopt", _ARENA_MAX, 2)  # threads that end leave an arena each, hard to give back
+    _allocator("mallopt", _ARENA_MAX, 2)
+    _allocator("mallopt", _MMAP_THRESHOLD, 2**20)
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
     gc.collect()
