@@ -111,7 +111,8 @@ class Tab:
 async def visit(address: str, page: str = "", **query: str) -> AsyncIterator[Tab]:
     """A tab of the app, its first page drawn."""
     stream = address.replace("http", "ws", 1) + "_stcore/stream"
-    async with connect(stream, subprotocols=["streamlit"], max_size=None) as socket:
+    options = {"max_size": None, "open_timeout": PATIENCE}
+    async with connect(stream, subprotocols=["streamlit"], **options) as socket:
         tab = Tab(socket, page, query)
         await tab.run()
         yield tab
