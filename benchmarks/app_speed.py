@@ -52,13 +52,16 @@ WATCH = """() => {
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as home, serve(os.environ | {"DPMC_HOME": home}) as address:
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serve(os.environ | {"DPMC_HOME": home}) as (address, _),
+    ):
         measure(address)
 
 
 @contextmanager
-def serve(environment: Mapping[str, str]) -> Iterator[str]:
-    """A server of its own; gives its address once it answers."""
+def serve(environment: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """A server of its own; its address, once it answers, and its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -73,7 +76,7 @@ def serve(environment: Mapping[str, str]) -> Iterator[str]:
     try:
         address = f"http://127.0.0.1:{port}/"
         wait_for(address + "_stcore/health")
-        yield address
+        yield address, server.pid
     finally:
         server.terminate()
         server.wait()

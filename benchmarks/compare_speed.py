@@ -41,7 +41,7 @@ def main() -> None:
         subprocess.run([*dpmc, "sweep", *REAL], cwd=app_speed.ROOT, env=environment, check=True)
         count = store_million.fill(Path(home) / "results.sqlite", args.rows // 5_200 + 1, 100)
         print(f"{count:,} rows, load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-        with app_speed.serve(environment) as address, sync_playwright() as playwright:
+        with app_speed.serve(environment) as (address, _), sync_playwright() as playwright:
             chromium = playwright.chromium.launch(
                 executable_path=shutil.which("chromium"), args=app_speed.FLAGS
             )

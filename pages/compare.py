@@ -4,7 +4,6 @@ import io
 import shlex
 from dataclasses import replace
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from dpmc_core import registry, store
@@ -27,7 +26,7 @@ from pages.ui import (
     sweeps,
     widgets,
 )
-from pages.ui.charts import LIGHT, Theme
+from pages.ui.charts import LIGHT, Figure, Theme
 from pages.ui.charts import compare as charts_compare
 from pages.ui.rows import GridRows, Place
 from pages.ui.sweeps import Sweep
@@ -307,7 +306,7 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
 
 def figure(
     grid: Grid, picture: Picture, placed: list[Placed], count: Count, theme: Theme
-) -> go.Figure:
+) -> Figure:
     drawn = {one.line.mechanism for one in placed}
     waiting = [id for id in grid.mechanisms if id not in drawn]
     ends = (min(grid.epsilons), max(grid.epsilons))

@@ -52,9 +52,8 @@ def draw(data: str, id: str, wide: bool, chosen: dict | None) -> None:
     if mechanism is None:
         return
     try:
-        corner = sources.corner(data, mechanism.task)
         public = sources.facts(data, mechanism.task)
-        views = noise.before_after(mechanism, corner)
+        views = sources.before_after(data, mechanism)
     except (DpmcError, OSError) as error:
         blocks.problem(error)
         return

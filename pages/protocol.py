@@ -172,14 +172,9 @@ def show(play: messages.MessagePlay, at: int) -> None:
     words = messages.words(play, at)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        st.plotly_chart(
-            charts_protocol.stage(
-                play.parties, play.messages[: max(at - 1, 0)], now, state.theme()
-            ),
-            theme=None,
-            alt=words,
-            config={"displayModeBar": False},
-        )
+        before = play.messages[: max(at - 1, 0)]
+        fig = charts_protocol.stage(play.parties, before, now, state.theme())
+        blocks.picture(fig, alt=words, config={"displayModeBar": False})
     with right:
         st.markdown(f"**{blocks.escape(words)}**")
         if now is not None:

@@ -222,8 +222,7 @@ def the_noise(id: str, card: Guarantee) -> None:
 
 def the_row(mechanism: Mechanism, data: str) -> None:
     st.subheader("One person's row, before and after")
-    corner = sources.corner(data, mechanism.task)
-    blocks.row(mechanism.id, noise.before_after(mechanism, corner))
+    blocks.row(mechanism.id, sources.before_after(data, mechanism))
 
 
 shell.enter()

@@ -34,7 +34,7 @@ def serving(home, script="app.py", **environment):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless", "true"]
-    command += ["--server.port", str(port), "--server.fileWatcherType", "none"]
+    command += ["--server.port", str(port)]
     with (home / "server.log").open("a") as log:
         process = subprocess.Popen(
             command,

@@ -1,6 +1,7 @@
 """The Compare page's numbers, on curves whose truth is known."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def line(truth, seeds=6, spread=0.004, key="a", metric="accuracy", common=None, 
         certified=units | {"value": GRID},
         reasons={"user_empty": "the pattern is public"},
     )
-    return made._replace(**changes)
+    return replace(made, **changes)
 
 
 def rising(x):
@@ -69,7 +70,7 @@ def test_the_band_is_the_t_interval_of_each_row():
     values = one.values.copy()
     values[2, 3:] = np.nan
     values[3, 1:] = np.nan
-    view = lines.band(values, GRID)
+    view = line(rising, values=values).band
     assert view.seeds.tolist() == [5, 5, 3, 1, 5, 5, 5]
     for k, n in enumerate(view.seeds):
         there = values[k, :n]
@@ -79,7 +80,7 @@ def test_the_band_is_the_t_interval_of_each_row():
             assert (view.low[k], view.high[k]) == (pytest.approx(low), pytest.approx(high))
     assert view.low[3] == view.mean[3] == view.high[3]
     assert "1 to 5 seeds" in lines.band_words(view)
-    assert "one seed" in lines.band_words(lines.band(values[:, :1], GRID))
+    assert "one seed" in lines.band_words(line(rising, values=values[:, :1]).band)
 
 
 def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
@@ -288,7 +289,7 @@ def test_lines_without_a_common_epsilon_say_so(rng):
 
 def test_a_win_of_a_claim_over_a_certificate_says_so(rng):
     proved, only_claimed = (lines.place(line(rising, key=key), Count.PAPER) for key in "ab")
-    better = only_claimed.line._replace(values=only_claimed.line.values + 0.2)
+    better = replace(only_claimed.line, values=only_claimed.line.values + 0.2)
     for solid, said in ((False, True), (True, False)):
         duel = comparison.duel(proved, only_claimed._replace(line=better, solid=solid), rng)
         assert comparison.duel_words(duel).endswith("is claimed, not certified.") == said

@@ -82,23 +82,23 @@ def test_names_stand_apart_outside_their_lines_and_papers_twins_are_named_in_the
     floors = [level("user-mean", 1.399), level("global-mean", 1.4)]
     picture = Picture(METRICS["rmse"], (), tuple(floors), tuple(twins))
     fig = charts_compare.compare(picture, [], (0.1, 10), waiting=["dpmf"])
-    names = sorted(fig.layout.annotations, key=lambda note: note.y)
-    low, high = fig.layout.yaxis.range
-    gaps = np.diff([note.y for note in names])
+    names = sorted(fig.layout["annotations"], key=lambda note: note["y"])
+    low, high = fig.layout["yaxis"]["range"]
+    gaps = np.diff([note["y"] for note in names])
     assert (gaps > 0.055 * (high - low)).all()
-    assert low <= names[0].y <= names[-1].y <= high
-    texts = [note.text for note in names]
+    assert low <= names[0]["y"] <= names[-1]["y"] <= high
+    texts = [note["text"] for note in names]
     assert texts[0] == "no privacy: 0.900"
-    assert names[0].y < 0.9  # lower is better: guesses above, the reference below
+    assert names[0]["y"] < 0.9  # lower is better: guesses above, the reference below
     assert all(text.startswith("guessing (") for text in texts[1:])
     assert "user" in texts[1]
-    assert names[2].y > 1.4
+    assert names[2]["y"] > 1.4
     # a line that belongs to one method alone has its colour
-    drawn = {trace.hovertemplate.split(": ")[1].split("<")[0]: trace for trace in fig.data[:5]}
-    shown = [trace.name for trace in drawn.values() if trace.showlegend is not False]
+    drawn = {t["hovertemplate"].split(": ")[1].split("<")[0]: t for t in fig.data[:5]}
+    shown = [trace["name"] for trace in drawn.values() if "name" in trace]
     assert [name.split(":")[0] for name in shown] == ["no privacy"] * 2
-    assert drawn["0.900"].line.color == charts.LIGHT.ink
-    own = {name: trace.line.color for name, trace in drawn.items()}
+    assert drawn["0.900"]["line"]["color"] == charts.LIGHT.ink
+    own = {name: trace["line"]["color"] for name, trace in drawn.items()}
     assert next(c for n, c in own.items() if "PMF" in n) == charts.style("dpmf").color
     assert next(c for n, c in own.items() if "SVD" in n) == charts.LIGHT.muted
 
@@ -109,10 +109,12 @@ def test_several_guesses_are_told_apart():
     picture = Picture(METRICS["accuracy"], guesses=tuple(one.line for one in placed))
     for some in (placed, placed[:1]):
         fig = charts_compare.compare(picture, [], (0.1, 10), guesses=some)
-        drawn = [t for t in fig.data if (t.name or "").startswith("guessing: ")]
-        assert all(trace.line.dash == "dot" for trace in drawn)
+        drawn = [t for t in fig.data if t.get("name", "").startswith("guessing: ")]
+        assert all(trace["line"]["dash"] == "dot" for trace in drawn)
         own = [charts.style(one.line.mechanism).color for one in some]
-        assert [t.line.color for t in drawn] == (own if len(some) > 1 else [charts.LIGHT.muted])
+        assert [t["line"]["color"] for t in drawn] == (
+            own if len(some) > 1 else [charts.LIGHT.muted]
+        )
 
 
 def test_a_name_goes_where_no_line_and_no_other_name_is():
@@ -149,17 +151,17 @@ def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
     view = block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
     for id, words in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
         fig = charts_noise.heat(id, view, charts.LIGHT)
-        entries = [trace.name for trace in fig.data if trace.type == "scatter"]
+        entries = [trace["name"] for trace in fig.data if trace["type"] == "scatter"]
         assert entries == [*words, "no value"]
-        assert fig.layout.coloraxis.showscale is False
-        assert fig.layout.plot_bgcolor == charts.LIGHT.missing
+        assert fig.layout["coloraxis"]["showscale"] is False
+        assert fig.layout["plot_bgcolor"] == charts.LIGHT.missing
         strip = charts_noise.strip(id, view, 0, charts.LIGHT)
-        assert strip.layout.yaxis.ticktext == words
+        assert strip.layout["yaxis"]["ticktext"] == words
         assert "grey" in noise.block_caption(view)
     numbers = block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
     fig = charts_noise.heat("randomised-response", numbers, charts.DARK)
-    assert fig.layout.coloraxis.showscale
-    assert all(trace.type == "heatmap" for trace in fig.data)
+    assert fig.layout["coloraxis"]["showscale"]
+    assert all(trace["type"] == "heatmap" for trace in fig.data)
     assert "grey" not in noise.block_caption(numbers)
 
 

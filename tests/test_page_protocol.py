@@ -154,7 +154,7 @@ def test_names_with_markup_reach_the_picture_escaped(ratings):
     shown = play(ratings)
     names = (*shown.parties[:2], "<b>user</b>")
     fig = charts_protocol.stage(names, (), None, charts.LIGHT)
-    assert "<b>user" not in str(fig.data[0].text)
+    assert "<b>user" not in str(fig.data[0]["text"])
 
 
 def test_clicks_have_no_gradients_to_hide_and_the_page_says_so():

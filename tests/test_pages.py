@@ -1,12 +1,15 @@
 """Every page opened and used as a person would, without a browser."""
 
+import gc
 import html
 import io
 import json
 import shlex
 import sys
 import time
+import weakref
 
+import plotly.graph_objects as plotly
 import pytest
 
 from dpmc_core import experiment, registry, sweep
@@ -18,6 +21,7 @@ from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem
 from dpmc_core.protocol.federated import FLOW
+from dpmc_core.ratings import Ratings
 from dpmc_core.store import Store, shipped
 from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import EPSILONS
@@ -91,11 +95,16 @@ def test_every_chart_has_words_and_a_table_that_unfolds(name):
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_charts_follow_the_theme(name, theme):
-    app = open_page(name, theme, data="one-bit-lab")
+@pytest.mark.parametrize("data", ["one-bit-lab", "bookshop-clicks"])
+def test_charts_follow_the_theme_and_are_what_plotly_draws(name, theme, data):
+    app = open_page(name, theme, data=data)
     ink = (charts.DARK if theme == "dark" else charts.LIGHT).ink
     for number in range(len(charts_of(app))):
-        assert spec(app, number)["layout"]["template"]["layout"]["font"]["color"] == ink
+        drawn = spec(app, number)
+        assert drawn["layout"]["template"]["layout"]["font"]["color"] == ink
+        assert len(plotly.Figure(drawn).data) == len(
+            drawn["data"]
+        )  # a wrong name or value is refused
 
 
 @pytest.mark.parametrize("id", MECHANISMS)
@@ -165,10 +174,11 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     with shipped.load(data, cls.task, [id]) as store:
         picture = lines.read(store, [id], rows.metrics_of(cls.task)[0])
     drawn = charts_curve.curve(picture, 1.0, certified=True, theme=charts.LIGHT)
-    texts = [note.text for note in drawn.layout.annotations]
+    texts = [note["text"] for note in drawn.layout["annotations"]]
     assert [text.startswith("no privacy: ") for text in texts].count(True) == 1
     if id == cls.floor:  # it is a guess: beside it stands the same one without privacy
-        texts += [f"guessing: {t.name}" for t in drawn.data if (t.name or "").startswith("no priv")]
+        names = [trace.get("name", "") for trace in drawn.data]
+        texts += [f"guessing: {name}" for name in names if name.startswith("no priv")]
     assert any(text.startswith("guessing") for text in texts)
 
 
@@ -255,6 +265,20 @@ def test_an_upload_stays_in_its_session():
     link = open_page("data", data="upload")
     assert link.selectbox(key="data").value == "movie-night"
     assert link.warning
+
+
+def test_nothing_of_an_upload_is_held_once_its_session_has_ended():
+    app = upload(open_page("data"), CSV)
+    for page in ("what_if", "noise", "compare", "train"):
+        go(app, f"pages/{page}.py")
+    made = [app.session_state["upload"].ratings, *app.session_state["upload looks"].values()]
+    held = [weakref.ref(one) for one in made if isinstance(one, Ratings)]
+    assert len(held) > 1
+    go(app, "pages/data.py")
+    press(app, "Forget this upload")
+    del app, made
+    gc.collect()
+    assert not [one for one in held if one() is not None]
 
 
 def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():

@@ -455,6 +455,19 @@ def test_the_witness_counts_every_publication() -> None:
     assert counts == {"laplace": 4, "gaussian": 1, "response": 1}
 
 
+def test_a_witness_leaves_the_block_once_it_has_seen_what_it_waits_for() -> None:
+    rng, after = np.random.default_rng(0), False
+    with witness(until=["laplace", "gaussian"]) as published:
+        laplace(rating=1).publish(np.zeros(3), rng)
+        laplace(rating=1).publish(np.zeros(3), rng)
+        gaussian(rating=1).publish(np.zeros(3), rng)
+        after = True
+    assert not after
+    assert [seen.release.query for seen in published] == ["laplace", "laplace", "gaussian"]
+    laplace(rating=1).publish(np.zeros(3), rng)  # nobody looks any longer
+    assert len(published) == 3
+
+
 def test_the_witness_sees_copies_and_only_inside_its_block() -> None:
     rng = np.random.default_rng(0)
     private = np.arange(3.0)

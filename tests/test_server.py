@@ -4,11 +4,14 @@ import asyncio
 import socket
 import subprocess
 import sys
+import tomllib
+import weakref
 from pathlib import Path
 
 import pytest
 from starlette.requests import Request
 from starlette.routing import Router
+from streamlit import config
 from streamlit.web.server.app_discovery import discover_asgi_app
 
 from pages.ui import server
@@ -20,6 +23,31 @@ unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descr
 def test_streamlit_serves_the_app_with_its_hooks():
     found = discover_asgi_app(APP)
     assert (found.is_asgi_app, found.import_string) == (True, "app:app")
+
+
+def test_what_ended_sessions_leave_behind_is_collected_though_nobody_comes(monkeypatch):
+    class Session:
+        pass
+
+    async def wait():
+        tidying = asyncio.create_task(server.tidy())
+        while left() is not None:
+            await asyncio.sleep(0.01)
+        tidying.cancel()
+
+    monkeypatch.setattr(server, "TIDY", 0.01)
+    session = Session()
+    session.itself, left = session, weakref.ref(session)
+    del session
+    asyncio.run(asyncio.wait_for(wait(), 10))
+
+
+def test_streamlit_knows_what_it_is_told_to_leave_out():
+    known = config.get_config_options()
+    given = tomllib.loads((APP.parent / ".streamlit" / "config.toml").read_text())
+    assert given["runner"].items() >= {"magicEnabled": False, "postScriptGC": False}.items()
+    assert {f"runner.{name}" for name in given["runner"]} <= set(known)
+    assert given["server"]["fileWatcherType"] == "none"
 
 
 def headers_of(kind, path="/"):

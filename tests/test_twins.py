@@ -1,5 +1,7 @@
 """Why a private method may stand above its line without privacy, tested by training."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -51,9 +53,8 @@ def test_the_reference_is_above_every_variant_on_the_bookshop():
 
 
 def standing(metric, label, value):
-    return shipped_line("dpimf-optimal")._replace(
-        label=label, metric=metric, epsilon=np.ones(1), values=np.array([[value]])
-    )
+    drawn = {"epsilon": np.ones(1), "values": np.array([[value]])}
+    return replace(shipped_line("dpimf-optimal"), label=label, metric=metric, **drawn)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +69,9 @@ def test_only_what_is_clearly_better_than_the_reference_is_told(metric, better, 
     (said,) = lines.apart_words(Picture(metric, drawn, (), (reference, papers)))
     assert said.startswith(f"{side.capitalize()} the line without privacy")
     assert said.endswith("(Good).")
-    worse = tuple(line._replace(values=1.0 - line.values) for line in drawn)
+    worse = tuple(replace(line, values=1.0 - line.values) for line in drawn)
     floor = registry.get("dpimf-optimal").floor
-    guess = drawn[1]._replace(info=drawn[1].info._replace(mechanism=floor))
+    guess = replace(drawn[1], info=drawn[1].info._replace(mechanism=floor))
     (told,) = lines.apart_words(Picture(metric, worse[:1], guesses=(guess,)))
     assert "guessing" in told
     assert not lines.apart_words(Picture(metric, worse[:1], guesses=drawn[1:]))  # not its own
@@ -88,6 +89,6 @@ def test_neither_noise_nor_clip_is_what_helps_on_the_bookshop():
 @pytest.mark.parametrize(("metric", "better"), [("hr@10", 0.6), ("rmse", 0.4)])
 def test_above_is_said_only_beyond_both_bands(metric, better):
     twin = Interval(0.5, 0.02, 3)
-    line = shipped_line("dpimf-optimal")._replace(metric=METRICS[metric], epsilon=np.ones(1))
+    line = replace(shipped_line("dpimf-optimal"), metric=METRICS[metric], epsilon=np.ones(1))
     for value, above in ((better, True), (0.51, False), (0.49, False)):
-        assert lines.is_above(line._replace(values=np.array([[value]])), twin) == above
+        assert lines.is_above(replace(line, values=np.array([[value]])), twin) == above

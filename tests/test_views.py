@@ -5,6 +5,7 @@ import io
 import json
 import math
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,7 +154,7 @@ def test_the_envelope_is_chosen_on_half_of_the_seeds_and_measured_on_the_others(
     assert best.x == pytest.approx([1, 10])
     assert best.counts == "per rating"
     errors = [
-        one._replace(line=one.line._replace(metric=METRICS["rmse"])) for one in (lucky, steady)
+        one._replace(line=replace(one.line, metric=METRICS["rmse"])) for one in (lucky, steady)
     ]
     assert lines.envelope(errors).winners == (steady.line.label, lucky.line.label)
 

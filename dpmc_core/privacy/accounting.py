@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from dpmc_core.errors import InvalidSetting, check_number
 
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
 _EVALUATION = 1e-12  # error of ln delta as evaluated here: what is promised stays this far inside
+_KNOWN = 4096  # answers kept: a card asks for the same ones again and again
 _ROUNDING = 1 - 1e-12  # a calibrated budget, composed again in floats, never exceeds its target
 
 
@@ -109,6 +111,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return math.exp(gaussian_log_delta(epsilon, mu))
 
 
+@lru_cache(maxsize=_KNOWN)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The smallest epsilon at which ratio mu is (epsilon, delta)-DP, never understated."""
     check_number("delta", delta, at_least=0, below=1)
@@ -127,6 +130,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return _boundary(holds, start=max(mu * mu, 1e-6))
 
 
+@lru_cache(maxsize=_KNOWN)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest ratio mu that is (epsilon, delta)-DP, never overstated."""
     check_number("epsilon", epsilon, above=0)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,19 +35,26 @@ class Publication:
     published: NDArray[Any]
 
 
-_witness: ContextVar[list[Publication] | None] = ContextVar("dpmc_witness", default=None)
+class _Enough(BaseException):
+    """All that a witness waits for has been published; no method may take it for an error."""
+
+
+_Witness: TypeAlias = tuple[list[Publication], frozenset[str]]
+_witness: ContextVar[_Witness | None] = ContextVar("dpmc_witness", default=None)
 
 
 @contextmanager
-def witness() -> Iterator[list[Publication]]:
+def witness(until: Collection[str] = ()) -> Iterator[list[Publication]]:
     """Collect what goes into and comes out of every release inside the block, in order.
 
     For pictures of a mechanism on data one may look at: what is collected is not private.
+    until: queries; once each of them has been answered, the rest of the block is left out.
     """
     publications: list[Publication] = []
-    token = _witness.set(publications)
+    token = _witness.set((publications, frozenset(until)))
     try:
-        yield publications
+        with suppress(_Enough):
+            yield publications
     finally:
         _witness.reset(token)
 
@@ -105,9 +112,12 @@ class Release:
             raise InvalidSetting(f"shape of '{self.query}'", f"{shape}", value.shape)
 
     def _show(self, private: NDArray[Any], published: NDArray[Any]) -> None:
-        publications = _witness.get()
-        if publications is not None:
+        witness = _witness.get()
+        if witness is not None:
+            publications, until = witness
             publications.append(Publication(self, private.copy(), published.copy()))
+            if until and until <= {p.release.query for p in publications}:
+                raise _Enough
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +52,8 @@ class Band(NamedTuple):
     seeds: Ints
 
 
-class Line(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Line:
     """A metric of one mechanism with its settings, by epsilon and seed.
 
     info: the curve in its store. label: the name with what is not default. epsilon: the setting,
@@ -81,15 +84,23 @@ class Line(NamedTuple):
     def mechanism(self) -> str:
         return self.info.mechanism
 
-    @property
+    @cached_property
+    def intervals(self) -> tuple[Interval, ...]:
+        """Its interval at each epsilon."""
+        return tuple(interval(row) for row in self.values)
+
+    @cached_property
     def band(self) -> Band:
         """Its intervals at the setting."""
-        return band(self.values, self.epsilon)
+        mean = np.array([one.mean for one in self.intervals])
+        half = np.array([one.half_width for one in self.intervals])
+        seeds = np.array([one.seeds for one in self.intervals])
+        return Band(self.epsilon, mean, mean - half, mean + half, seeds)
 
     def at(self, epsilon: float) -> Interval | None:
         """The interval at a computed epsilon; None elsewhere: values are never interpolated."""
-        near = np.flatnonzero(np.isclose(self.epsilon, epsilon, rtol=1e-9))
-        return interval(self.values[near[0]]) if len(near) else None
+        near = np.flatnonzero(np.abs(self.epsilon - epsilon) <= 1e-9 * epsilon)
+        return self.intervals[near[0]] if len(near) else None
 
     def has(self, epsilons: Collection[float], seeds: Collection[int]) -> bool:
         """Whether every seed has a value at every epsilon."""
@@ -99,7 +110,8 @@ class Line(NamedTuple):
         return found.shape == (len(epsilons), len(seeds)) and not bool(np.isnan(found).any())
 
 
-class Reference(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Reference:
     """A method without epsilon: the same at every epsilon. values: one per seed."""
 
     key: str
@@ -108,7 +120,7 @@ class Reference(NamedTuple):
     metric: Metric
     values: Floats
 
-    @property
+    @cached_property
     def level(self) -> Interval:
         return interval(self.values)
 
@@ -318,14 +330,6 @@ def interval(values: Floats | Sequence[float]) -> Interval:
     return Interval(mean, t * float(np.std(there, ddof=1)) / math.sqrt(n), n)
 
 
-def band(values: Floats, x: Floats) -> Band:
-    """The intervals over the seeds of each row of values (E x S, NaN where missing)."""
-    found = [interval(row) for row in values]
-    mean = np.array([one.mean for one in found])
-    half = np.array([one.half_width for one in found])
-    return Band(x, mean, mean - half, mean + half, np.array([one.seeds for one in found]))
-
-
 def band_words(view: Band) -> str:
     """What the band is, for the caption."""
     few, many = int(view.seeds.min()), int(view.seeds.max())
@@ -361,7 +365,7 @@ class Placed(NamedTuple):
 
     @property
     def band(self) -> Band:
-        return band(self.line.values, self.x)
+        return self.line.band._replace(x=self.x)
 
 
 def place(line: Line, count: Count) -> Placed:
@@ -477,12 +481,11 @@ def apart_words(picture: Picture) -> list[str]:
 
 def is_below(line: Line, guess: Line) -> bool:
     """Whether a line is clearly worse than a guess at an epsilon that both have."""
-    sign, beside = line.metric.sign, {float(e): guess.at(float(e)) for e in guess.epsilon}
+    beside = dict(zip(guess.epsilon.tolist(), guess.intervals, strict=True))
     return any(
-        other is not None and sign * (other.mean - here.mean) > other.half_width + here.half_width
-        for e in line.epsilon
-        if (here := line.at(float(e))) is not None
-        for other in [beside.get(float(e))]
+        line.metric.sign * (other.mean - here.mean) > other.half_width + here.half_width
+        for e, here in zip(line.epsilon.tolist(), line.intervals, strict=True)
+        if (other := beside.get(e)) is not None
     )
 
 

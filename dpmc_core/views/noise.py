@@ -273,9 +273,9 @@ def before_after(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
     Releases whose values belong to no cell of the block, item or pair of items are left out.
     """
     wanted = {r.query for _, r in mechanism.guarantee(corner.public).releases}
-    with witness() as publications:
+    with witness(until=wanted) as publications:
         for step in mechanism.fit(corner, np.random.default_rng(0)):
-            if step.final or wanted <= {p.release.query for p in publications}:
+            if step.final:
                 break
     pictures: dict[str, BeforeAfter] = {}
     foreign = _foreign(mechanism, corner.public)

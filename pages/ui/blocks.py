@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
+# plotly looks into pandas wherever another session has begun to import it, and fails on the half
+# of it that is there: so it is imported before the first figure, once, behind the import lock.
+import pandas  # noqa: F401
 import streamlit as st
+from plotly.basedatatypes import BaseFigure
 
 from dpmc_core import registry
 from dpmc_core.errors import capital, sentence
@@ -22,6 +25,7 @@ from dpmc_core.privacy import (
 from dpmc_core.store import guarded
 from dpmc_core.views import cards, noise
 from pages.ui import state
+from pages.ui.charts import Figure
 from pages.ui.charts import noise as charts_noise
 from pages.ui.jobs import Job, Snapshot
 from pages.ui.text import escape
@@ -31,6 +35,16 @@ _TOOLS = {
     "displaylogo": False,
     "modeBarButtonsToRemove": ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
 }
+
+
+class _Ready(BaseFigure):
+    """A figure that Streamlit takes as it is: a bare dictionary it would have Plotly check."""
+
+    def __init__(self, fig: Figure) -> None:
+        vars(self)["fig"] = fig
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"data": self.fig.data, "layout": self.fig.layout}
 
 
 def heading(title: str, sentence: str) -> None:
@@ -44,8 +58,15 @@ def problem(error: Exception) -> None:
     st.error(escape(sentence(str(error))), icon=":material/error:")
 
 
+def picture(
+    fig: Figure, *, alt: str, key: str | None = None, config: Mapping[str, Any] = _TOOLS
+) -> None:
+    """A chart alone, where its words and numbers stand beside it."""
+    st.plotly_chart(_Ready(fig), theme=None, alt=alt, config=dict(config), key=key)
+
+
 def chart(
-    fig: go.Figure,
+    fig: Figure,
     *,
     alt: str,
     caption: str = "",
@@ -57,7 +78,7 @@ def chart(
     caption: plain text. key: a name of the chart that is its own on the page. With it the table is
     built only when it is unfolded, so that a first view need not wait for what tables bring along.
     """
-    st.plotly_chart(fig, theme=None, alt=alt, config=_TOOLS, key=key)
+    picture(fig, alt=alt, key=key)
     if caption:
         st.caption(escape(caption))
     label, kind = "The chart in words and numbers", "compact"

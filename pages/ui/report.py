@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-import plotly.graph_objects as go
 import plotly.io as pio
 
 from dpmc_core.errors import sentence
@@ -15,7 +14,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 from dpmc_core.views import cards, ranking, run_card, training
 from dpmc_core.views.run_card import Run
-from pages.ui.charts import LIGHT, Theme
+from pages.ui.charts import LIGHT, Figure, Theme
 from pages.ui.charts import ranking as charts_ranking
 from pages.ui.charts import train as charts_train
 
@@ -37,7 +36,7 @@ class Exhibit(NamedTuple):
     key: str
     title: str
     question: str
-    fig: go.Figure | None
+    fig: Figure | None
     caption: str
     alt: str = ""
     table: Mapping[str, Sequence[Any]] | None = None
@@ -141,7 +140,7 @@ def html(run: Run) -> str:
 
 def comparison(
     title: str,
-    fig: go.Figure,
+    fig: Figure,
     words: Sequence[str],
     table: Mapping[str, Sequence[object]],
     command: str,
@@ -181,12 +180,16 @@ def _table(columns: Mapping[str, Sequence[object]]) -> str:
     return f"<table><tr>{head}</tr>" + "".join(f"<tr>{row}</tr>" for row in body) + "</table>"
 
 
-def _charts(drawn: Sequence[tuple[str, go.Figure]]) -> list[str]:
+def _charts(drawn: Sequence[tuple[str, Figure]]) -> list[str]:
     """Headed charts; the first brings the library along."""
     return [
         _heading(title)
         + pio.to_html(
-            fig, include_plotlyjs=number == 0, full_html=False, config={"displaylogo": False}
+            {"data": fig.data, "layout": fig.layout},
+            include_plotlyjs=number == 0,
+            full_html=False,
+            config={"displaylogo": False},
+            validate=False,
         )
         for number, (title, fig) in enumerate(drawn)
     ]

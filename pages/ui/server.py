@@ -6,6 +6,9 @@ after 3.0 to 3.2 s with the two things loaded ahead here, 3.3 to 3.7 s without t
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
+import gc
 import os
 import signal
 import socket
@@ -27,6 +30,10 @@ from pages.ui import jobs, private, sweeps
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.curve", "charts.ranking", "rows", "sources", "sweeps", "widgets")
+# Of malloc.h. Each rerun is a thread, and may leave an arena of memory behind; large arrays are
+# given back at once only while they stand apart.
+_ARENA_MAX, _MMAP_THRESHOLD = -8, -3
+TIDY = 20.0  # seconds between two collections of what ended sessions leave behind
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
 
@@ -41,9 +48,15 @@ async def ready(_: st.App) -> AsyncIterator[None]:
     # A file on its way here waits in memory, where it is going anyway, and never on the disk.
     MultiPartParser.spool_max_size = st.get_option("server.maxUploadSize") * 2**20
     send_at_once()
+    _allocator("mallopt", _ARENA_MAX, 2)
+    _allocator("mallopt", _MMAP_THRESHOLD, 2**20)
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
+    gc.collect()
+    gc.freeze()  # what is there by now stays: no later look at memory goes through it
+    tidying = asyncio.create_task(tidy())
     yield
+    tidying.cancel()
     jobs.cancel_all()  # they stop at their next report
     private.end()
     sweeps.end()
@@ -55,6 +68,25 @@ def hang_up_as_terminate() -> None:
     main = threading.current_thread() is threading.main_thread()
     if hang_up is not None and main and signal.getsignal(hang_up) == signal.SIG_DFL:
         signal.signal(hang_up, lambda *_: signal.raise_signal(signal.SIGTERM))
+
+
+async def tidy() -> None:
+    """Let go of sessions that Streamlit has forgotten, uploads and all, and of their memory.
+
+    They end when they are collected, which could take until somebody comes. Streamlit would
+    collect after every rerun (runner.postScriptGC), and everybody would wait for it.
+    """
+    while True:
+        await asyncio.sleep(TIDY)
+        gc.collect()
+        _allocator("malloc_trim", 0)
+
+
+def _allocator(name: str, *values: int) -> None:
+    """Ask the memory allocator for something, where it is one that knows it: glibc's."""
+    ask = getattr(ctypes.CDLL(None), name, None) if os.name == "posix" else None
+    if ask is not None:
+        ask(*values)
 
 
 def send_at_once() -> int:

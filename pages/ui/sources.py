@@ -12,7 +12,7 @@ from dpmc_core.data import datasets, download
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.model import Task
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import noise
@@ -129,6 +129,26 @@ def corner(id: str, task: Task) -> Ratings:
     prepared.__name__ = f"corner for {task.value}"
     found: Ratings = look(id, prepared)
     return found
+
+
+def before_after(id: str, mechanism: Mechanism) -> tuple[noise.BeforeAfter, ...]:
+    """Releases of a mechanism on the corner of a data set. Raises DpmcError, OSError."""
+
+    def made() -> tuple[noise.BeforeAfter, ...]:
+        return noise.before_after(mechanism, corner(id, mechanism.task))
+
+    if id == UPLOAD:
+        return state.kept("before and after", mechanism, made)
+    return _shared_before_after(id, repr(mechanism), made)
+
+
+@st.cache_resource(max_entries=200, show_spinner=False)
+def _shared_before_after(
+    id: str,  # noqa: ARG001
+    mechanism: str,  # noqa: ARG001
+    _made: Callable[[], tuple[noise.BeforeAfter, ...]],
+) -> tuple[noise.BeforeAfter, ...]:
+    return _made()
 
 
 def facts(id: str, task: Task) -> PublicFacts:

@@ -1,18 +1,14 @@
-"""The look of every chart, and what charts share. Core results in, plotly figures out."""
+"""The look of every chart, and what charts share. Core results in, Plotly's figures out."""
 
 from __future__ import annotations
 
+import base64
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
-
-# plotly looks into pandas wherever another session has begun to import it, and fails on the half
-# of it that is there: so it is imported before the first figure, once, behind the import lock.
-import pandas  # noqa: F401
-import plotly.graph_objects as go
-import plotly.io as pio
 from numpy.typing import NDArray
 
 from dpmc_core.views.lines import Band
@@ -120,7 +116,7 @@ def wrapped(name: str) -> str:
     return "<br>".join([*lines, *(f"· {remark}" for remark in remarks)])
 
 
-def _template(theme: Theme) -> go.layout.Template:
+def _template(theme: Theme) -> dict[str, Any]:
     axis = {
         "gridcolor": theme.grid,
         "linecolor": theme.grid,
@@ -131,49 +127,115 @@ def _template(theme: Theme) -> go.layout.Template:
         "minexponent": 5,
         "title": {"font": {"size": 13, "color": theme.muted}, "standoff": 10},
     }
-    return go.layout.Template(
-        layout={
-            "font": {"family": '"Source Sans", sans-serif', "size": 14, "color": theme.ink},
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
-            "colorway": [_BLUE, _ORANGE, _GREEN, _RED, _SKY, _PURPLE],
-            "margin": {"l": 8, "r": 8, "t": 34, "b": 8},
-            "height": HEIGHT,
-            "xaxis": axis,
-            "yaxis": axis,
-            "legend": {
-                "orientation": "h",
-                "yanchor": "bottom",
-                "y": 1.0,
-                "xanchor": "left",
-                "x": 0,
-                "font": {"size": 13},
-                "bgcolor": "rgba(0,0,0,0)",
-            },
-            "hovermode": "closest",
-            "hoverlabel": {
-                "bgcolor": theme.paper,
-                "bordercolor": theme.grid,
-                "font": {"color": theme.ink, "size": 13},
-            },
-            "modebar": {
-                "bgcolor": "rgba(0,0,0,0)",
-                "color": theme.muted,
-                "activecolor": theme.ink,
-            },
-            "dragmode": False,  # a page scrolls under a finger; zooming is in the tool bar
-            "bargap": 0.08,
-        }
-    )
+    layout = {
+        "font": {"family": '"Source Sans", sans-serif', "size": 14, "color": theme.ink},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "colorway": [_BLUE, _ORANGE, _GREEN, _RED, _SKY, _PURPLE],
+        "margin": {"l": 8, "r": 8, "t": 34, "b": 8},
+        "height": HEIGHT,
+        "xaxis": axis,
+        "yaxis": axis,
+        "legend": {
+            "orientation": "h",
+            "yanchor": "bottom",
+            "y": 1.0,
+            "xanchor": "left",
+            "x": 0,
+            "font": {"size": 13},
+            "bgcolor": "rgba(0,0,0,0)",
+        },
+        "hovermode": "closest",
+        "hoverlabel": {
+            "bgcolor": theme.paper,
+            "bordercolor": theme.grid,
+            "font": {"color": theme.ink, "size": 13},
+        },
+        "modebar": {
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": theme.muted,
+            "activecolor": theme.ink,
+        },
+        "dragmode": False,  # a page scrolls under a finger; zooming is in the tool bar
+        "bargap": 0.08,
+    }
+    return {"layout": layout}
 
 
-for _theme in (LIGHT, DARK):
-    pio.templates[_theme.name] = _template(_theme)
+_TEMPLATES = {theme: _template(theme) for theme in (LIGHT, DARK)}
 
 
-def figure(theme: Theme, **layout: object) -> go.Figure:
+@dataclass(frozen=True)
+class Figure:
+    """What Plotly draws in the browser, written down as it goes there.
+
+    Plotly's own figures check and copy every part of themselves, which took half of the processor
+    time of a rerun. panel: of several, counted from 1.
+    """
+
+    layout: dict[str, Any]
+    data: list[dict[str, Any]] = field(default_factory=list)
+
+    def draw(self, kind: str, *, panel: int = 1, **trace: Any) -> None:
+        """A trace: scatter, bar or heatmap. Arrays go as numbers that need no text."""
+        place = {} if panel == 1 else {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}
+        packed = {k: _packed(v) if isinstance(v, np.ndarray) else v for k, v in trace.items()}
+        self.data.append({"type": kind} | packed | place)
+
+    def note(self, **annotation: Any) -> None:
+        self.layout.setdefault("annotations", []).append(annotation)
+
+    def shape(self, **shape: Any) -> None:
+        self.layout.setdefault("shapes", []).append(shape)
+
+    def x(self, title: str | None = None, *, panel: int = 1, **axis: Any) -> None:
+        """Say more of a horizontal axis."""
+        self._axis(f"xaxis{_number(panel)}", title, axis)
+
+    def y(self, title: str | None = None, *, panel: int = 1, **axis: Any) -> None:
+        """Say more of a vertical axis."""
+        self._axis(f"yaxis{_number(panel)}", title, axis)
+
+    def panels(self, rows: int, columns: int, *, across: float = 0.1, down: float = 0.2) -> range:
+        """Split into panels, row by row from above, with gaps (shares of the whole) between."""
+        wide = (1 - across * (columns - 1)) / columns
+        high = (1 - down * (rows - 1)) / rows
+        for k in (found := range(1, rows * columns + 1)):
+            row, column = divmod(k - 1, columns)
+            left, top = column * (wide + across), 1 - row * (high + down)
+            self.x(panel=k, anchor=f"y{_number(k)}", domain=[left, left + wide])
+            self.y(panel=k, anchor=f"x{_number(k)}", domain=[max(0.0, top - high), top])
+        return found
+
+    def name(self, panel: int, text: str) -> None:
+        """A name above a panel."""
+        left, right = self.layout[f"xaxis{_number(panel)}"]["domain"]
+        top = self.layout[f"yaxis{_number(panel)}"]["domain"][1]
+        place = {"x": (left + right) / 2, "xref": "paper", "xanchor": "center"}
+        place |= {"y": top, "yref": "paper", "yanchor": "bottom"}
+        self.note(text=text, showarrow=False, font={"size": 16}, **place)
+
+    def _axis(self, name: str, title: str | None, more: dict[str, Any]) -> None:
+        axis = self.layout.setdefault(name, {})
+        axis |= more | ({} if title is None else {"title": {"text": title}})
+
+
+def _number(panel: int) -> str:
+    return "" if panel == 1 else str(panel)
+
+
+def _packed(values: NDArray[Any]) -> dict[str, str] | list[Any]:
+    """An array as Plotly reads it fastest; words and the like as a list."""
+    if values.dtype.kind not in "iuf":
+        return values.tolist()
+    raw = np.ascontiguousarray(values, dtype="<f8")
+    packed = {"dtype": "f8", "bdata": base64.b64encode(raw).decode("ascii")}
+    return packed | ({"shape": ", ".join(map(str, raw.shape))} if raw.ndim > 1 else {})
+
+
+def figure(theme: Theme, **layout: Any) -> Figure:
     """An empty figure in the house style."""
-    return go.Figure(layout={"template": theme.name, **layout})
+    return Figure({"template": _TEMPLATES[theme], **layout})
 
 
 def faded(color: str, opacity: float) -> str:
@@ -192,15 +254,15 @@ def powers(low: int, high: int, step: int = 1) -> dict[str, object]:
     return ticks([10.0**k for k in range(low, high, step)])
 
 
-EPSILON_AXIS = {
+EPSILON_AXIS: dict[str, Any] = {
     "type": "log",
-    "title": {"text": "epsilon (left: more private)"},
+    "title": "epsilon (left: more private)",
     **ticks([0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]),
 }
 
 
 def line(
-    fig: go.Figure,
+    fig: Figure,
     x: Iterable[float],
     y: Iterable[float],
     look: Style,
@@ -216,11 +278,11 @@ def line(
         "marker": {"symbol": look.marker, "size": 8},
         "hovertemplate": hover,
     }
-    fig.add_scatter(x=list(x), y=list(y), **drawn | more)
+    fig.draw("scatter", x=list(x), y=list(y), **drawn | more)
 
 
 def horizontal(
-    fig: go.Figure,
+    fig: Figure,
     ends: tuple[float, float],
     at: float,
     look: tuple[str, str],
@@ -229,7 +291,8 @@ def horizontal(
 ) -> None:
     """A line at the level of a method without epsilon; look: its colour and dash."""
     color, dash = look
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=list(ends),
         y=[at] * 2,
         mode="lines",
@@ -239,10 +302,11 @@ def horizontal(
     )
 
 
-def band(fig: go.Figure, over: Band, color: str, **more: object) -> None:
+def band(fig: Figure, over: Band, color: str, **more: object) -> None:
     """The band over seeds behind a line; one seed has none."""
     for part in _stretches(over.seeds > 1):
-        fig.add_scatter(
+        fig.draw(
+            "scatter",
             x=[*over.x[part], *over.x[part][::-1]],
             y=[*over.high[part], *over.low[part][::-1]],
             mode="lines",
@@ -312,6 +376,10 @@ class Room:
         return float(inside + 1000 * outside.sum())
 
 
-def rule(fig: go.Figure, at: float, theme: Theme) -> None:
+def rule(fig: Figure, at: float, theme: Theme) -> None:
     """The vertical rule at the chosen epsilon, or size."""
-    fig.add_vline(x=at, line={"color": theme.ink, "width": 1.5}, opacity=0.55)
+    look = {"line": {"color": theme.ink, "width": 1.5}, "opacity": 0.55}
+    for name in [name for name in fig.layout if name.startswith("xaxis")] or ["xaxis"]:
+        k = name.removeprefix("xaxis")
+        ends = {"y0": 0, "y1": 1, "yref": f"y{k} domain"}
+        fig.shape(type="line", x0=at, x1=at, xref=f"x{k}", **ends, **look)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 
 from dpmc_core import registry
 from dpmc_core.views.comparison import isotonic
@@ -24,6 +23,7 @@ from pages.ui.charts import (
     EPSILON_AXIS,
     LIGHT,
     LONG_LEGEND,
+    Figure,
     Room,
     Theme,
     band,
@@ -49,7 +49,7 @@ def compare(
     theme: Theme = LIGHT,
     waiting: Sequence[str] = (),
     guesses: Sequence[Placed] = (),
-) -> go.Figure:
+) -> Figure:
     """Markers are solid where an epsilon is certified in the unit of the axis, else hollow.
 
     placed, guesses: the lines of the picture. ends: epsilons that always have room, and waiting:
@@ -84,13 +84,13 @@ def compare(
     for id in waiting:
         # a place in the legend for a curve that is still to come
         line(fig, [None], [None], style(id), "", name=wrapped(f"{registry.get(id).name} · waiting"))
-    fig.update_xaxes(**EPSILON_AXIS | _round_ticks(high), range=[math.log10(low), math.log10(high)])
-    fig.update_yaxes(range=up, tickformat=picture.metric.ticks, title_text=picture.metric.axis)
+    fig.x(**EPSILON_AXIS | _round_ticks(high), range=[math.log10(low), math.log10(high)])
+    fig.y(range=up, tickformat=picture.metric.ticks, title=picture.metric.axis)
     return fig
 
 
 def _levels(
-    fig: go.Figure,
+    fig: Figure,
     picture: Picture,
     mechanisms: Sequence[str],
     across: tuple[float, float],
@@ -126,7 +126,7 @@ def _levels(
         yanchor = "bottom" if y > mean else "top"
         places = [(x, mean, side, yanchor) for x, side in (ends[::-1] if guess else ends)]
         x, _, xanchor, _ = room.place(text, places)
-        fig.add_annotation(
+        fig.note(
             x=x,
             y=y,
             text=text,
@@ -149,7 +149,7 @@ def _apart(wanted: Sequence[float], gap: float) -> list[float]:
     return [float(place) for place in places]
 
 
-def _line(fig: go.Figure, one: Placed, over: Band, form: str, theme: Theme) -> None:
+def _line(fig: Figure, one: Placed, over: Band, form: str, theme: Theme) -> None:
     look = style(one.line.mechanism)
     counts = one.counts if one.solid else f"{one.counts}, not certified"
     line(
@@ -167,9 +167,10 @@ def _line(fig: go.Figure, one: Placed, over: Band, form: str, theme: Theme) -> N
     )
 
 
-def _guess(fig: go.Figure, one: Placed, form: str, color: str) -> None:
+def _guess(fig: Figure, one: Placed, form: str, color: str) -> None:
     """A private guess against its own epsilon."""
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=one.x.tolist(),
         y=one.band.mean.tolist(),
         mode="lines",
@@ -180,9 +181,10 @@ def _guess(fig: go.Figure, one: Placed, form: str, color: str) -> None:
     )
 
 
-def _envelope(fig: go.Figure, best: Envelope, form: str, theme: Theme) -> None:
+def _envelope(fig: Figure, best: Envelope, form: str, theme: Theme) -> None:
     """A broad pale line behind the others: what hindsight would have chosen."""
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=best.x.tolist(),
         y=best.value.tolist(),
         mode="lines",

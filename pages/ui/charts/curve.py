@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import plotly.graph_objects as go
 
 from dpmc_core.views.lines import GUESSING, WITHOUT, Line, Picture, Reference
 from pages.ui.charts import (
     EPSILON_AXIS,
     LONG_LEGEND,
+    Figure,
     Room,
     Style,
     Theme,
@@ -28,7 +28,7 @@ from pages.ui.charts import (
 PUBLISHED = "the paper's own estimate"
 
 
-def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) -> go.Figure:
+def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) -> Figure:
     """The mean of its lines with bands over seeds, what they run between, and a rule at epsilon.
 
     The first line is what this program makes of the reports; a second one, of the same reports and
@@ -77,15 +77,16 @@ def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) ->
     if here is not None:
         text = metric.text(here.mean)
         _spot(fig, room, epsilon, here.mean, text, look.color, certified, theme)
-    fig.update_xaxes(**EPSILON_AXIS, range=across)
-    fig.update_yaxes(range=up, tickformat=metric.ticks, title_text=metric.axis)
+    fig.x(**EPSILON_AXIS, range=across)
+    fig.y(range=up, tickformat=metric.ticks, title=metric.axis)
     return fig
 
 
-def _guess(fig: go.Figure, guess: Line, theme: Theme) -> None:
+def _guess(fig: Figure, guess: Line, theme: Theme) -> None:
     """A private guess, which needs epsilon too."""
     over = guess.band
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=over.x.tolist(),
         y=over.mean.tolist(),
         mode="lines",
@@ -97,7 +98,7 @@ def _guess(fig: go.Figure, guess: Line, theme: Theme) -> None:
 
 
 def _level(
-    fig: go.Figure,
+    fig: Figure,
     name: str,
     level: Reference,
     ends: tuple[float, float],
@@ -113,7 +114,7 @@ def _level(
 
 
 def _names(
-    fig: go.Figure, room: Room, picture: Picture, ends: tuple[float, float], theme: Theme
+    fig: Figure, room: Room, picture: Picture, ends: tuple[float, float], theme: Theme
 ) -> None:
     """What its lines run between, named where no curve is: outside rather than between them."""
     sign, text = picture.metric.sign, picture.metric.text
@@ -135,7 +136,7 @@ def _names(
             for k in ((0, 1) if best else (1, 0))
         ]
         x, y, xanchor, yanchor = room.place(words, places)
-        fig.add_annotation(
+        fig.note(
             x=x,
             y=y,
             text=words,
@@ -147,7 +148,7 @@ def _names(
 
 
 def _spot(
-    fig: go.Figure,
+    fig: Figure,
     room: Room,
     epsilon: float,
     value: float,
@@ -156,7 +157,8 @@ def _spot(
     certified: bool,
     theme: Theme,
 ) -> None:
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=[epsilon],
         y=[value],
         mode="markers",
@@ -171,7 +173,7 @@ def _spot(
     at = math.log10(epsilon)
     places = [(at, value, x, y) for y in ("top", "bottom") for x in ("left", "right")]
     _, _, xanchor, yanchor = room.place(text, places, size=17, away=10)
-    fig.add_annotation(
+    fig.note(
         x=at,
         y=value,
         text=f"<b>{text}</b>",

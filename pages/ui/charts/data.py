@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 
-import plotly.graph_objects as go
-
 from dpmc_core.views.data import Histogram, Sparsity, Tail
-from pages.ui.charts import Theme, figure, powers
+from pages.ui.charts import Figure, Theme, figure, powers
 
 
-def sparsity(view: Sparsity, theme: Theme) -> go.Figure:
+def sparsity(view: Sparsity, theme: Theme) -> Figure:
     """Share of cells rated, users down and items across, both from most to least rated."""
     fig = figure(theme, height=360)
-    fig.add_heatmap(
+    fig.draw(
+        "heatmap",
         z=100 * view.share,
         x=(view.item_edges[:-1] + view.item_edges[1:]) / 2,
         y=(view.user_edges[:-1] + view.user_edges[1:]) / 2,
@@ -26,31 +25,32 @@ def sparsity(view: Sparsity, theme: Theme) -> go.Figure:
         hovertemplate="users around rank %{y:.0f}, items around rank %{x:.0f}<br>"
         "<b>%{z:.1f} %</b> of the cells are rated<extra></extra>",
     )
-    fig.update_xaxes(title_text="items, most rated first", showgrid=False)
-    fig.update_yaxes(title_text="users, busiest first", autorange="reversed", showgrid=False)
+    fig.x(title="items, most rated first", showgrid=False)
+    fig.y(title="users, busiest first", autorange="reversed", showgrid=False)
     return fig
 
 
-def histogram(view: Histogram, theme: Theme) -> go.Figure:
+def histogram(view: Histogram, theme: Theme) -> Figure:
     """How often each rating is given."""
     fig = figure(theme, height=300, showlegend=False)
-    fig.add_bar(
+    fig.draw(
+        "bar",
         x=view.centers,
         y=view.counts,
         width=0.9 * view.width,
-        marker_color="#0072b2",
+        marker={"color": "#0072b2"},
         hovertemplate="rating %{x:g}: <b>%{y:,}</b> times<extra></extra>",
     )
     few = len(view.centers) <= 12
-    fig.update_xaxes(
-        title_text="rating (rating points)",
+    fig.x(
+        title="rating (rating points)",
         **({"tickvals": view.centers, "tickmode": "array"} if few else {}),
     )
-    fig.update_yaxes(title_text="ratings")
+    fig.y(title="ratings")
     return fig
 
 
-def tails(users: Tail, items: Tail, theme: Theme) -> go.Figure:
+def tails(users: Tail, items: Tail, theme: Theme) -> Figure:
     """Ratings per user and per item against their rank, both logarithmic."""
     fig = figure(theme, height=300)
     for tail, name, color, dash in (
@@ -58,7 +58,8 @@ def tails(users: Tail, items: Tail, theme: Theme) -> go.Figure:
         (items, "items", "#009e73", "longdash"),
     ):
         some = tail.ratings > 0
-        fig.add_scatter(
+        fig.draw(
+            "scatter",
             x=tail.rank[some],
             y=tail.ratings[some],
             name=name,
@@ -66,7 +67,7 @@ def tails(users: Tail, items: Tail, theme: Theme) -> go.Figure:
             line={"color": color, "width": 2.5, "dash": dash},
             hovertemplate=f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>",
         )
-    fig.update_xaxes(type="log", title_text="rank, most rated first", **powers(0, 8))
+    fig.x(type="log", title="rank, most rated first", **powers(0, 8))
     most = math.log10(max(users.ratings[0], items.ratings[0]))
-    fig.update_yaxes(type="log", title_text="ratings", range=[-0.1, most + 0.15], **powers(0, 8))
+    fig.y(type="log", title="ratings", range=[-0.1, most + 0.15], **powers(0, 8))
     return fig

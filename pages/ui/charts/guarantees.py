@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
-
 from dpmc_core.views.cards import CardRow, epsilon_text
-from pages.ui.charts import EPSILON_AXIS, Theme, figure, powers, rule, style
+from pages.ui.charts import EPSILON_AXIS, Figure, Theme, figure, powers, rule, style
 
 
-def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Theme) -> go.Figure:
+def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Theme) -> Figure:
     """One line per mechanism from its claim (hollow) to its certified epsilon (filled)."""
     fig = figure(theme, height=90 + 56 * len(rows), showlegend=False)
     finite = [e for r in rows for e in (r.claimed, r.certified) if e and math.isfinite(e)]
@@ -22,14 +20,16 @@ def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Th
         arrow = not math.isfinite(row.certified)
         close = row.claimed is not None and proved < 3 * row.claimed
         if row.claimed is not None:
-            fig.add_scatter(
+            fig.draw(
+                "scatter",
                 x=[row.claimed, proved],
                 y=[row.mechanism] * 2,
                 mode="lines",
                 line={"color": look.color, "width": 2},
                 hoverinfo="skip",
             )
-            fig.add_scatter(
+            fig.draw(
+                "scatter",
                 x=[row.claimed],
                 y=[row.mechanism],
                 mode="markers",
@@ -41,7 +41,8 @@ def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Th
                 },
                 hovertemplate=f"claimed: epsilon {epsilon_text(row.claimed)}<extra></extra>",
             )
-        fig.add_scatter(
+        fig.draw(
+            "scatter",
             x=[proved],
             y=[row.mechanism],
             mode="markers+text",
@@ -54,7 +55,7 @@ def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Th
             textposition="middle right" if close else "bottom left",
             hovertemplate=f"certified: epsilon {epsilon_text(row.certified)}<extra></extra>",
         )
-        fig.add_annotation(
+        fig.note(
             text=row.mechanism,
             x=0,
             xref="x domain",
@@ -65,23 +66,24 @@ def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Th
             font={"size": 13},
         )  # above its line, so that a narrow screen keeps its width for the numbers
     low, far = math.log10(min([*finite, 1.0])) - 0.3, math.log10(end) + 0.35
-    fig.update_xaxes(
+    fig.x(
         type="log",
-        title_text="epsilon (left: more private)",
+        title="epsilon (left: more private)",
         range=[low, far],
         tickangle=0,
         **powers(-2, 12, 1 if far - low < 4 else 2),
     )
-    fig.update_yaxes(autorange="reversed", showticklabels=False)
+    fig.y(autorange="reversed", showticklabels=False)
     return fig
 
 
 def certainty(
     epsilons: Sequence[float], shares: Sequence[float], epsilon: float, theme: Theme
-) -> go.Figure:
+) -> Figure:
     """The attacker's best certainty against epsilon."""
     fig = figure(theme, height=320, showlegend=False)
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=list(epsilons),
         y=list(shares),
         mode="lines",
@@ -89,6 +91,6 @@ def certainty(
         hovertemplate="epsilon %{x:g}: at most <b>%{y:.1%}</b> sure<extra></extra>",
     )
     rule(fig, epsilon, theme)
-    fig.update_xaxes(**EPSILON_AXIS)
-    fig.update_yaxes(title_text="at most sure", tickformat=".0%", range=[0.48, 1.02])
+    fig.x(**EPSILON_AXIS)
+    fig.y(title="at most sure", tickformat=".0%", range=[0.48, 1.02])
     return fig

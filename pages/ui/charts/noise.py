@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from dpmc_core import registry
 from dpmc_core.views.implicit import COEFFICIENTS, SamplingWeights, VariantNoise, variant
@@ -23,6 +21,7 @@ from dpmc_core.views.recovery import RecoveryBounds
 from pages.ui.charts import (
     EPSILON_AXIS,
     LONG_LEGEND,
+    Figure,
     Style,
     Theme,
     faded,
@@ -46,11 +45,12 @@ _STRATEGIES = {
 _SHOWN = 160  # users of a weights picture: more only cover each other
 
 
-def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -> go.Figure:
+def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -> Figure:
     """Fresh draws as bars, the exact density as a line."""
     look = style(mechanism)
     fig = figure(theme, height=height, bargap=0)
-    fig.add_bar(
+    fig.draw(
+        "bar",
         x=view.bar_centers,
         y=view.bar_heights,
         name="fresh draws",
@@ -58,7 +58,8 @@ def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -
         hovertemplate="around %{x:.2f}: density %{y:.3g}<extra>draws</extra>",
     )
     if view.density is not None:
-        fig.add_scatter(
+        fig.draw(
+            "scatter",
             x=view.x,
             y=view.density,
             name="exact density",
@@ -66,12 +67,12 @@ def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -
             line={"color": look.color, "width": 2.5},
             hovertemplate="noise %{x:.2f}: density <b>%{y:.3g}</b><extra>exact</extra>",
         )
-    fig.update_xaxes(title_text="noise added to one number")
-    fig.update_yaxes(title_text="density")
+    fig.x(title="noise added to one number")
+    fig.y(title="density")
     return fig
 
 
-def channel(mechanism: str, view: ChannelChances, theme: Theme, *, height: int = 320) -> go.Figure:
+def channel(mechanism: str, view: ChannelChances, theme: Theme, *, height: int = 320) -> Figure:
     """Chances of each answer for each true value, exact bars with fresh draws as ticks."""
     look = style(mechanism)
     if len(view.matrix) > 2:
@@ -82,7 +83,8 @@ def channel(mechanism: str, view: ChannelChances, theme: Theme, *, height: int =
     # dark on the full colour in either theme, the theme's own ink on the thin one
     inks = ("#101214", theme.ink)
     for output, answer in enumerate(names):
-        fig.add_bar(
+        fig.draw(
+            "bar",
             x=[f"true: {name}" for name in names],
             y=view.matrix[:, output],
             name=f"answers: {answer}",
@@ -95,14 +97,15 @@ def channel(mechanism: str, view: ChannelChances, theme: Theme, *, height: int =
             hovertemplate="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
             f"<extra>answers: {answer}</extra>",
         )
-    fig.update_yaxes(title_text="chance", tickformat=".0%", range=[0, 1])
+    fig.y(title="chance", tickformat=".0%", range=[0, 1])
     return fig
 
 
-def _matrix(view: ChannelChances, theme: Theme, color: str, height: int) -> go.Figure:
+def _matrix(view: ChannelChances, theme: Theme, color: str, height: int) -> Figure:
     """A channel of many symbols: a cell for each true value and answer."""
     fig = figure(theme, height=height)
-    fig.add_heatmap(
+    fig.draw(
+        "heatmap",
         z=view.matrix,
         x=[str(k) for k in range(view.matrix.shape[1])],
         y=[str(k) for k in range(len(view.matrix))],
@@ -119,9 +122,9 @@ def _matrix(view: ChannelChances, theme: Theme, color: str, height: int) -> go.F
         hovertemplate="true %{y}, answers %{x}: <b>%{z:.1%}</b> exactly, %{customdata:.1%} of the"
         " draws<extra></extra>",
     )
-    fig.update_xaxes(title_text="answer", type="category", showgrid=False)
-    fig.update_yaxes(title_text="true value", type="category", showgrid=False)
-    fig.update_yaxes(autorange="reversed")
+    fig.x(title="answer", type="category", showgrid=False)
+    fig.y(title="true value", type="category", showgrid=False)
+    fig.y(autorange="reversed")
     return fig
 
 
@@ -131,7 +134,7 @@ def _chance(p: float) -> str:
 
 def scales(
     views: Sequence[tuple[str, str, Scale]], chosen: str, unit: str, epsilon: float, theme: Theme
-) -> go.Figure:
+) -> Figure:
     """Noise of releases against epsilon: (id, name, view). Those of the chosen method stand out."""
     seen: set[str] = set()  # one entry of the legend for each method
     height = 320 + 12 * len({id for id, _, _ in views})
@@ -155,17 +158,15 @@ def scales(
         seen.add(id)
     rule(fig, epsilon, theme)
     reach = [x for _, _, view in views for x in view.epsilon]
-    fig.update_xaxes(
-        **EPSILON_AXIS, range=[math.log10(min(reach)) - 0.06, math.log10(max(reach)) + 0.06]
-    )
+    fig.x(**EPSILON_AXIS, range=[math.log10(min(reach)) - 0.06, math.log10(max(reach)) + 0.06])
     if unit == "noise scale":
-        fig.update_yaxes(type="log", title_text=unit, **powers(-3, 7))
+        fig.y(type="log", title=unit, **powers(-3, 7))
     else:
-        fig.update_yaxes(title_text=unit, tickformat=".0%", rangemode="tozero")
+        fig.y(title=unit, tickformat=".0%", rangemode="tozero")
     return fig
 
 
-def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> go.Figure:
+def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> Figure:
     """One row: every released value of one user before and after the noise."""
     look = style(mechanism)
     here = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
@@ -173,7 +174,8 @@ def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> go.Figu
     names = [in_chart(view.items[i]) for i in here]
     fig = figure(theme, height=260)
     nothing = [None] * len(here)  # a gap after every pair
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=np.column_stack([here, here, nothing]).ravel(),
         y=np.column_stack([before, after, nothing]).ravel(),
         mode="lines",
@@ -181,7 +183,8 @@ def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> go.Figu
         hoverinfo="skip",
         showlegend=False,
     )
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=here,
         y=after,
         name="after the noise",
@@ -190,55 +193,41 @@ def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> go.Figu
         customdata=names,
         hovertemplate="%{customdata}: <b>%{y:.2f}</b> after<extra></extra>",
     )
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=here,
         y=before,
         name="before",
         mode="markers",
-        marker={"color": theme.ink, "symbol": "line-ew-open", "size": 13, "line_width": 2.5},
+        marker={"color": theme.ink, "symbol": "line-ew-open", "size": 13, "line": {"width": 2.5}},
         customdata=names,
         hovertemplate="%{customdata}: <b>%{y:.2f}</b> before<extra></extra>",
     )
-    fig.update_xaxes(title_text="items, most rated first", showticklabels=False)
-    fig.update_yaxes(title_text="released value")
-    if words := coded(view, registry.get(mechanism).task):
-        fig.update_yaxes(tickvals=[0, 1], ticktext=words, range=[-0.2, 1.2], title_text="")
+    fig.x(title="items, most rated first", showticklabels=False)
+    words = coded(view, registry.get(mechanism).task)
+    if words is None:
+        fig.y("released value")
+    else:
+        fig.y("", tickvals=[0, 1], ticktext=words, range=[-0.2, 1.2])
     return fig
 
 
-def heat(mechanism: str, view: BeforeAfter, theme: Theme) -> go.Figure:
+def heat(mechanism: str, view: BeforeAfter, theme: Theme) -> Figure:
     """A block of users x items, before on the left and after on the right, on one colour scale.
 
     Two values have a legend instead of the scale; cells without a value are grey.
     """
     names = coded(view, registry.get(mechanism).task)
-    fig = make_subplots(
-        rows=1,
-        cols=2,
-        shared_yaxes=True,
-        horizontal_spacing=0.03,
-        column_titles=["before", "after"],
-    )
     low, high = float(np.nanmin(view.before)), float(np.nanmax(view.before))
     middle, reach = (low + high) / 2, (high - low) / 2 or 1.0
     farthest = float(np.nanmax(np.abs(view.after - middle)))
     # beyond three times what there was, colours are saturated; where all was one value, nothing
     reach = min(max(reach, farthest), 3 * reach) if high > low else farthest or 1.0
-    for column, values in enumerate((view.before, view.after), start=1):
-        fig.add_heatmap(
-            z=values,
-            coloraxis="coloraxis",
-            text=None if names is None else _named(values, names),
-            hovertemplate="user %{y}, item %{x}: <b>"
-            + ("%{z:.2f}" if names is None else "%{text}")
-            + "</b><extra></extra>",
-            row=1,
-            col=column,
-        )
-    fig.update_layout(
-        template=theme.name,
+    fig = figure(
+        theme,
         height=340,
         plot_bgcolor=theme.missing,
+        legend={"y": -0.12, "yanchor": "top"},  # the top has the halves' names
         coloraxis={
             "cmin": middle - reach if names is None else 0,
             "cmax": middle + reach if names is None else 1,
@@ -247,11 +236,29 @@ def heat(mechanism: str, view: BeforeAfter, theme: Theme) -> go.Figure:
             "showscale": names is None,
         },
     )
+    halves = (("before", view.before), ("after", view.after))
+    for k, (half, values) in zip(fig.panels(1, 2, across=0.03), halves, strict=True):
+        fig.name(k, half)
+        fig.x("items", panel=k, showgrid=False, showticklabels=False)
+        fig.y(panel=k, showgrid=False, showticklabels=False, autorange="reversed")
+        fig.draw(
+            "heatmap",
+            panel=k,
+            z=values,
+            coloraxis="coloraxis",
+            **{} if names is None else {"text": _named(values, names)},
+            hovertemplate="user %{y}, item %{x}: <b>"
+            + ("%{z:.2f}" if names is None else "%{text}")
+            + "</b><extra></extra>",
+        )
+    fig.y(view.rows)
+    fig.y(panel=2, matches="y")
     entries = {} if names is None else {names[0]: _LOW, names[1]: _HIGH}
     if np.isnan(view.before).any() or np.isnan(view.after).any():
         entries["no value"] = theme.missing
     for name, color in entries.items():
-        fig.add_scatter(
+        fig.draw(
+            "scatter",
             x=[None],
             y=[None],
             name=name,
@@ -259,10 +266,6 @@ def heat(mechanism: str, view: BeforeAfter, theme: Theme) -> go.Figure:
             mode="markers",
             marker={"symbol": "square", "size": 12, "color": color},
         )
-    fig.update_layout(legend={"y": -0.12, "yanchor": "top"})  # the top has the halves' names
-    fig.update_xaxes(title_text="items", showgrid=False, showticklabels=False)
-    fig.update_yaxes(autorange="reversed", showgrid=False, showticklabels=False)
-    fig.update_yaxes(title_text=view.rows, row=1, col=1)
     return fig
 
 
@@ -270,7 +273,7 @@ def _named(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
     return [["" if np.isnan(v) else names[int(v)] for v in row] for row in values]
 
 
-def residual(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> go.Figure:
+def residual(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> Figure:
     """Distance of the reports from the truth: measured, by moments, by Theorem 3."""
     own = style(mechanism)
     fig = figure(theme, height=340)
@@ -280,7 +283,7 @@ def residual(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme)
     return _axes(fig, "residual at the truth", epsilon, theme)
 
 
-def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> go.Figure:
+def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> Figure:
     """Distance of both recoveries from the truth, and what Equation 5 allows."""
     own = style(mechanism)
     fig = figure(theme, height=340)
@@ -290,19 +293,19 @@ def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) ->
     return _axes(fig, "error of the recovery", epsilon, theme)
 
 
-def _line(fig: go.Figure, view: RecoveryBounds, values: Iterable[float], name: str, *look) -> None:
+def _line(fig: Figure, view: RecoveryBounds, values: Iterable[float], name: str, *look) -> None:
     hover = f"{name}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>"
     line(fig, view.epsilon, values, Style(*look), hover, name=name)
 
 
-def _axes(fig: go.Figure, title: str, epsilon: float, theme: Theme) -> go.Figure:
+def _axes(fig: Figure, title: str, epsilon: float, theme: Theme) -> Figure:
     rule(fig, epsilon, theme)
-    fig.update_xaxes(**EPSILON_AXIS)
-    fig.update_yaxes(type="log", title_text=title, **powers(0, 8))
+    fig.x(**EPSILON_AXIS)
+    fig.y(type="log", title=title, **powers(0, 8))
     return fig
 
 
-def densities(view: Sequence[VariantNoise], coefficient: str, theme: Theme) -> go.Figure:
+def densities(view: Sequence[VariantNoise], coefficient: str, theme: Theme) -> Figure:
     """Exact densities on a logarithmic axis; a variant without noise is a post at 0."""
     fig = figure(theme, height=360)
     tall = [float(one.density.max()) for one in view if one.density is not None]
@@ -323,24 +326,25 @@ def densities(view: Sequence[VariantNoise], coefficient: str, theme: Theme) -> g
             "</extra>"
         )
         line(fig, one.x, one.density, look, hover, mode="lines", name=name)
-    fig.update_xaxes(title_text=f"noise in one number of the {COEFFICIENTS[coefficient]}")
-    fig.update_yaxes(
+    fig.x(title=f"noise in one number of the {COEFFICIENTS[coefficient]}")
+    fig.y(
         type="log",
-        title_text="density, per unit of noise",
+        title="density, per unit of noise",
         range=[bottom, top],
         **powers(-9, 5),
     )
     return fig
 
 
-def weights(view: SamplingWeights, theme: Theme) -> go.Figure:
+def weights(view: SamplingWeights, theme: Theme) -> Figure:
     """Each strategy's weight of a user's click against the length of the user's factor."""
     fig = figure(theme, height=340)
     at = np.unique(np.linspace(0, len(view.norm) - 1, _SHOWN).round().astype(int))
     for name, values in view.weights.items():
         look = _STRATEGIES[name]
         scattered = name == "utility-optimal"  # it goes by another norm
-        fig.add_scatter(
+        fig.draw(
+            "scatter",
             x=view.norm[at],
             y=values[at],
             name=name,
@@ -349,10 +353,10 @@ def weights(view: SamplingWeights, theme: Theme) -> go.Figure:
             marker={"color": look.color, "symbol": look.marker, "size": 5, "opacity": 0.6},
             hovertemplate=f"length %{{x:.3g}}: weight <b>%{{y:.3g}}</b><extra>{name}</extra>",
         )
-    fig.update_xaxes(title_text="length of the user's factor (sum of sizes)")
-    fig.update_yaxes(
+    fig.x(title="length of the user's factor (sum of sizes)")
+    fig.y(
         type="log",
-        title_text="how often a drawn click counts",
+        title="how often a drawn click counts",
         **ticks([m * 10.0**k for k in range(5) for m in (1, 2, 5)]),
     )
     return fig

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
-
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.protocol.federated import SERVER
 from dpmc_core.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.views.federated import NAMES
 from dpmc_core.views.messages import BytesCurve, bytes_text
-from pages.ui.charts import Style, Theme, faded, figure, line, powers, rule
+from pages.ui.charts import Figure, Style, Theme, faded, figure, line, powers, rule
 from pages.ui.text import in_chart
 
 _STYLES = {
@@ -26,13 +24,13 @@ _ACCENT = "#5566d8"
 
 def stage(
     parties: Sequence[str], before: Sequence[Message], now: Message | None, theme: Theme
-) -> go.Figure:
+) -> Figure:
     """The parties in place; faint lines where messages went, an arrow for the one on its way."""
     places = _places(parties)
     fig = figure(theme, height=330, showlegend=False, margin={"l": 8, "r": 8, "t": 8, "b": 8})
     for pair in dict.fromkeys(frozenset((m.sender, m.receiver)) for m in before):
         (x0, y0), (x1, y1) = (places[name] for name in sorted(pair))
-        fig.add_shape(
+        fig.shape(
             type="line",
             x0=x0,
             y0=y0,
@@ -42,7 +40,8 @@ def stage(
             layer="below",
         )
     speaking = set() if now is None else {now.sender, now.receiver}
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=[places[name][0] for name in parties],
         y=[places[name][1] for name in parties],
         mode="markers+text",
@@ -62,16 +61,16 @@ def stage(
     )
     if now is not None:
         _arrow(fig, places[now.sender], places[now.receiver], now.kind, theme)
-    fig.update_xaxes(visible=False, range=[-0.08, 1.08], fixedrange=True)
-    fig.update_yaxes(visible=False, range=[-0.2, 1.2], fixedrange=True)
+    fig.x(visible=False, range=[-0.08, 1.08], fixedrange=True)
+    fig.y(visible=False, range=[-0.2, 1.2], fixedrange=True)
     return fig
 
 
 def _arrow(
-    fig: go.Figure, start: tuple[float, float], end: tuple[float, float], kind: str, theme: Theme
+    fig: Figure, start: tuple[float, float], end: tuple[float, float], kind: str, theme: Theme
 ) -> None:
     (x0, y0), (x1, y1) = start, end
-    fig.add_annotation(
+    fig.note(
         x=x1,
         y=y1,
         ax=x0,
@@ -89,7 +88,7 @@ def _arrow(
         standoff=20,
         startstandoff=20,
     )
-    fig.add_annotation(
+    fig.note(
         x=(x0 + x1) / 2,
         y=(y0 + y1) / 2,
         text=in_chart(kind),
@@ -109,7 +108,7 @@ def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
     return places | {name: ((k + 0.5) / len(below), 0.0) for k, name in enumerate(below)}
 
 
-def communication(along: str, lines: Sequence[BytesCurve], now: int, theme: Theme) -> go.Figure:
+def communication(along: str, lines: Sequence[BytesCurve], now: int, theme: Theme) -> Figure:
     """Bytes of a whole run against one measure of its size, both axes logarithmic."""
     fig = figure(theme, height=340)
     hover = "%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>"
@@ -117,8 +116,8 @@ def communication(along: str, lines: Sequence[BytesCurve], now: int, theme: Them
         texts = [bytes_text(count) for count in one.bytes]
         line(fig, one.x, one.bytes, _STYLES[one.name], hover, name=one.name, text=texts)
     rule(fig, now, theme)
-    fig.update_xaxes(type="log", title_text=along, dtick=1, tickformat=",d")
+    fig.x(type="log", title=along, dtick=1, tickformat=",d")
     marks = powers(0, 19)
     marks["ticktext"] = [bytes_text(power) for power in marks["tickvals"]]
-    fig.update_yaxes(type="log", title_text="sent in a whole run", **marks)
+    fig.y(type="log", title="sent in a whole run", **marks)
     return fig

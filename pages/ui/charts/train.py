@@ -5,38 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
-
 from dpmc_core.views.training import CalibrationCurve, ErrorCdf
-from pages.ui.charts import Style, Theme, figure, line, style
+from pages.ui.charts import Figure, Style, Theme, figure, line, style
 
 View = TypeVar("View")
 Lines = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 
 
-def live(mechanism: str, lines: Lines, total: int, theme: Theme) -> go.Figure:
+def live(mechanism: str, lines: Lines, total: int, theme: Theme) -> Figure:
     """One panel per line (its rounds and values), in order; a fixed height, so nothing jumps."""
     look = style(mechanism)
     count = len(lines)
-    fig = make_subplots(rows=count, cols=1, shared_xaxes=True, vertical_spacing=0.09)
-    fig.update_layout(template=theme.name, height=400, showlegend=False)
+    fig = figure(theme, height=400, showlegend=False)
+    panels = fig.panels(count, 1, down=0.09)
     last = min(total, 10)
-    for row, (name, (rounds, values)) in enumerate(lines.items(), start=1):
-        fig.add_scatter(
+    for k, (name, (rounds, values)) in zip(panels, lines.items(), strict=True):
+        fig.draw(
+            "scatter",
             x=list(rounds),
             y=list(values),
             mode="lines+markers" if len(rounds) < 40 else "lines",
             line={"color": look.color, "width": 2.5},
             marker={"symbol": look.marker, "size": 6},
             hovertemplate="round %{x}: <b>%{y:.4~g}</b><extra></extra>",
-            row=row,
-            col=1,
+            panel=k,
         )
-        fig.update_yaxes(title_text=name, row=row, col=1)
+        fig.y(name, panel=k)
         last = max([last, *rounds])
-    fig.update_xaxes(range=[0.5, last + 0.5])
-    fig.update_xaxes(title_text="round", row=count, col=1)
+    for k in panels:
+        fig.x(panel=k, range=[0.5, last + 0.5])
+        if k < count:
+            fig.x(panel=k, matches=f"x{count}", showticklabels=False)
+    fig.x("round", panel=count)
     return fig
 
 
@@ -57,14 +57,14 @@ def errors(
     name: str,
     axis: str,
     theme: Theme,
-) -> go.Figure:
+) -> Figure:
     """Share of held-out ratings within an error, with and without privacy."""
     fig = figure(theme, height=340)
     hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
     for view, label, look in _both(mechanism, name, private, clear, theme):
         line(fig, view.error, view.share, look, hover, mode="lines", name=label)
-    fig.update_xaxes(title_text=axis)
-    fig.update_yaxes(title_text="share of held-out ratings", tickformat=".0%", range=[0, 1.02])
+    fig.x(title=axis)
+    fig.y(title="share of held-out ratings", tickformat=".0%", range=[0, 1.02])
     return fig
 
 
@@ -75,14 +75,15 @@ def calibration(
     name: str,
     chances: bool,
     theme: Theme,
-) -> go.Figure:
+) -> Figure:
     """Mean truth against mean prediction in equal groups; on the diagonal a model is honest."""
     fig = figure(theme, height=340)
     drawn = _both(mechanism, name, private, clear, theme)
     low = min(float(min(v.predicted.min(), v.observed.min())) for v, *_ in drawn)
     high = max(float(max(v.predicted.max(), v.observed.max())) for v, *_ in drawn)
     low, high = (0.0, 1.0) if chances else (low, high)
-    fig.add_scatter(
+    fig.draw(
+        "scatter",
         x=[low, high],
         y=[low, high],
         name="perfect",
@@ -96,8 +97,8 @@ def calibration(
         points = {"customdata": view.size, "name": label, "width": 2}
         line(fig, view.predicted, view.observed, whole, hover, **points)
     form = {"tickformat": ".0%"} if chances else {}
-    fig.update_xaxes(title_text="predicted chance of +1" if chances else "predicted rating", **form)
-    fig.update_yaxes(title_text="true share of +1" if chances else "true rating", **form)
+    fig.x(title="predicted chance of +1" if chances else "predicted rating", **form)
+    fig.y(title="true share of +1" if chances else "true rating", **form)
     return fig
 
 
@@ -107,13 +108,13 @@ def spectrum(
     clear: Sequence[float] | None,
     name: str,
     theme: Theme,
-) -> go.Figure:
+) -> Figure:
     """Singular values of the completed matrix, from large to small."""
     fig = figure(theme, height=340)
     hover = "number %{x}: <b>%{y:.4~g}</b><extra></extra>"
     for values, label, look in _both(mechanism, name, private, clear, theme):
         whole, number = look._replace(dash="solid"), range(1, len(values) + 1)
         line(fig, number, values, whole, hover, width=2, name=label)
-    fig.update_xaxes(title_text="number, largest first")
-    fig.update_yaxes(title_text="singular value", rangemode="tozero")
+    fig.x(title="number, largest first")
+    fig.y(title="singular value", rangemode="tozero")
     return fig
