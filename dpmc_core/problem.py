@@ -217,6 +217,12 @@ def split_words(split: str) -> str:
     )
 
 
+def ranks_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
+    """Whether only who took what will matter: then a file of ratings needs no public range."""
+    shaping = {text for text in steps if not text.startswith(("top-items", "cap"))}
+    return set(tasks) == {Task.RANKING} and shaping <= {"implicit=all"}
+
+
 def options_text(
     reading: Mapping[str, Any], steps: Iterable[str], split: Split | None
 ) -> list[str]:

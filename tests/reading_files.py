@@ -648,7 +648,7 @@ def disagreement(file: File, bad_rows: str, data: datasets.Dataset | DpmcError) 
 
 def _untold(text: str, right: Table | Refused) -> str:
     """Bad rows that a refusal keeps silent about: all kinds are told at once, with their counts."""
-    if not isinstance(right, Refused) or right.doubts or "row" not in text:
+    if not isinstance(right, Refused) or right.doubts or "row" not in text or "say which" in text:
         return ""  # refused for something said before any row was looked at
     missing = [reason for reason, count in right.bad.items() if f"{count:,} row" not in text]
     return f"nothing is said of {missing} in: {text}\n{dict(right.bad)}" if missing else ""

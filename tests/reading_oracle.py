@@ -289,23 +289,30 @@ def _is_open(line: str, separator: str) -> bool:
     return len(_cut([line, "x"], separator)) == 1
 
 
+def _is_closed(line: str, separator: str) -> bool:
+    try:
+        return not _is_open(line, separator)
+    except csv.Error:
+        return False
+
+
 def _guessed_separator(lines: Sequence[str], doubts: set[str]) -> str:
     filled = [line for line in lines if line.strip()][:200]
 
-    def agreement(separator: str) -> tuple[int, int]:
-        """How many lines have the commonest number of fields beyond 1, and this number."""
-        widths = Counter(_width(line, separator) for line in filled)
-        alike = [(count, width) for width, count in widths.items() if width > 1]
-        return max(alike, default=(0, 0))
+    def agreement(separator: str) -> tuple[float, int]:
+        """The share of lines, quotes closed, of the commonest number of fields beyond 1, and it."""
+        widths = Counter(_width(x, separator) for x in filled if _is_closed(x, separator))
+        alike = [(n / widths.total(), width) for width, n in widths.items() if width > 1]
+        return max(alike, default=(0.0, 0))
 
     best = max(SEPARATORS, key=agreement)
-    if agreement(best)[0] <= len(filled) / 2:
-        if agreement(best)[0] == len(filled) / 2:
+    if agreement(best)[0] <= 1 / 2:
+        if agreement(best)[0] == 1 / 2:
             doubts.add("separators at odds")
         best = max((" ", best), key=lambda separator: agreement(separator)[0])
     if agreement(best) == (0, 0):
         raise _No("one column")
-    if agreement(best)[0] < len(filled) * 2 / 3:
+    if agreement(best)[0] < 2 / 3:
         doubts.add("separators at odds")
     return best
 
@@ -416,7 +423,7 @@ def _has_header(fields: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -
     if o["header"] != "guess":
         return bool(o["header"] == "yes")
     asked = [o[role] for role in ROLES if isinstance(o[role], str) and not o[role].isdigit()]
-    if any(name in fields for name in asked if name):
+    if any(name in fields for name in asked if name and name != "none"):
         return True
     known = {name for names in NAMES.values() for name in names.split()}
     names = sum(_plain(name) in known for name in fields)
@@ -431,7 +438,7 @@ def _has_header(fields: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -
         doubts.add("names beside numbers" if names == 1 or number else "names beside gaps")
     if number or unusual:
         return False
-    if names:
+    if names and (len(fields) > 2 or names > 1):
         return True
     raise _No("header?")
 
@@ -571,10 +578,13 @@ def _is_wide(
     known = {name for role in ROLES for name in NAMES[role].split()}
     if any(_plain(name) in known for name in names[1:]):
         return False
+    numbers = [_is_number(x) or INFINITE.match(x) or _seconds_of(x) is not None for x in names[1:]]
+    if any(numbers) and not all(numbers):
+        doubts.add("a matrix whose first line may be ratings")
     closed = [line for line in below[:200] if not _is_open(line, separator)]
     records = [_stripped(_cut([line], separator)[0]) for line in closed]
     cells = [cell for record in records if any(record) for cell in record[1 : len(names)]]
-    if not all(_is_number(cell) for cell in cells if cell):
+    if not all(_is_number(cell) or INFINITE.fullmatch(cell) for cell in cells if cell):
         return False
     telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
     if not telling or "" not in cells:

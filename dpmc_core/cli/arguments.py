@@ -12,7 +12,7 @@ from dpmc_core.data import ReadOptions
 from dpmc_core.data.samples import DRAWN
 from dpmc_core.errors import InvalidSetting, number_or_text, shown, unknown_name
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split, ranks_only
 from dpmc_core.settings import parse_setting
 
 # Options of reading that are text whatever they look like; a column's number is one, 007 a name.
@@ -132,16 +132,10 @@ def range_of(args: argparse.Namespace) -> dict[str, float]:
 def reading_of(args: argparse.Namespace, data: str, tasks: Iterable[Task] = ()) -> dict[str, Any]:
     """Everything `datasets.load` is asked for beside the data. Raises InvalidSetting.
 
-    tasks: what the data are for; where that is ranking alone, and no step asks for values, a file
-    needs no range.
+    tasks: what the data are for.
     """
     options: dict[str, Any] = dict(range_of(args))
-    steps = [
-        text
-        for text in getattr(args, "prepare", None) or ()
-        if text.partition("=")[0] != "top-items"
-    ]
-    if set(tasks) == {Task.RANKING} and not options and set(steps) <= {"implicit=all"}:
+    if ranks_only(tasks, getattr(args, "prepare", None) or ()):
         options["for_ranking"] = True
     fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]
     for text in args.read:

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from dpmc_core import registry
 from dpmc_core import sweep as core
 from dpmc_core.cli import arguments
 from dpmc_core.cli.output import Progress
@@ -130,8 +129,7 @@ def grid_of(args: argparse.Namespace) -> core.Grid:
     given["settings"] = {**given.get("settings", {}), **_settings(args.set)}
     given["tests"] = args.test or ()
     for text in given["data"]:
-        tasks = [registry.get(id).task for id in given["mechanisms"]]
-        given["reading"] = arguments.reading_of(args, text, tasks)
+        given["reading"] = arguments.reading_of(args, text)
     return core.Grid(**given)
 
 

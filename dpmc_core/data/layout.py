@@ -6,6 +6,7 @@ import codecs
 import json
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -204,11 +205,12 @@ def _separator(lines: Sequence[str]) -> str:
     for separator in ("::", "\t", ";", ",", "|", " "):
         if separator == " " and best_even[0] >= 0.5:
             break
-        cuts = Counter(len(cut_line(line, separator) or ()) for line in lines)
+        cut = [row for line in lines if (row := cut_line(line, separator)) is not None]
         even = max(
-            ((n / len(lines), width) for width, n in cuts.items() if width > 1), default=None
+            ((n / len(cut), width) for width, n in Counter(map(len, cut)).items() if width > 1),
+            default=(0.0, 0),
         )
-        if even is not None and even > best_even:
+        if even > best_even:
             best, best_even = separator, even
     return best
 
@@ -269,22 +271,22 @@ def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _plain(name: str) -> str:
-    """A name as names are compared: blanks, case and ASCII punctuation aside."""
-    return re.sub(r"[^a-z0-9\x80-\U0010ffff]", "", name.lower())
+    """A name as names are compared: case, blanks and punctuation aside."""
+    return "".join(c for c in name.lower() if unicodedata.category(c)[0] not in "PSZ")
 
 
 def _is_header(options: ReadOptions, first: Sequence[str]) -> tuple[bool, Fault | None]:
     """Whether the first line names columns, and what to ask where it could be either."""
     if options.header is not Header.GUESS:
         return options.header is Header.YES, None
-    wanted = [name for role in ROLES if isinstance(name := getattr(options, role), str)]
+    wanted = [name for role in ROLES if isinstance(name := getattr(options, role), str) and name]
     if options.layout is FileShape.WIDE or any(
         name in first and name != NONE and not _by_number(name) for name in wanted
     ):
         return True, None
     names = [_plain(text) for text in first if _plain(text) in _ROLE_OF]
     roles = {_ROLE_OF[name] for name in names}
-    numbers = [text for text in first if number_of(text) is not None]
+    numbers = [text for text in first if number_of(text) is not None or is_time(text)]
     shown = ", ".join(first)[:60]
     ask = Fault(
         f"the first line, '{shown}', may name the columns or be a rating",
@@ -293,12 +295,14 @@ def _is_header(options: ReadOptions, first: Sequence[str]) -> tuple[bool, Fault 
     )
     filled = _without_tail(tuple(first))
     items = set(filled[1:]) - {""}
-    if 3 <= len(items) == len(filled) - 1:
-        if numbers and _ROLE_OF.get(_plain(first[0])) == "user":
+    rows = options.layout is FileShape.ROWS or any(getattr(options, role) for role in ROLES)
+    if len(filled) > 3 and not rows:  # it may be a matrix
+        user = _ROLE_OF.get(_plain(first[0])) == "user" and len(_plain(first[0])) > 1
+        if user and numbers and len(items) == len(filled) - 1:
             return len(numbers) == len(items), None if len(numbers) == len(items) else ask
-        if not first[0] and not roles and not any(getattr(options, role) for role in ROLES):
+        if not first[0] and not roles:
             return False, replace(ask, options=("layout=wide", "header=no"))
-    if {"user", "item"} <= roles and not numbers:
+    if ({"user", "item"} <= roles or len(names) > 2) and not numbers:
         return True, None
     if numbers or any(text.lower() in _NOTHING for text in first):
         return False, ask if any(len(name) > 1 for name in names) else None
@@ -443,7 +447,7 @@ def find_roles(
 
 def is_time(text: str) -> bool:
     """Whether a text can be a time, where no name says so: a number, or a date."""
-    return number_of(text) is not None or date_of(text) is not None
+    return _NUMBER.fullmatch(text) is not None or date_of(text) is not None
 
 
 def _by_number(wanted: str | int | None) -> bool:
@@ -452,6 +456,8 @@ def _by_number(wanted: str | int | None) -> bool:
 
 def _position(role: str, wanted: str | int, names: Sequence[str], header: bool) -> int:
     text = str(wanted).strip()
+    if not text:
+        raise BadRatings(f"the {role} needs the name or the number of a column")
     if header and text in names and not isinstance(wanted, int):
         return list(names).index(text)
     if _by_number(text):
@@ -474,7 +480,7 @@ def _is_json(lines: Sequence[str]) -> bool:
 
 def objects(lines: Sequence[str]) -> list[dict[str, object] | None]:
     """Objects of JSON lines, numbers as the text they are; None where a line is no such object, or
-    has a key twice."""
+    has a key twice, or half a character."""
     found: list[dict[str, object] | None] = []
     for line in map(str.strip, lines):
         one = None
@@ -482,7 +488,8 @@ def objects(lines: Sequence[str]) -> list[dict[str, object] | None]:
             pairs, end = _SCAN(line)
             if end == len(line) and line.startswith("{"):
                 one = dict(pairs)
-                one = one if len(one) == len(pairs) else None
+                if len(one) < len(pairs) or ("\\u" in line and not _is_whole(one)):
+                    one = None
         except (ValueError, RecursionError):
             pass
         found.append(one)
@@ -495,15 +502,20 @@ _SCAN = json.JSONDecoder(
 ).raw_decode
 
 
-def plain_fields(
-    one: dict[str, object], wanted: Sequence[str], *, escaped: bool
-) -> list[str] | None:
+def _is_whole(one: dict[str, object]) -> bool:
+    try:
+        "".join(value for value in one.values() if isinstance(value, str)).encode()
+    except UnicodeError:
+        return False
+    return True
+
+
+def plain_fields(one: dict[str, object], wanted: Sequence[str]) -> list[str] | None:
     """The wanted values of a JSON object as text; None where one of them is no plain value."""
     row = list(map(one.get, wanted))
-    if not escaped and set(map(type, row)) == {str}:
-        return cast(list[str], row)
-    texts = [plain_text(value) for value in row]
-    return None if None in texts else cast(list[str], texts)
+    if set(map(type, row)) != {str}:
+        row = [plain_text(value) for value in row]
+    return None if None in row else cast(list[str], row)
 
 
 def plain_text(value: object) -> str | None:
@@ -512,13 +524,7 @@ def plain_text(value: object) -> str | None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if not isinstance(value, str):
-        return None
-    try:
-        value.encode()
-    except UnicodeError:  # half a character
-        return None
-    return value
+    return value if isinstance(value, str) else None
 
 
 def _json(options: ReadOptions, encoding: str, lines: Sequence[str], before: int) -> Layout:

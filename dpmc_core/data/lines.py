@@ -210,9 +210,10 @@ class Cutter:
                 return None
             if text[at] == "\n":
                 further = text[start:at].split("\n")[1:]
-                rows = [len(cut_line(line, self.separator) or ()) for line in further]
+                alone = [_parse(f"{line}\n", self.separator) or [[]] for line in further]
                 good = len(row) >= self.width and not "".join(row[self.width :]).strip()
-                return (row, at + 1) if good and self.width not in rows else None
+                good &= all(len(rows[0]) != self.width for rows in alone)
+                return (row, at + 1) if good else None
             at += len(self.separator)
         return None
 

@@ -366,7 +366,7 @@ def _object_rows(
             if not line.strip():
                 cutter.blank += cutter.lines > cutter.skip
                 continue
-            row = None if one is None else plain_fields(one, wanted, escaped="\\u" in line)
+            row = None if one is None else plain_fields(one, wanted)
             if row is None:
                 cutter.spoil("without a JSON object of plain values", cutter.lines, line)
             else:
@@ -428,6 +428,7 @@ def _read_jester(source: Source, layout: Layout, known: Known, tell: Tell | None
 _DECODED = 1000 * MEGABYTE  # a row group's size once it is unpacked
 _BATCH = 65_536  # rows
 _EXACT = 2.0**53
+_NO_DATE = -9.223372036854e18  # ns: what pandas writes for a missing date
 
 
 @dataclass(frozen=True)
@@ -623,6 +624,7 @@ def _add_times(pa: Any, times: _Times, column: Any) -> None:
         column = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
     values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     floats = np.array(values, dtype=np.float64)
+    floats[floats <= (_NO_DATE / 1e6 if dated else _NO_DATE)] = np.nan
     times.add_values(np.floor(floats / 1000) if dated else floats, dated=dated)
 
 

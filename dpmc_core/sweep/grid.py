@@ -21,7 +21,7 @@ from dpmc_core.errors import (
 )
 from dpmc_core.experiment import baselines_of, settings_dict
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import GIVEN, Split, build_problem, default_split, options_text
+from dpmc_core.problem import GIVEN, Split, build_problem, default_split, options_text, ranks_only
 from dpmc_core.settings import parse_setting, settings_of
 from dpmc_core.store import curve_key, digest, unit_key
 from dpmc_core.sweep.sources import SweepData, open_source
@@ -94,8 +94,9 @@ class Grid:
     def opened(self) -> list[SweepData]:
         """The data, read. Raises DpmcError or OSError."""
         tests: Sequence[str | None] = self.tests or [None] * len(self.data)
+        ranking = ranks_only((registry.get(id).task for id in self.mechanisms), self.steps)
         return [
-            open_source(text, test, **self.reading)
+            open_source(text, test, **self.reading, for_ranking=ranking)
             for text, test in zip(self.data, tests, strict=True)
         ]
 
