@@ -640,7 +640,7 @@ def disagreement(file: File, bad_rows: str, data: datasets.Dataset | DpmcError) 
     if any("\n" in line or not line for line in data.report):
         return f"a report that is no sentences: {data.report}"
     if file.damaged or right.doubts & MAY_DIFFER:
-        return _fault_of_count(data, right)
+        return _fault_of_count(data, None if file.damaged else right)
     if isinstance(right, Refused):
         return f"read, though the oracle refuses: {sorted(right.reasons)}\n{_cells(data.ratings)}"
     return _fault_of_count(data, right) or _difference(data, right)
@@ -688,7 +688,7 @@ def _difference(data: datasets.Dataset, right: Table) -> str:
     return f"other values (got, right): {wrong}" if wrong else ""
 
 
-def _fault_of_count(data: datasets.Dataset, right: Table | Refused) -> str:
+def _fault_of_count(data: datasets.Dataset, right: Table | Refused | None) -> str:
     got = data.count
     if got is None:
         return "no count of lines"
@@ -698,7 +698,7 @@ def _fault_of_count(data: datasets.Dataset, right: Table | Refused) -> str:
         return f"entries that do not add up: {got}"
     if got.used != len(data.ratings):
         return f"{len(data.ratings)} ratings, but {got}"
-    if isinstance(right, Refused) or right.doubts & MAY_DIFFER:
+    if not isinstance(right, Table) or right.doubts & MAY_DIFFER:
         return ""
     names = ("lines", "header", "blank", "continued", "rows", "entries", "used", "repeated")
     same = all(getattr(got, name) == getattr(right.count, name) for name in names)

@@ -499,6 +499,8 @@ def _roles(
 def _place(wanted: str | int, names: Sequence[str] | None, width: int, doubts: set[str]) -> int:
     if type(wanted) not in (int, str):
         raise _No("option")
+    if wanted == "":
+        raise _No("no such column")
     if names is not None and str(wanted) in names and str(wanted).isdigit():
         doubts.add("a number that is a name")
     if names is not None and wanted in names:
@@ -578,10 +580,12 @@ def _is_wide(
     known = {name for role in ROLES for name in NAMES[role].split()}
     if any(_plain(name) in known for name in names[1:]):
         return False
+    if "" in first.fields[1:] or len(names) == 4:
+        doubts.add("a matrix whose first line may be ratings")
     numbers = [_is_number(x) or INFINITE.match(x) or _seconds_of(x) is not None for x in names[1:]]
     if any(numbers) and not all(numbers):
         doubts.add("a matrix whose first line may be ratings")
-    closed = [line for line in below[:200] if not _is_open(line, separator)]
+    closed = [line for line in below[:200] if _is_closed(line, separator)]
     records = [_stripped(_cut([line], separator)[0]) for line in closed]
     cells = [cell for record in records if any(record) for cell in record[1 : len(names)]]
     if not all(_is_number(cell) or INFINITE.fullmatch(cell) for cell in cells if cell):
@@ -617,14 +621,17 @@ def _wide(
     count = Counter(lines=len(lines), blank=start, header=1)
     rows, seen = [], set()
     for line in lines[start + 1 :]:
+        if not _is_closed(line, separator):
+            doubts.add("first line with an open quote")
+            count["rows"] += 1
+            rows.append(_Row(wrong="quote"))
+            continue
         fields = _stripped(_cut([line], separator)[0])
         if not any(fields):
             count["blank"] += 1
             continue
         count["rows"] += 1
-        if _is_open(line, separator):
-            rows.append(_Row(wrong="quote"))
-        elif not _fits(fields, len(names)):
+        if not _fits(fields, len(names)):
             rows.append(_Row(wrong="columns"))
         else:
             if fields[0] and fields[0] in seen:

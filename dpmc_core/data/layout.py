@@ -231,7 +231,7 @@ def _table(
         fault = Fault("its first line has a quote that is not closed", "close or remove it")
         raise Refused(source.name, [fault])
     faults: list[Fault] = []
-    header, asked = _is_header(options, first)
+    header, asked = _is_header(options, first, [row for row in cut[1:] if row is not None])
     if asked is not None:
         faults.append(asked)
     names = _without_tail(first) if header else first
@@ -275,7 +275,9 @@ def _plain(name: str) -> str:
     return "".join(c for c in name.lower() if unicodedata.category(c)[0] not in "PSZ")
 
 
-def _is_header(options: ReadOptions, first: Sequence[str]) -> tuple[bool, Fault | None]:
+def _is_header(
+    options: ReadOptions, first: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[bool, Fault | None]:
     """Whether the first line names columns, and what to ask where it could be either."""
     if options.header is not Header.GUESS:
         return options.header is Header.YES, None
@@ -295,11 +297,14 @@ def _is_header(options: ReadOptions, first: Sequence[str]) -> tuple[bool, Fault 
     )
     filled = _without_tail(tuple(first))
     items = set(filled[1:]) - {""}
-    rows = options.layout is FileShape.ROWS or any(getattr(options, role) for role in ROLES)
-    if len(filled) > 3 and not rows:  # it may be a matrix
+    told = options.layout is FileShape.ROWS or any(getattr(options, role) for role in ROLES)
+    if len(filled) > 3 and not told:  # it may be a matrix
         user = _ROLE_OF.get(_plain(first[0])) == "user" and len(_plain(first[0])) > 1
         if user and numbers and len(items) == len(filled) - 1:
-            return len(numbers) == len(items), None if len(numbers) == len(items) else ask
+            gaps = any(not text for row in rows for text in row[1 : len(filled)])
+            plain = all(number_of(text) is not None for text in filled[1:])
+            sure = gaps and plain and len(filled) > 4
+            return sure, None if sure else ask
         if not first[0] and not roles:
             return False, replace(ask, options=("layout=wide", "header=no"))
     if ({"user", "item"} <= roles or len(names) > 2) and not numbers:
@@ -320,12 +325,13 @@ def _shape(
     asked = any(getattr(options, role) is not None for role in ROLES)
     if asked or len(names) < 4 or any(roles[1:]) or roles[0] not in (None, "user") or not header:
         return FileShape.ROWS, None
-    cells = [text for row in rows for text in row[1:]]
+    cells = [text for row in rows for text in row[1 : len(names)]]
     numbers = all(not text or number_of(text) is not None for text in cells)
     numbered = all(number_of(name) is not None for name in names[1:])
-    if not numbers and not numbered:
+    corner = roles[0] == "user" or not names[0]
+    if not numbers and not (numbered and corner):
         return FileShape.ROWS, None
-    if numbers and (roles[0] == "user" or not names[0]) and not all(cells):
+    if numbers and corner and not all(cells):
         return FileShape.WIDE, None
     question = Fault(
         "each line may be one rating, or all ratings of a user with a column for each item",
@@ -402,7 +408,7 @@ def find_roles(
             and "time" not in {*roles, *without}
             and 3 not in roles.values()
             and rows
-            and all(is_time(row[3]) for row in rows if len(row) == 4)
+            and is_time(rows[0][3])
         ):
             roles["time"] = 3
     lost = [role for role in ("user", "item") if role not in roles]
@@ -416,7 +422,9 @@ def find_roles(
                 tuple(f"{role}=COLUMN" for role in lost),
             )
         )
-    unknown = [k for k in others if k not in roles.values()]
+    unknown = [
+        k for k in others if k not in roles.values() and not names[k].startswith("__index_level_")
+    ]
     if not lost and unknown and "rating" not in {*roles, *without}:
         faults.append(
             Fault(
