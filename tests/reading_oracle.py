@@ -473,7 +473,7 @@ def _roles(
             if places and role in off:
                 reserved.add(places[0])
             elif places:
-                if len({names[k] for k in places}) < len(places):  # type: ignore[index]
+                if len(places) > 1:  # Rating and rating
                     raise _No("same name")
                 roles[role] = places[0]
             if places:

@@ -442,7 +442,10 @@ def find_roles(
             )
         )
     for role, k in roles.items():
-        if header and list(names).count(names[k]) > 1 and not _by_number(getattr(options, role)):
+        known = getattr(options, role) is None and _plain(names[k]) in _ROLE_OF
+        alike = _plain if known else str
+        same = [alike(name) for name in names].count(alike(names[k])) > 1
+        if header and same and not _by_number(getattr(options, role)):
             faults.append(
                 Fault(
                     f"two columns are called '{names[k]}'",
@@ -493,24 +496,25 @@ def objects(lines: Sequence[str]) -> list[dict[str, object] | None]:
     for line in map(str.strip, lines):
         one = None
         try:
-            pairs, end = _SCAN(line)
-            if end == len(line) and line.startswith("{"):
-                one = dict(pairs)
-                if len(one) < len(pairs) or ("\\u" in line and not _is_whole(one)):
-                    one = None
+            one, end = _SCAN(line)
+            if end < len(line) or not isinstance(one, dict) or not _is_whole(line, one):
+                one = None
         except (ValueError, RecursionError):
-            pass
+            one = None
         found.append(one)
     return found
 
 
-# An object becomes a list of its pairs, so that a repeated key can be seen.
-_SCAN = json.JSONDecoder(
-    object_pairs_hook=list, parse_int=str, parse_float=str, parse_constant=str
-).raw_decode
+_SCAN = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode
+_PAIRS = json.JSONDecoder(object_pairs_hook=list).raw_decode  # a repeated key can be seen
 
 
-def _is_whole(one: dict[str, object]) -> bool:
+def _is_whole(line: str, one: dict[str, object]) -> bool:
+    """Whether no key of the object comes twice and no text holds half a character."""
+    if line.count('":') != len(one) and len(_PAIRS(line)[0]) > len(one):
+        return False
+    if "\\u" not in line:
+        return True
     try:
         "".join(value for value in one.values() if isinstance(value, str)).encode()
     except UnicodeError:
