@@ -162,7 +162,9 @@ def outcome() -> None:
     if job is None:
         return
     now = job.snapshot()
-    if now.active:
+    if now.state == "stopped":  # perhaps after the last line was read
+        st.warning("Stopped: nothing of the file is kept.")
+    elif now.active:
         blocks.stop(job)
         blocks.ticking(READING, blocks.progress_or_problem)
     elif isinstance(now.result, Refused):

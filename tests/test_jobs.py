@@ -4,11 +4,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.problem import RandomShare, build_problem
+from dpmc_core.stopping import Stopped
 from pages.ui import runs
 from pages.ui.jobs import Job, Jobs, cancel_all
 from pages.ui.private import Tally
@@ -234,3 +237,17 @@ def test_a_stop_during_the_comparisons_keeps_the_private_result():
     assert not last.result.stopped
     assert not last.result.baselines
     assert last.clear is None
+
+
+def test_a_reading_can_be_stopped_after_its_last_line():
+    """Sorting a million ids takes as long as a third of the reading."""
+    content, asked = b"user,item,rating\n" + b"".join(b"u%d,x,3\n" % k for k in range(50)), []
+    work = runs.reading_of(content, "x.csv", {"low": 1, "high": 5})
+
+    def report(done, total, label):  # noqa: ARG001
+        if total and done >= total:
+            asked.append(True)
+
+    assert len(work(lambda *_: None, lambda: False).ratings) == 50
+    with pytest.raises(Stopped):
+        work(report, lambda: bool(asked))

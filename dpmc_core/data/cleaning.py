@@ -13,6 +13,7 @@ from dpmc_core.data.reading import RANGE_ASKED, Column, Table, merge, natural_or
 from dpmc_core.data.source import NONE, BadRows, Duplicates, Fault, LineCount, ReadOptions, Refused
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.stopping import look
 
 FEW = 5  # a user with fewer ratings is worth a sentence
 _LATEST = 253_402_300_799.0  # Unix seconds at the end of the year 9999
@@ -108,6 +109,7 @@ def check(table: Table, options: ReadOptions) -> Checked:
     if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not left_out):
         why = f": {report[-1]}" if left_out else ""
         faults.append(Fault(f"no row of it can be used{why}"))
+    look()
     times, note = _times(table, keep)
     if note and options.time not in (None, NONE):
         faults.append(Fault(note, "choose another column, or none", ("time=none",)))
@@ -270,6 +272,7 @@ def _settle(
     faults: list[Fault],
 ) -> tuple[Ints, Floats, int, str]:
     """(rows, values, how many gave way, words): one for each pair of user and item."""
+    look()
     rows = np.flatnonzero(keep)
     cells = table.user.codes[rows].astype(np.int64) * len(table.item.names)
     cells += table.item.codes[rows]
@@ -329,6 +332,7 @@ def build(pair: Sequence[Checked]) -> list[Ratings]:
         )
     ]
     users, items = kept
+    look()
     public = PublicFacts(
         users=len(users[0].names), items=len(items[0].names), low=first.low, high=first.high
     )
@@ -351,6 +355,7 @@ def _kept(
     columns: Sequence[Column], rows: Sequence[Ints], catalogue: int | None, *, whole: bool
 ) -> list[Column]:
     """Columns over the ids that appear in the rows, or over a catalogue 1..n that holds them."""
+    look()
     names = columns[0].names
     if catalogue is not None:
         full = tuple(str(k + 1) for k in range(catalogue))
@@ -360,6 +365,7 @@ def _kept(
     for column, mine in zip(columns, rows, strict=True):
         used[column.codes[mine]] = True
     there = np.flatnonzero(used)
+    look()
     order = there[natural_order([names[k] for k in there.tolist()])]
     place = np.full(len(names) + 1, -1, dtype=np.int32)  # the last is where code -1 points
     place[order] = np.arange(len(order), dtype=np.int32)
