@@ -1,12 +1,13 @@
 # make app   create .venv, install, open the app          make lint   style and types
 # make test  the same, then every test                    make bench  the benchmarks
+# make slow  checks that take longer than a test run may: 20,000 generated files
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: app test lint format bench clean
+.PHONY: app test slow lint format bench clean
 
 app: $(VENV)/.app
 	@echo "==> Opening DPMC Lab (stop it with Ctrl-C)"
@@ -15,6 +16,10 @@ app: $(VENV)/.app
 test: $(VENV)/.dev
 	@echo "==> Running every test"
 	@$(BIN)/python -m pytest $(ARGS)
+
+slow: $(VENV)/.dev
+	@echo "==> Files of ratings against a plain reader"
+	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
 
 lint: $(VENV)/.dev
 	@echo "==> Style"
