@@ -273,7 +273,7 @@ def _read_text(
     def take(columns: Sequence[Sequence[str]], at: Ints) -> None:
         nonlocal entries
         entries += len(at)
-        _check_rows(source, entries, options.max_rows)
+        _check_rows(source, entries, options.max_rows)  # of a matrix, its cells
         for place, ids in zip(columns, (users, items), strict=False):
             ids.add(place)
         if "rating" in roles or wide:
@@ -290,6 +290,8 @@ def _read_text(
         cut = _object_rows(pieces, cutter, [(layout.columns or ())[k] for k in places])
         places = tuple(range(len(places)))
     for found, at in cut:
+        spoilt = sum(kind.count for kind in cutter.broken.values())
+        _check_rows(source, entries + spoilt + len(found), options.max_rows)
         if not found:
             continue
         if not layout.json:
