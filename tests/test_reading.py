@@ -358,6 +358,14 @@ def test_json_lines_with_named_fields() -> None:
     assert counted(left.count).lines == 9
 
 
+def test_half_a_character_in_a_name_spoils_its_line() -> None:
+    good = '{"user": "a", "item": "x", "rating": 3, "more": 1}\n'
+    data = upload(
+        good + good.replace("more", "\\ud800").replace('"a"', '"b"'), bad_rows="leave-out"
+    )
+    assert cells(data.ratings) == {("a", "x"): 3}
+
+
 def test_a_matrix_of_users_and_items() -> None:
     text = "user,tea,milk,cola\nann,5,,1\nbob,,3,\neve,,,\n"
     data = upload(text)

@@ -516,7 +516,7 @@ def _is_whole(line: str, one: dict[str, object]) -> bool:
     if "\\u" not in line:
         return True
     try:
-        "".join(value for value in one.values() if isinstance(value, str)).encode()
+        "".join(text for pair in one.items() for text in pair if isinstance(text, str)).encode()
     except UnicodeError:
         return False
     return True
