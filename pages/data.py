@@ -10,7 +10,6 @@ from dpmc_core.data import (
     SEPARATORS,
     BadRows,
     Duplicates,
-    Fault,
     Refused,
     datasets,
     download,
@@ -121,7 +120,7 @@ def choices(content: bytes, name: str) -> None:
         first = datasets.preview_upload(content, name, **how, **LIMITS)
     except DpmcError as error:
         wrong = error
-    asked = () if first is None else tuple(f for f in first.faults if _option_of(f) in WRITTEN)
+    asked = () if first is None else tuple(f for f in first.faults if f.option in WRITTEN)
     if first is None or first.text:
         written(needed=bool(asked) or isinstance(wrong, Refused))
     if wrong is not None or asked:
@@ -239,18 +238,13 @@ def remedies() -> dict[str, Any]:
     return {"duplicates": twice, "bad_rows": bad}
 
 
-def _option_of(fault: Fault) -> str:
-    """The first option that answers a fault."""
-    return fault.options[0].partition("=")[0] if fault.options else ""
-
-
 def refused(error: Exception, name: str) -> None:
     """Why the file was not taken, with the control that answers each fault, and what the page goes
     on to show."""
     if isinstance(error, Refused):
         told = []
         for fault in error.faults:
-            label = CONTROLS.get(_option_of(fault))
+            label = CONTROLS.get(fault.option)
             here = f" → **{label}**" if label else ""
             advice = f": {fault.advice}" if fault.advice else ""
             told.append(f"- {blocks.escape(f'{fault.what}{advice}')}{here}")

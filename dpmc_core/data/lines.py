@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.data.source import BLOCK, Fault, Refused, Source, Tell
 from dpmc_core.errors import BadRatings
+from dpmc_core.stopping import look
 
 LONGEST = 16_000_000  # characters of a line
 _SURPLUS = 100  # empty fields beyond the last column that are overlooked
@@ -57,6 +58,7 @@ def blocks(source: Source, encoding: str, tell: Tell | None = None) -> Iterator[
                     " limit"
                 )
             done += len(piece)
+            look()
             if tell is not None:
                 tell(done, source.size)
     if rest:

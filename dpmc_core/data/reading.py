@@ -39,6 +39,7 @@ from dpmc_core.data.source import (
     Tell,
 )
 from dpmc_core.errors import BadRatings
+from dpmc_core.stopping import look
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -209,6 +210,33 @@ class _Times:
         return _joined(self._values, np.float64), _joined(self._dated, np.bool_)
 
 
+class _Columns:
+    """The columns of a table while they are read."""
+
+    def __init__(self) -> None:
+        self.users, self.items, self.numbers, self.times = _Ids(), _Ids(), _Numbers(), _Times()
+
+    def table(self, source: Source, *, timed: bool, clicks: bool, **about: Any) -> Table:
+        """The table they make. clicks: no ratings were read, each row is a 1."""
+        users, items = self.users.column(), self.items.column()
+        values, text = self.numbers.column()
+        if clicks:
+            values, text = np.ones(len(users.codes)), np.zeros(len(users.codes), dtype=bool)
+        times, dated = self.times.column()
+        return Table(
+            source=source,
+            user=users,
+            item=items,
+            ratings=values,
+            text=text,
+            examples=self.numbers.examples,
+            times=times if timed else None,
+            dated=dated,
+            clicks=clicks,
+            **about,
+        )
+
+
 def _joined(parts: Sequence[NDArray[Any]], kind: type[Any]) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
 
@@ -266,7 +294,7 @@ def _read_text(
     used = tuple(range(layout.width)) if wide else tuple(roles.values())
     cutter = Cutter(layout.separator, layout.width, used, layout.skip)
     pieces = blocks(source, layout.encoding, tell)
-    users, items, numbers, times = _Ids(), _Ids(), _Numbers(), _Times()
+    read = _Columns()
     lines: list[Ints] = []
     rows = entries = 0
 
@@ -274,14 +302,12 @@ def _read_text(
         nonlocal entries
         entries += len(at)
         _check_rows(source, entries, options.max_rows)  # of a matrix, its cells
-        for place, ids in zip(columns, (users, items), strict=False):
-            ids.add(place)
-        if "rating" in roles or wide:
-            numbers.add(columns[2])
-        else:
-            numbers.add_values(np.ones(len(at)))
+        read.users.add(columns[0])
+        read.items.add(columns[1])
+        if not layout.clicks:
+            read.numbers.add(columns[2])
         if "time" in roles:
-            times.add(columns[-1])
+            read.times.add(columns[-1])
         lines.append(at)
 
     places = tuple(roles.values())
@@ -302,18 +328,11 @@ def _read_text(
             continue
         take([list(map(itemgetter(k), found)) for k in places], at)
     unusable = sum(kind.count for kind in cutter.broken.values())
-    values, text = numbers.column()
-    stamps, dated = times.column()
-    return Table(
-        source=source,
+    return read.table(
+        source,
+        timed="time" in roles,
+        clicks=layout.clicks,
         known=known,
-        user=users.column(),
-        item=items.column(),
-        ratings=values,
-        text=text,
-        examples=numbers.examples,
-        times=stamps if "time" in roles else None,
-        dated=dated,
         lines=_joined(lines, np.int64),
         broken=cutter.broken,
         count=LineCount(
@@ -326,7 +345,6 @@ def _read_text(
         ),
         words=layout.words,
         rating_name="the ratings" if wide or layout.clicks else layout.name_of("rating"),
-        clicks=layout.clicks,
     )
 
 
@@ -523,7 +541,7 @@ def _read_parquet(
 ) -> Table:
     _check_rows(source, head.rows, options.max_rows)
     names = [head.names[k] for k in head.roles.values()]
-    users, items, numbers, times = _Ids(), _Ids(), _Numbers(), _Times()
+    read = _Columns()
     done = 0
     # As dictionaries, a column of a few long texts repeated a million times stays small.
     with _parquet(source, names) as (stored, pa):
@@ -535,34 +553,25 @@ def _read_parquet(
             done += len(batch)
             _check_rows(source, done, options.max_rows)
             columns = {role: batch.column(head.names[k]) for role, k in head.roles.items()}
-            for role, ids in (("user", users), ("item", items)):
+            for role, ids in (("user", read.users), ("item", read.items)):
                 _add_ids(pa, ids, columns[role], f"'{head.names[head.roles[role]]}'", source)
             if "rating" in columns:
-                _add_numbers(pa, numbers, columns["rating"])
-            else:
-                numbers.add_values(np.ones(len(batch)))
+                _add_numbers(pa, read.numbers, columns["rating"])
             if "time" in columns:
-                _add_times(pa, times, columns["time"])
+                _add_times(pa, read.times, columns["time"])
+            look()
             if tell is not None:
                 tell(done, max(head.rows, done))
-    values, text = numbers.column()
-    stamps, dated = times.column()
-    return Table(
-        source=source,
+    return read.table(
+        source,
+        timed="time" in head.roles,
+        clicks=head.clicks,
         known=None,
-        user=users.column(),
-        item=items.column(),
-        ratings=values,
-        text=text,
-        examples=numbers.examples,
-        times=stamps if "time" in head.roles else None,
-        dated=dated,
         lines=np.arange(1, done + 1),
         broken={},
         count=LineCount(lines=done, rows=done, entries=done),
         words=head.words,
         rating_name="the ratings" if head.clicks else f"'{head.names[head.roles['rating']]}'",
-        clicks=head.clicks,
         row_name="row",
     )
 

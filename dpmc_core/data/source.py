@@ -134,10 +134,15 @@ class Fault:
     options: tuple[str, ...] = ()
 
     @property
+    def option(self) -> str:
+        """The name of the first option that answers it, "" where none does."""
+        return self.options[0].partition("=")[0] if self.options else ""
+
+    @property
     def answer(self) -> tuple[str, str] | None:
-        """The first option that answers it, as (name, value); None where a person must say more."""
-        name, _, value = self.options[0].partition("=") if self.options else ("", "", "")
-        return (name, value) if value and not value.isupper() else None
+        """That option as (name, value); None where a person must say more."""
+        value = self.options[0].partition("=")[2] if self.options else ""
+        return (self.option, value) if value and not value.isupper() else None
 
     def __str__(self) -> str:
         asked = " or ".join(

@@ -13,7 +13,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.problem import Problem
-from dpmc_core.stopping import look, stopping
+from dpmc_core.stopping import stopping
 from dpmc_core.views.run_card import Run
 from pages.ui.jobs import Tell, Work
 
@@ -107,7 +107,6 @@ def reading_of(content: bytes, name: str, options: Mapping[str, Any]) -> Work:
 
     def work(report: Tell, stopped: Callable[[], bool]) -> Dataset | Refused:
         def tell(done: int, total: int) -> None:
-            look()
             words = "sorting the ids" if done >= total else f"{100 * done // total} % read"
             report(done, total, words)
 
