@@ -1,55 +1,105 @@
 """What does epsilon cost? One slider over computed curves; nothing is trained while it moves."""
 
+from collections.abc import Mapping
+
 import streamlit as st
 
-from dpmc_core import registry
-from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import Guarantee
-from dpmc_core.problem import split_words
+from dpmc_core import recommend, registry
+from dpmc_core.errors import DpmcError
+from dpmc_core.model import Task
+from dpmc_core.privacy import RATING, USER_EMPTIED, Change, Trust
+from dpmc_core.problem import build_problem
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import StoreError
 from dpmc_core.sweep import Grid, Keys
 from dpmc_core.sweep.presets import BOTH, EPSILONS
-from dpmc_core.views import cards, lines, noise, ranking
+from dpmc_core.views import lines, people
 from dpmc_core.views.lines import Line, Picture
-from pages.ui import (
-    blocks,
-    rows,
-    shell,
-    sources,
-    state,
-    sweeps,
-    widgets,
-)
-from pages.ui.charts import curve as charts_curve
-from pages.ui.charts import ranking as charts_ranking
+from dpmc_core.views.people import Scores, Shown
+from pages.ui import blocks, instrument, rows, shell, sources, state, sweeps, widgets
 from pages.ui.rows import GridRows, Place
 
 SEEDS = (1, 2, 3)  # of a curve that is computed here
-TICK = 1.0  # seconds between two looks at the store, and two steps of the slider
+TICK = 1.0  # seconds between two looks at the store
+KEY = "instrument"
+# Whom to protect, with what changes between two data sets and whom one trusts.
+PROTECT: Mapping[str, tuple[str, Change, Trust]] = {
+    "rating": ("each rating, even from the server", RATING, Trust.LOCAL),
+    "person": ("the whole person, server trusted", USER_EMPTIED, Trust.CURATOR),
+}
 
 
 def page() -> None:
-    blocks.heading(
-        "What does epsilon cost?",
-        "Choose data and a mechanism, then move the slider: left is more private, right is more"
-        " accurate.",
-    )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    left, right = st.columns([5, 3], vertical_alignment="bottom", gap="large")
+    with left:
+        blocks.heading("What does privacy cost?", "Drag the slider: privacy against accuracy.")
+    with right:
         data = sources.pick()
+    whom, body, below = st.container(), st.container(), st.container()
+    with below:
+        more = st.container(horizontal=True, vertical_alignment="center")
+    with more, st.popover("Method", icon=":material/tune:"):
         id = widgets.mechanism(sources.mechanisms(data))
-        label = "Pause" if st.session_state.get("playing") else "Play"
-        icon = ":material/pause:" if label == "Pause" else ":material/play_arrow:"
-        st.button(label, icon=icon, on_click=widgets.toggle_play, help="Sweep over all epsilons.")
+    with whom:
+        protect(data, id)
     try:
         where = rows.place(data)
         grid = grid_of(where, id)
         came = rows.shipped(data, id)
         keys = rows.keys(grid, where) if came is None else rows.keys_of(came[0])
-        running = came is None and runs(where, grid, keys)
-        instrument(where, id, keys, running=running)
+        with body:
+            running = came is None and runs(where, grid, keys)
+            moving(where, id, keys, more, below, running=running)
     except (DpmcError, OSError) as error:
         blocks.problem(error)
+
+
+# --- whom to protect ---------------------------------------------------------------------------
+
+
+def protect(data: str, id: str) -> None:
+    """The first choice; a method of one's own may be neither."""
+    names = {name: words for name, (words, _, _) in PROTECT.items()}
+    st.session_state["protect"] = protected(id)
+    st.segmented_control(
+        "Protect",
+        list(names),
+        format_func=names.__getitem__,
+        key="protect",
+        on_change=follow,
+        args=(data,),
+        label_visibility="collapsed",
+    )
+
+
+def protected(id: str) -> str | None:
+    cls = registry.get(id)
+    low = {Task.BINARY: -1.0, Task.RANKING: 0.0}.get(cls.task, 1.0)
+    tiny = PublicFacts(users=2, items=2, low=low, high=low + 2)
+    card = registry.create(id, epsilon=1.0).guarantee(tiny)
+    for name, (_, change, trust) in PROTECT.items():
+        if card.trust is trust and card.change.per_user == change.per_user:
+            return name
+    return None
+
+
+def follow(data: str) -> None:
+    """The recommended method for whom one protects."""
+    chosen = st.session_state["protect"]
+    if chosen is None:  # pressed again: it stays
+        return
+    _, change, trust = PROTECT[chosen]
+    for task in sources.tasks(data):
+        try:
+            facts = sources.facts(data, task)
+            advice = recommend.recommend(task, change, facts, epsilon=1.0, trust=trust)
+        except (DpmcError, OSError):
+            continue
+        st.session_state["mechanism"] = advice.mechanism.id
+        return
+
+
+# --- the runs behind a curve -------------------------------------------------------------------
 
 
 def grid_of(where: Place, id: str) -> Grid:
@@ -113,14 +163,16 @@ def curves(where: Place, id: str, keys: Keys) -> tuple[Picture, ...]:
     return found if found[0].lines else ()
 
 
-def instrument(where: Place, id: str, keys: Keys, *, running: bool) -> None:
-    """The slider with everything that moves with it; only this part runs again."""
-    playing = bool(st.session_state.get("playing"))
+# --- the instrument ----------------------------------------------------------------------------
 
-    @st.fragment(run_every=TICK if playing or running else None)
+
+def moving(
+    where: Place, id: str, keys: Keys, more: object, below: object, *, running: bool
+) -> None:
+    """The slider with everything that moves with it; only this part runs again."""
+
+    @st.fragment(run_every=TICK if running else None)
     def draw() -> None:
-        if playing and widgets.play_is_over():
-            st.rerun()
         if running:
             now = sweeps.look(where.folder, keys.name)
             if now is None or not now.running:
@@ -128,101 +180,103 @@ def instrument(where: Place, id: str, keys: Keys, *, running: bool) -> None:
             rows.progress(now, read(where, id, keys).present, len(keys.units))
         if where.private:
             rows.tally()
-        epsilon = widgets.epsilon(link={"data": where.name, "mechanism": id})
-        show(where, id, epsilon, curves(where, id, keys))
+        view(where, id, curves(where, id, keys))
 
     draw()
+    found = curves(where, id, keys)
+    with more, st.popover("Why?", icon=":material/verified_user:"):
+        promise(where.name, id, found)
+    with below:
+        numbers(found)
 
 
-def show(where: Place, id: str, epsilon: float, found: tuple[Picture, ...]) -> None:
-    """The curve with the answer and the card, and what the noise is and does at this epsilon."""
-    mechanism = registry.create(id, epsilon=epsilon)
-    if found:
-        line = found[0].lines[0]
-        public, prepared = line.info.public, line.prepared
-    else:
-        public = sources.facts(where.name, mechanism.task)
-        prepared = sources.corner(where.name, mechanism.task).prepared
-    card = mechanism.guarantee(public)
-    left, right = st.columns([2, 1], gap="large")
-    with left:
-        if found:
-            curve(found[0], epsilon, card)
-        else:
-            the_noise(id, card)
-    with right:
-        if found:
-            tiles(found[0], epsilon)
-        with st.container(border=True):
-            blocks.guarantee(card.given(prepared))
-    if not found:
-        the_row(mechanism, where.name)
-        return
-    if mechanism.task is Task.RANKING:
-        rankings(found, epsilon, certified=cards.upheld(card))
-    left, right = st.columns(2, gap="large")
-    with left:
-        the_noise(id, card)
-    with right:
-        the_row(mechanism, where.name)
+def view(where: Place, id: str, found: tuple[Picture, ...]) -> None:
+    stands = standing()
+    picture = found[0] if found else Picture(rows.metrics_of(registry.get(id).task)[0])
+    theme = state.theme()
+
+    def made() -> dict:
+        methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
+        public = facts(where.name, methods[0].task, picture)
+        shown = None if where.private else shown_people(where, picture)
+        return instrument.view(
+            methods,
+            picture,
+            public,
+            theme,
+            shown=shown,
+            scores=leaving(where, id) if shown and not where.private else (),
+        )
+
+    body = state.kept("instrument", (where.name, id, picture, theme), made)
+    instrument.show(body | stands, key=KEY, on_change=moved)
 
 
-def curve(picture: Picture, epsilon: float, card: Guarantee) -> None:
-    """Accuracy against epsilon, with what it was measured on."""
+def facts(name: str, task: Task, picture: Picture):
+    """Public facts of the prepared ratings; a curve knows its own."""
+    return picture.lines[0].info.public if picture.lines else sources.facts(name, task)
+
+
+def shown_people(where: Place, picture: Picture) -> Shown | None:
+    """People with their lists: shipped with a sample's curve, else out of the store."""
+    if not picture.lines:
+        return None
     line = picture.lines[0]
-    blocks.chart(
-        charts_curve.curve(picture, epsilon, certified=cards.upheld(card), theme=state.theme()),
-        alt=lines.words_at(picture, epsilon),
-        key="curve",
-        caption=f"{blocks.EVALUATION} {sentence(lines.band_words(line.band))} Tested on"
-        f" {split_words(line.info.split)}."
-        f" Privacy is counted {card.change.label}. Filled markers are certified, hollow ones only"
-        f" claimed. Version {line.version}, default settings.",
-        table=lines.table_of(line),
-    )
-    for said in lines.apart_words(picture):
-        st.caption(blocks.escape(said))
+    came = people.load(where.name, registry.get(line.mechanism).task, line.key)
+    if came is not None or where.private:
+        return came
+    return None
 
 
-def tiles(picture: Picture, epsilon: float) -> None:
-    """The answer: the metric here, what privacy costs, and what it still gains over guessing."""
-    here, metric = picture.lines[0].at(epsilon), picture.metric
-    if here is None:
-        st.markdown(f"epsilon {epsilon:g} has not been computed yet.")
+def leaving(where: Place, id: str) -> tuple[Scores, ...]:
+    """What leaves a server that is trusted with raw ratings."""
+    methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
+    if methods[0].guarantee(sources.facts(where.name, methods[0].task)).trust is Trust.LOCAL:
+        return ()
+
+    def noisy(ratings: Ratings) -> tuple[Scores, ...]:
+        return people.scores(methods, build_problem((ratings, ratings), methods[0].task).train)
+
+    noisy.__name__ = f"scores of {id}"
+    found: tuple[Scores, ...] = sources.look(where.name, noisy)
+    return found
+
+
+def standing() -> dict[str, object]:
+    """Where the instrument stands, from the session or the address; junk is noted."""
+    names = {e: f"{e:g}" for e in EPSILONS}
+    if "epsilon" not in st.session_state and "epsilon" in st.query_params:
+        asked = st.query_params["epsilon"]
+        near = {name: e for e, name in names.items()}.get(asked)
+        if near is None:
+            state.note(f"The link asks for epsilon “{asked[:40]}”, which is not here; showing 1.")
+        st.session_state["epsilon"] = near or 1.0
+    now = st.session_state.get("epsilon", 1.0)
+    stop = min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - now))
+    return {"stop": stop, "person": 0, "asked": 0, "wanted": None}
+
+
+def moved() -> None:
+    """The instrument was let go: the address and the other pages know."""
+    told = st.session_state[KEY]
+    stop = told.get("stop")
+    if stop is not None:
+        st.session_state["epsilon"] = EPSILONS[int(stop)]
+        st.query_params["epsilon"] = f"{EPSILONS[int(stop)]:g}"
+
+
+def promise(name: str, id: str, found: tuple[Picture, ...]) -> None:
+    mechanism = registry.create(id, epsilon=st.session_state.get("epsilon", 1.0))
+    card = mechanism.guarantee(facts(name, mechanism.task, found[0]))
+    blocks.guarantee(card)
+
+
+def numbers(found: tuple[Picture, ...]) -> None:
+    if not found:
         return
-    half = metric.text(here.half_width)
-    st.metric(
-        f"{metric.title} at epsilon {epsilon:g}",
-        metric.text(here.mean),
-        help="One seed: no interval."
-        if here.seeds == 1
-        else f"Mean over {here.seeds} seeds, plus or minus {half} (95 % t interval).",
-    )
-    for line in lines.gains(picture, epsilon):
-        st.markdown(line)
-
-
-def rankings(panels: tuple[Picture, ...], epsilon: float, *, certified: bool) -> None:
-    """HR@10 and NDCG@10 against epsilon under both candidate sets, for methods that rank."""
-    st.subheader("Ten items, ranked among few or among all")
-    blocks.chart(
-        charts_ranking.against_epsilon(panels, epsilon, certified=certified, theme=state.theme()),
-        alt=ranking.panels_words(panels),
-        key="rankings",
-        caption="Dashed: no privacy. Dotted: popularity. Among 99 items drawn at random it is a"
-        " far easier race than among all unseen items: compare numbers of one kind only.",
-        table=ranking.panels_table(panels),
-    )
-
-
-def the_noise(id: str, card: Guarantee) -> None:
-    st.subheader("The noise at this epsilon")
-    blocks.noise_of(id, noise.main_release(card), height=260)
-
-
-def the_row(mechanism: Mechanism, data: str) -> None:
-    st.subheader("One person's row, before and after")
-    blocks.row(mechanism.id, sources.before_after(data, mechanism))
+    picture = found[0]
+    with st.expander("The curve in numbers", type="compact"):
+        blocks.show_table(lines.table_of(picture.lines[0]))
 
 
 shell.enter()
