@@ -1,6 +1,9 @@
 """What does epsilon cost? One slider over computed curves; nothing is trained while it moves."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
 
 import streamlit as st
 
@@ -10,8 +13,8 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change, Trust
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.store import StoreError
-from dpmc_core.sweep import Grid, Keys
+from dpmc_core.store import Store, StoreError, StoreMissing
+from dpmc_core.sweep import LISTS_OF, Grid, Keys
 from dpmc_core.sweep.presets import BOTH, EPSILONS
 from dpmc_core.views import lines, people
 from dpmc_core.views.lines import Line, Picture
@@ -22,20 +25,28 @@ from pages.ui.rows import GridRows, Place
 SEEDS = (1, 2, 3)  # of a curve that is computed here
 TICK = 1.0  # seconds between two looks at the store
 KEY = "instrument"
+# What the instrument is set to, by its name in session and address: its name in the component, the
+# usual value, and how text is read.
+HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
+    "epsilon": ("stop", 1.0, lambda text: {f"{e:g}": e for e in EPSILONS}[text]),
+    "person": ("person", 0, lambda text: range(len(people.QUANTILES))[int(text)]),
+    "all": ("asked", 0, lambda text: range(2)[int(text)]),
+    "need": ("wanted", None, lambda text: float(Decimal(text))),
+}
 # Whom to protect, with what changes between two data sets and whom one trusts.
 PROTECT: Mapping[str, tuple[str, Change, Trust]] = {
-    "rating": ("each rating, even from the server", RATING, Trust.LOCAL),
-    "person": ("the whole person, server trusted", USER_EMPTIED, Trust.CURATOR),
+    "rating": ("Protect each rating, even from the server", RATING, Trust.LOCAL),
+    "person": ("Protect the whole person, server trusted", USER_EMPTIED, Trust.CURATOR),
 }
 
 
 def page() -> None:
     left, right = st.columns([5, 3], vertical_alignment="bottom", gap="large")
-    with left:
-        blocks.heading("What does privacy cost?", "Drag the slider: privacy against accuracy.")
+    left.title("What does privacy cost?", anchor=False)
     with right:
-        data = sources.pick()
-    whom, body, below = st.container(), st.container(), st.container()
+        data = sources.pick(label_visibility="collapsed")
+    whom = st.container(horizontal=True, vertical_alignment="center")
+    body, below = st.container(), st.container()
     with below:
         more = st.container(horizontal=True, vertical_alignment="center")
     with more, st.popover("Method", icon=":material/tune:"):
@@ -61,15 +72,18 @@ def protect(data: str, id: str) -> None:
     """The first choice; a method of one's own may be neither."""
     names = {name: words for name, (words, _, _) in PROTECT.items()}
     st.session_state["protect"] = protected(id)
-    st.segmented_control(
+    st.radio(
         "Protect",
         list(names),
         format_func=names.__getitem__,
         key="protect",
         on_change=follow,
         args=(data,),
+        horizontal=True,
         label_visibility="collapsed",
+        width="content",
     )
+    st.markdown("Drag the slider, and see who sees what.")
 
 
 def protected(id: str) -> str | None:
@@ -180,7 +194,7 @@ def moving(
             rows.progress(now, read(where, id, keys).present, len(keys.units))
         if where.private:
             rows.tally()
-        view(where, id, curves(where, id, keys))
+        view(where, id, curves(where, id, keys), running=running)
 
     draw()
     found = curves(where, id, keys)
@@ -190,7 +204,7 @@ def moving(
         numbers(found)
 
 
-def view(where: Place, id: str, found: tuple[Picture, ...]) -> None:
+def view(where: Place, id: str, found: tuple[Picture, ...], *, running: bool) -> None:
     stands = standing()
     picture = found[0] if found else Picture(rows.metrics_of(registry.get(id).task)[0])
     theme = state.theme()
@@ -198,17 +212,17 @@ def view(where: Place, id: str, found: tuple[Picture, ...]) -> None:
     def made() -> dict:
         methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
         public = facts(where.name, methods[0].task, picture)
-        shown = None if where.private else shown_people(where, picture)
+        shown = None if where.private or running else shown_people(where, picture)
         return instrument.view(
             methods,
             picture,
             public,
             theme,
             shown=shown,
-            scores=leaving(where, id) if shown and not where.private else (),
+            scores=leaving(where, id) if shown else (),
         )
 
-    body = state.kept("instrument", (where.name, id, picture, theme), made)
+    body = state.kept("instrument", (where.name, id, picture, theme, running), made)
     instrument.show(body | stands, key=KEY, on_change=moved)
 
 
@@ -222,9 +236,16 @@ def shown_people(where: Place, picture: Picture) -> Shown | None:
     if not picture.lines:
         return None
     line = picture.lines[0]
-    came = people.load(where.name, registry.get(line.mechanism).task, line.key)
-    if came is not None or where.private:
+    task = registry.get(line.mechanism).task
+    came = people.load(where.name, task, line.key)
+    without = next((level for name, level in picture.levels if name == lines.WITHOUT), None)
+    if came is not None or without is None:
         return came
+    with suppress(StoreMissing), Store(where.store, read_only=True) as file:
+        train = build_problem(sources.get(where.name), task, seed=LISTS_OF).train
+        found = people.of_store(file, [line.key], without.key, train)
+        if found is not None and line.key in found[1]:
+            return found[0], found[1][line.key]
     return None
 
 
@@ -242,27 +263,32 @@ def leaving(where: Place, id: str) -> tuple[Scores, ...]:
     return found
 
 
-def standing() -> dict[str, object]:
+def standing() -> dict[str, Any]:
     """Where the instrument stands, from the session or the address; junk is noted."""
-    names = {e: f"{e:g}" for e in EPSILONS}
-    if "epsilon" not in st.session_state and "epsilon" in st.query_params:
-        asked = st.query_params["epsilon"]
-        near = {name: e for e, name in names.items()}.get(asked)
-        if near is None:
-            state.note(f"The link asks for epsilon “{asked[:40]}”, which is not here; showing 1.")
-        st.session_state["epsilon"] = near or 1.0
-    now = st.session_state.get("epsilon", 1.0)
-    stop = min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - now))
-    return {"stop": stop, "person": 0, "asked": 0, "wanted": None}
+    for name, (_, _, read) in HELD.items():
+        if name not in st.session_state and name in st.query_params:
+            try:
+                st.session_state[name] = read(st.query_params[name])
+            except (ValueError, KeyError):
+                state.impossible(name, f"the {name}")
+                del st.query_params[name]
+    found = {told: st.session_state.get(name, usual) for name, (told, usual, _) in HELD.items()}
+    epsilon = found.pop("stop")
+    return found | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
 
 
 def moved() -> None:
     """The instrument was let go: the address and the other pages know."""
     told = st.session_state[KEY]
-    stop = told.get("stop")
-    if stop is not None:
-        st.session_state["epsilon"] = EPSILONS[int(stop)]
-        st.query_params["epsilon"] = f"{EPSILONS[int(stop)]:g}"
+    for name, (short, usual, _) in HELD.items():
+        if (value := told.get(short)) is None and short != "wanted":
+            continue
+        found = EPSILONS[int(value)] if short == "stop" else value
+        st.session_state[name] = found
+        if found == usual:
+            st.query_params.pop(name, None)
+        else:
+            st.query_params[name] = f"{found:g}"
 
 
 def promise(name: str, id: str, found: tuple[Picture, ...]) -> None:

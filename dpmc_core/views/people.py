@@ -36,7 +36,7 @@ from dpmc_core.views.noise import main_release
 Floats = NDArray[np.float64]
 
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
-WHO = ("the median", "the lowest quarter", "the highest quarter", "the fewest", "the most")
+WHO = ("median", "lower quarter", "upper quarter", "lowest tenth", "highest tenth")
 _RANKS = (0.0, 0.03, 0.1, 0.3)  # of the items by number of ratings, whose numbers are shown
 _RATED, _MISSING = 6, 2  # cells of a person that are shown
 

@@ -164,8 +164,8 @@ class Instrument {
     const view = this.view
     const style = this.root.style
     for (const [name, value] of Object.entries(view.colors)) style.setProperty(`--${name}`, value)
-    style.setProperty("--left", `${view.margin.l}px`)
     style.setProperty("--bottom", `${view.margin.b}px`)
+    this.sides()
     this.frame.style.height = `${view.height}px`
     say(this.title, view.title)
     say(this.finding, view.finding)
@@ -214,9 +214,7 @@ class Instrument {
 
   // On a phone the names of lines stand below the chart instead of beside it.
   fit(layout) {
-    const narrow = this.frame.clientWidth < NARROW
-    const { l, t, b, r } = this.view.margin
-    this.margin = { l, t, b, r: narrow ? 12 : r }
+    const narrow = this.width < NARROW
     layout.margin = this.margin
     if (narrow) {
       layout.annotations = []
@@ -224,14 +222,19 @@ class Instrument {
     }
     say(this.legend, narrow ? this.view.figure.layout.annotations
       .map((note) => note.text.replaceAll("<br>", ", ")).join(" \u00b7 ") : "")
-    this.chart.classList.toggle("narrow", narrow)
+  }
+
+  sides() {
+    this.width = this.frame.clientWidth
+    this.margin = { ...this.view.margin }
+    if (this.width < NARROW) this.margin.r = 12
+    this.root.style.setProperty("--left", `${this.margin.l}px`)
+    this.root.style.setProperty("--right", `${this.margin.r}px`)
   }
 
   resized() {
-    if (!this.view || !this.frame.clientWidth) return
-    if (this.width === this.frame.clientWidth) return
-    this.width = this.frame.clientWidth
-    this.margin = this.width < NARROW ? { ...this.view.margin, r: 12 } : this.view.margin
+    if (!this.view || !this.frame.clientWidth || this.width === this.frame.clientWidth) return
+    this.sides()
     if (this.library) this.plotted(this.library)
     else this.sketch()
     this.refresh()
@@ -240,14 +243,14 @@ class Instrument {
   // --- places ---------------------------------------------------------------------------------
 
   at(place) {
-    const { l, r } = this.margin || this.view.margin
+    const { l, r } = this.margin
     const room = this.view.room
     const wide = this.frame.clientWidth - l - r
     return l + ((place + room) / (this.view.stops.length - 1 + 2 * room)) * wide
   }
 
   near(pixel) {
-    const { l, r } = this.margin || this.view.margin
+    const { l, r } = this.margin
     const room = this.view.room
     const last = this.view.stops.length - 1
     const share = (pixel - l) / (this.frame.clientWidth - l - r)

@@ -38,7 +38,11 @@ _PERSON = 20  # ratings of somebody where no person is shown
 def _component() -> Any:
     script, look = ((_HERE / f"instrument.{end}").read_text("utf-8") for end in ("js", "css"))
     return st.components.v2.component(
-        "dpmc_instrument", html='<div class="dpmc-what"></div>', css=look, js=script, isolate_styles=False
+        "dpmc_instrument",
+        html='<div class="dpmc-what"></div>',
+        css=look,
+        js=script,
+        isolate_styles=False,
     )
 
 
@@ -195,7 +199,7 @@ def _person(
     name = {Task.RANKING: "clicked"}.get(task, "rated")
     return {
         "name": f"Person {person.name}",
-        "why": f"{name} {person.rated}, {people.WHO[k]}",
+        "why": f"{name} {person.rated} · {people.WHO[k]}",
         "plain": list(person.plain),
         "cells": [{"title": title, "text": _sign(value, task)} for title, value in cells],
         "told": None

@@ -12,9 +12,9 @@ from typing import Any
 from dpmc_core.views.lines import GUESSING, WITHOUT, Line, Picture
 from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, marker, rule, style
 
-PUBLISHED = "the paper's own estimate"
-HEIGHT = 214
-MARGIN = {"l": 52, "r": 132, "t": 12, "b": 44}  # the component places its slider by them
+PUBLISHED = "the paper's estimate"
+HEIGHT = 192
+MARGIN = {"l": 44, "r": 158, "t": 8, "b": 48}  # the component places its slider by them
 ROOM = 0.5  # of a stop, left of the first and right of the last one
 _LABEL = 17  # pixels that a label takes
 
@@ -44,6 +44,7 @@ def instrument(
         tickvals=list(places.values()),
         ticktext=[f"{e:g}" for e in epsilons],
         automargin=False,
+        ticklabelstandoff=12,  # the slider's knob lies on the axis
         showgrid=False,
         fixedrange=True,
     )
@@ -55,20 +56,19 @@ def instrument(
         return fig
     low, high = _reach(picture)
     fig.y(range=[low, high])
-    named: list[tuple[float, str, str]] = []
+    named: list[tuple[float, str]] = []
     for name, level in picture.levels:
-        best, value = name == WITHOUT, level.level.mean
+        value = level.level.mean
         known = {WITHOUT: (theme.ink, "dash"), GUESSING: (theme.muted, "dot")}
         color, dash = known.get(name, (style(picture.lines[0].mechanism).color, "dash"))
         _level(fig, across, [value] * 2, color, dash, f"{name}: {metric.text(value)}")
-        named.append((value, f"{name.partition(':')[0]} {metric.text(value)}", color))
-        if not best and name != GUESSING:
-            named[-1] = (value, f"same method, no privacy {metric.text(value)}", color)
+        words = name if name in known else "the paper's, no privacy"
+        named.append((value, f"{words} {metric.text(value)}"))
     for guess in picture.guesses:
         x, y = _placed(guess, places)
         if x:
             _level(fig, x, y, theme.muted, "dot", f"{GUESSING} ({guess.label})")
-            named.append((y[-1], f"guessing, private {metric.text(y[-1])}", theme.muted))
+            named.append((y[-1], f"{GUESSING} {metric.text(y[-1])}"))
     for one in reversed(picture.lines):
         first = one is picture.lines[0]
         look = style(one.mechanism)
@@ -80,7 +80,7 @@ def instrument(
             x,
             y,
             look if first else look._replace(dash="dot"),
-            f"<b>%{{y:{metric.form}}}</b> ({metric.form and '%{customdata}'})"
+            f"<b>%{{y:{metric.form}}}</b> (%{{customdata}})"
             f"<extra>{'' if first else PUBLISHED}</extra>",
             width=2.5 if first else 1.5,
             marker=marker(look, theme, solid=certified, size=8 if first else 4),
@@ -91,8 +91,8 @@ def instrument(
             ],
         )
         if not first:
-            named.append((y[-1], PUBLISHED, look.color))
-    _labels(fig, named, low, high)
+            named.append((y[-1], PUBLISHED))
+    _labels(fig, named, low, high, theme)
     rule(fig, 0, theme)
     _dot(fig, picture.lines[0], certified=certified, theme=theme)
     return fig
@@ -135,32 +135,31 @@ def _level(
     )
 
 
-def _labels(fig: Figure, named: list[tuple[float, str, str]], low: float, high: float) -> None:
+def _labels(
+    fig: Figure, named: Sequence[tuple[float, str]], low: float, high: float, theme: Theme
+) -> None:
     """Names at the right of the lines' ends, in the margin, where they cover nothing."""
-    pixels = HEIGHT - MARGIN["t"] - MARGIN["b"]
-    apart = _LABEL * (high - low) / pixels
-    at = low - apart
-    lowered: list[tuple[float, str, str]] = []
-    for value, text, color in sorted(named):
-        at = max(value, at + apart)
-        lowered.append((at, text, color))
-    over = max(0.0, at - high)
-    for value, text, color in lowered:
+    apart = _LABEL * (high - low) / (HEIGHT - MARGIN["t"] - MARGIN["b"])
+    named = sorted(named, reverse=True)
+    places = [value for value, _ in named]
+    for down, step in ((1, -apart), (-1, apart)):  # apart from above, then back up from the end
+        for k in range(len(places) - 1)[::down]:
+            here, there = (k + 1, k) if down == 1 else (k, k + 1)
+            near = min if down == 1 else max
+            places[here] = near(places[here], places[there] + step)
+        if places and down == 1:
+            places[-1] = max(places[-1], low)
+    for place, (_, text) in zip(places, named, strict=True):
         fig.note(
             x=1,
             xref="paper",
             xanchor="left",
-            y=value - over,
+            y=place,
             yanchor="middle",
-            text=_folded(text),
-            align="left",
+            text=text,
             showarrow=False,
-            font={"color": color, "size": 12},
+            font={"color": theme.ink if text.startswith(WITHOUT) else theme.muted, "size": 12},
         )
-
-
-def _folded(text: str) -> str:
-    return text if len(text) <= 22 else text.replace(", ", "<br>", 1)
 
 
 def _reach(picture: Picture) -> tuple[float, float]:
