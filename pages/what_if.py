@@ -2,24 +2,24 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from decimal import Decimal
 from typing import Any
 
 import streamlit as st
 
 from dpmc_core import recommend, registry
-from dpmc_core.errors import DpmcError
-from dpmc_core.model import Task
-from dpmc_core.privacy import RATING, USER_EMPTIED, Change, Trust
-from dpmc_core.problem import build_problem
+from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import RATING, USER_EMPTIED, Change, Guarantee, Trust
+from dpmc_core.problem import build_problem, split_words
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import Store, StoreError, StoreMissing
 from dpmc_core.sweep import LISTS_OF, Grid, Keys
 from dpmc_core.sweep.presets import BOTH, EPSILONS
-from dpmc_core.views import lines, people
+from dpmc_core.views import cards, lines, people, ranking
 from dpmc_core.views.lines import Line, Picture
 from dpmc_core.views.people import Scores, Shown
 from pages.ui import blocks, instrument, rows, shell, sources, state, sweeps, widgets
+from pages.ui.charts import ranking as charts_ranking
 from pages.ui.rows import GridRows, Place
 
 SEEDS = (1, 2, 3)  # of a curve that is computed here
@@ -30,8 +30,8 @@ KEY = "instrument"
 HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
     "epsilon": ("stop", 1.0, lambda text: {f"{e:g}": e for e in EPSILONS}[text]),
     "person": ("person", 0, lambda text: range(len(people.QUANTILES))[int(text)]),
-    "all": ("asked", 0, lambda text: range(2)[int(text)]),
-    "need": ("wanted", None, lambda text: float(Decimal(text))),
+    "asked": ("asked", 0, lambda text: range(2)[int(text)]),
+    "need": ("wanted", None, float),
 }
 # Whom to protect, with what changes between two data sets and whom one trusts.
 PROTECT: Mapping[str, tuple[str, Change, Trust]] = {
@@ -51,16 +51,21 @@ def page() -> None:
         more = st.container(horizontal=True, vertical_alignment="center")
     with more, st.popover("Method", icon=":material/tune:"):
         id = widgets.mechanism(sources.mechanisms(data))
-    with whom:
-        protect(data, id)
     try:
         where = rows.place(data)
         grid = grid_of(where, id)
         came = rows.shipped(data, id)
         keys = rows.keys(grid, where) if came is None else rows.keys_of(came[0])
+        card = promise(data, id, curves(where, id, keys))
+        with whom:
+            protect(data, card)
         with body:
             running = came is None and runs(where, grid, keys)
-            moving(where, id, keys, more, below, running=running)
+            moving(where, id, keys, running=running)
+        with more, st.popover("Why?", icon=":material/verified_user:"):
+            blocks.guarantee(card)
+        with below:
+            numbers(curves(where, id, keys), certified=cards.upheld(card))
     except (DpmcError, OSError) as error:
         blocks.problem(error)
 
@@ -68,10 +73,17 @@ def page() -> None:
 # --- whom to protect ---------------------------------------------------------------------------
 
 
-def protect(data: str, id: str) -> None:
-    """The first choice; a method of one's own may be neither."""
+def protect(data: str, card: Guarantee) -> None:
+    """The first choice; a method that somebody chose may be neither."""
     names = {name: words for name, (words, _, _) in PROTECT.items()}
-    st.session_state["protect"] = protected(id)
+    st.session_state["protect"] = next(
+        (
+            name
+            for name, (_, change, trust) in PROTECT.items()
+            if card.trust is trust and card.change.per_user == change.per_user
+        ),
+        None,
+    )
     st.radio(
         "Protect",
         list(names),
@@ -86,31 +98,27 @@ def protect(data: str, id: str) -> None:
     st.markdown("Drag the slider, and see who sees what.")
 
 
-def protected(id: str) -> str | None:
-    cls = registry.get(id)
-    low = {Task.BINARY: -1.0, Task.RANKING: 0.0}.get(cls.task, 1.0)
-    tiny = PublicFacts(users=2, items=2, low=low, high=low + 2)
-    card = registry.create(id, epsilon=1.0).guarantee(tiny)
-    for name, (_, change, trust) in PROTECT.items():
-        if card.trust is trust and card.change.per_user == change.per_user:
-            return name
-    return None
-
-
 def follow(data: str) -> None:
-    """The recommended method for whom one protects."""
-    chosen = st.session_state["protect"]
-    if chosen is None:  # pressed again: it stays
-        return
-    _, change, trust = PROTECT[chosen]
+    """The recommended method for whom one protects; none is recommended for every data set."""
+    _, change, trust = PROTECT[st.session_state["protect"]]
     for task in sources.tasks(data):
-        try:
+        with suppress(DpmcError, OSError):
             facts = sources.facts(data, task)
             advice = recommend.recommend(task, change, facts, epsilon=1.0, trust=trust)
-        except (DpmcError, OSError):
-            continue
-        st.session_state["mechanism"] = advice.mechanism.id
-        return
+            st.session_state["mechanism"] = advice.mechanism.id
+            return
+
+
+def promise(data: str, id: str, found: tuple[Picture, ...]) -> Guarantee:
+    """The card at the epsilon that the instrument stands at. Raises DpmcError, OSError."""
+    mechanism = registry.create(id, epsilon=EPSILONS[standing()["stop"]])
+    card = mechanism.guarantee(facts(data, mechanism.task, found))
+    return card.given(found[0].lines[0].prepared) if found else card
+
+
+def facts(data: str, task: Task, found: tuple[Picture, ...]) -> PublicFacts:
+    """Public facts of the prepared ratings; a curve knows its own. Raises DpmcError, OSError."""
+    return found[0].lines[0].info.public if found else sources.facts(data, task)
 
 
 # --- the runs behind a curve -------------------------------------------------------------------
@@ -180,10 +188,8 @@ def curves(where: Place, id: str, keys: Keys) -> tuple[Picture, ...]:
 # --- the instrument ----------------------------------------------------------------------------
 
 
-def moving(
-    where: Place, id: str, keys: Keys, more: object, below: object, *, running: bool
-) -> None:
-    """The slider with everything that moves with it; only this part runs again."""
+def moving(where: Place, id: str, keys: Keys, *, running: bool) -> None:
+    """The slider with everything that moves with it; while runs go on, this part looks again."""
 
     @st.fragment(run_every=TICK if running else None)
     def draw() -> None:
@@ -194,47 +200,36 @@ def moving(
             rows.progress(now, read(where, id, keys).present, len(keys.units))
         if where.private:
             rows.tally()
-        view(where, id, curves(where, id, keys), running=running)
+        found = curves(where, id, keys)
+        theme = state.theme()
+        body = state.kept(
+            "instrument",
+            (where.name, id, found, theme, running),
+            lambda: view(where, id, found, running=running),
+        )
+        instrument.show(body | standing(), key=KEY, on_change=moved)
 
     draw()
-    found = curves(where, id, keys)
-    with more, st.popover("Why?", icon=":material/verified_user:"):
-        promise(where.name, id, found)
-    with below:
-        numbers(found)
 
 
-def view(where: Place, id: str, found: tuple[Picture, ...], *, running: bool) -> None:
-    stands = standing()
-    picture = found[0] if found else Picture(rows.metrics_of(registry.get(id).task)[0])
-    theme = state.theme()
-
-    def made() -> dict:
-        methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
-        public = facts(where.name, methods[0].task, picture)
-        shown = None if where.private or running else shown_people(where, picture)
-        return instrument.view(
-            methods,
-            picture,
-            public,
-            theme,
-            shown=shown,
-            scores=leaving(where, id) if shown else (),
-        )
-
-    body = state.kept("instrument", (where.name, id, picture, theme, running), made)
-    instrument.show(body | stands, key=KEY, on_change=moved)
+def view(where: Place, id: str, found: tuple[Picture, ...], *, running: bool) -> dict[str, Any]:
+    """What the instrument shows. An upload shows no person. Raises DpmcError, OSError."""
+    methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
+    task = methods[0].task
+    picture = found[0] if found else Picture(rows.metrics_of(task)[0])
+    shown = None if where.private or running or not found else known(where, picture)
+    return instrument.view(
+        methods,
+        picture,
+        facts(where.name, task, found),
+        state.theme(),
+        shown=shown,
+        scores=leaving(where, methods) if shown else (),
+    )
 
 
-def facts(name: str, task: Task, picture: Picture):
-    """Public facts of the prepared ratings; a curve knows its own."""
-    return picture.lines[0].info.public if picture.lines else sources.facts(name, task)
-
-
-def shown_people(where: Place, picture: Picture) -> Shown | None:
+def known(where: Place, picture: Picture) -> Shown | None:
     """People with their lists: shipped with a sample's curve, else out of the store."""
-    if not picture.lines:
-        return None
     line = picture.lines[0]
     task = registry.get(line.mechanism).task
     came = people.load(where.name, task, line.key)
@@ -249,27 +244,27 @@ def shown_people(where: Place, picture: Picture) -> Shown | None:
     return None
 
 
-def leaving(where: Place, id: str) -> tuple[Scores, ...]:
+def leaving(where: Place, methods: list[Mechanism]) -> tuple[Scores, ...]:
     """What leaves a server that is trusted with raw ratings."""
-    methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
-    if methods[0].guarantee(sources.facts(where.name, methods[0].task)).trust is Trust.LOCAL:
+    first = methods[0]
+    if first.guarantee(sources.facts(where.name, first.task)).trust is Trust.LOCAL:
         return ()
 
     def noisy(ratings: Ratings) -> tuple[Scores, ...]:
-        return people.scores(methods, build_problem((ratings, ratings), methods[0].task).train)
+        return people.scores(methods, build_problem((ratings, ratings), first.task).train)
 
-    noisy.__name__ = f"scores of {id}"
+    noisy.__name__ = f"scores of {first.id}"
     found: tuple[Scores, ...] = sources.look(where.name, noisy)
     return found
 
 
 def standing() -> dict[str, Any]:
     """Where the instrument stands, from the session or the address; junk is noted."""
-    for name, (_, _, read) in HELD.items():
+    for name, (_, _, parsed) in HELD.items():
         if name not in st.session_state and name in st.query_params:
             try:
-                st.session_state[name] = read(st.query_params[name])
-            except (ValueError, KeyError):
+                st.session_state[name] = parsed(st.query_params[name])
+            except (ValueError, LookupError):
                 state.impossible(name, f"the {name}")
                 del st.query_params[name]
     found = {told: st.session_state.get(name, usual) for name, (told, usual, _) in HELD.items()}
@@ -281,28 +276,47 @@ def moved() -> None:
     """The instrument was let go: the address and the other pages know."""
     told = st.session_state[KEY]
     for name, (short, usual, _) in HELD.items():
-        if (value := told.get(short)) is None and short != "wanted":
-            continue
-        found = EPSILONS[int(value)] if short == "stop" else value
-        st.session_state[name] = found
-        if found == usual:
-            st.query_params.pop(name, None)
-        else:
-            st.query_params[name] = f"{found:g}"
+        if short in told:
+            value = EPSILONS[int(told[short])] if short == "stop" else told[short]
+            st.session_state[name] = value
+            if value == usual:
+                st.query_params.pop(name, None)
+            else:
+                st.query_params[name] = f"{value:g}"
 
 
-def promise(name: str, id: str, found: tuple[Picture, ...]) -> None:
-    mechanism = registry.create(id, epsilon=st.session_state.get("epsilon", 1.0))
-    card = mechanism.guarantee(facts(name, mechanism.task, found[0]))
-    blocks.guarantee(card)
-
-
-def numbers(found: tuple[Picture, ...]) -> None:
+def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
+    """What the numbers are measured on, and all of them."""
     if not found:
         return
     picture = found[0]
-    with st.expander("The curve in numbers", type="compact"):
-        blocks.show_table(lines.table_of(picture.lines[0]))
+    line = picture.lines[0]
+    st.caption(
+        blocks.escape(
+            f"{blocks.EVALUATION} {sentence(lines.band_words(line.band))} Tested on"
+            f" {split_words(line.info.split)}. Epsilon counts {line.change.label}. Filled is"
+            f" certified, hollow only claimed. Version {line.version}, default settings."
+        )
+    )
+    for said in lines.apart_words(picture):
+        st.caption(blocks.escape(said))
+    folded = st.expander("The curve in numbers", type="compact", key="numbers", on_change="rerun")
+    if not folded.open:
+        return
+    with folded:
+        epsilon = EPSILONS[standing()["stop"]]
+        st.text(lines.words_at(picture, epsilon))
+        blocks.show_table(lines.table_of(line), alt="The curve, point by point")
+        if registry.get(line.mechanism).task is Task.RANKING:
+            blocks.chart(
+                charts_ranking.against_epsilon(
+                    found, epsilon, certified=certified, theme=state.theme()
+                ),
+                alt=ranking.panels_words(found),
+                caption="Ten items, ranked among 99 drawn at random or among all unseen ones:"
+                " compare numbers of one kind only.",
+                table=ranking.panels_table(found),
+            )
 
 
 shell.enter()

@@ -70,8 +70,9 @@ def view(
     made = [mechanism.guarantee(public) for mechanism in mechanisms]
     epsilons = [mechanism.epsilon for mechanism in mechanisms]
     upheld = cards.upheld(made[0])
-    fig = charts_curve.instrument(picture, epsilons, certified=upheld, theme=theme)
     found, lists = shown or (None, {})
+    height = charts_curve.HEIGHT if found else charts_curve.TALL
+    fig = charts_curve.instrument(picture, epsilons, height=height, certified=upheld, theme=theme)
     rated = [person.rated for person in found.people] if found else [_PERSON]
     asked = [stops.questions(made[0], first.task, count) for count in rated]
     body: dict[str, Any] = {
@@ -80,7 +81,7 @@ def view(
         "finding": stops.finding(picture, line) if line else "No point of this curve is there yet.",
         "figure": {"data": fig.data, "layout": fig.layout},
         "dot": len(fig.data) - 1,
-        "height": charts_curve.HEIGHT,
+        "height": height,
         "margin": charts_curve.MARGIN,
         "room": charts_curve.ROOM,
         "colors": charts_curve.colors(theme, first.id),

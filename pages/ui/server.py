@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pages.ui import instrument, jobs, private, sweeps
 
 # What the first page imports, loaded before anybody visits.
-FIRST_PAGE = ("charts.curve", "charts.ranking", "rows", "sources", "sweeps", "widgets")
+FIRST_PAGE = ("charts.ranking", "instrument", "rows", "sources", "sweeps", "widgets")
 # Of malloc.h. Each rerun is a thread, and may leave an arena of memory behind; large arrays are
 # given back at once only while they stand apart.
 _ARENA_MAX, _MMAP_THRESHOLD = -8, -3

@@ -13,14 +13,14 @@ from dpmc_core.views.lines import GUESSING, WITHOUT, Line, Picture
 from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, marker, rule, style
 
 PUBLISHED = "the paper's estimate"
-HEIGHT = 192
+HEIGHT, TALL = 192, 340  # with people above it, and alone
 MARGIN = {"l": 44, "r": 158, "t": 8, "b": 48}  # the component places its slider by them
 ROOM = 0.5  # of a stop, left of the first and right of the last one
 _LABEL = 17  # pixels that a label takes
 
 
 def instrument(
-    picture: Picture, epsilons: Sequence[float], *, certified: bool, theme: Theme
+    picture: Picture, epsilons: Sequence[float], *, height: int, certified: bool, theme: Theme
 ) -> Figure:
     """Its lines with bands over seeds, what they run between, a rule, and last of all the dot.
 
@@ -32,7 +32,7 @@ def instrument(
     across = [-ROOM, len(epsilons) - 1 + ROOM]
     fig = figure(
         theme,
-        height=HEIGHT,
+        height=height,
         margin=MARGIN,
         showlegend=False,
         hovermode="x",
@@ -139,7 +139,7 @@ def _labels(
     fig: Figure, named: Sequence[tuple[float, str]], low: float, high: float, theme: Theme
 ) -> None:
     """Names at the right of the lines' ends, in the margin, where they cover nothing."""
-    apart = _LABEL * (high - low) / (HEIGHT - MARGIN["t"] - MARGIN["b"])
+    apart = _LABEL * (high - low) / (fig.layout["height"] - MARGIN["t"] - MARGIN["b"])
     named = sorted(named, reverse=True)
     places = [value for value, _ in named]
     for down, step in ((1, -apart), (-1, apart)):  # apart from above, then back up from the end
