@@ -146,8 +146,8 @@ async def _start(request: Request) -> RedirectResponse:
 async def _plotly(_: Request) -> FileResponse:
     """Plotly as its Python package brings it; a new version has a new address."""
     found = find_spec("plotly")
-    assert found is not None and found.origin is not None  # it is installed with the app
-    path = Path(found.origin).parent / "package_data" / "plotly.min.js"
+    root = Path(found.origin if found and found.origin else "")  # it is installed with the app
+    path = root.parent / "package_data" / "plotly.min.js"
     return FileResponse(path, headers={"cache-control": "public, max-age=31536000, immutable"})
 
 
