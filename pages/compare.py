@@ -181,7 +181,6 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
             disabled=not idle,
         )
         cancel = st.button("Cancel", icon=":material/stop:", disabled=not running)
-        widgets.share("the grid", rows.link(grid, where))
     if where.private and idle:
         st.caption(rows.ON_DISK)
     if start and idle:

@@ -104,7 +104,7 @@ def capped(items: int, place: Any) -> int | None:
 @st.fragment
 def body(public: PublicFacts, prepared: tuple[str, ...], wide: bool) -> None:
     """All that moves with epsilon."""
-    epsilon = widgets.epsilon(wide, link={})
+    epsilon = widgets.epsilon(wide)
     found: dict[str, Guarantee] = {}
     problems: dict[str, DpmcError] = {}  # each is told once
     for id in registry.offered():

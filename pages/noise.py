@@ -47,7 +47,7 @@ def page() -> None:
 @st.fragment
 def draw(data: str, id: str, wide: bool, chosen: dict | None) -> None:
     """All that moves with epsilon."""
-    epsilon = widgets.epsilon(wide, link={"data": data, "mechanism": id})
+    epsilon = widgets.epsilon(wide)
     mechanism = widgets.build(id, epsilon, chosen)
     if mechanism is None:
         return

@@ -64,7 +64,7 @@ def users(data: str, scenario: str) -> None:
     items = scenarios.small_items(ratings)
     with st.expander("Who plays, and by which rules", icon=":material/tune:"):
         rules = rules_of_users(items, scenario)
-    epsilon = widgets.epsilon(link={"data": data, "scenario": scenario})
+    epsilon = widgets.epsilon()
     play = scenarios.demonstrate(ratings, scenario=scenario, epsilon=epsilon, **rules)
     theatre(play)
     attacks(play)
@@ -269,7 +269,7 @@ def shops(data: str) -> None:
     public = sources.facts(data, Task.RANKING)
     with st.expander("Who plays, and by which rules", icon=":material/tune:"):
         chosen, watched = rules_of_shops(part)
-    epsilon = widgets.epsilon(link={"data": data, "scenario": FLOW})
+    epsilon = widgets.epsilon()
     flow = build(epsilon=epsilon, **chosen)
     with st.spinner("Playing the rounds"):
         play = state.kept(

@@ -36,7 +36,7 @@ def page() -> None:
         data = sources.pick()
         id = widgets.mechanism(sources.mechanisms(data))
         wide = widgets.wide()
-    epsilon = widgets.epsilon(wide, link={"data": data, "mechanism": id})
+    epsilon = widgets.epsilon(wide)
     try:
         dataset = sources.get(data)
     except (DpmcError, OSError) as error:

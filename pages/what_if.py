@@ -128,7 +128,7 @@ def instrument(where: Place, id: str, keys: Keys, *, running: bool) -> None:
             rows.progress(now, read(where, id, keys).present, len(keys.units))
         if where.private:
             rows.tally()
-        epsilon = widgets.epsilon(link={"data": where.name, "mechanism": id})
+        epsilon = widgets.epsilon()
         show(where, id, epsilon, curves(where, id, keys))
 
     draw()

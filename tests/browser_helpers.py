@@ -81,6 +81,23 @@ def visit(page, address):
     settle(page)
 
 
+def turn_to(page, entry):
+    """To another page by mouse: its entry in the navigation, in a section's menu or beside them."""
+    section = next(name for name, titles in sections().items() if entry in titles)
+    if section:
+        page.get_by_test_id("stTopNavSection").filter(has_text=section).click()
+        page.get_by_role("menuitem", name=entry, exact=True).click()
+    else:
+        page.get_by_test_id("stTopNavLink").filter(has_text=entry).click()
+
+
+def sections():
+    """The titles of the navigation, section by section."""
+    from app import SECTIONS
+
+    return {name: [entry.title for entry in section] for name, section in SECTIONS.items()}
+
+
 def upload_ratings(page, server, folder):
     """Ratings of 30 users and 20 items, written to `folder`, uploaded on the Data page and read."""
     file = folder / "mine.csv"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
@@ -111,6 +112,18 @@ def impossible(key: str, what: str) -> None:
     """Note a value in the address that its widget will not take."""
     asked = st.query_params[key][:40]
     note(f"The link asks for {what} “{asked}”, which is not possible; using the default.")
+
+
+def settle() -> None:
+    """Put the choices of this run where a change of page finds them; call at the end of a run.
+
+    Streamlit carries bound choices over from what it has put away, and puts away what a run has
+    read off the address only when the next run begins. A click on another page cleans up before
+    that, so that whatever a link had asked for was gone with the first click.
+    """
+    context = get_script_run_ctx()
+    if context is not None:
+        context.session_state.on_script_will_rerun(None)
 
 
 def kept(name: str, marks: object, make: Callable[[], T]) -> T:

@@ -128,35 +128,27 @@ def grid(wide: bool) -> list[float]:
     return list(WIDE if wide else EPSILONS)
 
 
-def epsilon(wide: bool = False, *, link: Mapping[str, str]) -> float:
-    """The privacy budget on a logarithmic slider, the same on every page and in the address.
-
-    link: what else a shared link must hold to open this view.
-    """
+def epsilon(wide: bool = False) -> float:
+    """The privacy budget on a logarithmic slider, the same on every page and in the address."""
     epsilons = grid(wide)
     names = {value: f"{value:g}" for value in epsilons}
     state.from_link("epsilon", "epsilon", names, 1.0)
     now = st.session_state.get("epsilon", 1.0)
     if now not in epsilons:  # chosen on the wide range
         st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - now))
-    left, right = st.columns([8, 1], vertical_alignment="center", gap="medium")
-    with left:
-        chosen = st.select_slider(
-            "epsilon",
-            epsilons,
-            value=1.0,
-            format_func=names.__getitem__,
-            key="epsilon",
-            bind="query-params",
-            help="The privacy budget: how much one protected unit may change what is published."
-            " Smaller means more noise.",
-        )
-        with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
-            st.caption("more private", width="content")
-            st.caption("more accurate", width="content")
-    with right:
-        values = {**link, "epsilon": names[chosen]} | ({"wide": "true"} if wide else {})
-        share("the data, the mechanism and epsilon", values)
+    chosen = st.select_slider(
+        "epsilon",
+        epsilons,
+        value=1.0,
+        format_func=names.__getitem__,
+        key="epsilon",
+        bind="query-params",
+        help="The privacy budget: how much one protected unit may change what is published."
+        " Smaller means more noise.",
+    )
+    with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
+        st.caption("more private", width="content")
+        st.caption("more accurate", width="content")
     return float(chosen)
 
 
@@ -238,16 +230,6 @@ def build(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanis
     except DpmcError as error:
         blocks.problem(error)
         return None
-
-
-def share(what: str, values: Mapping[str, object]) -> None:
-    """How to pass this view on; what: the part of it that the values are."""
-    with st.popover("Share", icon=":material/share:"):
-        st.markdown(
-            "The browser's address bar holds every choice on this page: copy it, and whoever opens"
-            f" it sees the same view. Or only {what}:"
-        )
-        st.code(address(values), language=None, wrap_lines=True)
 
 
 def address(values: Mapping[str, object]) -> str:
