@@ -213,13 +213,13 @@ def recommendations(run: Run) -> None:
     """The top 10 of one user, with and without privacy."""
     train = run.result.problem.train
     st.subheader("What one person would be shown")
-    user = st.number_input(
+    user = widgets.number(
         "User",
+        "the user",
         1,
         train.public.users,
         1,
-        key="top_user",
-        persist_state="session",
+        "top_user",
         help="Users are counted from 1.",
         width=160,
     )

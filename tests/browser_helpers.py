@@ -9,6 +9,8 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+from app import SECTIONS
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Connected, the script at rest, nothing stale or loading, every chart drawn.
@@ -81,21 +83,14 @@ def visit(page, address):
     settle(page)
 
 
-def turn_to(page, entry):
+def turn_to(page, title):
     """To another page by mouse: its entry in the navigation, in a section's menu or beside them."""
-    section = next(name for name, titles in sections().items() if entry in titles)
+    section = next(name for name, found in SECTIONS.items() if title in {e.title for e in found})
     if section:
         page.get_by_test_id("stTopNavSection").filter(has_text=section).click()
-        page.get_by_role("menuitem", name=entry, exact=True).click()
+        page.get_by_role("menuitem", name=title, exact=True).click()
     else:
-        page.get_by_test_id("stTopNavLink").filter(has_text=entry).click()
-
-
-def sections():
-    """The titles of the navigation, section by section."""
-    from app import SECTIONS
-
-    return {name: [entry.title for entry in section] for name, section in SECTIONS.items()}
+        page.get_by_test_id("stTopNavLink").filter(has_text=title).click()
 
 
 def upload_ratings(page, server, folder):

@@ -14,7 +14,8 @@ _HTML = """
 """
 
 _CSS = """
-button { font: inherit; color: var(--st-text-color); background: var(--st-background-color);
+button { font: inherit; font-size: .875rem; color: var(--st-text-color);
+  background: var(--st-background-color);
   border: 1px solid var(--st-border-color); border-radius: var(--st-base-radius);
   padding: .2rem .7rem; cursor: pointer; white-space: nowrap; }
 button:hover { border-color: var(--st-primary-color); color: var(--st-link-color); }

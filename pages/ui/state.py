@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -59,6 +59,12 @@ def from_link(key: str, what: str, names: Mapping[Any, str], default: Any) -> No
             st.query_params[key] = label  # what the widget understands, from the next run on
             st.rerun()
     note(f"The link asks for {what} “{asked[:40]}”, which is not here; showing {names[default]}.")
+
+
+def only_among(key: str, options: Collection[Any], default: Any) -> None:
+    """Forget a choice that is not to be had any more: it was made for other data."""
+    if st.session_state.get(key, default) not in options:
+        st.session_state[key] = default
 
 
 def many_from_link(key: str, what: str, names: Mapping[str, str]) -> None:

@@ -29,17 +29,25 @@ def choose(
     default: T,
     *,
     place: Any = st,
+    shared: bool = True,
     **options: Any,
 ) -> T:
-    """One of several in a list, kept in the address; junk in a link is noted with `what` it is."""
-    state.from_link(key, what, names, default)
+    """One of several in a list, kept in the address; junk in a link is noted with `what` it is.
+
+    shared: not for what comes out of an upload, whose names belong into no address: it stays in
+    the session.
+    """
+    if shared:
+        state.from_link(key, what, names, default)
+    state.only_among(key, names, default)
+    kept = {"bind": "query-params"} if shared else {"persist_state": "session"}
     chosen: T = place.selectbox(
         label,
         list(names),
         index=list(names).index(default),
         format_func=names.__getitem__,
         key=key,
-        bind="query-params",
+        **kept,
         **options,
     )
     return chosen
@@ -50,6 +58,7 @@ def switch(
 ) -> T:
     """The same with all of them in sight."""
     state.from_link(key, what, names, default)
+    state.only_among(key, names, default)
     chosen: T = st.segmented_control(
         label,
         list(names),
@@ -86,6 +95,32 @@ def number(
     except OverflowError:  # the browser went back to an infinity, which only Streamlit may remove
         state.impossible(key, what)
         return place.number_input(label, low, high, default, **options)
+
+
+def slider(
+    label: str,
+    what: str,
+    low: int,
+    high: int,
+    default: int,
+    key: str,
+    **options: Any,
+) -> int:
+    """A whole number on a slider, kept in the address; the nearest one where the ends move."""
+    state.number_from_link(key, what, low, high)
+    now = st.session_state.get(key)
+    if now is not None and not low <= now <= high:  # chosen for other data
+        st.session_state[key] = min(max(now, low), high)
+    chosen: int = st.slider(label, low, high, default, key=key, bind="query-params", **options)
+    return chosen
+
+
+def tabs(what: str, names: Sequence[str], key: str) -> Sequence[Any]:
+    """Tabs, the open one kept in the address; what is in the others need not be drawn."""
+    labels = {name: blocks.escape(name) for name in names}
+    state.from_link(key, what, labels, names[0])
+    state.only_among(key, {label: label for label in labels.values()}, labels[names[0]])
+    return st.tabs(list(labels.values()), key=key, bind="query-params")
 
 
 def toggle(
