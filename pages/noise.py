@@ -59,14 +59,14 @@ def draw(data: str, id: str, wide: bool, chosen: dict | None) -> None:
         return
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("Its shape")
+        st.header("Its shape")
         for _, release in mechanism.guarantee(public).releases:
             blocks.noise_of(id, release)
     with right:
-        st.subheader("Its size")
+        st.header("Its size")
         sizes(id, epsilon, wide, chosen, public)
     if views:
-        st.subheader("What it does to ratings")
+        st.header("What it does to ratings")
     for number, view in enumerate(views):
         rows(mechanism, view, "row" if number == 0 else f"row_{number}")
     if isinstance(mechanism, Collection):
@@ -133,7 +133,7 @@ def rows(mechanism: Mechanism, view: noise.BeforeAfter, key: str) -> None:
 
 def bounds(id: str, epsilon: float) -> None:
     """Theorem 3 and Equation 5 beside measurements on generated ratings with a known truth."""
-    st.subheader("What can be recovered from it")
+    st.header("What can be recovered from it")
     st.caption(
         "Measured on generated ratings whose truth is known, 300 users by 200 items, on the scale"
         " -1..1. Theorem 3 bounds the residual with chance 95 %; Equation 5 the error of the"

@@ -211,7 +211,7 @@ def show(play: messages.MessagePlay, at: int) -> None:
 
 def attacks(play: scenarios.ScenarioPlay) -> None:
     """What the third party and the recommender can compute from what they saw."""
-    st.subheader("Attacks")
+    st.header("Attacks")
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**The third party compares two rounds of one user**")
@@ -374,7 +374,7 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
 
 def budget(flow: Federation, public: PublicFacts) -> None:
     """Epsilon over rounds, solves and clicks, and why it is not per user."""
-    st.subheader("What the budget adds up to")
+    st.header("What the budget adds up to")
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.show_table(
@@ -393,7 +393,7 @@ def budget(flow: Federation, public: PublicFacts) -> None:
 
 def promise(card: Guarantee) -> None:
     """The card of what is played."""
-    st.subheader("What is promised")
+    st.header("What is promised")
     with st.container(border=True):
         blocks.guarantee(card)
 
@@ -406,7 +406,7 @@ def cost(
 
     lines: given the name of a size; sizes: where the data stands.
     """
-    st.subheader("What it costs to send")
+    st.header("What it costs to send")
     names = {name: name for name in sizes}
     along = widgets.switch("Against", "the size", names, "against", next(iter(names)))
     drawn, now = lines(along), sizes[along]

@@ -161,7 +161,7 @@ def result(run: Run) -> None:
     """Everything about a finished run: the answer, pictures of the model, what it recommends."""
     found = run.result
     epsilon = cards.epsilon_text(found.guarantee.claimed.epsilon)
-    st.subheader(
+    st.header(
         f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}", anchor=False
     )
     if found.stopped:
@@ -212,7 +212,7 @@ def answer(run: Run) -> None:
 def recommendations(run: Run) -> None:
     """The top 10 of one user, with and without privacy."""
     train = run.result.problem.train
-    st.subheader("What one person would be shown")
+    st.header("What one person would be shown")
     user = widgets.number(
         "User",
         "the user",
@@ -252,7 +252,7 @@ def recommendations(run: Run) -> None:
 def downloads(run: Run) -> None:
     """The run on paper, the model, and how to repeat it."""
     found = run.result
-    st.subheader("Take it with you")
+    st.header("Take it with you")
     name = f"{found.mechanism.id}-{run.data}"
     files = [
         ("Run card (JSON)", "json", "application/json", lambda: run_card.as_json(run)),

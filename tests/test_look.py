@@ -65,6 +65,32 @@ def test_the_accent_can_be_read_as_text(name):
         assert contrast(theme["linkColor"], surface) >= READABLE
 
 
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_captions_can_be_read(name):
+    """Streamlit writes them in 60 % of the colour of text, charts in theme.muted."""
+    theme = CONFIG["theme"][name]
+    for surface in (theme["backgroundColor"], theme["secondaryBackgroundColor"]):
+        parts = [
+            round(0.6 * int(theme["textColor"][k : k + 2], 16) + 0.4 * int(surface[k : k + 2], 16))
+            for k in (1, 3, 5)
+        ]
+        assert contrast("#{:02x}{:02x}{:02x}".format(*parts), surface) >= READABLE
+    muted = charts.LIGHT.muted if name == "light" else charts.DARK.muted
+    assert contrast(muted, theme["backgroundColor"]) >= READABLE
+
+
+def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
+    looks = {look.color: charts.shaded(look.color, charts.DARK) for look in charts.STYLES.values()}
+    assert len(set(looks.values())) == len(looks)
+    assert all(contrast(color, charts.DARK.paper) >= READABLE for color in looks.values())
+    fig = charts.figure(charts.DARK)
+    blue = charts.style("objective").color
+    fig.draw("scatter", x=[1], y=[1], line={"color": blue}, marker={"line": {"color": blue}})
+    drawn = fig.data[0]["line"]["color"]
+    assert drawn == fig.data[0]["marker"]["line"]["color"] == looks[blue] != blue
+    assert charts.shaded(blue, charts.LIGHT) == blue
+
+
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_cells_without_a_value_are_grey_and_apart_from_the_surface(theme):
     assert contrast(theme.missing, theme.paper) > 1.8
