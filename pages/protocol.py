@@ -241,13 +241,13 @@ def attacks(play: scenarios.ScenarioPlay) -> None:
         )
         first, second = st.columns(2)
         first.metric(
-            "Only listening: A is off by",
+            "Listening: A off by",
             "-" if passive is None else f"{passive:.2g}",
             help=f"Its largest entry is {size:.2g}. Measured on this run: the more numbers a factor"
             " has and the closer the run is to its end, the worse a listener does.",
         )
         second.metric(
-            "Choosing what it sends: A is off by",
+            "Choosing: A off by",
             f"{active:.1g}",
             help="It sends 0 and long unit vectors instead of item factors.",
         )

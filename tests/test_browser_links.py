@@ -177,7 +177,7 @@ def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
     tab.keyboard.press("Enter")
     tab.wait_for_url("**seeds=8**")
     settle(tab)
-    share = tab.get_by_role("button", name="Share")
+    share = tab.get_by_role("button", name="Share", exact=True)
     box = share.bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= width

@@ -81,8 +81,9 @@ _SPARE = (_PURPLE, _GREEN, _BLUE, _ORANGE, _RED, _SKY)
 _SPARE_MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
 
 
+ACCENT = "#4c5fd5"  # of the app, see .streamlit/config.toml; what moves, not which method
 # On a dark surface: a blue that stands out from it, and from the other one.
-_SHADES = {"dpmc-dark": {_BLUE: "#4a8cf0"}}
+_SHADES = {"dpmc-dark": {_BLUE: "#4a8cf0", ACCENT: "#9aa6f2"}}
 
 
 def shaded(look: Any, theme: Theme) -> Any:
