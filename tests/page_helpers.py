@@ -63,6 +63,7 @@ def all_text(app):
         e.value
         for kind in (
             "title",
+            "header",
             "subheader",
             "markdown",
             "caption",

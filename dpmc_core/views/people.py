@@ -272,6 +272,7 @@ class Scores(NamedTuple):
     """A number per item that leaves a trusted server: before the noise, and after at each stop."""
 
     title: str
+    query: str
     before: float
     after: tuple[float, ...]
 
@@ -299,6 +300,7 @@ def scores(mechanisms: Sequence[Mechanism], train: Ratings) -> tuple[Scores, ...
     return tuple(
         Scores(
             title(train, item),
+            releases[0].query,
             float(seen.private[item]),
             tuple(float(seen.private[item] + release.scale * draw[item]) for release in releases),
         )

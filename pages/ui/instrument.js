@@ -385,7 +385,9 @@ class Instrument {
     const pairs = person.cells.map((cell, k) => [cell.title, cell.text, told ? told.texts[k] : null,
       told ? told.changed[k] : false])
     const noisy = view.scores || []
-    for (const one of noisy) pairs.push([one.title, one.before, one.after[this.stop], null])
+    for (const one of noisy) {
+      pairs.push([one.title, one.before, one.after[this.stop], null, one.query])
+    }
     this.tiles(pairs)
     say(this.flips, told ? told.words : view.served)
     if (!view.lists) return
@@ -407,7 +409,7 @@ class Instrument {
 
   tiles(pairs) {
     while (this.cells.children.length > pairs.length) this.cells.lastChild.remove()
-    pairs.forEach(([title, own, told, changed], k) => {
+    pairs.forEach(([title, own, told, changed, query], k) => {
       let cell = this.cells.children[k]
       if (!cell) {
         cell = make("div", "dpmc-cell", this.cells)
@@ -421,8 +423,9 @@ class Instrument {
       show(right, told !== null)
       right.classList.toggle("changed", changed === true)
       right.classList.toggle("noisy", changed === null)
+      cell.classList.toggle("leaves", !!query && !(pairs[k - 1] || [])[4])
       say(name, title)
-      name.title = title
+      name.title = query ? `${title}: ${query}` : title
     })
   }
 

@@ -35,21 +35,19 @@ _ANSWERS = {
 _PERSON = 20  # ratings of somebody where no person is shown
 
 
-def _component() -> Any:
-    script, look = ((_HERE / f"instrument.{end}").read_text("utf-8") for end in ("js", "css"))
-    return st.components.v2.component(
-        "dpmc_instrument",
-        html='<div class="dpmc-what"></div>',
-        css=look,
-        js=script,
-        isolate_styles=False,
-    )
+_component = st.components.v2.component(
+    "instrument",
+    html='<div class="dpmc-what"></div>',
+    css=(_HERE / "instrument.css").read_text("utf-8"),
+    js=(_HERE / "instrument.js").read_text("utf-8"),
+    isolate_styles=False,  # Plotly's own styles lie in the document
+)
 
 
 def show(view: Mapping[str, Any], *, key: str, on_change: Callable[[], None]) -> None:
     """The instrument over a view; where it stands is in the session under the key, by `STATES`."""
     told = {f"on_{name}_change": on_change for name in STATES}
-    _component()(data=dict(view), key=key, **told)
+    _component(data=dict(view), key=key, **told)
 
 
 def view(
@@ -120,6 +118,7 @@ def view(
         body["scores"] = [
             {
                 "title": one.title,
+                "query": one.query,
                 "before": f"{one.before:.3g}",
                 "after": [f"{v:.3g}" for v in one.after],
             }
@@ -130,10 +129,10 @@ def view(
 
 
 _SERVED = {
-    Trust.CURATOR: "ratings reach the server raw; noisy numbers leave it",
+    Trust.CURATOR: "raw to the server, noisy from it",
     Trust.LOCAL: "",
-    Trust.AGGREGATOR: "noise and masks are added before anything is sent",
-    Trust.FEDERATED: "ratings reach the own party raw; noisy numbers leave it",
+    Trust.AGGREGATOR: "noisy and masked to the server",
+    Trust.FEDERATED: "raw to the own party, noisy from it",
 }
 
 
