@@ -128,7 +128,7 @@ def choices(content: bytes, name: str) -> None:
         return
     with st.form("read the upload"):
         if first.known:
-            st.markdown(f"This looks like **{blocks.escape(first.known)}**.")
+            st.markdown(f"This is **{blocks.escape(first.known)}**.")
         chosen = columns(first) if first.columns_matter else {}
         chosen |= value_range(first)
         chosen |= remedies()

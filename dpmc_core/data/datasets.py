@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -238,12 +237,10 @@ def _load_source(
 
 def _name_of(table: Table) -> str:
     """A short name: the public set's, with the file where it is one fold of it; else the file's."""
-    if table.known is None:
+    known = table.known
+    if known is None:
         return table.source.name
-    folder = "" if table.source.path is None else table.source.path.resolve().parent.name
-    name = folder if folder in download.ARCHIVES else table.known.id
-    whole = any(fnmatch(table.source.name, pattern) for pattern in public_sets.FOLDER_FILES)
-    return name if whole else f"{name}/{table.source.name}"
+    return known.id if known.file == known.files[0] else f"{known.id}/{known.file}"
 
 
 def _with_titles(ratings: Ratings, table: Table) -> tuple[Ratings, Genres | None]:
