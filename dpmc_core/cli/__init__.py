@@ -11,9 +11,10 @@ from typing import Any
 from dpmc_core import plugins
 from dpmc_core.cli import data, fit, guarantees, listing, protocol, recommend, release, store, sweep
 from dpmc_core.cli.arguments import join_negative_ranges
+from dpmc_core.cli.output import INTERRUPTED
 from dpmc_core.errors import DpmcError
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130
+DONE, FAILED = 0, 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
