@@ -353,7 +353,8 @@ def preparation(dataset: sources.Dataset) -> None:
     """The steps, what they leave, and what they cost in privacy."""
     st.subheader("Preparation")
     st.markdown("These steps are learnt on the training ratings; Train uses the same choices.")
-    steps, _ = prepare.controls(dataset.ratings.public, Task.BINARY)
+    timed = dataset.ratings.times is not None
+    steps, _ = prepare.controls(dataset.ratings.public, Task.BINARY, timed=timed)
     try:
         after, _ = apply_steps(steps, dataset.ratings)
     except DpmcError as error:

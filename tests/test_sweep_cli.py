@@ -435,7 +435,7 @@ def filled(file):
 def test_the_store_is_listed(capsys, filled):
     assert main(["store", "--store", str(filled)]) == 0
     out = capsys.readouterr().out
-    assert "a random 0.2 of the ratings  input-flip " in out
+    assert "a random 20 % of the ratings  input-flip " in out
     assert "input-flip (revision 99)" in out
     assert "radius=0.5" in out
     assert f"6 rows in {filled}" in out
