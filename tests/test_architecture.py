@@ -33,6 +33,7 @@ ORDER = [
     "registry",
     "plugins",
     "problem",
+    "split_files",
     "recommend",
     "experiment",
     "release",

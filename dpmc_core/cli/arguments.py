@@ -28,7 +28,12 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     add("--epsilon", metavar="E", type=number, help="privacy budget, > 0")
     add("--delta", metavar="D", type=number, help="probability of failure, in 0..1")
     add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
-    add(
+    add_prepare(parser)
+
+
+def add_prepare(parser: argparse.ArgumentParser) -> None:
+    """The preparation, step by step."""
+    parser.add_argument(
         "--prepare",
         metavar="STEP=VALUE",
         action="append",

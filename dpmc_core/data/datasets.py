@@ -58,7 +58,17 @@ def load(data: str | Path, **options: Any) -> Dataset:
     if name in samples.SAMPLES or name in samples.ON_DEMAND:
         plain = {key: value for key, value in options.items() if key != "for_ranking"}
         return _load_sample(name, plain)
-    path = Path(data)
+    return _load_source(Source.file(_located(name)), name, options)
+
+
+def file_of(data: str | Path) -> Path | None:
+    """The file that `load` reads, None for a sample. Raises BadRatings as `load` does."""
+    name = str(data)
+    return None if name in samples.SAMPLES or name in samples.ON_DEMAND else _located(name)
+
+
+def _located(name: str) -> Path:
+    path = Path(name)
     if not path.exists() and name in download.ARCHIVES:
         path = download.downloaded(name)
     if not path.exists():
@@ -75,7 +85,7 @@ def load(data: str | Path, **options: Any) -> Dataset:
                 f" folder with one of {', '.join(public_sets.FOLDER_FILES)}"
             )
         path = file
-    return _load_source(Source.file(path), name, options)
+    return path
 
 
 def load_upload(content: bytes, filename: str, tell: Tell | None = None, **options: Any) -> Dataset:
