@@ -24,7 +24,11 @@ def query(page):
 def shared(page, title):
     """The shared choices of the page with this title, as its controls show them."""
     found = {}
-    for key in HAS.get(title, SHARED):
+    if title == "What if":  # its method is in a list that opens, and its slider its own
+        stands = page.locator(".dpmc-knob").get_attribute("aria-valuetext")
+        method = page.locator(".dpmc-promise strong").inner_text()
+        found = {"epsilon": stands.split()[1].rstrip(":"), "mechanism": f"{method} · likes"}
+    for key in [key for key in HAS.get(title, SHARED) if key not in found]:
         if key == "epsilon":
             slider = page.get_by_test_id("stSlider").filter(has_text="epsilon").first
             found[key] = slider.locator("input").get_attribute("aria-valuetext")
