@@ -151,7 +151,6 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     page.get_by_text("Who plays, and by which rules").click()
     field = page.get_by_label("Item", exact=True)
     field.click()
-    page.screenshot(path="/tmp/links/d.png")
     page.get_by_role("option").nth(1).click(timeout=3000)
     settle(page)
     chosen = field.input_value()

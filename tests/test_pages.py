@@ -194,29 +194,11 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     assert any(text.startswith("guessing") for text in texts)
 
 
-<<<<<<< HEAD
-=======
-def test_what_if_plays_through_all_epsilons_and_stops():
-    app = open_page(data="one-bit-lab", epsilon="4")
-    app.button[0].click().run()
-    seen = [app.select_slider(key="epsilon").value]
-    for _ in range(len(EPSILONS)):
-        app.run()
-        seen.append(app.select_slider(key="epsilon").value)
-    assert sorted(set(seen)) == [5.0, 7.0, 10.0]
-    assert app.button[0].label == "Play"
-
-
->>>>>>> i-links
 def test_a_link_with_ids_opens_its_view():
     app = open_page(data="restaurants", mechanism="objective", epsilon="3")
     assert app.selectbox(key="data").value == "restaurants"
     assert app.selectbox(key="mechanism").value == "objective"
-<<<<<<< HEAD
     assert at_stop(app)["epsilon"] == "3"
-=======
-    assert app.select_slider(key="epsilon").value == 3.0
->>>>>>> i-links
 
 
 def test_junk_in_a_link_falls_back_with_a_note():
