@@ -53,7 +53,7 @@ def walked(page, title):
 @pytest.mark.parametrize(
     ("path", "own"),
     [
-        ("train", {"seed": "5", "holdout": "each user's latest rating"}),
+        ("train", {"seed": "5", "holdout": "one random rating of each user"}),
         ("noise", {"gradient.rounds": "40"}),
         ("", {}),
     ],
@@ -151,7 +151,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     page.get_by_text("Who plays, and by which rules").click()
     field = page.get_by_label("Item", exact=True)
     field.click()
-    page.get_by_role("option").nth(1).click(timeout=3000)
+    page.get_by_role("option").nth(1).click()
     settle(page)
     chosen = field.input_value()
     assert "item=" not in page.url

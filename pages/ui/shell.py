@@ -31,6 +31,8 @@ _ON_ACCENT = (
     "<style>"
     '[data-testid^="stBaseButton-primary"]:not(:disabled),'
     '[data-testid^="stBaseButton-primary"]:not(:disabled) * { color: #14161a; }'
+    '[data-testid^="stBaseButton-primary"]:not(:disabled):is(:hover, :active, :focus-visible)'
+    " { background-color: #b6bff6; border-color: #b6bff6; }"
     "</style>"
 )
 
