@@ -70,7 +70,7 @@ def page() -> None:
         blocks.problem(error)
     with top:
         blocks.heading(
-            blocks.escape(title),
+            blocks.escape(title).replace(" %", "\u00a0%"),
             "Choose mechanisms and a wanted quality; what has no curve yet is computed by Start.",
         )
 
@@ -432,7 +432,8 @@ def standing(shown: Shown, marks: tuple[object, ...]) -> Part:
     blocks.chart(
         draw(state.theme()),
         alt="\n".join([*words, comparison.HOW]),
-        caption="Thick: clearly better than all others. Thin: none is clearly better.",
+        caption="Thick: clearly better than all others. Thin: none is clearly better."
+        " Dotted: one is.",
         table=comparison.standings_table(standings),
         key="standing",
     )

@@ -461,7 +461,17 @@ def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decid
     assert "best in places from epsilon 0.2 to 2" in comparison.leader_words(compared(gap, b))
     once = shifted("a", [0, 0, 0, 0.1, 0, 0, 0])
     assert comparison.leader_words(compared(once, b)) == "A is clearly best at epsilon 1"
-    assert comparison.leader_words(compared(b, b._replace())) == "None is clearly best anywhere"
+    same = shifted("c", [0] * 7)
+    assert comparison.leader_words(compared(b, same)) == "2 of 2 are never clearly beaten"
+    worse = shifted("d", [-0.1, 0, 0, 0, 0, 0, 0])
+    assert comparison.leader_words(compared(b, worse, same)) == "2 of 3 are never clearly beaten"
+    one = shifted("e", [0, -0.1, 0, 0, 0, 0, 0])
+    first = comparison.leader_words(compared(b._replace(solid=False), one, worse))
+    assert first == "B is never clearly beaten, as claimed"
+    turns = [
+        shifted(key, [0.1 if (k + j) % 3 else 0 for k in range(7)]) for j, key in enumerate("abc")
+    ]
+    assert comparison.leader_words(compared(*turns)) == "Each is clearly beaten somewhere"
     assert comparison.leader_words(compared(a)) == ""
     few = [placed(line(rising, 2, key=key)) for key in "ab"]
     assert comparison.leader_words(compared(*few)) == ""  # two seeds decide nothing
@@ -500,6 +510,10 @@ def test_the_title_names_what_a_wanted_quality_costs():
     claimed = placed(line(rising, key="c"))._replace(solid=False)
     assert found_of(0.65, a, claimed).endswith("; others only claim to get there")
     assert found_of(0.65, claimed, low) == "Only claims that are not proved reach accuracy 65.0 %"
+    elsewhere = claimed._replace(counts="per rating" + lines.AS_CLAIMED)
+    assert (
+        found_of(0.65, elsewhere, low) == "Nothing certified in this unit reaches accuracy 65.0 %"
+    )
     assert found_of(0.4, a, low) == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 methods"
     assert comparison.finding([]) == ""
 

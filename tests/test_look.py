@@ -127,7 +127,7 @@ def check_names(fig):
     assert found[-1][1] <= high
     assert all(lower[0] >= upper[1] for upper, lower in itertools.pairwise(found))
     widest = max(len(line) for *_, lines in found for line in lines)
-    assert 5.7 * widest + 9 < fig.layout["margin"]["r"]
+    assert 5.7 * widest + 13 < fig.layout["margin"]["r"]
     assert fig.layout["showlegend"] is False
 
 

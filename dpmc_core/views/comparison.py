@@ -22,7 +22,16 @@ from scipy.special import ndtri, stdtrit
 
 from dpmc_core import registry
 from dpmc_core.errors import capital
-from dpmc_core.views.lines import LEVEL, Interval, Line, Picture, Placed, Reference, short
+from dpmc_core.views.lines import (
+    AS_CLAIMED,
+    LEVEL,
+    Interval,
+    Line,
+    Picture,
+    Placed,
+    Reference,
+    short,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -247,9 +256,15 @@ def leader_words(found: Sequence[Standing]) -> str:
     if not any(rivals for one in found for rivals in one.rivals):
         return ""
     leading = [one for one in found if any(one.best)]
-    if not leading:
-        return "None is clearly best anywhere"
-    if len(leading) == 1:
+    unbeaten = [one for one in found if any(one.rivals) and not any(one.behind)]
+    if not leading and len(unbeaten) == 1:
+        claimed = "" if unbeaten[0].placed.solid else ", as claimed"
+        text = f"{unbeaten[0].placed.line.label} is never clearly beaten{claimed}"
+    elif not leading and not unbeaten:
+        text = "Each is clearly beaten somewhere"
+    elif not leading:
+        text = f"{len(unbeaten)} of {len(found)} are never clearly beaten"
+    elif len(leading) == 1:
         (one,) = leading
         places = np.flatnonzero(one.best)
         first, last = (short(float(one.placed.x[k])) for k in (places[0], places[-1]))
@@ -527,6 +542,8 @@ def finding(answers: Sequence[Answer], without: Reference | None = None) -> str:
             return f"Not even without privacy does anything reach {goal}"
         name = "Nothing here reaches" if len(answers) > 1 else _short_of_goal(answers[0])
         return f"{name} {goal}"
+    if not proved and all(one.placed.counts.endswith(AS_CLAIMED) for one in there):
+        return f"Nothing certified in this unit reaches {goal}"
     if not proved:
         return f"Only claims that are not proved reach {goal}"
     first = min(proved, key=lambda one: one.epsilon.value)
@@ -543,7 +560,8 @@ def finding(answers: Sequence[Answer], without: Reference | None = None) -> str:
     rivals = [one for one in proved if one is not first]
     if first.epsilon.seeds > 1 and all(first.epsilon.high < one.epsilon.low for one in rivals):
         return f"{name} needs least for {goal}: epsilon {least}"
-    return f"{capital(goal)} takes {span} with {len(proved)} of {len(answers)} methods"
+    which = "" if len(proved) == len(there) else "certified "
+    return f"{capital(goal)} takes {span} with {len(proved)} of {len(answers)} {which}methods"
 
 
 def _short_of_goal(answer: Answer) -> str:

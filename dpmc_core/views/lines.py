@@ -416,6 +416,9 @@ class Count(enum.Enum):
     USER = "same unit: per user"
 
 
+AS_CLAIMED = ", as claimed"  # after the unit of a line that has nothing finite in the one asked for
+
+
 class Placed(NamedTuple):
     """A line on an epsilon axis. x: (E). counts: the unit of x, in words.
 
@@ -450,7 +453,7 @@ def place(line: Line, count: Count) -> Placed:
     return Placed(
         line,
         shown,
-        f"{line.change.label}, as claimed",
+        line.change.label + AS_CLAIMED,
         False,
         f"nothing finite is certified {words}: {why}",
     )

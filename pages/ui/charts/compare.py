@@ -25,6 +25,7 @@ from dpmc_core.views.comparison import (
     standing_words,
 )
 from dpmc_core.views.lines import (
+    AS_CLAIMED,
     ENVELOPE,
     GUESSING,
     WITHOUT,
@@ -54,7 +55,7 @@ from pages.ui.charts import (
 
 Ends = tuple[float, float]
 
-_FRAME = {"l": 48, "r": 114, "t": 34, "b": 46}  # pixels around what is drawn
+_FRAME = {"l": 48, "r": 118, "b": 46}  # pixels around what is drawn
 _LEAST = 360  # pixels that curves are high
 _ROW = 46  # of a mechanism among several
 _WIDE = 17  # characters in a line of a name: all that a phone has room for
@@ -154,10 +155,10 @@ def short_name(id: str) -> str:
     return cards.SHORT.get(id, registry.get(id).name)
 
 
-def _framed(theme: Theme, high: float) -> Figure:
-    """An empty picture whose frame is so many pixels high."""
-    whole = high + _FRAME["t"] + _FRAME["b"]
-    return figure(theme, height=whole, margin=_FRAME, showlegend=False)
+def _framed(theme: Theme, high: float, above: int = 34) -> Figure:
+    """An empty picture whose frame is so many pixels high, with some above."""
+    whole = high + above + _FRAME["b"]
+    return figure(theme, height=whole, margin=_FRAME | {"t": above}, showlegend=False)
 
 
 def _corner(**place: object) -> dict[str, object]:
@@ -193,7 +194,7 @@ def _lines_tags(placed: Sequence[Placed], theme: Theme) -> list[_Tag]:
 
 def _unit(one: Placed) -> str:
     """What an epsilon counts, for a narrow place."""
-    return one.counts.partition(",")[0].replace("user-item cell", "cell")
+    return one.counts.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
 
 
 def _levels_tags(
@@ -290,7 +291,7 @@ def _name(fig: Figure, lines: Sequence[str], y: float, color: str) -> None:
         align="left",
         font={"size": _SIZE, "color": color},
         borderpad=0,
-        **_corner(x=1, y=y, xanchor="left", yanchor="middle", xshift=9),
+        **_corner(x=1, y=y, xanchor="left", yanchor="middle", xshift=13),
     )
 
 
@@ -470,15 +471,14 @@ def _rows(
     placed: Sequence[Placed], across: Ends, theme: Theme, waiting: Sequence[str]
 ) -> tuple[Figure, float]:
     """A frame with a row for each mechanism, named at the right; those that wait come last."""
-    count = len(placed) + len(waiting)
-    fig = _framed(theme, _ROW * count)
-    fig.layout["margin"] = _FRAME | {"t": 8}
-    fig.layout["height"] = _ROW * count + 8 + _FRAME["b"]
-    edge = _epsilons(fig, across, [one.counts for one in placed])
-    fig.y(range=[0.5 - count, 0.5], showticklabels=False, showgrid=False, automargin=False)
     mixed = len({one.counts for one in placed}) > 1
     names = [short_label(one.line) + (f"\n{_unit(one)}" if mixed else "") for one in placed]
     names += [short_name(id) for id in waiting]
+    row = max([_ROW, *(_HIGH * len(name_lines(name)) + 6 for name in names)])
+    count = len(names)
+    fig = _framed(theme, count * row, above=8)
+    edge = _epsilons(fig, across, [one.counts for one in placed])
+    fig.y(range=[0.5 - count, 0.5], showticklabels=False, showgrid=False, automargin=False)
     colors = [style(one.line.mechanism).color for one in placed] + [theme.muted] * len(waiting)
     for k, (name, color) in enumerate(zip(names, colors, strict=True)):
         ends = (across[0], edge)
