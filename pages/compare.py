@@ -368,7 +368,7 @@ def means(shown: Shown) -> None:
         for name, column in table.items():
             missing = f"{charts_compare.short_name(id)} ({charts_compare.MISSING})"
             column.append(missing if name == "mechanism" else "")
-    wide = 24 + 7 * max(map(len, table["mechanism"]))  # none is cut off
+    wide = 24 + 7 * max(map(len, ["mechanism...", *table["mechanism"]]))  # none is cut off
     columns = {name: st.column_config.TextColumn(width=56) for name in table}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=min(260, wide))
     st.subheader(f"Mean {shown.picture.metric.spoken} at every epsilon", anchor=False)
@@ -422,7 +422,7 @@ def standing(shown: Shown, marks: tuple[object, ...]) -> Part:
     st.subheader(blocks.escape(title), anchor=False)
     words = list(dict.fromkeys([*won, *rest]))
     if not leader:
-        for sentence in words:
+        for sentence in won:
             st.markdown(blocks.escape(sentence))
         return Part(title, None, words)
 

@@ -235,7 +235,7 @@ def test_the_smallest_epsilon_for_a_wanted_accuracy_by_keyboard(page, server):
     said = page.get_by_role("heading", level=1).inner_text()
     least = re.search(r"epsilon ([\d.]+)", said)[1]
     drawn = page.locator(".js-plotly-plot").nth(1).locator(".annotation-text")
-    assert least in drawn.all_inner_texts()
+    assert least in drawn.all_text_contents()
     page.wait_for_url(re.compile("wanted"))
     address = page.url
     visit(page, address)

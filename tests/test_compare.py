@@ -516,6 +516,7 @@ def test_the_title_names_what_a_wanted_quality_costs():
     )
     assert found_of(0.4, a, low) == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 methods"
     assert comparison.finding([]) == ""
+    assert found_of(0.65, placed(line(rising, seeds=1))) == ""  # one seed finds nothing
 
 
 def test_the_title_says_what_is_not_reached():
@@ -600,6 +601,10 @@ def test_rows_of_ones_own_and_rows_that_came_are_one_line():
     assert [one.mechanism for one in joined.guesses] == ["private-majority"]
     assert came.joined(came, ids).came == ()  # nothing came that was not there
     assert lines.Picture(metric).joined(came, ids).lines == (whole,)
+    many, few = (lines.Reference("k", "clear", "C", metric, np.full(n, 0.7)) for n in (5, 1))
+    for mine, theirs in ((many, few), (few, many)):
+        sides = (lines.Picture(metric, twins=(side,)) for side in (mine, theirs))
+        assert next(sides).joined(next(sides), ids).twins == (many,)
 
 
 @pytest.fixture

@@ -526,12 +526,12 @@ def reach_words(answer: Answer) -> str:
 
 
 def finding(answers: Sequence[Answer], without: Reference | None = None) -> str:
-    """What the wanted quality costs, as a title; '' without answers.
+    """What the wanted quality costs, as a title; '' without answers, or from a single seed.
 
     What is certified goes before what is only claimed, and epsilons that count different things are
     not ranked. without: the line without privacy.
     """
-    if not answers:
+    if not answers or min(one.epsilon.seeds for one in answers) < 2:
         return ""
     metric, wanted = answers[0].placed.line.metric, answers[0].wanted
     goal = f"{metric.spoken} {metric.text(wanted)}"

@@ -232,8 +232,8 @@ class Picture(NamedTuple):
         return Picture(
             self.metric,
             _ordered(_joined(self.lines, came), mechanisms),
-            _together(*_longer(self.floors, other.floors)),
-            _together(*_longer(self.twins, other.twins)),
+            _fuller(self.floors, other.floors),
+            _fuller(self.twins, other.twins),
             (*self.came, *came),
             tuple(guess for guess in guesses if guess.mechanism not in mechanisms),
         )
@@ -252,12 +252,14 @@ def _joined(own: Sequence[Line], came: Sequence[Line]) -> list[Line]:
     return list(found.values())
 
 
-def _longer(
-    own: Sequence[Reference], came: Sequence[Reference]
-) -> tuple[Sequence[Reference], Sequence[Reference]]:
-    """The side with more seeds first."""
-    seeds = [max((len(level.values) for level in side), default=0) for side in (own, came)]
-    return (own, came) if seeds[0] >= seeds[1] else (came, own)
+def _fuller(own: Sequence[Reference], came: Sequence[Reference]) -> tuple[Reference, ...]:
+    """Each reference once, from where it has more seeds."""
+    found: dict[str, Reference] = {}
+    for level in (*own, *came):
+        known = found.get(level.mechanism)
+        if known is None or len(level.values) > len(known.values):
+            found[level.mechanism] = level
+    return tuple(found.values())
 
 
 def _without(level: Reference) -> str:
