@@ -514,6 +514,8 @@ def test_the_title_names_what_a_wanted_quality_costs():
     assert (
         found_of(0.65, elsewhere, low) == "Nothing certified in this unit reaches accuracy 65.0 %"
     )
+    both = found_of(0.4, a, low, claimed)
+    assert both == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 certified methods of 3"
     assert found_of(0.4, a, low) == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 methods"
     assert comparison.finding([]) == ""
     assert found_of(0.65, placed(line(rising, seeds=1))) == ""  # one seed finds nothing

@@ -560,8 +560,10 @@ def finding(answers: Sequence[Answer], without: Reference | None = None) -> str:
     rivals = [one for one in proved if one is not first]
     if first.epsilon.seeds > 1 and all(first.epsilon.high < one.epsilon.low for one in rivals):
         return f"{name} needs least for {goal}: epsilon {least}"
-    which = "" if len(proved) == len(there) else "certified "
-    return f"{capital(goal)} takes {span} with {len(proved)} of {len(answers)} {which}methods"
+    many = f"{len(proved)} of {len(answers)} methods"
+    if len(proved) < len(there):
+        many = f"{len(proved)} certified methods of {len(answers)}"
+    return f"{capital(goal)} takes {span} with {many}"
 
 
 def _short_of_goal(answer: Answer) -> str:
