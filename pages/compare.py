@@ -390,8 +390,7 @@ class Part(NamedTuple):
 def price(shown: Shown, marks: tuple[object, ...]) -> tuple[Part, str]:
     """What a wanted quality costs; and that as a title of the page."""
     picture, placed = shown.picture, shown.placed
-    title = "What does a wanted quality cost?"
-    st.subheader(title, anchor=False)
+    st.subheader("What does a wanted quality cost?", anchor=False)
     wanted = the_quality(picture, placed)
     answers = state.kept(
         "comparison answers",
@@ -411,6 +410,7 @@ def price(shown: Shown, marks: tuple[object, ...]) -> tuple[Part, str]:
         table=comparison.answers_table(answers),
         key="price",
     )
+    title = f"What {picture.metric.spoken} {picture.metric.text(wanted)} costs"
     return Part(title, draw, words), comparison.finding(answers, without)
 
 
@@ -452,7 +452,11 @@ def downloads(
 
     def as_html() -> str:
         name = f"Mechanisms compared on {sources.names()[where.name]}"
-        drawn = [(part.title, part.draw(LIGHT)) for part in parts if part.draw is not None]
+        drawn = [
+            (part.title, charts_compare.roomy(part.draw(LIGHT)))
+            for part in parts
+            if part.draw is not None
+        ]
         told = [sentence for part in parts for sentence in part.words]
         return report.comparison(name, drawn, told, table, typed(where, grid))
 

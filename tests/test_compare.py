@@ -457,6 +457,8 @@ def test_each_line_stands_at_each_epsilon_as_the_duels_say():
 def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided():
     a, b = shifted("a", [0, 0, 0, 0.1, 0.1, 0, 0]), shifted("b", [0] * 7)
     assert comparison.leader_words(compared(a, b)) == "A is clearly best from epsilon 1 to 2"
+    hollow = comparison.leader_words(compared(a._replace(solid=False), b))
+    assert hollow == "A is clearly best from epsilon 1 to 2, as claimed"
     gap = shifted("a", [0, 0.1, 0, 0.1, 0.1, 0, 0])
     assert "best in places from epsilon 0.2 to 2" in comparison.leader_words(compared(gap, b))
     once = shifted("a", [0, 0, 0, 0.1, 0, 0, 0])

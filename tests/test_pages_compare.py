@@ -241,6 +241,7 @@ def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
     assert page.startswith("<!doctype html>")
     assert page.count("plotly-graph-div") == 2  # two seeds do not tell who is better
     assert 'src="http' not in page
+    assert f"<h2>What accuracy {app.slider[0].value:.1f} % costs</h2>" in page
     command = next(c.value for c in app.code if c.value.startswith("dpmc sweep"))
     assert f"<pre>{html.escape(command)}</pre>" in page
     assert all(registry.get(id).name in page for id in IDS)

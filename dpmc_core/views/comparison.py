@@ -257,9 +257,10 @@ def leader_words(found: Sequence[Standing]) -> str:
         return ""
     leading = [one for one in found if any(one.best)]
     unbeaten = [one for one in found if any(one.rivals) and not any(one.behind)]
+    only = (leading or unbeaten)[0] if len(leading or unbeaten) == 1 else None
+    claimed = AS_CLAIMED if only is not None and not only.placed.solid else ""
     if not leading and len(unbeaten) == 1:
-        claimed = "" if unbeaten[0].placed.solid else ", as claimed"
-        text = f"{unbeaten[0].placed.line.label} is never clearly beaten{claimed}"
+        text = f"{unbeaten[0].placed.line.label} is never clearly beaten"
     elif not leading and not unbeaten:
         text = "Each is clearly beaten somewhere"
     elif not leading:
@@ -274,7 +275,7 @@ def leader_words(found: Sequence[Standing]) -> str:
     else:
         text = f"{len(leading)} are each clearly best somewhere"
     several = len({one.placed.counts for one in found}) > 1
-    return f"{text}, among those counted alike" if several else text
+    return text + claimed + (", among those counted alike" if several else "")
 
 
 def duel(a: Placed, b: Placed, rng: np.random.Generator) -> Duel:

@@ -155,6 +155,12 @@ def short_name(id: str) -> str:
     return cards.SHORT.get(id, registry.get(id).name)
 
 
+def roomy(fig: Figure) -> Figure:
+    """The same with names that fit in whatever letters a reader has, where a page is no phone."""
+    margin = fig.layout["margin"] | {"r": _FRAME["r"] + 40}
+    return Figure(fig.layout | {"margin": margin}, fig.data)
+
+
 def _framed(theme: Theme, high: float, above: int = 34) -> Figure:
     """An empty picture whose frame is so many pixels high, with some above."""
     whole = high + above + _FRAME["b"]
@@ -538,7 +544,7 @@ def _say(
         xanchor=side,
         yanchor="bottom",
         xshift=shift,
-        yshift=7,
+        yshift=8,
         font={"size": 13, "color": theme.muted if faint else theme.ink},
         borderpad=0,
     )
