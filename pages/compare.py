@@ -318,7 +318,7 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
     floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
     left, right = st.columns([3, 2], gap="large")
     with left:
-        st.subheader(blocks.escape(floor or "What does privacy cost?"), anchor=False)
+        st.header(blocks.escape(floor or "What does privacy cost?"), anchor=False)
         blocks.chart(
             state.kept("comparison figure", marks, lambda: shown.curves(theme)),
             alt=lines.words(picture, placed),
@@ -371,7 +371,7 @@ def means(shown: Shown) -> None:
     wide = 24 + 7 * max(map(len, ["mechanism...", *table["mechanism"]]))  # none is cut off
     columns = {name: st.column_config.TextColumn(width=56) for name in table}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=min(260, wide))
-    st.subheader(f"Mean {shown.picture.metric.spoken} at every epsilon", anchor=False)
+    st.header(f"Mean {shown.picture.metric.spoken} at every epsilon", anchor=False)
     blocks.show_table(
         table,
         alt="Means over seeds: one row per mechanism, one column per epsilon",
@@ -390,7 +390,7 @@ class Part(NamedTuple):
 def price(shown: Shown, marks: tuple[object, ...]) -> tuple[Part, str]:
     """What a wanted quality costs; and that as a title of the page."""
     picture, placed = shown.picture, shown.placed
-    st.subheader("What does a wanted quality cost?", anchor=False)
+    st.header("What does a wanted quality cost?", anchor=False)
     wanted = the_quality(picture, placed)
     answers = state.kept(
         "comparison answers",
@@ -419,7 +419,7 @@ def standing(shown: Shown, marks: tuple[object, ...]) -> Part:
     standings, won, rest = state.kept("comparison duels", marks, lambda: judged(shown.placed))
     leader = comparison.leader_words(standings)
     title = leader or "Which is better, and where?"
-    st.subheader(blocks.escape(title), anchor=False)
+    st.header(blocks.escape(title), anchor=False)
     words = list(dict.fromkeys([*won, *rest]))
     if not leader:
         for sentence in won:

@@ -248,15 +248,6 @@ def test_several_guesses_are_told_apart():
         )
 
 
-def test_a_name_goes_where_no_line_and_no_other_name_is():
-    room = charts.Room((-1, 1), (0, 1))
-    room.line((-1, 1), (0.0, 1.0))  # rises through the middle
-    spots = [(0.0, 0.5, x, y) for x in ("right", "left") for y in ("bottom", "top")]
-    assert room.place("70.9 %", [(0.0, 0.5, "left", "bottom"), *spots]) == spots[0]
-    assert room.place("70.9 %", spots) == spots[3]  # the first is taken by the other name
-    assert room.place("a name that is longer", [(1, 0.2, "left", "top"), spots[1]]) == spots[1]
-
-
 @pytest.mark.parametrize(
     ("values", "wanted"),
     [((0.92, 1.21), 1.0), ((18.5, 41.0), 30.0), ((3.0, 3.0), 3.0), ((0.0, 1e-9), 0.0)],
