@@ -24,7 +24,7 @@ from dpmc_core.cli import sweep as command
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.store import Store
 from dpmc_core.store import rows as tables
-from dpmc_core.sweep import parse_epsilons, parse_seeds, pools
+from dpmc_core.sweep import SweepReport, parse_epsilons, parse_seeds, pools
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [
@@ -181,6 +181,20 @@ def test_progress_can_be_read_by_programs(file):
     assert lines[0]["seconds_left"] is None
     assert (lines[-1]["done"], lines[-1]["seconds_left"]) == (UNITS, 0)
     assert [line["done"] for line in lines] == sorted({line["done"] for line in lines})
+
+
+def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
+    now = 0.0
+    monkeypatch.setattr(command.time, "monotonic", lambda: now)
+    for seconds_each, first in ((0.1, 5), (3.0, 2)):
+        now = 0.0
+        told = command._Lines()
+        for done in range(1, 9):
+            now += seconds_each
+            told(SweepReport(total=100, done=done))
+        left = [json.loads(line)["seconds_left"] for line in capsys.readouterr().out.splitlines()]
+        assert left[: first - 1] == [None] * (first - 1)
+        assert left[first - 1] == pytest.approx(seconds_each * (100 - first))
 
 
 def test_curves_can_be_written_when_all_is_done(finished, tmp_path):

@@ -286,6 +286,9 @@ class _Bar:
         self._progress.close()
 
 
+_GROUND = 5  # units, or seconds, before which nobody can tell how long the others take
+
+
 class _Lines:
     """The same for programs: a JSON object per line, whenever something changed."""
 
@@ -305,7 +308,9 @@ class _Lines:
         if json.dumps(state) == self._last:
             return
         self._last = json.dumps(state)
-        seconds = (time.monotonic() - self._start) / done * left if done else None
+        spent = time.monotonic() - self._start
+        grounded = done and (done >= _GROUND or spent >= _GROUND or not left)
+        seconds = spent / done * left if grounded else None
         sys.stdout.write(json.dumps(state | {"seconds_left": seconds}) + "\n")
         sys.stdout.flush()
 
