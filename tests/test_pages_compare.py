@@ -21,7 +21,16 @@ from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import BOTH, EPSILONS
 from dpmc_core.views import comparison, lines
 from pages.ui import private, rows, sources, sweeps
-from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
+from tests.page_helpers import (
+    all_text,
+    at_stop,
+    button,
+    charts_of,
+    instrument,
+    open_page,
+    plain,
+    spec,
+)
 from tests.sweep_helpers import InThisProcess
 
 pytestmark = [
@@ -414,7 +423,7 @@ def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():
         default_path().with_name(default_path().name + end).unlink(missing_ok=True)
     default_path().write_text("not a database, but long enough to be taken for one " * 50)
     assert "not a result store" in plain(open_page("compare", **LINK).error[0].value)
-    assert "What does epsilon cost?" in open_page(data="restaurants").title[0].value
+    assert instrument(open_page(data="restaurants"))["needed"]  # the shipped curve is there
 
 
 @pytest.mark.usefixtures("nothing_shipped")
@@ -430,11 +439,11 @@ def test_a_home_that_cannot_be_written_is_a_sentence(home):
 def test_what_if_draws_what_the_store_has_of_a_curve():
     app = open_page(data=DATA, mechanism="input-flip")
     assert "has not been computed" in all_text(app)
-    assert not charts_of(app)[0].proto.alt.startswith("Accuracy")
+    assert not instrument(app)["needed"]
     fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",))
     app = open_page(data=DATA, mechanism="input-flip")
     assert "14 of 132 runs are there" in all_text(app)  # not every stop of the slider is
-    assert len(spec(app)["data"][-2]["customdata"]) == 3  # points
+    assert sum(stop["value"] is not None for stop in instrument(app)["stops"]) == 3
     fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH)
     app = open_page(data=DATA, mechanism="input-flip")
     assert not app.info
@@ -444,17 +453,17 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
             for info in queries.curves(store, mechanism="input-flip")
         }
     aware, published = found["noise-aware"], found["published"]
-    assert app.metric[0].value == f"{100 * aware[1.0].mean:.1f} %"
-    papers, ours = (t for t in spec(app)["data"] if t.get("customdata"))
+    assert at_stop(app)["text"] == f"{100 * aware[1.0].mean:.1f} %"
+    papers, ours = (t for t in instrument(app)["figure"]["data"] if t.get("customdata"))
     for drawn, summary in ((papers, published), (ours, aware)):
-        assert drawn["x"] == list(summary)
+        assert drawn["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
         assert drawn["y"] == pytest.approx([s.mean for s in summary.values()])
     assert papers["line"]["dash"] == "dot"
     assert ours["line"]["dash"] == "solid"
     assert papers["line"]["width"] < ours["line"]["width"]
     assert papers["line"]["color"] == ours["line"]["color"]
-    assert (papers["name"], ours["name"]) == ("the paper's own estimate", "Input perturbation")
-    assert "Input perturbation (estimator published)" in charts_of(app)[0].proto.alt
+    names = [note["text"] for note in instrument(app)["figure"]["layout"]["annotations"]]
+    assert "the paper's estimate" in names
 
 
 def test_what_if_prefers_ones_own_rows_once_they_are_a_whole_curve():
@@ -473,7 +482,9 @@ def test_a_curve_begun_on_what_if_can_be_stopped_and_is_known_to_compare():
     link = {"data": "movie-night", "mechanisms": ["gradient"]}
     there = open_page("compare", **link, grid="fine", seeds="3")
     assert button(there, "Start").disabled  # it is this very grid
-    assert "Another grid is being computed on Movie night" in all_text(open_page("compare", **link))
+    assert "Another grid is being computed on Movie night" in all_text(
+        open_page("compare", **link, grid="coarse")
+    )
     button(app, "Stop").click().run()
     assert not app.exception
     assert button(app, "Compute the curve") or button(app, "Continue")
