@@ -121,7 +121,7 @@ def body(public: PublicFacts, prepared: tuple[str, ...], wide: bool) -> None:
         return
     table(found)
     st.subheader("In words")
-    id = widgets.mechanism(list(found))
+    id = widgets.picker(found)
     left, right = st.columns(2, gap="large")
     with left, st.container(border=True):
         blocks.guarantee(found[id])

@@ -37,7 +37,7 @@ def page() -> None:
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         data = sources.pick()
-        id = widgets.mechanism(sources.mechanisms(data))
+        id = widgets.mechanism(data)
         label = "Pause" if st.session_state.get("playing") else "Play"
         icon = ":material/pause:" if label == "Pause" else ":material/play_arrow:"
         st.button(label, icon=icon, on_click=widgets.toggle_play, help="Sweep over all epsilons.")
