@@ -81,6 +81,13 @@ def chart(
     picture(fig, alt=alt, key=key)
     if caption:
         st.caption(escape(caption))
+    numbers(alt, table, key)
+
+
+def numbers(
+    alt: str, table: Mapping[str, Sequence[Any]] | None = None, key: str | None = None
+) -> None:
+    """What one chart shows, or several together, folded: the words, and the table."""
     label, kind = "The chart in words and numbers", "compact"
     if key is None:
         folded = st.expander(label, type=kind)
