@@ -63,6 +63,11 @@ class Group(NamedTuple):
     choices: tuple[Choice, ...]
 
     @property
+    def rank(self) -> int:
+        """Of its trust: from what asks for none to what asks for most."""
+        return list(_TRUST.values()).index(self.trust)
+
+    @property
     def title(self) -> str:
         return f"{self.protects}, {self.trust}"
 
@@ -101,6 +106,25 @@ def grouped(found: Mapping[str, Guarantee]) -> tuple[Group, ...]:
         Group(protects, _TRUST[trust], tuple(sorted(groups[protects, trust], key=_rank)))
         for protects, trust in places
     )
+
+
+def summary(groups: Iterable[Group], epsilon: float) -> str:
+    """The finding: how many claims are not proved."""
+    choices = [choice for group in groups for choice in group.choices]
+    open_ = sum(not choice.upheld for choice in choices)
+    if not open_:
+        return f"All {len(choices)} claims are proved at epsilon {epsilon:g}"
+    verb = "is" if open_ == 1 else "are"
+    return f"{open_} of {len(choices)} claims {verb} not proved at epsilon {epsilon:g}"
+
+
+def words(groups: Iterable[Group]) -> str:
+    """The groups as text."""
+    said = []
+    for group in groups:
+        names = [f"{c.name}{'' if c.upheld else ' (claimed only)'}" for c in group.choices]
+        said.append(f"{group.title}: {', '.join(names)}.")
+    return " ".join(said)
 
 
 def published(what: Publishes) -> str:
