@@ -125,7 +125,8 @@ def shapes(id: str, cards: Mapping[float, Guarantee], epsilon: float, pinned: fl
                 ruler=noise.ruler(release, card.public),
                 title=name if several else "",
             )
-            blocks.picture(fig, alt=noise.describe(release), key=f"noise of {name}")
+            alt = noise.describe(release) if several else words
+            blocks.picture(fig, alt=alt, key=f"noise of {name}")
     st.caption(blocks.escape(" ".join(noise.describe(r) for r in releases.values())))
     blocks.numbers(words, noise.shape_table(views, task), key="noise")
 

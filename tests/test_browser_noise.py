@@ -49,3 +49,63 @@ def test_the_picker_shows_its_groups_and_what_is_picked_is_in_the_address(page, 
     page.get_by_role("link", name="Train").click()
     settle(page)
     assert again in page.get_by_role("button", name="Mechanism").inner_text()
+
+
+def pinned(page):
+    return page.get_by_role("combobox", name="Pinned", exact=True)
+
+
+def test_the_noise_at_two_epsilons_is_compared_by_following_the_screen(page, server):
+    """Pin one, move the slider: the axes stay, a ghost is there, a sentence says by how much."""
+    visit(page, server + "noise?mechanism=objective&epsilon=1")
+    before = ranges(page)
+    page.get_by_role("button", name="Pin this epsilon").click()
+    settle(page)
+    assert query(page)["pin"] == ["1"]
+    slider = page.get_by_role("slider", name="epsilon")
+    for _ in range(5):
+        slider.press("ArrowRight")
+        settle(page)
+    assert query(page)["epsilon"] == ["5"]
+    said = page.get_by_text("At epsilon 5, half of the noise is within ±0.139; at epsilon 1")
+    assert "5 times larger" in said.inner_text()
+    assert page.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
+    assert ranges(page) == before
+    address = page.url
+    again = page.context.new_page()
+    visit(again, address)
+    assert pinned(again).input_value() == "1"
+    assert again.locator(".legendtext", has_text="epsilon 1, pinned").is_visible()
+    again.close()
+
+
+def ranges(page):
+    """The axes of every chart as Plotly has them."""
+    return page.evaluate("""() => [...document.querySelectorAll('.js-plotly-plot')].map(
+      e => [e._fullLayout.xaxis.range, e._fullLayout.yaxis.range])""")
+
+
+def test_several_releases_stand_in_rows_on_a_screen_and_beneath_each_other_on_a_phone(
+    browser, server
+):
+    for width, least in ((1366, 4), (390, 1)):
+        tab = browser.new_page(viewport={"width": width, "height": 900})
+        visit(tab, server + "noise?mechanism=private-effects")
+        tops = tab.evaluate(
+            "() => [...document.querySelectorAll('.js-plotly-plot')].slice(0, 7).map("
+            "e => Math.round(e.getBoundingClientRect().top))"
+        )
+        assert max(tops.count(top) for top in tops) == least
+        wide = tab.evaluate("() => document.documentElement.scrollWidth")
+        assert wide <= width
+        tab.close()
+
+
+def test_the_promises_are_seen_without_scrolling(browser, server):
+    tab = browser.new_page(viewport={"width": 1366, "height": 650})
+    visit(tab, server + "guarantees")
+    box = tab.locator(".promises").bounding_box()
+    assert box["y"] + box["height"] <= 650
+    dots = tab.locator(".promises i")
+    assert dots.count() == len(registry.offered())
+    tab.close()
