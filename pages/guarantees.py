@@ -63,7 +63,7 @@ def page() -> None:
         except (DpmcError, OSError) as error:
             blocks.problem(error)
         wide = widgets.wide()
-    epsilon = widgets.epsilon(wide, link={})
+    epsilon = widgets.epsilon(wide)
     found: dict[str, Guarantee] = {}
     if public is not None:
         cards_found, problems = groups.cards_of(registry.offered(), public, epsilon)
@@ -162,7 +162,7 @@ def capped(items: int) -> int | None:
 
 def body(found: dict[str, Guarantee], epsilon: float) -> None:
     """One card in words, all claims in numbers, and what one mechanism releases."""
-    st.header("One promise in words", anchor=False)
+    st.header("One promise in words")
     id = widgets.picker(found)
     left, right = st.columns(2, gap="large")
     with left, st.container(border=True):
@@ -235,7 +235,7 @@ def certainty(epsilon: float) -> None:
 
 def ledger(card: Guarantee) -> None:
     """Every release of one mechanism with what it costs."""
-    st.header("The ledger: every noisy answer it gives", anchor=False)
+    st.header("The ledger: every noisy answer it gives")
     unit = widgets.switch("Count the cost", "the unit", UNITS, "unit", RATING.unit)
     change = next(change for change in (card.change, *Change) if change.unit == unit)
     rows = cards.ledger(card, change)

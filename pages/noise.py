@@ -23,7 +23,7 @@ from pages.ui import (
 from pages.ui.charts import noise as charts_noise
 
 RAN = "Ran, Ye, Huang, Hu, “Differentially Private Implicit Matrix Factorization”"
-LONGEST = {None: "0.15, this app's default", 1.0: "1", 3.0: "3", 10.0: "10"}  # factors of figure 5
+LONGEST = {0.15: "0.15, this app's default", 1.0: "1", 3.0: "3", 10.0: "10"}  # factors of figure 5
 MEASURED = (0.1, 0.3, 1.0, 3.0, 10.0)  # epsilons at which recovery is measured
 
 
@@ -40,7 +40,7 @@ def page() -> None:
     chosen = widgets.settings(registry.get(id))
     draw(data, id, wide, chosen, pinned)
     if issubclass(registry.get(id), Dpimf):
-        st.header("The paper's figures, computed here", anchor=False)
+        st.header("The paper's figures, computed here")
         variants(data)
         sampling(data)
 
@@ -48,7 +48,7 @@ def page() -> None:
 @st.fragment
 def draw(data: str, id: str, wide: bool, chosen: dict | None, pinned: float | None) -> None:
     """All that moves with epsilon."""
-    epsilon = widgets.epsilon(wide, link={"data": data, "mechanism": id})
+    epsilon = widgets.epsilon(wide)
     pinned = None if pinned == epsilon else pinned
     mechanism = widgets.build(id, epsilon, chosen)
     if mechanism is None:
@@ -70,13 +70,13 @@ def draw(data: str, id: str, wide: bool, chosen: dict | None, pinned: float | No
     with right:
         sizes(id, epsilon, pinned, wide, chosen, public)
     if views:
-        st.header("What it does to ratings", anchor=False)
+        st.header("What it does to ratings")
         st.caption(
             "The mechanism run on a corner of the data alone: the busiest users and the most rated"
             " items. The values before the noise are raw: for looking at, never to publish."
         )
     for number, (view, at_one) in enumerate(zip(views, usual, strict=True)):
-        rows(mechanism, view, at_one, cards[1.0], "row" if number == 0 else f"row {number}")
+        rows(mechanism, view, at_one, cards[1.0], "row" if number == 0 else f"row_{number}")
     if isinstance(mechanism, Collection):
         bounds(id, epsilon)
 
@@ -98,7 +98,7 @@ def shapes(id: str, cards: Mapping[float, Guarantee], epsilon: float, pinned: fl
     """The noise of every release at this epsilon and the pinned one, on axes that stay."""
     card = cards[epsilon]
     releases = dict(card.releases)
-    st.header("Its shape", anchor=False)
+    st.header("Its shape")
     if not releases:
         st.markdown("This method adds no noise.")
         return
@@ -140,7 +140,7 @@ def sizes(
     public: PublicFacts,
 ) -> None:
     """Noise against epsilon: the mechanisms that share the chosen one's kind of noise."""
-    st.header("Its size", anchor=False)
+    st.header("Its size")
     views = state.kept(
         "sizes", (id, wide, chosen, public), lambda: found_sizes(id, wide, chosen, public)
     )
@@ -192,7 +192,7 @@ def rows(
         row, last = 1, len(view.users)
         if last > 1:
             words = f"1 is the first of the {view.rows}, the busiest."
-            row = st.slider("Row", 1, last, 1, key=key, persist_state="session", help=words)
+            row = widgets.slider("Row", "the row", 1, last, 1, key, help=words)
         st.markdown(blocks.escape(noise.row_title(view, row - 1)))
         blocks.chart(
             charts_noise.strip(id, view, row - 1, theme, noise.limits(usual, release)),
@@ -214,7 +214,7 @@ def rows(
 
 def bounds(id: str, epsilon: float) -> None:
     """Theorem 3 and Equation 5 beside measurements on generated ratings with a known truth."""
-    st.header("What can be recovered from it", anchor=False)
+    st.header("What can be recovered from it")
     st.caption(
         "Measured on generated ratings whose truth is known, 300 users by 200 items, on the scale"
         " -1..1. Theorem 3 bounds the residual with chance 95 %; Equation 5 the error of the"
@@ -241,21 +241,21 @@ def variants(data: str) -> None:
     """Figure 5 of the paper, from the cards of this app."""
     st.subheader("Noise of the variants (figure 5)")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        coefficient = st.segmented_control(
+        coefficient = widgets.switch(
             "Coefficient of the loss",
-            list(implicit.COEFFICIENTS),
-            default="second",
-            required=True,
-            format_func=implicit.COEFFICIENTS.__getitem__,
-            key="figure 5 coefficient",
+            "the coefficient",
+            implicit.COEFFICIENTS,
+            "coefficient",
+            "second",
             help="A profile minimises a quadratic: noise enters its second-order part, its"
             " first-order part and the ridge. The paper's figure shows the second order.",
         )
-        longest = st.selectbox(
+        longest = widgets.choose(
             "Longest factor L",
-            list(LONGEST),
-            format_func=LONGEST.__getitem__,
-            key="figure 5 longest",
+            "the longest factor",
+            LONGEST,
+            "longest",
+            0.15,
             width=260,
             help="The bound on the sum of sizes of a fixed factor's numbers. The bound on the root"
             " of the sum of squares goes along, at 0.47 of it.",

@@ -6,7 +6,7 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.views import groups
-from tests.browser_helpers import settle, visit
+from tests.browser_helpers import settle, turn_to, visit
 
 pytestmark = pytest.mark.browser
 
@@ -46,7 +46,7 @@ def test_the_picker_shows_its_groups_and_what_is_picked_is_in_the_address(page, 
     assert not chosen.is_visible()
     again = query(page)["mechanism"][0]
     assert again in opener.inner_text()
-    page.get_by_role("link", name="Train").click()
+    turn_to(page, "Train")
     settle(page)
     assert again in page.get_by_role("button", name="Mechanism").inner_text()
 
