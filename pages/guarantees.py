@@ -14,7 +14,7 @@ from dpmc_core.views import cards, groups
 from dpmc_core.views.groups import Choice, Group
 from pages.ui import blocks, shell, sources, state, widgets
 from pages.ui.charts import guarantees as charts_guarantees
-from pages.ui.charts import style
+from pages.ui.charts import shaded, style
 
 WAYS = {"data": "of the open data", "typed": "typed in"}
 MOST = 10_000_000  # users or items that can be typed in
@@ -115,7 +115,7 @@ def cell(group: Group) -> str:
     for publishes, choices in lines.items():
         dots = " ".join(
             f'<span class="one"><i class="{"" if choice.upheld else "open"}"'
-            f' style="--dot: {style(choice.id).color}" role="img"'
+            f' style="--dot: {shaded(style(choice.id).color, state.theme())}" role="img"'
             f' aria-label="{"proved" if choice.upheld else "only claimed"}"></i>'
             f"{html.escape(cards.SHORT.get(choice.id, choice.name))}</span>"
             for choice in choices
