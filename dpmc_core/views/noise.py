@@ -256,14 +256,6 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def density_table(view: Density) -> dict[str, list[float]]:
-    """The histogram of draws as columns."""
-    return {
-        "noise around": view.bar_centers.round(4).tolist(),
-        "density of draws": view.bar_heights.round(5).tolist(),
-    }
-
-
 class ChannelChances(NamedTuple):
     """The chance of each output for each input, and shares among draws."""
 
