@@ -119,23 +119,27 @@ def _descriptors() -> list[int]:
 class ChartsAhead:
     """Middleware: the browser fetches the drawing code with the page, not with its first chart.
 
-    Where Streamlit keeps that code elsewhere, nothing is sent and nothing is lost.
+    The start page draws with Plotly itself, the others with Streamlit's. Where Streamlit keeps its
+    code elsewhere, nothing is sent and nothing is lost.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._start = f"<./{instrument.PLOTLY}>; rel=preload; as=script".encode()
         links = (f"<./static/js/{file.name}>" for file in SCRIPTS.glob("PlotlyChart.*.js"))
-        self._header = b"link", ", ".join(f"{link}; rel=modulepreload" for link in links).encode()
+        self._other = ", ".join(f"{link}; rel=modulepreload" for link in links).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        link = self._start if scope.get("path", "/").endswith("/") else self._other
+
         async def add(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 if any(k == b"content-type" and v.startswith(b"text/html") for k, v in headers):
-                    message = {**message, "headers": [*headers, self._header]}
+                    message = {**message, "headers": [*headers, (b"link", link)]}
             await send(message)
 
-        await self._app(scope, receive, add if self._header[1] else send)
+        await self._app(scope, receive, add if link else send)
 
 
 async def _start(request: Request) -> RedirectResponse:
