@@ -61,6 +61,16 @@ def recommend(
     return Advice(mechanism, card(setting).certified(change, delta).epsilon, reason)
 
 
+def advised(
+    task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
+) -> str | None:
+    """The id of the method alone, which needs no calibration; None where no method certifies it."""
+    try:
+        return _chosen(task, change, public, epsilon, trust)[0]
+    except InvalidSetting:
+        return None
+
+
 def _chosen(
     task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
 ) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """What each mechanism claims, what is certified, and why the two differ."""
 
 import dataclasses
-from typing import Any
+import html
 
 import streamlit as st
 
@@ -9,84 +9,143 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.views import cards
+from dpmc_core.views import cards, groups
+from dpmc_core.views.groups import Choice, Group
 from pages.ui import blocks, shell, sources, state, widgets
 from pages.ui.charts import guarantees as charts_guarantees
+from pages.ui.charts import shaded, style
 
 WAYS = {"data": "of the open data", "typed": "typed in"}
 MOST = 10_000_000  # users or items that can be typed in
 UNITS = {change.unit: change.label for change in Change}
+# On a narrow screen the cells lie beneath each other, each under its own title.
+LOOK = """<style>
+.promises { width: 100%; border-collapse: collapse; font-size: 0.875rem; line-height: 1.4; }
+.promises th { text-align: left; font-weight: 600; vertical-align: top; }
+.promises :is(th, td) { padding: 0.25rem 0.9rem 0.25rem 0; vertical-align: top; }
+.promises tr { border-top: 1px solid rgba(128, 128, 128, 0.35); }
+.promises thead tr { border: 0; }
+.promises th:nth-child(3) { width: 40%; }
+.promises em { font-style: normal; opacity: 0.8; margin-right: 0.3rem; }
+.promises .title { display: none; font-weight: 600; }
+.promises .one { white-space: nowrap; margin-right: 0.5rem; }
+.promises i { display: inline-block; width: 0.7em; height: 0.7em; border-radius: 50%;
+  border: 2px solid var(--dot); background: var(--dot); margin-right: 0.25em; }
+.promises i.open { background: transparent; }
+@media (max-width: 700px) {
+  .promises :is(thead, th, td:empty) { display: none; }
+  .promises :is(tbody, tr, td) { display: block; }
+  .promises .title { display: block; }
+}
+</style>"""
 
 
+@st.fragment
 def page() -> None:
-    blocks.heading(
-        "What do the promises cover?",
-        "Choose epsilon and the public facts; the table shows what each paper claims and what its"
-        " releases prove.",
-    )
-    way = widgets.switch(
-        "Public facts",
-        "the facts",
-        WAYS,
-        "facts",
-        "data",
-        help="Guarantees need no ratings, only what is public: how many users and items there are,"
-        " the rating range, and an enforced cap on ratings per user.",
-    )
-    public, prepared = None, ()
-    try:
-        if way == "data":
-            public, prepared = facts_of_data()
-        else:
-            public = typed_facts()
-    except (DpmcError, OSError) as error:
-        blocks.problem(error)
-    wide = widgets.wide()
+    first, choices, seen = st.container(), st.container(), st.container()
+    with choices, st.container(horizontal=True, vertical_alignment="bottom"):
+        way = widgets.switch(
+            "Public facts",
+            "the facts",
+            WAYS,
+            "facts",
+            "data",
+            help="Guarantees need no ratings, only what is public: how many users and items there"
+            " are, the rating range, and an enforced cap on ratings per user.",
+        )
+        public, prepared = None, ()
+        try:
+            if way == "data":
+                public, prepared = facts_of_data()
+            else:
+                public = typed_facts()
+        except (DpmcError, OSError) as error:
+            blocks.problem(error)
+        wide = widgets.wide()
+    epsilon = widgets.epsilon(wide)
+    found: dict[str, Guarantee] = {}
     if public is not None:
-        body(public, prepared, wide)
+        cards_found, problems = groups.cards_of(registry.offered(), public, epsilon)
+        found = {id: card.given(prepared) for id, card in cards_found.items()}
+        for error in problems:
+            blocks.problem(error)
+    placed = groups.grouped(found)
+    with first:
+        blocks.heading(
+            groups.summary(placed, epsilon) if found else "What do the promises cover?",
+            "A row says what is protected, a column from whom, a line what is published: ● proved,"
+            " ○ only claimed.",
+        )
+    if public is None or not found:
+        return
+    with seen:
+        st.html(in_one_look(placed))
+        st.caption(
+            f"For {public.users:,} users, {public.items:,} items, ratings {public.low:g} to"
+            f" {public.high:g}, " + (f"at most {public.cap} per user." if public.cap else "no cap.")
+        )
+    body(found, epsilon)
+
+
+def in_one_look(placed: tuple[Group, ...]) -> str:
+    """What is protected x whom one trusts, with what is published, as a table of HTML."""
+    trusts = list(dict.fromkeys(group.trust for group in sorted(placed, key=lambda g: g.rank)))
+    cells = {(group.protects, group.trust): group for group in placed}
+    head = "".join(f'<th scope="col">{html.escape(trust)}</th>' for trust in trusts)
+    rows = ""
+    for protects in dict.fromkeys(group.protects for group in placed):
+        rows += f'<tr><th scope="row">{html.escape(protects)}</th>'
+        for trust in trusts:
+            group = cells.get((protects, trust))
+            rows += "<td></td>" if group is None else f"<td>{cell(group)}</td>"
+        rows += "</tr>"
+    return (
+        f'{LOOK}<table class="promises"><thead><tr><th scope="col">Protected</th>{head}</tr>'
+        f"</thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def cell(group: Group) -> str:
+    """One group: a line for each thing published, a dot for each mechanism."""
+    lines: dict[str, list[Choice]] = {}
+    for choice in group.choices:
+        lines.setdefault(choice.publishes, []).append(choice)
+    parts = [f'<div class="title">{html.escape(group.title)}</div>']
+    for publishes, choices in lines.items():
+        dots = " ".join(
+            f'<span class="one"><i class="{"" if choice.upheld else "open"}"'
+            f' style="--dot: {shaded(style(choice.id).color, state.theme())}" role="img"'
+            f' aria-label="{"proved" if choice.upheld else "only claimed"}"></i>'
+            f"{html.escape(cards.SHORT.get(choice.id, choice.name))}</span>"
+            for choice in choices
+        )
+        parts.append(f"<div><em>{html.escape(publishes)}</em> {dots}</div>")
+    return "".join(parts)
 
 
 def facts_of_data() -> tuple[PublicFacts, tuple[str, ...]]:
     """Facts of a data set with a cap, and the data-dependent steps behind them in words."""
-    left, right = st.columns([3, 1])
-    with left:
-        ratings = sources.get(sources.pick()).ratings
+    ratings = sources.get(sources.pick()).ratings
     public = ratings.public
-    cap = capped(public.items, right)
+    cap = capped(public.items)
     if cap is not None:
         public = dataclasses.replace(public, cap=min(cap, public.cap or cap))
-    st.caption(
-        f"{public.users:,} users, {public.items:,} items, ratings {public.low:g} to"
-        f" {public.high:g}, " + (f"at most {public.cap} per user." if public.cap else "no cap.")
-    )
     return public, ratings.prepared
 
 
 def typed_facts() -> PublicFacts:
     """Facts without data. Raises DpmcError where they make no sense."""
-    columns = st.columns(5)
-    users = widgets.number("Users", "the number of users", 1, MOST, 943, "users", place=columns[0])
-    items = widgets.number("Items", "the number of items", 1, MOST, 1682, "items", place=columns[1])
-    low = widgets.number(
-        "Lowest rating", "the lowest rating", None, None, 1.0, "low", place=columns[2], format="%g"
-    )
-    high = widgets.number(
-        "Highest rating",
-        "the highest rating",
-        None,
-        None,
-        5.0,
-        "high",
-        place=columns[3],
-        format="%g",
-    )
-    cap = capped(MOST, columns[4])
-    return PublicFacts(users=users, items=items, low=low, high=high, cap=cap)
+    one = {"width": 130}
+    users = widgets.number("Users", "the number of users", 1, MOST, 943, "users", **one)
+    items = widgets.number("Items", "the number of items", 1, MOST, 1682, "items", **one)
+    one["format"] = "%g"
+    low = widgets.number("Lowest rating", "the lowest rating", None, None, 1.0, "low", **one)
+    high = widgets.number("Highest rating", "the highest rating", None, None, 5.0, "high", **one)
+    return PublicFacts(users=users, items=items, low=low, high=high, cap=capped(MOST))
 
 
-def capped(items: int, place: Any) -> int | None:
+def capped(items: int) -> int | None:
     """The most ratings a user may have; None for no cap."""
     return widgets.number(
         "Cap on ratings per user",
@@ -95,72 +154,66 @@ def capped(items: int, place: Any) -> int | None:
         items,
         None,
         "cap",
-        place=place,
+        width=200,
         placeholder="no cap",
         help="Only where the input is already capped: what makes a row's guarantee finite.",
     )
 
 
-@st.fragment
-def body(public: PublicFacts, prepared: tuple[str, ...], wide: bool) -> None:
-    """All that moves with epsilon."""
-    epsilon = widgets.epsilon(wide)
-    found: dict[str, Guarantee] = {}
-    problems: dict[str, DpmcError] = {}  # each is told once
-    for id in registry.offered():
-        try:
-            facts = prepared_facts(public, registry.get(id).task)
-            card = registry.create(id, epsilon=epsilon).guarantee(facts)
-        except DpmcError as error:
-            problems.setdefault(str(error), error)
-        else:
-            found[id] = card.given(prepared)
-    for error in problems.values():
-        blocks.problem(error)
-    if not found:
-        return
-    table(found)
-    st.header("In words")
-    id = widgets.mechanism(list(found))
+def body(found: dict[str, Guarantee], epsilon: float) -> None:
+    """One card in words, all claims in numbers, and what one mechanism releases."""
+    st.header("One promise in words")
+    id = widgets.picker(found)
     left, right = st.columns(2, gap="large")
     with left, st.container(border=True):
         blocks.guarantee(found[id])
     with right:
         certainty(epsilon)
     ledger(found[id])
+    every = st.expander(
+        "Every claim beside what is proved",
+        icon=":material/table:",
+        key="every claim",
+        on_change="rerun",
+    )
+    if every.open:
+        with every:
+            table(found)
 
 
 def table(found: dict[str, Guarantee]) -> None:
-    """Claimed beside certified for every mechanism."""
-    rows = [cards.card_row(registry.get(id).name, card) for id, card in found.items()]
-    blocks.chart(
-        charts_guarantees.claimed_and_certified(list(found), rows, state.theme()),
-        alt=cards.table_words(rows),
-        key="claims",
-        caption="On every page: filled is certified, hollow is only claimed. Epsilon as each claim"
-        " counts it, so lines of different methods may count different things: the table says"
-        " which. An arrow stands for no bound.",
-    )
+    """Claimed beside certified for every mechanism, in the order of the groups."""
+    order = [choice.id for group in groups.grouped(found) for choice in group.choices]
+    rows = [cards.card_row(registry.get(id).name, found[id]) for id in order]
     narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 104}
     columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)
     blocks.show_table(
         cards.table(rows)
-        | {"mechanism": [cards.SHORT.get(id, registry.get(id).name) for id in found]},
+        | {"mechanism": [cards.SHORT.get(id, registry.get(id).name) for id in order]},
         height="content",
         alt="Claimed and certified epsilon of every mechanism, per rating and per user",
         column_config=columns,
     )
     st.caption(cards.RELATIONS)
-    with st.expander("Why they differ, and what to mind", icon=":material/help:"):
-        st.markdown(
-            "\n".join(
-                f"- **{blocks.escape(row.mechanism)}**: {blocks.escape(sentence(row.why))}"
-                for row in rows
-                if row.why
-            )
+    blocks.picture(
+        charts_guarantees.claimed_and_certified(order, rows, state.theme()),
+        alt=cards.table_words(rows),
+        key="claims",
+    )
+    st.caption(
+        "Filled is certified, hollow only claimed. Epsilon as each claim counts it: lines of"
+        " different methods may count different things. An arrow stands for no bound."
+    )
+    st.markdown("**Why they differ, and what to mind**")
+    st.markdown(
+        "\n".join(
+            f"- **{blocks.escape(row.mechanism)}**: {blocks.escape(sentence(row.why))}"
+            for row in rows
+            if row.why
         )
-        st.caption(cards.GLOSSARY)
+    )
+    st.caption(cards.GLOSSARY)
 
 
 def certainty(epsilon: float) -> None:
@@ -191,7 +244,7 @@ def ledger(card: Guarantee) -> None:
     st.markdown(
         f"Together, {UNITS[unit]} ({change.relation}): **epsilon"
         f" {cards.epsilon_text(total.epsilon)}**. {blocks.escape(sentence(total.reason))}"
-        + (f" {cards.relations(card)}" if card.change.per_user and total.finite else "")
+        f" For one person: {blocks.escape(sentence(cards.person(card)))}"
     )
     st.caption(blocks.escape(f"Claim: {card.source}."))
 

@@ -9,6 +9,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import implicit, noise, recovery
@@ -29,59 +30,120 @@ MEASURED = (0.1, 0.3, 1.0, 3.0, 10.0)  # epsilons at which recovery is measured
 def page() -> None:
     blocks.heading(
         "What the noise looks like",
-        "Move epsilon and see the same noise three ways: its shape, its size, and what it does to"
-        " ratings.",
+        "Move epsilon, or pin one and move on: the axes stay, the noise does not.",
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         data = sources.pick()
-        id = widgets.mechanism(sources.mechanisms(data))
+        id = widgets.mechanism(data)
         wide = widgets.wide()
+        pinned = pin(widgets.grid(wide))
     chosen = widgets.settings(registry.get(id))
-    draw(data, id, wide, chosen)
+    draw(data, id, wide, chosen, pinned)
     if issubclass(registry.get(id), Dpimf):
-        st.header("The paper's figures, computed here", anchor=False)
+        st.header("The paper's figures, computed here")
         variants(data)
         sampling(data)
 
 
 @st.fragment
-def draw(data: str, id: str, wide: bool, chosen: dict | None) -> None:
+def draw(data: str, id: str, wide: bool, chosen: dict | None, pinned: float | None) -> None:
     """All that moves with epsilon."""
     epsilon = widgets.epsilon(wide)
+    pinned = None if pinned == epsilon else pinned
     mechanism = widgets.build(id, epsilon, chosen)
     if mechanism is None:
         return
+    at = {1.0: None, epsilon: None} | ({pinned: None} if pinned else {})
     try:
         public = sources.facts(data, mechanism.task)
+        cards = {e: registry.create(id, epsilon=e, **chosen).guarantee(public) for e in at}
         views = sources.before_after(data, mechanism)
+        usual = sources.before_after(data, registry.create(id, epsilon=1.0, **chosen))
     except (DpmcError, OSError) as error:
         blocks.problem(error)
         return
-    left, right = st.columns(2, gap="large")
+    # one picture has room for the sizes beside it, several small ones have not
+    alone = len(list(cards[epsilon].releases)) == 1
+    left, right = st.columns(2, gap="large") if alone else (st.container(), st.container())
     with left:
-        st.header("Its shape")
-        for _, release in mechanism.guarantee(public).releases:
-            blocks.noise_of(id, release)
+        shapes(id, cards, epsilon, pinned)
     with right:
-        st.header("Its size")
-        sizes(id, epsilon, wide, chosen, public)
+        sizes(id, epsilon, pinned, wide, chosen, public)
     if views:
         st.header("What it does to ratings")
-    for number, view in enumerate(views):
-        rows(mechanism, view, "row" if number == 0 else f"row_{number}")
+        st.caption(
+            "The mechanism run on a corner of the data alone: the busiest users and the most rated"
+            " items. The values before the noise are raw: for looking at, never to publish."
+        )
+    for number, (view, at_one) in enumerate(zip(views, usual, strict=True)):
+        rows(mechanism, view, at_one, cards[1.0], "row" if number == 0 else f"row_{number}")
     if isinstance(mechanism, Collection):
         bounds(id, epsilon)
 
 
-def sizes(id: str, epsilon: float, wide: bool, chosen: dict, public: PublicFacts) -> None:
+def pin(grid: list[float]) -> float | None:
+    """Another epsilon to look at beside the chosen one, kept in the address."""
+    names = {0.0: "none"} | {e: f"{e:g}" for e in grid}
+    if st.session_state.get("pin", 0.0) not in names:  # chosen on the wide range
+        st.session_state["pin"] = min(grid, key=lambda e: abs(e - st.session_state["pin"]))
+
+    def now() -> None:
+        st.session_state["pin"] = st.session_state["epsilon"]
+
+    st.button("Pin this epsilon", icon=":material/keep:", on_click=now)
+    return widgets.choose("Pinned", "the pinned epsilon", names, "pin", 0.0, width=100) or None
+
+
+def shapes(id: str, cards: Mapping[float, Guarantee], epsilon: float, pinned: float | None) -> None:
+    """The noise of every release at this epsilon and the pinned one, on axes that stay."""
+    card = cards[epsilon]
+    releases = dict(card.releases)
+    st.header("Its shape")
+    if not releases:
+        st.markdown("This method adds no noise.")
+        return
+    order = sorted(releases, key=lambda name: releases[name] is not noise.main_release(card))
+    views = {
+        e: {n: noise.view(dict(cards[e].releases)[n], dict(cards[1.0].releases)[n]) for n in order}
+        for e in (epsilon, pinned)
+        if e
+    }
+    words = noise.shape_words({e: list(found.values()) for e, found in views.items()})
+    st.markdown(f"**{words}**")
+    task = registry.get(id).task
+    several = len(releases) > 1
+    names = (f"epsilon {epsilon:g}", f"epsilon {pinned:g}, pinned" if pinned else "")
+    with st.grid(4, min_column_width=230) if several else st.container():
+        for name, release in releases.items():
+            here, there = (views[e][name] if e else None for e in (epsilon, pinned))
+            fig = charts_noise.shape(
+                id,
+                here,
+                state.theme(),
+                names=names,
+                pinned=there,
+                ruler=noise.ruler(release, card.public),
+                title=name if several else "",
+            )
+            alt = noise.describe(release) if several else words
+            blocks.picture(fig, alt=alt, key=f"noise of {name}")
+    st.caption(blocks.escape(" ".join(noise.describe(r) for r in releases.values())))
+    blocks.numbers(words, noise.shape_table(views, task), key="noise")
+
+
+def sizes(
+    id: str,
+    epsilon: float,
+    pinned: float | None,
+    wide: bool,
+    chosen: dict,
+    public: PublicFacts,
+) -> None:
     """Noise against epsilon: the mechanisms that share the chosen one's kind of noise."""
-    grid = widgets.grid(wide)
-    views = []
-    for other in registry.noisy(registry.get(id).task):
-        settings = chosen if other == id else {}
-        name = registry.get(other).name
-        found = noise.scales(other, grid, public, settings, main=other != id)
-        views += [(other, name, v) for v in found]
+    st.header("Its size")
+    views = state.kept(
+        "sizes", (id, wide, chosen, public), lambda: found_sizes(id, wide, chosen, public)
+    )
     unit = next((v.unit for other, _, v in views if other == id), None)
     alike = [view for view in views if view[2].unit == unit]
     if unit is None:
@@ -90,31 +152,50 @@ def sizes(id: str, epsilon: float, wide: bool, chosen: dict, public: PublicFacts
     others = sorted({name for _, name, v in views if v.unit != unit})
     label = registry.create(id, epsilon=epsilon, **chosen).guarantee(public).change.label
     blocks.chart(
-        charts_noise.scales(alike, id, unit, epsilon, state.theme()),
+        charts_noise.scales(alike, id, unit, epsilon, state.theme(), pinned),
         alt=noise.scales_words(alike, epsilon),
         key="scales",
-        caption=noise.scales_caption({other for other, _, _ in alike}, others, label),
+        caption=noise.scales_caption({other for other, _, _ in alike}, others, label)
+        + (" Dotted: the pinned one." if pinned else ""),
         table=noise.scales_table(alike),
     )
 
 
-def rows(mechanism: Mechanism, view: noise.BeforeAfter, key: str) -> None:
-    """One row and a block of the ratings, before and after one release."""
+def found_sizes(
+    id: str, wide: bool, chosen: dict, public: PublicFacts
+) -> list[tuple[str, str, noise.Scale]]:
+    """(id, name, noise against epsilon) of the chosen mechanism and those beside it."""
+    views = []
+    for other in registry.noisy(registry.get(id).task):
+        settings = chosen if other == id else {}
+        found = noise.scales(other, widgets.grid(wide), public, settings, main=other != id)
+        views += [(other, registry.get(other).name, view) for view in found]
+    return views
+
+
+def rows(
+    mechanism: Mechanism,
+    view: noise.BeforeAfter,
+    usual: noise.BeforeAfter,
+    card: Guarantee,
+    key: str,
+) -> None:
+    """One row and a block of the ratings, before and after one release.
+
+    usual, card: the same at epsilon 1, which sets the scales.
+    """
     id, theme = mechanism.id, state.theme()
+    release = next(r for _, r in card.releases if r.query == usual.query)
     st.markdown(f"**Released: {blocks.escape(view.query)}**")
-    st.caption(
-        "The mechanism run on a corner of the data alone, the busiest users and the"
-        f" {len(view.items)} most rated items. The values before the noise"
-        " are raw: for looking at, never to publish."
-    )
     left, right = st.columns(2, gap="large") if len(view.users) > 1 else (st.container(), None)
     with left:
         row, last = 1, len(view.users)
         if last > 1:
             words = f"1 is the first of the {view.rows}, the busiest."
             row = widgets.slider("Row", "the row", 1, last, 1, key, help=words)
+        st.markdown(blocks.escape(noise.row_title(view, row - 1)))
         blocks.chart(
-            charts_noise.strip(id, view, row - 1, theme),
+            charts_noise.strip(id, view, row - 1, theme, noise.limits(usual, release)),
             alt=noise.row_words(view, row - 1),
             key=f"row of {view.query}",
             table=noise.row_table(view, row - 1),
@@ -123,7 +204,7 @@ def rows(mechanism: Mechanism, view: noise.BeforeAfter, key: str) -> None:
         return
     with right:
         blocks.chart(
-            charts_noise.heat(id, view, theme),
+            charts_noise.heat(id, view, theme, usual),
             alt=noise.block_words(view),
             key=f"block of {view.query}",
             caption=noise.block_caption(view),

@@ -34,7 +34,7 @@ def page() -> None:
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         data = sources.pick()
-        id = widgets.mechanism(sources.mechanisms(data))
+        id = widgets.mechanism(data)
         wide = widgets.wide()
     epsilon = widgets.epsilon(wide)
     try:

@@ -49,8 +49,8 @@ def page() -> None:
     body, below = st.container(), st.container()
     with below:
         more = st.container(horizontal=True, vertical_alignment="center")
-    with more, st.popover("Method", icon=":material/tune:"):
-        id = widgets.mechanism(sources.mechanisms(data))
+    with more:
+        id = widgets.mechanism(data, "Method")
     try:
         where = rows.place(data)
         grid = grid_of(where, id)

@@ -41,7 +41,9 @@ def spec(app, number=0):
 
 def instrument(app):
     """What the instrument of What if was given to draw."""
-    (found,) = app.get("bidi_component")
+    (found,) = (
+        one for one in app.get("bidi_component") if one.proto.component_name == "instrument"
+    )
     return json.loads(found.proto.json)
 
 

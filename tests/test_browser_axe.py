@@ -71,3 +71,15 @@ def test_headings_go_down_one_level_at_a_time(page, server, path):
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(b <= a + 1 for a, b in itertools.pairwise(levels)), levels
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_open_picker_has_no_grave_violation(browser, server, theme):
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
+    tab = context.new_page()
+    visit(tab, server + "noise?mechanism=output")
+    tab.get_by_role("button", name="Mechanism").click()
+    settle(tab)
+    assert tab.get_by_role("radio", checked=True).count()
+    assert grave(tab) == []
+    context.close()

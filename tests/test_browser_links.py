@@ -1,5 +1,6 @@
 """Links as people use them: opened, walked through page by page, copied and sent on."""
 
+import re
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
@@ -10,7 +11,7 @@ from tests.browser_helpers import settle, turn_to, upload_ratings, visit
 pytestmark = pytest.mark.browser
 
 TITLES = [entry.title for section in SECTIONS.values() for entry in section]
-SHARED = {"data": "Neighbourhood restaurants", "mechanism": "Gradient perturbation · likes"}
+SHARED = {"data": "Neighbourhood restaurants", "mechanism": "Gradient perturbation"}
 SHARED |= {"epsilon": "3"}
 LINK = "data=restaurants&mechanism=gradient&epsilon=3"
 # What a page has of the shared choices, where it has not all of them.
@@ -32,9 +33,11 @@ def shared(page, title):
         if key == "epsilon":
             slider = page.get_by_test_id("stSlider").filter(has_text="epsilon").first
             found[key] = slider.locator("input").get_attribute("aria-valuetext")
+        elif key == "mechanism":
+            opener = page.get_by_role("button", name=re.compile("^(Mechanism|Method): "))
+            found[key] = opener.locator("strong").inner_text()
         else:
-            label = {"data": "Data", "mechanism": "Mechanism"}[key]
-            label = "Open now" if title == "Ratings" else label
+            label = "Open now" if title == "Ratings" else "Data"
             found[key] = page.get_by_label(label, exact=True).input_value()
     return found
 
@@ -92,7 +95,7 @@ OWN = {
         "coefficient": "first order (A1)",
         "longest": "3",
     },
-    "noise?data=restaurants": {"row": "4"},
+    "noise?data=restaurants": {"row": "4", "pin": "0.3"},
 }
 
 
@@ -115,7 +118,7 @@ def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, p
     assert asked | own == asked
     before = look_of(page)
     turn_to(page, "Guarantees")
-    page.get_by_role("heading", name="What do the promises cover?").wait_for()
+    page.get_by_role("heading", name="claims are not proved").wait_for()
     settle(page)
     turn_to(page, path.partition("?")[0].title())
     page.wait_for_url("**message=**" if "message" in own else f"**{next(iter(own))}=**")

@@ -104,6 +104,16 @@ def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> St
         return read(stream, mechanisms)
 
 
+def ready(data: str, task: Task) -> frozenset[str]:
+    """Ids of the mechanisms whose curve for a data set and task came with this program."""
+    path = FOLDER / file_name(data, task)
+    if not path.is_file():
+        return frozenset()
+    with path.open("r", encoding="utf-8") as stream:
+        stamp = json.loads(stream.readline().removeprefix("# "))
+    return frozenset(name.split()[0] for name in stamp["settings"] if _is_current(stamp, name))
+
+
 def _with_baselines(id: str) -> tuple[str, ...]:
     cls = registry.get(id)
     return id, cls.floor, cls.twin, registry.REFERENCES[cls.task]

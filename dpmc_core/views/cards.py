@@ -52,7 +52,9 @@ RELATIONS = (
     " user, row becomes any other: it is exchanged for somebody else's, which never costs"
     " less. Numbers of different columns cannot be compared."
 )
+_PERSON = 20  # ratings of the person whose values together are counted
 PER_RATING = "per rating: other value, certified"
+PERSON = f"one person's {_PERSON} ratings, certified"
 PER_USER = "per user: empty row, certified"
 PER_USER_OTHER = "per user: any other row, certified"
 SHORT = {  # names that fit a narrow column
@@ -78,7 +80,6 @@ SHORT = {  # names that fit a narrow column
     "private-effects": "Private effects",
     "private-taste": "Private taste",
 }
-_PERSON = 20  # ratings of the person whose values together are counted
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
 
@@ -150,6 +151,7 @@ def table(rows: list[CardRow]) -> dict[str, list[str]]:
         "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
         "claimed and certified count": [_counts(card) for card in cards],
         PER_RATING: [epsilon_text(row.per_rating) for row in rows],
+        PERSON: [epsilon_text(row_of_ratings(card, _PERSON).epsilon) for card in cards],
         PER_USER_OTHER: [epsilon_text(row.per_user_other) for row in rows],
         "notion": [card.notion.value for card in cards],
         "trust": [card.trust.value for card in cards],
@@ -189,14 +191,8 @@ def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
     own, claim = guarantee.certified(), guarantee.claimed
     claimed = f"{_budget(claim.epsilon, claim.delta)} ({guarantee.source})" if claim else "nothing"
     facts = [("claimed", claimed), ("certified", certified(own) + ", as sampled" * sampled)]
-    if own.finite and guarantee.change.per_user:
-        facts.append(("per user", relations(guarantee)))
-    elif own.finite:
-        row = row_of_ratings(guarantee, _PERSON)
-        if row.finite:
-            words = f"all of one person's together: epsilon {epsilon_text(row.epsilon)}"
-            facts.append((f"{_PERSON} ratings", words))
-        facts.append(("per user", certified(guarantee.certified(USER_EMPTIED))))
+    if own.finite:
+        facts.append(("one person", person(guarantee)))
     facts.append(("attacker", certainty(own.epsilon, own.delta)))
     facts += [("mind", caveat) for caveat in guarantee.caveats]
     return Card(protects(guarantee), upheld(guarantee), tuple(facts))
@@ -257,6 +253,31 @@ def certainty(epsilon: float, delta: float = 0.0) -> str:
     sure = f"ends at most {percent(share)} sure"
     end = "may end practically certain" if share > 0.9995 else sure
     return f"An attacker who knows everything else and starts from a 50/50 guess {end}."
+
+
+def person(guarantee: Guarantee, ratings: int = _PERSON) -> str:
+    """What is certified for all of one person's ratings together, in the same words everywhere.
+
+    Where a rating is the unit, it grows with each of them: finite for so many ratings, and bounded
+    by a cap alone, or by the number of items.
+    """
+    if guarantee.change.per_user:
+        own = guarantee.certified()
+        return relations(guarantee) if own.finite else certified(own)
+    cap, items = guarantee.public.cap, guarantee.public.items
+    most = min(cap or items, items)
+    ratings = min(ratings, most)
+    here = row_of_ratings(guarantee, ratings)
+    if not here.finite:
+        return certified(here)
+    words = f"{ratings} ratings together: epsilon {epsilon_text(here.epsilon)}"
+    end = row_of_ratings(guarantee, most).epsilon
+    if end > here.epsilon * _SLACK:
+        limit = "up to the cap of" if cap else "without a cap up to"
+        words += f"; it grows with each, {limit} {most:,} ratings: epsilon {epsilon_text(end)}"
+    if not guarantee.certified(USER_EMPTIED).finite:
+        words += "; which items were rated stays public, so no bound per user"
+    return words
 
 
 def row_of_ratings(guarantee: Guarantee, ratings: int) -> Certified:

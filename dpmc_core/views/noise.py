@@ -4,7 +4,7 @@ against epsilon, and releases before and after it."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,10 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError, capital
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
+    CELL,
+    RATING,
+    USER_EMPTIED,
+    USER_REPLACED,
     Additive,
     Guarantee,
     Laplace,
@@ -22,6 +26,7 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     Release,
     SymbolChannel,
+    sensitivity_at,
     witness,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -63,9 +68,20 @@ def two_values(task: Task) -> tuple[str, str] | None:
     return {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}.get(task)
 
 
+class Frame(NamedTuple):
+    """The axes of a density, the same for every epsilon: the noise from -reach to reach, and the
+    density up to top."""
+
+    reach: float
+    top: float
+
+
 class Density(NamedTuple):
-    """Additive noise of one coordinate: exact density on a grid (None where it has no closed
-    form) and a histogram of draws, as a density too."""
+    """Additive noise of one coordinate inside a frame: exact density on a grid (None where it has
+    no closed form) and a histogram of draws, as a density too.
+
+    half: half of the noise is no larger. beyond: the share of draws outside the frame.
+    """
 
     query: str
     scale: float
@@ -73,30 +89,171 @@ class Density(NamedTuple):
     density: Floats | None
     bar_centers: Floats
     bar_heights: Floats
+    frame: Frame
+    half: float
+    beyond: float
 
 
-def density(release: Additive | ModifiedLaplace, seed: int = 0, draws: int = 5_000) -> Density:
-    """Exact density within 6 scales of 0, with `draws` fresh samples."""
-    if isinstance(release, ModifiedLaplace):  # the noise on a reported value, on its own
-        release = Laplace(query=release.query, shape=(None,), sensitivity={}, scale=release.scale)
-    reach = 6 * release.scale
+_TALL = 5.25  # how much higher than the density at epsilon 1 a frame reaches
+_BARS = 48
+
+
+def density(
+    release: Additive | ModifiedLaplace,
+    seed: int = 0,
+    draws: int = 5_000,
+    within: Frame | None = None,
+) -> Density:
+    """Exact density within a frame (default: its own), with `draws` fresh samples."""
+    noise = _additive(release)
+    reach = within.reach if within else 6 * noise.scale
+    near = np.linspace(-6 * noise.scale, 6 * noise.scale, 201)  # where a narrow density is bent
     x = np.linspace(-reach, reach, 401)
-    sample = release.sample(draws, np.random.default_rng(seed))
-    counts, edges = np.histogram(sample, bins=48, range=(-reach, reach))
+    x = np.union1d(x, near[np.abs(near) <= reach])
+    sample = noise.sample(draws, np.random.default_rng(seed))
+    counts, edges = np.histogram(sample, bins=_BARS, range=(-reach, reach))
     heights = counts / (len(sample) * (edges[1] - edges[0]))
+    exact = _density(noise, x)
+    size = np.abs(sample)
+    return Density(
+        query=release.query,
+        scale=release.scale,
+        x=x,
+        density=exact,
+        bar_centers=(edges[:-1] + edges[1:]) / 2,
+        bar_heights=heights,
+        frame=within or Frame(reach, 1.1 * float((heights if exact is None else exact).max())),
+        half=_half(noise, size),
+        beyond=float((size > reach).mean()),
+    )
+
+
+def frame(release: Additive | ModifiedLaplace) -> Frame:
+    """The axes on which a release is drawn at every epsilon; release: at epsilon 1."""
+    own = density(release)
+    return Frame(own.frame.reach, _TALL * own.frame.top / 1.1)
+
+
+def _additive(release: Additive | ModifiedLaplace) -> Additive:
+    if isinstance(release, ModifiedLaplace):  # the noise on a reported value, on its own
+        return Laplace(query=release.query, shape=(None,), sensitivity={}, scale=release.scale)
+    return release
+
+
+def _density(noise: Additive, x: Floats) -> Floats | None:
     try:
-        exact: Floats | None = release.density(x)
+        return noise.density(x)
     except NotImplementedError:
-        exact = None
-    return Density(release.query, release.scale, x, exact, (edges[:-1] + edges[1:]) / 2, heights)
+        return None
 
 
-def density_table(view: Density) -> dict[str, list[float]]:
-    """The histogram of draws as columns."""
-    return {
-        "noise around": view.bar_centers.round(4).tolist(),
-        "density of draws": view.bar_heights.round(5).tolist(),
-    }
+def _half(noise: Additive, size: Floats) -> float:
+    """The median size of the noise: by its density, or else that of draws."""
+    x = np.linspace(0, 8 * noise.scale, 2001)
+    exact = _density(noise, x)
+    if exact is None:
+        return float(np.median(size))
+    inside = np.concatenate([[0.0], np.cumsum((exact[1:] + exact[:-1]) * np.diff(x))])
+    return float(np.interp(0.5, inside, x))
+
+
+def view(release: Release, usual: Release) -> Density | ChannelChances:
+    """A release's noise on the axes of every epsilon; usual: the same release at epsilon 1.
+
+    Raises DpmcError for noise that has no picture.
+    """
+    if isinstance(release, RandomizedResponse | SymbolChannel):
+        return channel(release)
+    if isinstance(release, Additive | ModifiedLaplace) and isinstance(usual, type(release)):
+        return density(release, within=frame(usual))
+    raise DpmcError(f"'{release.query}' has no noise to draw")
+
+
+def shape_table(
+    views: Mapping[float, Mapping[str, Density | ChannelChances]], task: Task
+) -> dict[str, list[Any]]:
+    """The noise at one or two epsilons as columns: {epsilon: {release: its noise}}."""
+    first = next(iter(views.values()))
+    if len(first) == 1 and isinstance(only := next(iter(first.values())), ChannelChances):
+        table = channel_table(only, task)
+        for epsilon, found in list(views.items())[1:]:
+            (there,) = found.values()
+            if isinstance(there, ChannelChances):
+                table[f"chance at epsilon {epsilon:g}"] = channel_table(there, task)["chance"]
+        return table
+    columns: dict[str, list[Any]] = {"release": [one.query for one in first.values()]}
+    for epsilon, found in views.items():
+        at = [one for one in found.values() if isinstance(one, Density)]
+        columns[f"scale at epsilon {epsilon:g}"] = [float(f"{one.scale:.4g}") for one in at]
+        columns[f"half within, at epsilon {epsilon:g}"] = [float(f"{one.half:.4g}") for one in at]
+    return columns
+
+
+class Ruler(NamedTuple):
+    """How far one rating, or one person, can move one released number; in the release's unit."""
+
+    length: float
+    words: str
+
+
+def ruler(release: Release, public: PublicFacts) -> Ruler | None:
+    """One rating step in a release's own unit; None where no bound is known.
+
+    On a collected rating it is one point of the range. Else it is what the release's sensitivity
+    says of the smallest change that it names: a matrix counts all its cells together.
+    """
+    if isinstance(release, ModifiedLaplace):
+        point = 2 / (public.high - public.low)
+        return Ruler(point, f"one point on the scale {public.low:g} to {public.high:g}")
+    for change, what in _MOVES.items():
+        if change in release.sensitivity:
+            length = sensitivity_at(release.sensitivity, change, public)
+            whole = " in all" if release.shape == (public.users, public.items) else ""
+            return Ruler(length, f"{what} moves it by at most {_number(length)}{whole}")
+    return None
+
+
+_MOVES = {
+    RATING: "one rating",
+    CELL: "one rating",
+    USER_EMPTIED: "one person",
+    USER_REPLACED: "one person",
+}
+
+
+def shape_words(views: Mapping[float, Sequence[Density | ChannelChances]]) -> str:
+    """What the noise is at one epsilon, or how it differs at another; {epsilon: its releases}.
+
+    The main release comes first; the first epsilon is the chosen one, the second the pinned one.
+    """
+    epsilon, *pinned = views
+    changed = [v for v in views[epsilon] if isinstance(v, ChannelChances)]
+    if changed:
+        words = f"At epsilon {epsilon:g}, {_flips(changed[0])} of the answers are changed"
+        for other in pinned:
+            there = next(v for v in views[other] if isinstance(v, ChannelChances))
+            words += f"; at epsilon {other:g}, {_flips(there)}"
+        return f"{words}."
+    halves = {e: [v.half for v in found if isinstance(v, Density)] for e, found in views.items()}
+    own = halves[epsilon]
+    words = f"At epsilon {epsilon:g}, half of the noise is within ±{_number(own[0])}"
+    for other in pinned:
+        half = halves[other]
+        larger = half[0] > own[0]
+        times = [b / a if larger else a / b for a, b in zip(own, half, strict=True)]
+        ends = dict.fromkeys(map(_number, (min(times), max(times))))
+        words += f"; at epsilon {other:g}, within ±{_number(half[0])}: {' to '.join(ends)} times"
+        words += " larger" if larger else " smaller"
+        words += f", in each of {len(own)} releases" if len(own) > 1 else ""
+    return f"{words}."
+
+
+def _flips(view: ChannelChances) -> str:
+    return percent(float(1 - view.matrix.diagonal().min()))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 class ChannelChances(NamedTuple):
@@ -338,6 +495,28 @@ def coded(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
     """The names of a block's two values, where it has no others before and after."""
     there = np.concatenate([v[~np.isnan(v)] for v in (view.before, view.after)])
     return two_values(task) if np.isin(there, (0, 1)).all() else None
+
+
+def limits(view: BeforeAfter, release: Release) -> tuple[float, float] | None:
+    """The values between which a block is drawn at every epsilon; None where they are two names.
+
+    view, release: at epsilon 1, as a later release may be asked of what earlier ones have said.
+    """
+    if isinstance(release, SymbolChannel):
+        return 0.5, len(release.matrix) - 0.5
+    if not isinstance(release, Additive | ModifiedLaplace):
+        return None
+    room = 4 * release.scale
+    return float(np.nanmin(view.before)) - room, float(np.nanmax(view.before)) + room
+
+
+def row_title(view: BeforeAfter, row: int = 0) -> str:
+    """Whose values a row of the picture holds."""
+    if view.rows == "users":
+        return f"Row {row + 1} of {len(view.users)}: one person's values, before and after"
+    if view.rows == "items":
+        return f"Row {row + 1} of {len(view.users)}: {view.users[row]} with each item"
+    return "One value for each item, of all users together"
 
 
 def block_caption(view: BeforeAfter) -> str:

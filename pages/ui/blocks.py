@@ -11,22 +11,13 @@ import pandas  # noqa: F401
 import streamlit as st
 from plotly.basedatatypes import BaseFigure
 
-from dpmc_core import registry
 from dpmc_core.errors import capital, sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.privacy import (
-    Additive,
-    Guarantee,
-    ModifiedLaplace,
-    RandomizedResponse,
-    Release,
-    SymbolChannel,
-)
+from dpmc_core.privacy import Guarantee
 from dpmc_core.store import guarded
-from dpmc_core.views import cards, noise
+from dpmc_core.views import cards
 from pages.ui import state
 from pages.ui.charts import Figure
-from pages.ui.charts import noise as charts_noise
 from pages.ui.jobs import Job, Snapshot
 from pages.ui.text import escape
 
@@ -81,6 +72,13 @@ def chart(
     picture(fig, alt=alt, key=key)
     if caption:
         st.caption(escape(caption))
+    numbers(alt, table, key)
+
+
+def numbers(
+    alt: str, table: Mapping[str, Sequence[Any]] | None = None, key: str | None = None
+) -> None:
+    """What one chart shows, or several together, folded: the words, and the table."""
     label, kind = "The chart in words and numbers", "compact"
     if key is None:
         folded = st.expander(label, type=kind)
@@ -119,39 +117,6 @@ def guarantee(card: Guarantee) -> None:
         )
     for name, text in shown.facts[2 if shown.upheld else 1 :]:  # the badge says the first ones
         st.caption(f"**{capital(name)}**: {escape(sentence(text))}")
-
-
-def noise_of(id: str, release: Release | None, *, height: int = 320) -> None:
-    """The picture of one release's noise: a density, or the chances of a channel."""
-    theme = state.theme()
-    words = "" if release is None else noise.describe(release)
-    if isinstance(release, RandomizedResponse | SymbolChannel):
-        view = noise.channel(release)
-        fig = charts_noise.channel(id, view, theme, height=height)
-        table = noise.channel_table(view, registry.get(id).task)
-    elif isinstance(release, Additive | ModifiedLaplace):
-        view = noise.density(release)
-        fig = charts_noise.density(id, view, theme, height=height)
-        table = noise.density_table(view)
-    else:
-        st.markdown("This method adds no noise.")
-        return
-    chart(fig, alt=words, caption=words, table=table, key=f"noise on the {release.query}")
-
-
-def row(id: str, views: Sequence[noise.BeforeAfter]) -> None:
-    """One row of the first release, before and after the noise; a sentence where there is none."""
-    if not views:
-        st.markdown("No single rating or item is released here: the noise enters inside the fit.")
-        return
-    chart(
-        charts_noise.strip(id, views[0], 0, state.theme()),
-        alt=noise.row_words(views[0], 0),
-        key="row",
-        caption=f"What is released: {views[0].query}. The values before the noise are raw:"
-        " for looking at only.",
-        table=noise.row_table(views[0], 0),
-    )
 
 
 def start_and_stop(job: Job | None, label: str, icon: str, *, possible: bool = True) -> bool:

@@ -204,6 +204,12 @@ def shipped_units(name: str, task: Task) -> frozenset[str]:
         return frozenset(file.units())
 
 
+@st.cache_resource(max_entries=50, show_spinner=False)
+def ready(name: str) -> frozenset[str]:
+    """Ids of the mechanisms whose curve for a data set came with the app."""
+    return frozenset().union(*(files.ready(name, task) for task in sources.tasks(name)))
+
+
 def keys_of(picture: Picture) -> Keys:
     """The keys of the curves of a picture, to look for them in another store."""
     drawn = [*picture.lines, *picture.guesses, *(level for _, level in picture.levels)]

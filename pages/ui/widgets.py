@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -11,13 +12,15 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Mechanism
+from dpmc_core.privacy import Guarantee
 from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
 from dpmc_core.sweep.presets import EPSILONS
-from pages.ui import blocks, state
+from dpmc_core.views import groups
+from dpmc_core.views.groups import Choice
+from pages.ui import blocks, rows, sources, state
 
 T = TypeVar("T")
-_PREDICTS = {Task.BINARY: "likes", Task.RATINGS: "ratings", Task.RANKING: "top lists"}
 WIDE = (0.01, 0.02, 0.03, 0.05, 0.07, *EPSILONS, 15.0, 20.0, 30.0, 50.0, 100.0)
 
 
@@ -132,19 +135,89 @@ def toggle(
     return chosen
 
 
-def mechanism(ids: Sequence[str]) -> str:
+def mechanism(data: str, label: str = "Mechanism") -> str:
     """Which mechanism; the same choice on every page and in the address."""
-    names = {id: f"{registry.get(id).name} · {_PREDICTS[registry.get(id).task]}" for id in ids}
-    chosen = choose(
-        "Mechanism",
-        "the mechanism",
-        names,
-        "mechanism",
-        ids[0],
-        help="After the dot: what it predicts, likes and dislikes, ratings or top lists. Methods"
-        " differ in where their noise enters and in whom they trust: see Guarantees.",
-    )
-    return chosen if chosen in names else ids[0]
+    ids = sources.mechanisms(data)
+    try:
+        public = sources.get(data).ratings.public
+    except (DpmcError, OSError):  # the page says so where it needs the data
+        public = groups.ANY
+    found, _ = groups.cards_of(ids, public)
+    rest, _ = groups.cards_of([id for id in ids if id not in found], groups.ANY)
+    cards = found | rest  # where these sizes ask for other settings, it can be chosen all the same
+    return picker({id: cards[id] for id in ids if id in cards}, rows.ready(data), label)
+
+
+def picker(
+    cards: Mapping[str, Guarantee], ready: Collection[str] = (), label: str = "Mechanism"
+) -> str:
+    """The same by their cards: grouped by promise. ready: ids whose curve came with the app."""
+    found = groups.grouped(cards)
+    choices = {choice.id: choice for group in found for choice in group.choices}
+    names = {id: choice.name for id, choice in choices.items()}
+    first = next(iter(cards))
+    now = st.session_state.get("mechanism") or _asked(names)
+    state.from_link("mechanism", "the mechanism", names, first)
+    state.only_among("mechanism", names, first)
+    with st.popover(f"{label}: **{blocks.escape(names.get(now, names[first]))}**"):
+        st.caption("● certified, ○ only claimed; what it predicts; what it publishes.")
+        heads, at = {}, 1
+        for group in found:
+            heads[at] = group.title
+            at += len(group.choices)
+        st.html(_headed("mechanism", heads))
+        chosen = st.radio(
+            "Mechanism",
+            list(names),
+            index=list(names).index(first),
+            format_func=names.__getitem__,
+            captions=[_caption(choice, ready) for choice in choices.values()],
+            key="mechanism",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+    return chosen if chosen in names else first
+
+
+def _asked(names: Mapping[str, str]) -> str | None:
+    """The id of what a link asks for, which once had a remark behind its name."""
+    asked = st.query_params.get("mechanism", "")
+    if " · " in asked:
+        st.query_params["mechanism"] = asked.split(" · ")[0]  # from the next run on
+        st.rerun()
+    return next((id for id, name in names.items() if asked in (id, name)), None)
+
+
+def _caption(choice: Choice, ready: Collection[str]) -> str:
+    parts = [
+        "● certified" if choice.upheld else "○ claimed only",
+        choice.predicts,
+        choice.publishes,
+        ("curve ready" if choice.id in ready else "no curve yet") if ready else "",
+        f"**{choice.recommended}**" if choice.recommended else "",
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def _headed(key: str, heads: Mapping[int, str]) -> str:
+    """A style of a radio with captions: headings between its options, captions beside their labels.
+
+    heads: number of the option (from 1) that a heading stands above, and the heading.
+    """
+    group = f'.st-key-{key} [data-testid="stRadioGroup"]'
+    rules = [
+        f"{group} {{ gap: 0.15rem; }}",
+        f"@media (min-width: 800px) {{ {group} > div {{ display: grid; align-items: center;"
+        " grid-template-columns: 18rem auto; }"
+        f' {group} [data-testid="stRadioCaption"] {{ padding: 0; margin: 0; }} }}',
+        f"{group} > div::before {{ grid-column: 1 / -1; display: block; font-weight: 600; }}",
+        *(
+            f"{group} > div:nth-child({k})::before {{ content: {json.dumps(text)};"
+            f" margin: {'0' if k == 1 else '0.7rem'} 0 0.1rem; }}"
+            for k, text in heads.items()
+        ),
+    ]
+    return f"<style>{' '.join(rules)}</style>"
 
 
 def wide() -> bool:

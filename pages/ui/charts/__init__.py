@@ -348,9 +348,9 @@ def _stretches(there: Iterable[bool]) -> list[slice]:
     return found
 
 
-def rule(fig: Figure, at: float, theme: Theme) -> None:
+def rule(fig: Figure, at: float, theme: Theme, *, dash: str = "solid") -> None:
     """The vertical rule at the chosen epsilon, or size."""
-    look = {"line": {"color": theme.ink, "width": 1.5}, "opacity": 0.55}
+    look = {"line": {"color": theme.ink, "width": 1.5, "dash": dash}, "opacity": 0.55}
     for name in [name for name in fig.layout if name.startswith("xaxis")] or ["xaxis"]:
         k = name.removeprefix("xaxis")
         ends = {"y0": 0, "y1": 1, "yref": f"y{k} domain"}

@@ -13,6 +13,8 @@ from dpmc_core.views.noise import (
     BeforeAfter,
     ChannelChances,
     Density,
+    Frame,
+    Ruler,
     Scale,
     coded,
     two_values,
@@ -45,10 +47,43 @@ _STRATEGIES = {
 _SHOWN = 160  # users of a weights picture: more only cover each other
 
 
-def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -> Figure:
-    """Fresh draws as bars, the exact density as a line."""
-    look = style(mechanism)
-    fig = figure(theme, height=height, bargap=0)
+def shape(
+    mechanism: str,
+    view: Density | ChannelChances,
+    theme: Theme,
+    *,
+    names: tuple[str, str],
+    pinned: Density | ChannelChances | None,
+    ruler: Ruler | None,
+    title: str,
+) -> Figure:
+    """One release's noise as it is drawn on the Noise page, see `density` and `channel`."""
+    if isinstance(view, ChannelChances):
+        other = pinned if isinstance(pinned, ChannelChances) else None
+        return channel(mechanism, view, theme, names=names, pinned=other)
+    ghost = pinned if isinstance(pinned, Density) else None
+    small = {"title": title, "height": 210} if title else {}
+    return density(mechanism, view, theme, names=names, pinned=ghost, ruler=ruler, **small)
+
+
+def density(
+    mechanism: str,
+    view: Density,
+    theme: Theme,
+    *,
+    height: int = 320,
+    names: tuple[str, str] = ("exact density", ""),
+    pinned: Density | None = None,
+    ruler: Ruler | None = None,
+    title: str = "",
+) -> Figure:
+    """Fresh draws as bars, the exact density as a line, another epsilon's as a ghost behind it.
+
+    names: of the line and of the ghost. ruler: drawn from 0 on, below the axis. title: of a small
+    picture among several, which has room for neither a legend nor numbers beside it.
+    """
+    look, top = style(mechanism), view.frame.top
+    fig = figure(theme, height=height, bargap=0, showlegend=not title)
     fig.draw(
         "bar",
         x=view.bar_centers,
@@ -57,53 +92,140 @@ def density(mechanism: str, view: Density, theme: Theme, *, height: int = 320) -
         marker={"color": faded(look.color, 0.35), "line": {"width": 0}},
         hovertemplate="around %{x:.2f}: density %{y:.3g}<extra>draws</extra>",
     )
-    if view.density is not None:
-        fig.draw(
-            "scatter",
-            x=view.x,
-            y=view.density,
-            name="exact density",
-            mode="lines",
-            line={"color": look.color, "width": 2.5},
-            hovertemplate="noise %{x:.2f}: density <b>%{y:.3g}</b><extra>exact</extra>",
-        )
-    fig.x(title="noise added to one number")
-    fig.y(title="density")
+    for one, name, drawn in (
+        (pinned, names[1], {"color": theme.ink, "width": 2, "dash": "dot"}),
+        (view, names[0], {"color": look.color, "width": 2.5}),
+    ):
+        if one is not None and one.density is not None:
+            fig.draw(
+                "scatter",
+                x=one.x,
+                y=one.density,
+                name=name,
+                mode="lines",
+                line=drawn,
+                hovertemplate=f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>",
+            )
+    low = 0.0
+    if ruler is not None:
+        low = -0.4 * top if title else -0.25 * top
+        _ruler(fig, ruler, view.frame, 0.25 * low, theme)
+    _notes(fig, view, theme, small=bool(title))
+    reach = view.frame.reach
+    fig.x(title=None if title else "noise added to one number", range=[-reach, reach])
+    fig.y(title=None if title else "density", range=[low, top], showticklabels=not title)
+    if title:
+        step = _step(reach)
+        fig.x(tickmode="array", tickvals=[-step, 0, step])
+        fig.layout["title"] = {"text": in_chart(title), "font": {"size": 13}, "x": 0, "y": 0.98}
+    elif low:
+        fig.y(tick0=0, **_above(top))
     return fig
 
 
-def channel(mechanism: str, view: ChannelChances, theme: Theme, *, height: int = 320) -> Figure:
-    """Chances of each answer for each true value, exact bars with fresh draws as ticks."""
+def _above(top: float) -> dict[str, object]:
+    """Round ticks from 0 up: none below the axis, where the ruler lies."""
+    step = _step(top / 3)
+    at = [k * step for k in range(int(top / step) + 1)]
+    return {"tickmode": "array", "tickvals": at, "ticktext": [f"{v:.3g}" for v in at]}
+
+
+def _step(most: float) -> float:
+    """The largest of 1, 2, 5 times a power of ten that is at most this."""
+    power = 10.0 ** math.floor(math.log10(most))
+    return power * max(m for m in (1, 2, 5) if m * power <= most * (1 + 1e-9))
+
+
+def _ruler(fig: Figure, ruler: Ruler, frame: Frame, at: float, theme: Theme) -> None:
+    """From 0 as far as the ruler is long, or to the end of the axis; at: its height."""
+    end = min(ruler.length, frame.reach)
+    fig.shape(type="line", x0=0, x1=end, y0=at, y1=at, line={"color": theme.ink, "width": 3})
+    for x in (0, end) if end == ruler.length else (0,):
+        tick = {"y0": 1.5 * at, "y1": 0.5 * at, "line": {"color": theme.ink, "width": 1.5}}
+        fig.shape(type="line", x0=x, x1=x, **tick)
+    words = {"font": {"size": 12, "color": theme.ink}, "showarrow": False}
+    fig.note(text=ruler.words, x=0, y=1.5 * at, yanchor="top", **words)
+
+
+def _notes(fig: Figure, view: Density, theme: Theme, *, small: bool) -> None:
+    """What the fixed axes cut off: the peak of little noise, the ends of much."""
+    peak = 0.0 if view.density is None else float(view.density.max())
+    words = {"showarrow": False, "yref": "y domain", "bgcolor": theme.paper}
+    words["font"] = {"size": 12, "color": theme.muted}
+    if peak > view.frame.top:
+        text = f"peak {peak:.3g} ↑" if small else f"↑ on to its peak at {peak:.3g}"
+        fig.note(text=text, x=0, xshift=14, xanchor="left", y=1, yanchor="top", **words)
+    if view.beyond > 0.005:
+        text = f"{view.beyond:.0%} beyond" if small else f"{view.beyond:.0%} of it lies beyond"
+        fig.note(text=text, x=1, xref="x domain", xanchor="right", y=1, yanchor="top", **words)
+
+
+def channel(
+    mechanism: str,
+    view: ChannelChances,
+    theme: Theme,
+    *,
+    height: int = 320,
+    names: tuple[str, str] = ("", ""),
+    pinned: ChannelChances | None = None,
+) -> Figure:
+    """Chances of each answer for each true value; those at another epsilon as hollow bars.
+
+    names: of what is drawn and of the ghost.
+    """
     look = style(mechanism)
     if len(view.matrix) > 2:
-        return _matrix(view, theme, look.color, height)
+        return _matrix(view, theme, look.color, height, pinned)
     fig = figure(theme, height=height, barmode="group", bargap=0.3)
-    names = two_values(registry.get(mechanism).task) or ("0", "1")
+    values = two_values(registry.get(mechanism).task) or ("0", "1")
     fills = (look.color, faded(look.color, 0.3))
     # dark on the full colour in either theme, the theme's own ink on the thin one
     inks = ("#101214", theme.ink)
-    for output, answer in enumerate(names):
+    true = [f"true: {name}" for name in values]
+    for output, answer in enumerate(values):
         fig.draw(
             "bar",
-            x=[f"true: {name}" for name in names],
+            x=true,
             y=view.matrix[:, output],
             name=f"answers: {answer}",
+            offsetgroup=answer,
             marker={"color": fills[output % 2], "line": {"color": look.color, "width": 1.5}},
             text=[_chance(p) for p in view.matrix[:, output]],
-            textposition="auto",
+            textposition="inside",
+            insidetextanchor="start",
             insidetextfont={"color": inks[output % 2]},
-            outsidetextfont={"color": theme.ink},
+            constraintext="none",
+            textangle=0,
             customdata=view.drawn[:, output],
             hovertemplate="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
             f"<extra>answers: {answer}</extra>",
+        )
+    ghosts = [] if pinned is None else pinned.matrix.T
+    for answer, chances in zip(values, ghosts, strict=False):
+        fig.draw(
+            "bar",
+            x=true,
+            y=chances,
+            name=names[1],
+            offsetgroup=answer,
+            showlegend=answer == values[0],
+            marker={"color": "rgba(0,0,0,0)", "line": {"color": theme.ink, "width": 2}},
+            hovertemplate=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{names[1]}, answers: {answer}</extra>",
         )
     fig.y(title="chance", tickformat=".0%", range=[0, 1])
     return fig
 
 
-def _matrix(view: ChannelChances, theme: Theme, color: str, height: int) -> Figure:
-    """A channel of many symbols: a cell for each true value and answer."""
+def _matrix(
+    view: ChannelChances, theme: Theme, color: str, height: int, pinned: ChannelChances | None
+) -> Figure:
+    """A channel of many symbols: a cell for each true value and answer; the ghost in brackets."""
     fig = figure(theme, height=height)
+    text = [[_chance(p) for p in row] for row in view.matrix]
+    if pinned is not None:
+        there = [[_chance(p) for p in row] for row in pinned.matrix]
+        both = [zip(*rows, strict=True) for rows in zip(text, there, strict=True)]
+        text = [[f"{now}<br>({then})" for now, then in row] for row in both]
     fig.draw(
         "heatmap",
         z=view.matrix,
@@ -115,7 +237,7 @@ def _matrix(view: ChannelChances, theme: Theme, color: str, height: int) -> Figu
         showscale=False,
         xgap=2,
         ygap=2,
-        text=[[_chance(p) for p in row] for row in view.matrix],
+        text=text,
         texttemplate="%{text}",
         textfont={"color": theme.ink, "size": 12},
         customdata=view.drawn,
@@ -133,9 +255,17 @@ def _chance(p: float) -> str:
 
 
 def scales(
-    views: Sequence[tuple[str, str, Scale]], chosen: str, unit: str, epsilon: float, theme: Theme
+    views: Sequence[tuple[str, str, Scale]],
+    chosen: str,
+    unit: str,
+    epsilon: float,
+    theme: Theme,
+    pinned: float | None = None,
 ) -> Figure:
-    """Noise of releases against epsilon: (id, name, view). Those of the chosen method stand out."""
+    """Noise of releases against epsilon: (id, name, view). Those of the chosen method stand out.
+
+    A second, dotted rule is at the pinned epsilon.
+    """
     seen: set[str] = set()  # one entry of the legend for each method
     height = 320 + 12 * len({id for id, _, _ in views})
     fig = figure(theme, height=height, legend=LONG_LEGEND)
@@ -157,6 +287,8 @@ def scales(
         )
         seen.add(id)
     rule(fig, epsilon, theme)
+    if pinned is not None:
+        rule(fig, pinned, theme, dash="dot")
     reach = [x for _, _, view in views for x in view.epsilon]
     fig.x(**EPSILON_AXIS, range=[math.log10(min(reach)) - 0.06, math.log10(max(reach)) + 0.06])
     if unit == "noise scale":
@@ -166,18 +298,30 @@ def scales(
     return fig
 
 
-def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> Figure:
-    """One row: every released value of one user before and after the noise."""
+def strip(
+    mechanism: str,
+    view: BeforeAfter,
+    user: int,
+    theme: Theme,
+    limits: tuple[float, float] | None = None,
+) -> Figure:
+    """One row: every released value before and after the noise.
+
+    limits: of the axis, whatever the noise; what lies beyond is an arrow at its edge.
+    """
     look = style(mechanism)
     here = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
     before, after = view.before[user, here], view.after[user, here]
     names = [in_chart(view.items[i]) for i in here]
+    low, high = limits or (-math.inf, math.inf)
+    shown = np.clip(after, low, high)
+    arrows = {-1: "triangle-down", 0: look.marker, 1: "triangle-up"}
     fig = figure(theme, height=260)
     nothing = [None] * len(here)  # a gap after every pair
     fig.draw(
         "scatter",
         x=np.column_stack([here, here, nothing]).ravel(),
-        y=np.column_stack([before, after, nothing]).ravel(),
+        y=np.column_stack([before, shown, nothing]).ravel(),
         mode="lines",
         line={"color": faded(look.color, 0.4), "width": 2},
         hoverinfo="skip",
@@ -186,12 +330,16 @@ def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> Figure:
     fig.draw(
         "scatter",
         x=here,
-        y=after,
+        y=shown,
         name="after the noise",
         mode="markers",
-        marker={"color": look.color, "symbol": look.marker, "size": 10},
-        customdata=names,
-        hovertemplate="%{customdata}: <b>%{y:.2f}</b> after<extra></extra>",
+        marker={
+            "color": look.color,
+            "symbol": [arrows[k] for k in np.sign(np.nan_to_num(after - shown))],
+            "size": 10,
+        },
+        customdata=[f"{name}: <b>{v:.2f}</b>" for name, v in zip(names, after, strict=True)],
+        hovertemplate="%{customdata} after<extra></extra>",
     )
     fig.draw(
         "scatter",
@@ -206,23 +354,29 @@ def strip(mechanism: str, view: BeforeAfter, user: int, theme: Theme) -> Figure:
     fig.x(title="items, most rated first", showticklabels=False)
     words = coded(view, registry.get(mechanism).task)
     if words is None:
-        fig.y("released value")
+        fig.y("released value", **({} if limits is None else {"range": _padded(low, high)}))
     else:
         fig.y("", tickvals=[0, 1], ticktext=words, range=[-0.2, 1.2])
     return fig
 
 
-def heat(mechanism: str, view: BeforeAfter, theme: Theme) -> Figure:
+def _padded(low: float, high: float) -> list[float]:
+    return [low - 0.04 * (high - low), high + 0.04 * (high - low)]
+
+
+def heat(
+    mechanism: str, view: BeforeAfter, theme: Theme, usual: BeforeAfter | None = None
+) -> Figure:
     """A block of users x items, before on the left and after on the right, on one colour scale.
 
-    Two values have a legend instead of the scale; cells without a value are grey.
+    Two values have a legend instead of the scale; cells without a value are grey. usual: the block
+    whose values before the noise set the scale, the same for every epsilon.
     """
     names = coded(view, registry.get(mechanism).task)
-    low, high = float(np.nanmin(view.before)), float(np.nanmax(view.before))
-    middle, reach = (low + high) / 2, (high - low) / 2 or 1.0
-    farthest = float(np.nanmax(np.abs(view.after - middle)))
-    # beyond three times what there was, colours are saturated; where all was one value, nothing
-    reach = min(max(reach, farthest), 3 * reach) if high > low else farthest or 1.0
+    raw = (usual or view).before
+    low, high = float(np.nanmin(raw)), float(np.nanmax(raw))
+    # by what there was, whatever the noise: what lies twice as far out has the full colour
+    middle, reach = (low + high) / 2, (high - low or abs(low) or 1.0)
     fig = figure(
         theme,
         height=340,

@@ -1,0 +1,149 @@
+"""Mechanisms by what they promise: every one in its place, told apart by its card alone."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.data import datasets
+from dpmc_core.data.samples import SAMPLES
+from dpmc_core.model import Task
+from dpmc_core.privacy import CELL, RATING, Trust
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.recommend import recommend
+from dpmc_core.store import curves, shipped
+from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views import cards, groups
+from pages.ui import sources
+from tests.page_helpers import open_page
+
+FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
+
+
+def picker_of(app):
+    return app.radio(key="mechanism")
+
+
+@pytest.mark.parametrize("clicks", [False, True])
+def test_every_mechanism_has_one_place_told_by_its_card(clicks):
+    ids = registry.offered(clicks=clicks)
+    found, problems = groups.cards_of(ids, FACTS)
+    assert not problems
+    placed = groups.grouped(found)
+    assert sorted(c.id for g in placed for c in g.choices) == sorted(ids)
+    titles = [group.title for group in placed]
+    assert len(set(titles)) == len(titles)
+    for group, choice in ((g, c) for g in placed for c in g.choices):
+        card = found[choice.id]
+        assert choice.upheld == cards.upheld(card)
+        assert choice.predicts == groups.PREDICTS[registry.get(choice.id).task]
+        assert ("even from the server" in group.trust) == (card.trust is Trust.LOCAL)
+        assert ("person" in group.protects) == card.change.per_user
+        assert choice.publishes in card.publishes.value
+
+
+def test_what_cannot_be_is_told_once_and_the_others_stay():
+    huge = PublicFacts(users=10**7, items=10**7, low=1, high=5)
+    found, problems = groups.cards_of(registry.offered(), huge)
+    assert "input-flip" in found
+    assert "private-effects" not in found
+    assert len({str(problem) for problem in problems}) == len(problems)
+
+
+@pytest.mark.parametrize(
+    ("task", "change", "trust"),
+    [
+        (Task.BINARY, RATING, Trust.LOCAL),
+        (Task.RATINGS, CELL, Trust.LOCAL),
+        (Task.RANKING, CELL, Trust.LOCAL),
+    ],
+)
+def test_the_mark_says_for_which_epsilons_the_rule_advises_it(task, change, trust):
+    found, _ = groups.cards_of(registry.noisy(task), FACTS)
+    marked = {c.id: c.recommended for g in groups.grouped(found) for c in g.choices}
+    advised = {}
+    for epsilon in EPSILONS:
+        public = next(card.public for id, card in found.items())
+        advice = recommend(task, change, public, epsilon=epsilon, trust=trust)
+        advised.setdefault(advice.mechanism.id, []).append(epsilon)
+    for id, at in advised.items():
+        words = marked[id]
+        assert words.startswith("recommended")
+        assert ("up to" in words) == (at[-1] < EPSILONS[-1])
+        assert (" on" in words) == (at[0] > EPSILONS[0])
+
+
+def test_those_recommended_come_first_among_those_that_predict_the_same():
+    found, _ = groups.cards_of(registry.offered(), FACTS)
+    for group in groups.grouped(found):
+        for _, same in itertools.groupby(group.choices, key=lambda c: c.predicts):
+            marks = [bool(choice.recommended) for choice in same]
+            assert marks == sorted(marks, reverse=True)
+
+
+@pytest.mark.parametrize("data", SAMPLES)
+def test_a_curve_is_ready_where_one_came_with_the_program(data):
+    for task in Task:
+        ready = shipped.ready(data, task)
+        for id in registry.noisy(task):
+            file = shipped.load(data, task, [id])
+            if file is None:
+                assert id not in ready
+                continue
+            with file:
+                there = any(info.mechanism == id for info in curves(file, count=False))
+            assert (id in ready) == there, id
+
+
+# --- the picker -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", SAMPLES)
+@pytest.mark.parametrize("page", ["noise", "train", "guarantees"])
+def test_the_picker_offers_what_makes_sense_for_the_data_in_groups(page, data):
+    app = open_page(page, data=data)
+    clicks = SAMPLES[data].clicks and page != "guarantees"
+    offered = registry.offered(clicks=clicks)
+    assert sorted(picker_of(app).options) == sorted(registry.get(id).name for id in offered)
+    assert picker_of(app).value == offered[0]
+    captions = list(picker_of(app).proto.captions)
+    assert all("certified" in words or "claimed only" in words for words in captions)
+    if page != "guarantees":
+        assert all(("curve ready" in words) != ("no curve yet" in words) for words in captions)
+    for id in (offered[1], offered[-1]):
+        picker_of(app).set_value(id).run()
+        assert not app.exception
+        assert not app.error
+        assert picker_of(app).value == id
+
+
+def test_a_link_may_name_it_by_id_by_name_or_as_it_once_did():
+    name = registry.get("output").name
+    for asked in ("output", "OUTPUT", name, f"{name} · likes"):
+        app = open_page("noise", data="movie-night", mechanism=asked)
+        assert picker_of(app).value == "output"
+        assert not app.warning
+        labels = [p.proto.popover.label for p in app.get("popover")]
+        assert any(name in label for label in labels)
+
+
+def test_a_choice_that_other_data_lack_gives_way():
+    app = open_page("noise", data="movie-night", mechanism="output")
+    app.selectbox(key="data").set_value("bookshop-clicks").run()
+    assert not app.exception
+    assert picker_of(app).value in registry.offered(clicks=True)
+
+
+def test_what_needs_other_settings_for_these_sizes_can_be_chosen_all_the_same(monkeypatch):
+    few = dataclasses.replace(datasets.load("one-bit-lab").ratings.public, items=2)
+    assert "dpals" not in groups.cards_of(registry.offered(), few)[0]  # of rank 3
+    app = open_page("noise", data="one-bit-lab")
+    whole = list(picker_of(app).options)
+    seen = datasets.load("one-bit-lab")
+    small = dataclasses.replace(seen, ratings=dataclasses.replace(seen.ratings, public=few))
+    monkeypatch.setattr(sources, "get", lambda _: small)
+    app = open_page("guarantees", data="one-bit-lab")
+    assert len(picker_of(app).options) < len(whole)  # there is a card to show, or none
+    app = open_page("train", data="one-bit-lab")
+    assert list(picker_of(app).options) == whole

@@ -1,0 +1,201 @@
+"""The Noise page: one scale while epsilon moves, another epsilon pinned beside it, honest names."""
+
+import time
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.data import datasets
+from dpmc_core.model import Task
+from dpmc_core.privacy import RATING, Gaussian, Laplace, ModifiedLaplace, NormLaplace
+from dpmc_core.problem import prepared_facts
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.views import noise
+from pages.ui import charts
+from pages.ui.charts import noise as charts_noise
+from tests.page_helpers import all_text, charts_of, open_page, spec, texts
+
+FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
+EVERY = {id: "movie-night" for task in (Task.BINARY, Task.RATINGS) for id in registry.noisy(task)}
+EVERY |= dict.fromkeys(registry.noisy(Task.RANKING), "bookshop-clicks")
+
+
+def scales_of(app):
+    """The axes of every chart and the range of its colours."""
+    found = []
+    for number in range(len(charts_of(app))):
+        layout = spec(app, number)["layout"]
+        axes = {name: layout[name] for name in layout if name[1:5] == "axis"}
+        found.append((axes, {k: layout.get("coloraxis", {}).get(k) for k in ("cmin", "cmax")}))
+    return found
+
+
+def fixed(axis):
+    """Whether nothing that is drawn can move an axis."""
+    return "range" in axis or axis.get("type") == "category" or "categoryarray" in axis
+
+
+@pytest.mark.parametrize("id", EVERY)
+def test_every_axis_stays_while_epsilon_moves(id):
+    app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
+    before = scales_of(app)
+    shapes = [spec(app, n) for n in range(len(charts_of(app)))]
+    density = [one for one in shapes if {t["type"] for t in one["data"]} == {"bar", "scatter"}]
+    for one in density:
+        assert fixed(one["layout"]["xaxis"])
+        assert fixed(one["layout"]["yaxis"])
+    for epsilon in (0.1, 5.0, 10.0):
+        app.select_slider(key="epsilon").set_value(epsilon).run()
+        assert not app.exception
+        assert scales_of(app) == before
+
+
+@pytest.mark.parametrize("id", ["objective", "private-effects", "modified-laplace", "dplcf"])
+def test_a_pinned_epsilon_is_drawn_behind_and_what_differs_is_said(id):
+    app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
+    plain, drawn = spec(app), len(charts_of(app))
+    before = scales_of(app)
+    next(b for b in app.button if "Pin" in b.label).click().run()
+    assert app.selectbox(key="pin").value == 1.0
+    assert spec(app)["data"] == plain["data"]  # nothing stands beside itself
+    app.select_slider(key="epsilon").set_value(5.0).run()
+    assert not app.exception
+    assert len(charts_of(app)) == drawn
+    assert scales_of(app) == before
+    names = [trace.get("name", "") for trace in spec(app)["data"]]
+    assert "epsilon 1, pinned" in names
+    assert "At epsilon 5, " in texts(app)
+    assert "; at epsilon 1, " in texts(app)
+
+
+def test_several_releases_stand_side_by_side():
+    app = open_page("noise", data="movie-night", mechanism="private-effects")
+    card = registry.create("private-effects", epsilon=1.0).guarantee(FACTS)
+    heights = [spec(app, n)["layout"]["height"] for n in range(len(list(card.releases)))]
+    assert len(heights) == 7
+    assert max(heights) < 260
+
+
+def test_a_pin_beyond_the_range_comes_to_its_end():
+    app = open_page("noise", data="one-bit-lab", wide="true", pin="100")
+    assert app.selectbox(key="pin").value == 100
+    app.toggle(key="wide").set_value(False).run()
+    assert not app.exception
+    assert app.selectbox(key="pin").value == 10
+
+
+def test_a_row_is_named_for_whose_it_is():
+    assert "one person's values" in texts(open_page("noise", data="movie-night"))
+    app = open_page("noise", data="bookshop-clicks", mechanism="private-popularity")
+    assert "of all users together" in texts(app)
+    assert "person's" not in all_text(app)
+
+
+def test_headings_go_down_one_by_one():
+    for id in ("input-flip", "modified-laplace"):
+        app = open_page("noise", data="movie-night", mechanism=id)
+        assert len(app.title) == 1
+        assert app.header
+        assert not app.subheader
+
+
+def test_moving_epsilon_takes_little_time():
+    app = open_page("noise", data="movie-night", mechanism="private-effects", pin="1")
+    taken = []
+    for epsilon in (0.2, 0.5, 2.0, 3.0, 5.0):
+        app.select_slider(key="epsilon").set_value(epsilon)
+        start = time.process_time()
+        app.run()
+        taken.append(time.process_time() - start)
+    assert np.median(taken) < 0.4  # of the whole page; the fragment alone is less
+
+
+# --- views ------------------------------------------------------------------------------------
+
+
+def additive(kind, scale, **more):
+    return kind(query="q", scale=scale, sensitivity={RATING: 1.0}, **{"shape": (None,), **more})
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        additive(Laplace, 0.7),
+        additive(Gaussian, 3.0),
+        additive(NormLaplace, 0.7, shape=(40, 3)),
+    ],
+    ids=lambda r: type(r).__name__,
+)
+def test_half_of_the_noise_is_within_what_is_said(release):
+    draws = np.abs(release.sample(200_000, np.random.default_rng(5)))
+    view = noise.density(release)
+    assert abs((draws < view.half).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(draws))
+
+
+def test_the_frame_is_that_of_epsilon_one_and_what_it_cuts_off_is_said():
+    usual, little, much = (additive(Laplace, s) for s in (1.0, 0.1, 10.0))
+    frame = noise.frame(usual)
+    assert frame == (6.0, pytest.approx(5.25 * 0.5))
+    for release in (usual, little, much):
+        view = noise.density(release, within=frame)
+        assert view.frame == frame
+        assert np.abs(view.x).max() <= frame.reach
+        inside = np.trapezoid(view.density, view.x)
+        assert inside == pytest.approx(1 - np.exp(-6 / release.scale), abs=0.02)
+        assert view.beyond == pytest.approx(np.exp(-6 / release.scale), abs=0.03)
+        fig = charts_noise.density("output", view, charts.LIGHT)
+        said = " ".join(note["text"] for note in fig.layout.get("annotations", []))
+        assert ("peak" in said) == (release is little)
+        assert ("beyond" in said) == (release is much)
+
+
+def test_the_ruler_is_one_rating_in_the_releases_own_unit():
+    for id, length, words in (
+        ("objective", 1.0, "one rating"),
+        ("private-mean", 4.0, "one rating"),
+        ("modified-laplace", 0.5, "one point on the scale 1 to 5"),
+        ("private-popularity", 1.0, "one person"),
+    ):
+        public = prepared_facts(FACTS, registry.get(id).task)
+        release = noise.main_release(registry.create(id, epsilon=1.0).guarantee(public))
+        ruler = noise.ruler(release, public)
+        assert ruler.length == pytest.approx(length)
+        assert ruler.words.startswith(words)
+        again = noise.main_release(registry.create(id, epsilon=5.0).guarantee(public))
+        assert noise.ruler(again, public) == ruler
+    unknown = additive(Laplace, 1.0).at_scale(2.0)
+    assert noise.ruler(unknown, FACTS) is None
+
+
+def test_two_epsilons_differ_by_as_much_as_is_said():
+    at = {e: [noise.density(additive(Laplace, 1 / e))] for e in (1.0, 5.0)}
+    assert noise.shape_words({1.0: at[1.0]}) == "At epsilon 1, half of the noise is within ±0.693."
+    assert noise.shape_words(at).endswith("at epsilon 5, within ±0.139: 5 times smaller.")
+    back = {5.0: at[5.0], 1.0: at[1.0]}
+    assert noise.shape_words(back).endswith("at epsilon 1, within ±0.693: 5 times larger.")
+    card = {e: registry.create("input-flip", epsilon=e).guarantee(FACTS) for e in (1.0, 5.0)}
+    flips = {e: [noise.channel(noise.main_release(c))] for e, c in card.items()}
+    words = "At epsilon 1, 26.9 % of the answers are changed; at epsilon 5, 0.7 %."
+    assert noise.shape_words(flips) == words
+
+
+@pytest.mark.parametrize("id", ["objective", "modified-laplace", "randomised-response"])
+def test_a_row_is_drawn_between_limits_and_what_lies_beyond_is_an_arrow(id):
+    cls = registry.get(id)
+    ratings = datasets.load("restaurants").ratings
+    from dpmc_core.problem import build_problem
+
+    corner = noise.block(build_problem((ratings, ratings), cls.task).train)
+    usual = noise.main_release(registry.create(id, epsilon=1.0).guarantee(corner.public))
+    for epsilon in (0.1, 10.0):
+        (view,) = noise.before_after(registry.create(id, epsilon=epsilon), corner)
+        low, high = noise.limits(view, usual)
+        fig = charts_noise.strip(id, view, 0, charts.LIGHT, (low, high))
+        ends = fig.layout["yaxis"]["range"]
+        assert ends[0] < low < high < ends[1]
+        symbols = fig.data[1]["marker"]["symbol"]
+        beyond = np.nansum((view.after[0] < low) | (view.after[0] > high))
+        assert sum(symbol.startswith("triangle") for symbol in symbols) == beyond
+        if isinstance(usual, Laplace | ModifiedLaplace):
+            assert (beyond > 0) == (epsilon == 0.1)
