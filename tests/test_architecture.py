@@ -38,6 +38,8 @@ ORDER = [
     "release",
     "store",
     "sweep",
+    "paired",
+    "answer",
     "protocol",
     "published",
     "views",

@@ -144,16 +144,29 @@ class Guarantee(Generic[R]):
         releases = [release for _, release in self.releases]
         if not releases:
             return result(math.inf, "nothing is randomised")
-        spent = Loss()
         for release in releases:
-            s = sensitivity_at(release.sensitivity, found, self.public)
-            if math.isinf(s):
+            if math.isinf(sensitivity_at(release.sensitivity, found, self.public)):
                 return result(math.inf, _unbounded(release, found))
-            spent += release.loss(s)
+        spent = self.spent(found)
         epsilon = spent.epsilon_at(delta)
         if math.isinf(epsilon) and math.isfinite(spent.epsilon):
             return result(epsilon, "Gaussian noise gives no finite epsilon at delta = 0")
         return result(epsilon, "" if math.isfinite(epsilon) else "some outputs reveal their input")
+
+    def spent(self, change: Change) -> Loss:
+        """What its releases spend together on a change; accesses without noise are not in it."""
+        spent = Loss()
+        for _, release in self.releases:
+            spent += release.loss(sensitivity_at(release.sensitivity, change, self.public))
+        return spent
+
+    def repeated(self, times: int) -> Self:
+        """The card of so many publications of the same ratings, each with noise of its own."""
+
+        def again(release: Release) -> Release:
+            return dataclasses.replace(release, times=times * release.times)
+
+        return dataclasses.replace(self, claimed=None, releases=self.releases.each(again))
 
     def given(self, prepared: tuple[str, ...]) -> Self:
         """The same card with the data-dependent preparation steps of the input as caveats."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from dpmc_core import experiment, plugins
 from dpmc_core.data import parse_step
 from dpmc_core.errors import DpmcError
-from dpmc_core.experiment import settings_dict
+from dpmc_core.experiment import Result, settings_dict
 from dpmc_core.model import AddsNoiseLast, Rounds
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
@@ -87,6 +87,11 @@ def run_unit(unit: Unit, source: SweepData | None = None, pin: bool = False) -> 
 
 
 def _record(unit: Unit, source: SweepData) -> Record:
+    return run_here(unit, source)[1]
+
+
+def run_here(unit: Unit, source: SweepData) -> tuple[Result, Record]:
+    """What a unit finds in this process, and its record. Raises DpmcError."""
     key = unit.source, unit.steps, unit.split, unit.mechanism.task
     seed = unit.seed if source.per_seed or unit.split is not None else 0
     problem = _problems.get((*key, seed), lambda: _problem(unit, source))
@@ -100,7 +105,7 @@ def _record(unit: Unit, source: SweepData) -> Record:
     record["data"] |= {"low": public.low, "high": public.high, "cap": public.cap}
     record["data"]["prepared"] = list(problem.train.prepared)
     record["guarantee"] |= every_unit(result.guarantee)
-    return {"key": unit.key, "version": version(), **record}
+    return result, {"key": unit.key, "version": version(), **record}
 
 
 def _problem(unit: Unit, source: SweepData) -> Problem:
