@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpmc_core import plugins
-from dpmc_core.cli import data, fit, guarantees, listing, protocol, recommend, release, store, sweep
+from dpmc_core.cli import (
+    answer,
+    data,
+    fit,
+    guarantees,
+    listing,
+    protocol,
+    recommend,
+    release,
+    store,
+    sweep,
+)
 from dpmc_core.cli.arguments import join_negative_ranges
 from dpmc_core.errors import DpmcError
 
@@ -67,6 +78,17 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (listing, data, recommend, fit, release, guarantees, protocol, sweep, store):
+    for group in (
+        listing,
+        data,
+        recommend,
+        answer,
+        fit,
+        release,
+        guarantees,
+        protocol,
+        sweep,
+        store,
+    ):
         group.add_to(commands)
     return parser
