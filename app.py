@@ -23,6 +23,12 @@ def pages() -> list[st.Page]:
             help="Choose sample ratings or bring your own, and see what they look like.",
         ),
         st.Page(
+            "pages/answer.py",
+            title="The answer",
+            icon=":material/balance:",
+            help="What would privacy cost on your ratings, and can you afford it?",
+        ),
+        st.Page(
             "pages/train.py",
             title="Train",
             icon=":material/play_circle:",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import math
 import os
+import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpmc_core import metrics, registry
-from dpmc_core.errors import DpmcError, check_number, number_text
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
 from dpmc_core.experiment import Result
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
@@ -57,6 +58,7 @@ from dpmc_core.sweep import Grid, SweepData, Unit, run_here
 Floats = NDArray[np.float64]
 
 SEEDS = (1, 2, 3, 4, 5)
+CURVE = 3  # the first of them, over all epsilons
 DELTA = 1e-6  # of every method, where nobody says
 CLEAR = 2.0  # standard deviations of the noise that a count told from it must exceed
 FEW = 10  # ratings of a user who gave few
@@ -103,12 +105,16 @@ class Question:
         check_number("times a year", self.times, at_least=1, at_most=100_000, integer=True)
         check_number("share of the gain to keep", self.keep, above=0, at_most=1)
         if self.reference is not None:
-            name = f"reference ({self.metric.spoken})"
-            check_number(name, self.reference, at_least=0, at_most=1 if self.metric.share else None)
+            most = 1 if self.metric.share else None
+            check_number(self._reference, self.reference, at_least=0, at_most=most)
 
     @property
     def metric(self) -> Metric:
         return metrics.counted(self.task)
+
+    @property
+    def _reference(self) -> str:
+        return f"reference ({self.metric.spoken})"
 
     @property
     def change(self) -> Change:
@@ -116,10 +122,14 @@ class Question:
 
     def advice(self, public: PublicFacts) -> Advice:
         """The recommended method, calibrated. public: of the ratings as they come."""
+        prepared = prepared_facts(public, self.task)
+        if self.reference is not None and self.reference > prepared.width:
+            limit = f"at most {prepared.width:g}, the width of the rating range"
+            raise InvalidSetting(self._reference, limit, self.reference)
         return recommend(
             self.task,
             self.change,
-            prepared_facts(public, self.task),
+            prepared,
             epsilon=self.epsilon,
             delta=self.delta,
             trust=self.protect.trust,
@@ -150,6 +160,14 @@ class Question:
             split=None if split == default_split(self.task) else split,
             reading=reading or {},
         )
+
+
+def command(question: Question, data: str, store: Path, *, curve: bool = True) -> list[str]:
+    """The command line of a child process that runs what an answer needs into a store."""
+    words = [sys.executable, "-m", "dpmc_core", "answer", data, "--store", str(store)]
+    words += ["--protect", question.protect.value, "--task", question.task.value]
+    words += ["--epsilon", number_text(question.epsilon), "--delta", number_text(question.delta)]
+    return [*words, *([] if curve else ["--no-curve"]), "--progress"]
 
 
 def usual_task(ratings: Ratings) -> Task:

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.ratings import Ratings
+from dpmc_core.recommend import Advice
 from dpmc_core.store import Store
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import answer as words
@@ -117,7 +119,8 @@ def run(args: argparse.Namespace) -> None:
     plan = sweep.plan(here, [source])
     curve = None
     if not args.no_curve:
-        grid = question.grid(advice, args.data, split=split, seeds=seeds, epsilons=EPSILONS)
+        few = seeds[: core.CURVE]
+        grid = question.grid(advice, args.data, split=split, seeds=few, epsilons=EPSILONS)
         curve = sweep.plan(grid, [source])
     _Run(args, question, advice, ratings, source, plan, curve).go()
 
@@ -129,7 +132,7 @@ class _Run:
         self,
         args: argparse.Namespace,
         question: core.Question,
-        advice: core.Advice,
+        advice: Advice,
         ratings: Ratings,
         source: sweep.SweepData,
         plan: sweep.Plan,
@@ -213,7 +216,8 @@ class _Run:
 
     def _curve(self, store: Store) -> list[Mapping[str, Any]]:
         """What the fourteen epsilons keep, as far as they were computed."""
-        assert self.curve is not None
+        plan = self.curve
+        assert plan is not None
         if not self.stopped:
             progress = output.Progress()
 
@@ -222,19 +226,15 @@ class _Run:
                 self._tell(progress, "curve", done, report.total)
 
             try:
-                jobs = min(sweep.default_jobs(), len(self.curve.units))
-                sweep.run(
-                    self.curve.units,
-                    store,
-                    lambda: sweep.LocalPool(self.curve.sources, jobs),
-                    on_progress=tell,
-                )
+                jobs = min(sweep.default_jobs(), len(plan.units))
+                pool = partial(sweep.LocalPool, plan.sources, jobs)
+                sweep.run(plan.units, store, pool, on_progress=tell)
             except KeyboardInterrupt:
                 self.stopped = True
             finally:
                 progress.close()
         id, metric = self.advice.mechanism.id, self.question.metric
-        picture = lines.read(store, [id], metric, keys=self.curve.keys.curves, epsilons=EPSILONS)
+        picture = lines.read(store, [id], metric, keys=plan.keys.curves, epsilons=EPSILONS)
         found = words.curve(picture, id, self.question.reference)
         if found:
             columns = words.curve_table(found, picture)

@@ -90,10 +90,10 @@ def told_words(told: Told, question: Question, own: bool = True) -> str:
 def told_rule(task: Task, protect: Protect) -> str:
     """What that counts."""
     signs = task is Task.BINARY and protect is Protect.RATING
-    what = "likes and dislikes differ by" if signs else "users number"
+    what = "surplus of likes or dislikes" if signs else "count"
     return (
-        f"Items whose {what} more than {CLEAR:g} standard deviations of the method's noise. Counted"
-        " on raw data, before any fit: for your eyes."
+        f"Told: a {what} above {CLEAR:g} standard deviations of the noise on it. Counted on raw"
+        " data, before any fit: for your eyes."
     )
 
 
@@ -203,15 +203,16 @@ def _tested(finding: Finding) -> str:
     seeds = f"{finding.seeds} seed{'' if finding.seeds == 1 else 's'}"
     return (
         f"{finding.mechanism.name}, certified. Tested on {split_words(finding.split)}:"
-        f" {finding.users:,} users, {seeds}. Intervals (95 %) are paired over users and seeds."
+        f" {finding.users:,} user{'' if finding.users == 1 else 's'}, {seeds}."
+        " Intervals (95 %) are paired over users and seeds."
     )
 
 
 def _round(value: float, *, down: bool = False) -> str:
-    """Two digits, rounded so that the promise is not overstated."""
+    """Three digits, or two downwards, so that the promise is not overstated."""
     if value <= 0 or not math.isfinite(value):
         return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value * (1 + 1e-9))) - 1)
+    unit = 10.0 ** (math.floor(math.log10(value * (1 + 1e-9))) - (1 if down else 2))
     steps = value / unit
     whole = math.floor(steps + 1e-6) if down else math.ceil(steps - 1e-6)
     return f"{whole * unit:.4g}"
@@ -261,9 +262,7 @@ def curve_words(found: list[Kept], keep: float) -> str:
     limit = f"{100 * keep:g} % of the gain"
     if not enough[-1]:
         return f"No epsilon up to {found[-1].epsilon:g} keeps {limit}, by the means over seeds."
-    first = len(enough) - next(
-        (k for k, yes in enumerate(reversed(enough)) if not yes), len(enough)
-    )
+    first = max((k + 1 for k, yes in enumerate(enough) if not yes), default=0)
     return f"From epsilon {found[first].epsilon:g} on, {limit} is kept, by the means over seeds."
 
 
