@@ -45,12 +45,12 @@ def page() -> None:
         "Say whom to protect and what you can afford to lose: the runs say whether it is enough.",
     )
     try:
-        with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(horizontal=True):
             data = sources.pick()
             task = predicted(data)
-            protect = widgets.switch(
-                "Protect", "whom to protect", words.PROTECT, "answer_protect", Protect.PERSON
-            )
+        protect = widgets.switch(
+            "Protect", "whom to protect", words.PROTECT, "answer_protect", Protect.PERSON
+        )
         dataset = sources.get(data)
         question = asked(data, task, protect)
         where = rows.place(data)

@@ -220,10 +220,11 @@ class _Run:
         assert plan is not None
         if not self.stopped:
             progress = output.Progress()
+            others = self.total - len(plan.units)  # of seeds that the curve has not
 
             def tell(report: sweep.SweepReport) -> None:
-                done = report.skipped + report.done + len(report.failed)
-                self._tell(progress, "curve", done, report.total)
+                done = others + report.skipped + report.done + len(report.failed)
+                self._tell(progress, "curve", done, self.total)
 
             try:
                 jobs = min(sweep.default_jobs(), len(plan.units))
