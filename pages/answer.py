@@ -205,7 +205,8 @@ def buttons(question: Question, where: Place, plan: Planned, kept: Kept, now: Sw
         return
     if now is not None and now.message:
         blocks.problem(DpmcError(now.message))
-    begun = missing < len(plan.units)
+    own = (unit.key for unit in plan.units if unit.mechanism == plan.advice.mechanism)
+    begun = any(kept.get(key) is not None for key in own)
     label = "Go on" if begun and missing else "Get the answer" if missing else "Compute the curve"
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
