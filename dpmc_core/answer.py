@@ -77,6 +77,10 @@ class Protect(enum.Enum):
     def trust(self) -> Trust:
         return Trust.CURATOR if self is Protect.PERSON else Trust.LOCAL
 
+    def possible(self, task: Task) -> bool:
+        """Whether there is a method: where likes are told, which ratings exist is public."""
+        return self is Protect.RATING or task is not Task.BINARY
+
     def change(self, task: Task) -> Change:
         """The unit that the epsilon counts."""
         if self is Protect.PERSON:

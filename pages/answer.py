@@ -18,12 +18,19 @@ from dpmc_core.views import answer as words
 from dpmc_core.views import lines
 from dpmc_core.views.lines import Picture
 from pages.ui import blocks, rows, shell, sources, state, sweeps, widgets
+from pages.ui.charts import answer as charts_answer
 from pages.ui.charts import curve as charts_curve
 from pages.ui.rows import Place
 from pages.ui.sweeps import Sweep
 
 TICK = 1.0  # seconds between two looks at the runs
 SEEDS = core.SEEDS[: core.CURVE]  # of the curve
+
+_SCORE = {  # of a model of one's own
+    Task.RANKING: "The share of users whose held-out item is among your ten of all unseen ones",
+    Task.RATINGS: "The root mean squared error of your predictions",
+    Task.BINARY: "The share of held-out ratings that you tell right as like or dislike",
+}
 
 
 class Planned(NamedTuple):
@@ -45,12 +52,12 @@ def page() -> None:
         "Say whom to protect and what you can afford to lose: the runs say whether it is enough.",
     )
     try:
-        with st.container(horizontal=True):
-            data = sources.pick()
-            task = predicted(data)
         protect = widgets.switch(
             "Protect", "whom to protect", words.PROTECT, "answer_protect", Protect.PERSON
         )
+        with st.container(horizontal=True):
+            data = sources.pick()
+            task = predicted(data, protect)
         dataset = sources.get(data)
         question = asked(data, task, protect)
         where = rows.place(data)
@@ -60,9 +67,9 @@ def page() -> None:
         blocks.problem(error)
 
 
-def predicted(data: str) -> Task:
-    """What is predicted: what the data offer, the usual first."""
-    offered = sources.tasks(data)
+def predicted(data: str, protect: Protect) -> Task:
+    """What is predicted: what the data offer and a method protects, the usual first."""
+    offered = [task for task in sources.tasks(data) if protect.possible(task)]
     usual = Task.RATINGS if Task.RATINGS in offered else Task.RANKING
     names = {task: words.PREDICT[task] for task in words.PREDICT if task in offered}
     if st.session_state.get("answer_task", usual) not in names:
@@ -123,9 +130,10 @@ def asked(data: str, task: Task, protect: Protect) -> Question:
             "answer_reference",
             step=None,
             format="%g",
-            placeholder="none: ours without privacy",
-            help="What you have in production, scored on the same split (on the command line, dpmc"
-            " split --export writes it): the gain is then measured against it.",
+            placeholder="none",
+            help=f"{_SCORE[task]} in production, on the same split (on the command line, dpmc split"
+            " --export writes it). The gain is then measured against it, and not against our best"
+            " without privacy.",
         )
     if own is not None and metric.share:
         own /= 100
@@ -251,6 +259,15 @@ def card(finding: Finding) -> None:
     said = words.said(finding)
     with st.container(border=True):
         st.header(words.plain(said.verdict), anchor=False)
+        if finding.keeps is not None:
+            best = lines.WITHOUT if finding.question.reference is None else "your model"
+            limit = finding.question.keep
+            blocks.picture(
+                charts_answer.kept(finding.mechanism.id, finding.keeps, limit, best, state.theme()),
+                alt=words.plain(said.found),
+                key="answer kept",
+                config={"displayModeBar": False},
+            )
         st.markdown(said.found)
         for text in filter(None, (said.unit, said.attacker, said.against, said.pays)):
             st.markdown(text)

@@ -291,6 +291,8 @@ def test_a_reference_must_be_a_value_of_the_metric():
 
 
 def test_likes_of_a_whole_person_have_no_method():
+    assert [task for task in Task if not Protect.PERSON.possible(task)] == [Task.BINARY]
+    assert all(Protect.RATING.possible(task) for task in Task)
     with pytest.raises(InvalidSetting, match="unit must be rating for likes"):
         Question(task=Task.BINARY).advice(FACTS)
 

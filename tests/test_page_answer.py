@@ -5,11 +5,13 @@ import time
 import numpy as np
 import pytest
 
+from dpmc_core.answer import Protect
 from dpmc_core.cli import main
 from dpmc_core.data import datasets
+from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import private, sources, sweeps
-from tests.page_helpers import all_text, button, charts_of, open_page, plain
+from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
 
 pytestmark = pytest.mark.usefixtures("own_session")
 DATA = {"data": "restaurants"}
@@ -50,7 +52,9 @@ def test_runs_of_the_command_are_an_answer_with_its_curve(home):
     app = open_page("answer", **DATA)
     assert heads(app)[0] == "Not affordable at your limit (keep 80 % of the gain)."
     assert "Weekly for a year: 9.1; to stay at 1, use 0.12 each." in all_text(app)
-    assert len(charts_of(app)) == 1
+    assert len(charts_of(app)) == 2
+    names = [note["text"] for note in spec(app)["layout"]["annotations"]]
+    assert {"guessing", "no privacy", "your limit: 80 %"} < set(names)
     assert not [b for b in app.button if b.label in ("Get the answer", "Go on", "Stop")]
     # Another limit, another frequency and a score of one's own: no run is needed for them.
     app.selectbox(key="answer_often").set_value(1).run()
@@ -79,7 +83,6 @@ def test_a_half_done_answer_goes_on(home):
     [
         ({"answer_delta": "0"}, "Delta must be > 0 and < 1, got 0."),
         ({"answer_delta": "2"}, "Delta must be > 0 and < 1, got 2."),
-        ({"answer_task": "likes"}, "Unit must be rating for likes"),
         ({"answer_reference": "-1"}, "Reference (RMSE) must be >= 0, got -1."),
     ],
 )
@@ -97,6 +100,18 @@ def test_links_choose_and_junk_is_noted():
     app = open_page("answer", **DATA, answer_keep="200", answer_protect="nobody")
     assert len(app.warning) == 2
     assert app.number_input(key="answer_keep").value == 80
+
+
+def test_what_no_method_protects_is_not_offered():
+    app = open_page("answer", **DATA, answer_task="likes")
+    assert "which is not here; showing ratings" in app.warning[0].value
+    assert app.selectbox(key="answer_task").options == ["top lists", "ratings"]
+    app = open_page("answer", **DATA, answer_task="likes", answer_protect="rating")
+    assert "likes" in app.selectbox(key="answer_task").options
+    app.segmented_control(key="answer_protect").set_value(Protect.PERSON).run()
+    assert not app.exception
+    assert not app.error
+    assert app.selectbox(key="answer_task").value is Task.RATINGS
 
 
 def test_a_task_that_other_data_do_not_have_is_forgotten():
