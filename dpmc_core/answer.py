@@ -48,7 +48,7 @@ from dpmc_core.privacy import (
     witness,
 )
 from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_core.problem import LeaveLast, Split, default_split, prepare_all, prepared_facts
+from dpmc_core.problem import GIVEN, LeaveLast, Split, default_split, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.recommend import Advice, recommend
 from dpmc_core.stopping import Stop, Stopped, look, stopping
@@ -149,9 +149,9 @@ class Question:
         seeds: Sequence[int] = SEEDS,
         reading: Mapping[str, Any] | None = None,
     ) -> Grid:
-        """Its runs, at the epsilon asked about or over a curve; Compare and What if use the same.
+        """Its runs, at the epsilon asked about or over a curve.
 
-        split: None for the task's own, by which curves elsewhere are tested.
+        Where `usual_split` is the task's default, they are rows of What if and Compare too.
         """
         method = advice.mechanism
         own = self.delta != DELTA and registry.has_setting(type(method), "delta")
@@ -161,7 +161,7 @@ class Question:
             epsilons=epsilons or [_epsilon(method)],
             seeds=seeds,
             settings={"delta": [number_text(self.delta)]} if own else {},
-            split=None if split == default_split(self.task) else split,
+            split=split,
             reading=reading or {},
         )
 
@@ -434,7 +434,7 @@ def answer(
         question=question,
         mechanism=method,
         public=public,
-        split=str(units[0].split or ""),
+        split=str(units[0].split or GIVEN),
         verdict=_verdict(paired, keeps, question.keep),
         method=paired.interval(one[0]),
         floor=paired.interval(one[1]),

@@ -386,7 +386,7 @@ def synthetic_clicks():
 
 
 def test_a_curve_says_from_where_on_the_limit_is_kept():
-    kept = [words.Kept(e, 0.5, share) for e, share in ((0.1, 0.9), (1.0, 0.5), (4.0, 0.85))]
+    kept = [words.AtEpsilon(e, 0.5, share) for e, share in ((0.1, 0.9), (1.0, 0.5), (4.0, 0.85))]
     assert words.curve_words(kept, 0.8).startswith("From epsilon 4 on, 80 %")
     assert words.curve_words(kept, 0.9).startswith("No epsilon up to 4")
     assert words.curve_words(kept, 0.4).startswith("From epsilon 0.1 on")
@@ -453,6 +453,22 @@ def test_three_ratings_are_too_early_to_tell(tmp_path, capsys):
     assert "Cannot tell yet" in capsys.readouterr().out
     assert main(["answer", str(file), "--range", "1:5", "--task", "ranking"]) == 1
     assert "hr@10 needs users" in capsys.readouterr().err
+
+
+def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    taken = [(u, i) for u in range(30) for i in rng.choice(40, 16, replace=False)]
+    for end, pairs in (
+        ("base", [pair for k, pair in enumerate(taken) if k % 4]),
+        ("test", taken[::4]),
+    ):
+        lines = (f"{u}\t{i}\t{rng.integers(1, 6)}\t{u}" for u, i in pairs)
+        (tmp_path / f"u1.{end}").write_text("\n".join(lines) + "\n")
+    fold = [str(tmp_path / "u1"), "--range", "1:5", "--no-curve", "--seeds", "1:2"]
+    assert main(["answer", *fold]) == 0
+    assert "Tested on the given test ratings: 30 users, 2 seeds." in capsys.readouterr().out
+    assert main(["answer", *fold, "--holdout", "0.2"]) == 1
+    assert "split must be left out" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_it_with_what_is_there(tmp_path):

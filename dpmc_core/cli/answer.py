@@ -141,7 +141,7 @@ class _Run:
         self.args, self.question, self.advice, self.ratings = args, question, advice, ratings
         self.source, self.plan, self.curve = source, plan, curve
         self.stopped = False
-        self.lines = _Lines() if args.progress else None
+        self.lines = _Counter() if args.progress else None
         keys = {unit.key for one in (plan, curve) if one is not None for unit in one.units}
         self.total = len(keys)
 
@@ -246,7 +246,7 @@ class _Run:
         return [one._asdict() for one in found]
 
 
-class _Lines:
+class _Counter:
     """Progress for programs, as `dpmc sweep --json` tells it."""
 
     def __init__(self) -> None:

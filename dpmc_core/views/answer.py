@@ -222,7 +222,7 @@ def _power(value: float) -> str:
     return f"{value:g}".replace("e-0", "e-")
 
 
-class Kept(NamedTuple):
+class AtEpsilon(NamedTuple):
     """At an epsilon of a curve: the metric of the method, and the share of the gain it keeps by
     the means over seeds; None where there is no gain."""
 
@@ -231,7 +231,7 @@ class Kept(NamedTuple):
     share: float | None
 
 
-def curve(picture: Picture, mechanism: str, reference: float | None = None) -> list[Kept]:
+def curve(picture: Picture, mechanism: str, reference: float | None = None) -> list[AtEpsilon]:
     """What each computed epsilon keeps; nothing where floor or reference is missing."""
     line = next((one for one in picture.lines if one.mechanism == mechanism), None)
     if line is None:
@@ -250,11 +250,11 @@ def curve(picture: Picture, mechanism: str, reference: float | None = None) -> l
             continue
         gain = sign * (best - floor)
         share = sign * (value - floor) / gain if gain > 0 else None
-        found.append(Kept(epsilon, value, share))
+        found.append(AtEpsilon(epsilon, value, share))
     return found
 
 
-def curve_words(found: list[Kept], keep: float) -> str:
+def curve_words(found: list[AtEpsilon], keep: float) -> str:
     """The smallest epsilon from which on the limit is kept by the means; "" without a curve."""
     if len(found) < 2:
         return ""
@@ -266,7 +266,7 @@ def curve_words(found: list[Kept], keep: float) -> str:
     return f"From epsilon {found[first].epsilon:g} on, {limit} is kept, by the means over seeds."
 
 
-def curve_table(found: list[Kept], picture: Picture) -> dict[str, list[str]]:
+def curve_table(found: list[AtEpsilon], picture: Picture) -> dict[str, list[str]]:
     """The same as columns."""
     return {
         "epsilon": [f"{one.epsilon:g}" for one in found],
