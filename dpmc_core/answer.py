@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dpmc_core import metrics, registry
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
@@ -47,7 +46,6 @@ from dpmc_core.privacy import (
     calibrate,
     witness,
 )
-from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.problem import GIVEN, LeaveLast, Split, default_split, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.recommend import Advice, recommend
@@ -89,7 +87,7 @@ class Protect(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class Inquiry:
     """What is asked. times: publications in a year; keep: the share of what personalisation adds
     that must be left, in 0..1; reference: what one's own model reaches on the same split, in the
     task's counted metric.
@@ -166,7 +164,7 @@ class Question:
         )
 
 
-def command(question: Question, data: str, store: Path, *, curve: bool = True) -> list[str]:
+def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) -> list[str]:
     """The command line of a child process that runs what an answer needs into a store."""
     words = [sys.executable, "-m", "dpmc_core", "answer", data, "--store", str(store)]
     words += ["--protect", question.protect.value, "--task", question.task.value]
@@ -241,7 +239,7 @@ def _told(counts: Floats, spread: Floats, release: Release) -> Told:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class ByUser:
     """What one run found, by user and by whether an item is one of the most rated.
 
     totals, counts: users x 2 (most rated items, all others), sums over held-out ratings of what
@@ -253,7 +251,7 @@ class Scores:
     given: Floats
 
     @classmethod
-    def of(cls, result: Result) -> Scores:
+    def of(cls, result: Result) -> ByUser:
         problem = result.problem
         train, test = problem.train, problem.test
         values = metrics.each(result.mechanism.task, result.model, train, test)
@@ -283,22 +281,22 @@ class Kept:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._found: dict[str, Scores] = {}
+        self._found: dict[str, ByUser] = {}
 
     @classmethod
     def beside(cls, store: Path) -> Kept:
         return cls(store.with_name(f"{store.stem}-users"))
 
-    def get(self, key: str) -> Scores | None:
+    def get(self, key: str) -> ByUser | None:
         if key not in self._found and self._folder is not None:
             with (
                 suppress(OSError, ValueError, KeyError, zipfile.BadZipFile),
                 np.load(self._folder / f"{key}.npz", allow_pickle=False) as file,
             ):
-                self._found[key] = Scores(file["totals"], file["counts"], file["given"])
+                self._found[key] = ByUser(file["totals"], file["counts"], file["given"])
         return self._found.get(key)
 
-    def put(self, key: str, scores: Scores) -> None:
+    def put(self, key: str, scores: ByUser) -> None:
         """Raises DpmcError where the folder cannot be written."""
         self._found[key] = scores
         if self._folder is None:
@@ -335,7 +333,7 @@ def collect(
             result, record = run_here(unit, source)
             if result.stopped:
                 raise Stopped("stopped before there was an answer")
-            kept.put(unit.key, Scores.of(result))
+            kept.put(unit.key, ByUser.of(result))
         if store is not None:
             store.add([record])
     tell(len(units), len(units))
@@ -385,7 +383,7 @@ class Finding:
     """Everything the sentences need. keeps: the share of the gain that is left, None where there is
     no gain. users, seeds: that were measured; fits: private runs behind it."""
 
-    question: Question
+    question: Inquiry
     mechanism: Mechanism
     public: PublicFacts
     split: str
@@ -403,17 +401,17 @@ class Finding:
 
 
 def answer(
-    question: Question, advice: Advice, units: Sequence[Unit], kept: Kept, public: PublicFacts
+    question: Inquiry, advice: Advice, units: Sequence[Unit], kept: Kept, public: PublicFacts
 ) -> Finding | None:
     """The answer from the seeds that are through; None before the first.
 
-    units: those of `question.grid` at the epsilon asked about; public: as for `Question.advice`.
+    units: those of `question.grid` at the epsilon asked about; public: as for `Inquiry.advice`.
     """
     method, task = advice.mechanism, question.task
     ids = [method.id, method.floor]
     if question.reference is None:
         ids.append(registry.REFERENCES[task])
-    seeds: dict[int, dict[str, Scores]] = {}
+    seeds: dict[int, dict[str, ByUser]] = {}
     for unit in units:
         scores = kept.get(unit.key) if unit.mechanism.id in ids else None
         if scores is not None:
@@ -460,7 +458,7 @@ def _verdict(paired: Paired, keeps: Bracket | None, limit: float) -> Verdict:
 
 
 def _payers(
-    runs: Sequence[Sequence[Scores]], question: Question, public: PublicFacts
+    runs: Sequence[Sequence[ByUser]], question: Inquiry, public: PublicFacts
 ) -> tuple[Payer, ...]:
     """Groups that lose more than the others by a clear margin, the level shared by all asked."""
     given = np.array([run[0].given for run in runs])  # seeds x users
@@ -503,7 +501,7 @@ def _some(part: float, total: float) -> bool:
     return _RARE <= part / max(total, 1.0) <= 1 - _RARE
 
 
-def _cost(question: Question, advice: Advice, card: Guarantee) -> Cost:
+def _cost(question: Inquiry, advice: Advice, card: Guarantee) -> Cost:
     change, delta = question.change, question.delta
     replaced = card.certified(USER_REPLACED, delta).epsilon if change.per_user else None
     if question.times == 1:
@@ -524,19 +522,15 @@ def _cost(question: Question, advice: Advice, card: Guarantee) -> Cost:
     )
 
 
-def _attack(question: Question, card: Guarantee) -> Attack:
-    spent = card.spent(question.change)
+def _attack(question: Inquiry, card: Guarantee) -> Attack:
+    spent = card.loss(question.change)
     releases = [release for _, release in card.releases]
-    if spent.epsilon == 0:  # Gaussian alone: the exact trade-off
-        return Attack(float(ndtr(spent.mu / 2)), True)
     bit = (
         len(releases) == 1
         and isinstance(releases[0], RandomizedResponse)
         and len(releases[0].channel) == 2
     )
-    if spent.mu == 0:
-        return Attack(attacker_certainty(spent.epsilon), bit)
-    return Attack(attacker_certainty(spent.epsilon_at(question.delta), question.delta), False)
+    return Attack(card.attacker(question.change), exact=spent.epsilon == 0 or bit)
 
 
 def _epsilon(method: Mechanism) -> float:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpmc_core import answer as core
 from dpmc_core import sweep
-from dpmc_core.answer import Finding, Kept, Protect, Question
+from dpmc_core.answer import Finding, Inquiry, Kept, Protect
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
@@ -19,7 +19,6 @@ from dpmc_core.views import lines
 from dpmc_core.views.lines import Picture
 from pages.ui import blocks, rows, shell, sources, state, sweeps, widgets
 from pages.ui.charts import answer as charts_answer
-from pages.ui.charts import curve as charts_curve
 from pages.ui.rows import Place
 from pages.ui.sweeps import Sweep
 
@@ -59,7 +58,7 @@ def page() -> None:
             data = sources.pick()
             task = predicted(data, protect)
         dataset = sources.get(data)
-        question = asked(data, task, protect)
+        question = asked(task, protect)
         where = rows.place(data)
         found = planned(question, where, dataset)
         instrument(question, where, dataset, found)
@@ -85,10 +84,10 @@ def predicted(data: str, protect: Protect) -> Task:
     )
 
 
-def asked(data: str, task: Task, protect: Protect) -> Question:
+def asked(task: Task, protect: Protect) -> Inquiry:
     """The question in full. Raises InvalidSetting."""
-    epsilon = widgets.epsilon(link={"data": data})
-    metric = core.Question(task=task, protect=protect).metric
+    epsilon = widgets.epsilon()
+    metric = core.Inquiry(task=task, protect=protect).metric
     with st.grid(4, min_column_width=170):
         often = widgets.choose(
             "You publish",
@@ -137,7 +136,7 @@ def asked(data: str, task: Task, protect: Protect) -> Question:
         )
     if own is not None and metric.share:
         own /= 100
-    return Question(
+    return Inquiry(
         task=task,
         protect=protect,
         epsilon=epsilon,
@@ -148,7 +147,7 @@ def asked(data: str, task: Task, protect: Protect) -> Question:
     )
 
 
-def planned(question: Question, where: Place, dataset: Dataset) -> Planned:
+def planned(question: Inquiry, where: Place, dataset: Dataset) -> Planned:
     """The runs of a question, planned once. Raises DpmcError."""
 
     def made() -> Planned:
@@ -163,7 +162,7 @@ def planned(question: Question, where: Place, dataset: Dataset) -> Planned:
     return state.kept("answer plan", (*marks, question.delta, question.reference), made)
 
 
-def instrument(question: Question, where: Place, dataset: Dataset, plan: Planned) -> None:
+def instrument(question: Inquiry, where: Place, dataset: Dataset, plan: Planned) -> None:
     """What is told before any run, the button, and the answer as it grows."""
     before(question, where, dataset, plan)
     now = sweeps.look(where.folder, plan.name)
@@ -187,7 +186,7 @@ def instrument(question: Question, where: Place, dataset: Dataset, plan: Planned
     draw()
 
 
-def before(question: Question, where: Place, dataset: Dataset, plan: Planned) -> None:
+def before(question: Inquiry, where: Place, dataset: Dataset, plan: Planned) -> None:
     """How many items noise does not hide: no run is needed for it."""
     method = plan.advice.mechanism
     told = state.kept(
@@ -200,7 +199,7 @@ def before(question: Question, where: Place, dataset: Dataset, plan: Planned) ->
         st.caption(words.told_rule(question.task, question.protect))
 
 
-def buttons(question: Question, where: Place, plan: Planned, kept: Kept, now: Sweep | None) -> None:
+def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Sweep | None) -> None:
     """Begin, stop, go on: one button at a time."""
     if now is not None and now.running:
         if st.button("Stop", icon=":material/stop:"):
@@ -235,7 +234,7 @@ def buttons(question: Question, where: Place, plan: Planned, kept: Kept, now: Sw
         st.rerun()
 
 
-def read(question: Question, where: Place, plan: Planned) -> Picture:
+def read(question: Inquiry, where: Place, plan: Planned) -> Picture:
     """The curve in the metric of the answer. Raises StoreError."""
     metrics, id = rows.metrics_of(question.task), plan.advice.mechanism.id
     found = rows.read(where, plan.curve, [id], metrics, EPSILONS, enough=is_complete)
@@ -246,7 +245,7 @@ def is_complete(line: lines.Line) -> bool:
     return line.has(EPSILONS, SEEDS)
 
 
-def is_whole(question: Question, where: Place, plan: Planned) -> bool:
+def is_whole(question: Inquiry, where: Place, plan: Planned) -> bool:
     try:
         found = read(question, where, plan).lines
     except StoreError:
@@ -260,10 +259,11 @@ def card(finding: Finding) -> None:
     with st.container(border=True):
         st.header(words.plain(said.verdict), anchor=False)
         if finding.keeps is not None:
-            best = lines.WITHOUT if finding.question.reference is None else "your model"
-            limit = finding.question.keep
+            limit, against = finding.question.keep, best(finding.question)
             blocks.picture(
-                charts_answer.kept(finding.mechanism.id, finding.keeps, limit, best, state.theme()),
+                charts_answer.kept(
+                    finding.mechanism.id, finding.keeps, limit, against, state.theme()
+                ),
                 alt=words.plain(said.found),
                 key="answer kept",
                 config={"displayModeBar": False},
@@ -274,27 +274,28 @@ def card(finding: Finding) -> None:
         st.caption(f"{said.caution} {blocks.escape(said.tested)}")
 
 
-def curve(question: Question, where: Place, plan: Planned) -> None:
+def curve(question: Inquiry, where: Place, plan: Planned) -> None:
     """What other epsilons keep."""
     picture, method = read(question, where, plan), plan.advice.mechanism
-    if not picture.lines:
-        return
     found = words.curve(picture, method.id, question.reference)
+    if not any(one.share is not None for one in found):
+        return
     told = words.curve_words(found, question.keep)
     st.header(told.rstrip(".") or "At other epsilons", anchor=False)
     blocks.chart(
-        charts_curve.curve(picture, question.epsilon, certified=True, theme=state.theme()),
-        alt=lines.words_at(picture, question.epsilon),
+        charts_answer.shares(
+            *(method.id, found, question.keep, question.epsilon, best(question), state.theme())
+        ),
+        alt=told or "The share of the gain at each epsilon.",
         key="answer curve",
         caption=blocks.EVALUATION,
         table=words.curve_table(found, picture),
     )
-    st.page_link(
-        "pages/what_if.py",
-        label="Move epsilon and watch: What if",
-        icon=":material/tune:",
-        query_params={"data": where.name, "mechanism": method.id},
-    )
+
+
+def best(question: Inquiry) -> str:
+    """What the gain is measured against, as it is named on charts."""
+    return lines.WITHOUT if question.reference is None else "your model"
 
 
 shell.enter()

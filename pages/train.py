@@ -36,7 +36,7 @@ def page() -> None:
         data = sources.pick()
         id = widgets.mechanism(sources.mechanisms(data))
         wide = widgets.wide()
-    epsilon = widgets.epsilon(wide, link={"data": data, "mechanism": id})
+    epsilon = widgets.epsilon(wide)
     try:
         dataset = sources.get(data)
     except (DpmcError, OSError) as error:
@@ -161,7 +161,7 @@ def result(run: Run) -> None:
     """Everything about a finished run: the answer, pictures of the model, what it recommends."""
     found = run.result
     epsilon = cards.epsilon_text(found.guarantee.claimed.epsilon)
-    st.subheader(
+    st.header(
         f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}", anchor=False
     )
     if found.stopped:
@@ -212,14 +212,14 @@ def answer(run: Run) -> None:
 def recommendations(run: Run) -> None:
     """The top 10 of one user, with and without privacy."""
     train = run.result.problem.train
-    st.subheader("What one person would be shown")
-    user = st.number_input(
+    st.header("What one person would be shown")
+    user = widgets.number(
         "User",
+        "the user",
         1,
         train.public.users,
         1,
-        key="top_user",
-        persist_state="session",
+        "top_user",
         help="Users are counted from 1.",
         width=160,
     )
@@ -252,7 +252,7 @@ def recommendations(run: Run) -> None:
 def downloads(run: Run) -> None:
     """The run on paper, the model, and how to repeat it."""
     found = run.result
-    st.subheader("Take it with you")
+    st.header("Take it with you")
     name = f"{found.mechanism.id}-{run.data}"
     files = [
         ("Run card (JSON)", "json", "application/json", lambda: run_card.as_json(run)),

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from dpmc_core import answer as core
 from dpmc_core import metrics, registry, sweep
-from dpmc_core.answer import Kept, Protect, Question, Scores, Verdict
+from dpmc_core.answer import ByUser, Inquiry, Kept, Protect, Verdict
 from dpmc_core.cli import main
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError, InvalidSetting
@@ -69,7 +69,7 @@ def test_each_rating_adds_up_to_the_metric(data, method, metric):
     whole = measure(result.mechanism, result.model, problem, 0)[metric]
     assert metrics.counted(task).name == metric
     assert (math.sqrt(mean) if metric == "rmse" else mean) == pytest.approx(whole, rel=1e-12)
-    scores = Scores.of(result)
+    scores = ByUser.of(result)
     assert scores.totals.sum() / scores.counts.sum() == pytest.approx(mean)
     assert scores.given.sum() == len(problem.train)
 
@@ -98,7 +98,7 @@ def test_a_repeated_release_is_composed_exactly():
 
 def test_what_each_of_many_may_spend_costs_the_budget_in_a_year(restaurants):
     for protect, times in ((Protect.PERSON, 52), (Protect.RATING, 12)):
-        question = Question(task=Task.RATINGS, protect=protect, times=times)
+        question = Inquiry(task=Task.RATINGS, protect=protect, times=times)
         advice = question.advice(restaurants.ratings.public)
         cost = core._cost(question, advice, advice.mechanism.guarantee(restaurants.ratings.public))
         again = registry.create(advice.mechanism.id, epsilon=cost.each)
@@ -112,7 +112,7 @@ def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
     public = restaurants.ratings.public
 
     def attack(**asked):
-        question = Question(**asked)
+        question = Inquiry(**asked)
         return core._attack(question, question.advice(public).mechanism.guarantee(public))
 
     person = attack(task=Task.RATINGS)
@@ -134,7 +134,7 @@ def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
     ],
 )
 def test_whom_to_protect_chooses_unit_and_method(task, protect, change, method):
-    question = Question(task=task, protect=protect, epsilon=0.7)
+    question = Inquiry(task=task, protect=protect, epsilon=0.7)
     advice = question.advice(FACTS)
     assert (question.change, advice.mechanism.id) == (Change(change), method)
     assert advice.mechanism.epsilon == 0.7  # as on other pages, so that their runs are shared
@@ -169,7 +169,7 @@ def test_locally_the_noise_is_that_of_a_debiased_count(restaurants):
 
 
 def test_the_share_kept_is_between_floor_and_reference(restaurants):
-    question = Question(task=Task.RATINGS, protect=Protect.RATING, epsilon=10.0)
+    question = Inquiry(task=Task.RATINGS, protect=Protect.RATING, epsilon=10.0)
     advice, units, kept = runs_of(question, restaurants)
     answer = core.answer(question, advice, units, kept, restaurants.ratings.public)
     source = sweep.Whole(restaurants)
@@ -205,11 +205,11 @@ def test_the_verdict_is_where_the_interval_lies(keep, verdict):
 
 
 def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):
-    question = Question(task=Task.RATINGS)
+    question = Inquiry(task=Task.RATINGS)
     advice, units, kept = runs_of(question, restaurants)
     public = restaurants.ratings.public
     floor = core.answer(question, advice, units, kept, public).floor.value
-    own = Question(task=Task.RATINGS, reference=floor + 0.1)
+    own = Inquiry(task=Task.RATINGS, reference=floor + 0.1)
     worse = core.answer(own, advice, units, kept, public)
     assert worse.verdict is Verdict.NO_GAIN
     assert worse.keeps is None
@@ -232,9 +232,9 @@ def test_who_pays_most_is_said_where_it_is_clear():
         chance = np.full((users, 2), 0.8)
         chance[:, 1] *= rare
         chance[given < 10] *= few
-        return Scores((rng.random((users, 2)) < chance).astype(float), counts, given)
+        return ByUser((rng.random((users, 2)) < chance).astype(float), counts, given)
 
-    question = Question(task=Task.RANKING)
+    question = Inquiry(task=Task.RANKING)
     public = PublicFacts(users=users, items=1000, low=0, high=1)
     even = [[scores(1, 1), scores(1, 1), scores(1, 1)] for _ in range(5)]
     assert core._payers(even, question, public) == ()
@@ -253,11 +253,11 @@ def test_a_false_alarm_about_who_pays_is_rare():
     public = PublicFacts(users=users, items=1000, low=0, high=1)
 
     def scores(chance):
-        return Scores((rng.random((users, 2)) < chance).astype(float), np.ones((users, 2)), given)
+        return ByUser((rng.random((users, 2)) < chance).astype(float), np.ones((users, 2)), given)
 
     named = [
         bool(core._payers([[scores(p) for p in (0.3, 0.2, 0.5)] for _ in range(3)],
-                          Question(task=Task.RANKING), public))
+                          Inquiry(task=Task.RANKING), public))
         for _ in range(200)
     ]  # fmt: skip
     assert sum(named) <= 10
@@ -279,22 +279,22 @@ def test_a_false_alarm_about_who_pays_is_rare():
 )
 def test_absurd_questions_are_refused_with_a_sentence(asked, field):
     with pytest.raises(InvalidSetting) as caught:
-        Question(task=Task.RATINGS, **asked)
+        Inquiry(task=Task.RATINGS, **asked)
     assert caught.value.field == field
 
 
 def test_a_reference_must_be_a_value_of_the_metric():
     with pytest.raises(InvalidSetting, match="width of the rating range"):
-        Question(task=Task.RATINGS, reference=47.0).advice(FACTS)
+        Inquiry(task=Task.RATINGS, reference=47.0).advice(FACTS)
     with pytest.raises(InvalidSetting, match="<= 1"):
-        Question(task=Task.RANKING, reference=47.0)
+        Inquiry(task=Task.RANKING, reference=47.0)
 
 
 def test_likes_of_a_whole_person_have_no_method():
     assert [task for task in Task if not Protect.PERSON.possible(task)] == [Task.BINARY]
     assert all(Protect.RATING.possible(task) for task in Task)
     with pytest.raises(InvalidSetting, match="unit must be rating for likes"):
-        Question(task=Task.BINARY).advice(FACTS)
+        Inquiry(task=Task.BINARY).advice(FACTS)
 
 
 def test_time_decides_what_is_held_out_where_it_is_known(restaurants):
@@ -306,7 +306,7 @@ def test_time_decides_what_is_held_out_where_it_is_known(restaurants):
 
 
 def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
-    question = Question(task=Task.RATINGS)
+    question = Inquiry(task=Task.RATINGS)
     kept = Kept.beside(tmp_path / "results.sqlite")
     _, units, _ = runs_of(question, restaurants, kept, seeds=(1,))
     folder = tmp_path / "results-users"
@@ -321,7 +321,7 @@ def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
 
 def test_runs_are_rows_that_a_sweep_need_not_compute(tmp_path, restaurants):
     """The answer first, then Compare's sweep: nothing is spent twice."""
-    question = Question(task=Task.RATINGS)
+    question = Inquiry(task=Task.RATINGS)
     advice = question.advice(restaurants.ratings.public)
     source = sweep.lean(sweep.Whole(restaurants))
     plan = sweep.plan(question.grid(advice, "restaurants"), [source])
@@ -333,7 +333,7 @@ def test_runs_are_rows_that_a_sweep_need_not_compute(tmp_path, restaurants):
 
 
 def test_stopped_runs_are_not_kept(restaurants):
-    question = Question(task=Task.RATINGS)
+    question = Inquiry(task=Task.RATINGS)
     advice = question.advice(restaurants.ratings.public)
     source = sweep.lean(sweep.Whole(restaurants))
     units = sweep.plan(question.grid(advice, "restaurants"), [source]).units
@@ -357,7 +357,7 @@ def test_epsilons_are_rounded_against_the_one_who_promises():
 
 
 def test_the_fixed_words(restaurants):
-    said = words.said(found(Question(task=Task.RATINGS, times=52), restaurants))
+    said = words.said(found(Inquiry(task=Task.RATINGS, times=52), restaurants))
     assert said.verdict.startswith("**Not affordable** at your limit (keep 80 % of the gain)")
     assert "**Weekly for a year: 9.1; to stay at 1, use 0.12 each.**" in said.unit
     assert "delta 1e-6 (replacing a row: 2.02)" in said.unit
@@ -370,7 +370,7 @@ def test_the_fixed_words(restaurants):
 
 def test_lists_are_counted_in_users():
     clicks = synthetic_clicks()
-    said = words.said(found(Question(task=Task.RANKING, epsilon=5.0), clicks, seeds=(1, 2)))
+    said = words.said(found(Inquiry(task=Task.RANKING, epsilon=5.0), clicks, seeds=(1, 2)))
     assert "users shown ten items" in said.found
     assert "with a private popular list" in said.found
 
@@ -493,6 +493,6 @@ def test_ctrl_c_ends_it_with_what_is_there(tmp_path):
 @pytest.mark.parametrize("name", ["ml-100k", "restaurant"])
 def test_real_sets_get_an_answer(shared_data, name):
     dataset = datasets.load(str(shared_data / name))
-    answer = found(Question(task=Task.RATINGS), dataset, seeds=(1, 2))
+    answer = found(Inquiry(task=Task.RATINGS), dataset, seeds=(1, 2))
     assert answer.verdict in (Verdict.NOT_AFFORDABLE, Verdict.CANNOT_TELL, Verdict.NO_GAIN)
     assert answer.method.low < answer.method.value < answer.method.high

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
     source = sweep.open_source(args.data, **arguments.reading_of(args, args.data, tasks))
     found = source.at(seeds[0])
     ratings = found.ratings if isinstance(found, Dataset) else found[0]
-    question = core.Question(
+    question = core.Inquiry(
         task=tasks[0] if tasks else core.usual_task(ratings),
         protect=core.Protect(args.protect),
         epsilon=args.epsilon,
@@ -131,7 +131,7 @@ class _Run:
     def __init__(
         self,
         args: argparse.Namespace,
-        question: core.Question,
+        question: core.Inquiry,
         advice: Advice,
         ratings: Ratings,
         source: sweep.SweepData,

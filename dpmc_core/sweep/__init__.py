@@ -7,9 +7,10 @@ from dpmc_core.sweep.pools import ClusterPool, LocalPool, check_address, default
 from dpmc_core.sweep.private import PrivateFolder, command
 from dpmc_core.sweep.run import SweepReport, run
 from dpmc_core.sweep.sources import Pair, SweepData, Whole, lean, open_source
-from dpmc_core.sweep.worker import run_here
+from dpmc_core.sweep.worker import LISTS_OF, problem_of, run_here
 
 __all__ = [
+    "LISTS_OF",
     "ClusterPool",
     "Grid",
     "Keys",
@@ -30,6 +31,7 @@ __all__ = [
     "parse_seeds",
     "pieces",
     "plan",
+    "problem_of",
     "run",
     "run_here",
     "warm_up",

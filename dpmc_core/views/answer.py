@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
-from dpmc_core.answer import CLEAR, Finding, Payer, Protect, Question, Told, Verdict, head
+from dpmc_core.answer import CLEAR, Finding, Inquiry, Payer, Protect, Told, Verdict, head
 from dpmc_core.errors import capital
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
@@ -78,7 +78,7 @@ def said(finding: Finding) -> Said:
     )
 
 
-def told_words(told: Told, question: Question, own: bool = True) -> str:
+def told_words(told: Told, question: Inquiry, own: bool = True) -> str:
     """How many items noise does not hide, before any fit."""
     whose = "your" if own else "the"
     count = f"{told.items:,}" if told.items else "none"

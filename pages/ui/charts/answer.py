@@ -1,10 +1,25 @@
-"""The answer in one row: what is kept, between the best guess and no privacy."""
+"""What is kept, between the best guess and no privacy: at one epsilon, and at all of them."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from dpmc_core.paired import Bracket
+from dpmc_core.views.answer import AtEpsilon
 from dpmc_core.views.lines import GUESSING
-from pages.ui.charts import Figure, Theme, faded, figure, marker, style
+from pages.ui.charts import (
+    EPSILON_AXIS,
+    Figure,
+    Theme,
+    faded,
+    figure,
+    horizontal,
+    line,
+    marker,
+    rule,
+    style,
+)
 
 _ENDS = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
 _FAR = (-0.6, 1.6)  # where an interval is cut
@@ -47,6 +62,47 @@ def kept(mechanism: str, share: Bracket, limit: float, best: str, theme: Theme) 
     fig.x(range=across, visible=False, fixedrange=True)
     fig.y(range=[-1, 1], visible=False, fixedrange=True)
     fig.layout["margin"] = {"l": 8, "r": 8, "t": 26, "b": 26}
+    return fig
+
+
+def shares(
+    mechanism: str,
+    found: Sequence[AtEpsilon],
+    limit: float,
+    epsilon: float,
+    best: str,
+    theme: Theme,
+) -> Figure:
+    """The share of the gain against epsilon, with the limit and the epsilon asked about."""
+    fig, look = figure(theme, height=320, showlegend=False), style(mechanism)
+    there = [(one.epsilon, one.share) for one in found if one.share is not None]
+    x = [e for e, _ in there]
+    ends = (min([*x, epsilon]), max([*x, epsilon]))
+    for at, name, color, dash, side in (
+        (0.0, GUESSING, theme.muted, "dot", "bottom"),
+        (1.0, best, theme.ink, "dash", "bottom"),
+        (limit, f"your limit: {100 * limit:g} %", theme.ink, "solid", "top"),
+    ):
+        horizontal(fig, ends, at, (color, dash), name)
+        fig.note(
+            x=math.log10(ends[0]),
+            y=at,
+            text=name,
+            showarrow=False,
+            xanchor="left",
+            yanchor=side,
+            font={"color": color, "size": 13},
+        )
+    hover = "epsilon %{x:g}<br><b>%{y:.0%}</b> of the gain<extra></extra>"
+    line(fig, x, [share for _, share in there], look, hover)
+    rule(fig, epsilon, theme)
+    low, high = (pick(share for _, share in there) for pick in (min, max))
+    fig.x(**EPSILON_AXIS, range=[math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06])
+    fig.y(
+        "share of the gain kept",
+        range=[max(min(_ENDS[0], low - 0.05), _FAR[0]), min(max(_ENDS[1], high + 0.05), _FAR[1])],
+        tickformat=".0%",
+    )
     return fig
 
 
