@@ -78,18 +78,18 @@ def shares(
     there = [(one.epsilon, one.share) for one in found if one.share is not None]
     x = [e for e, _ in there]
     ends = (min([*x, epsilon]), max([*x, epsilon]))
-    for at, name, color, dash, side in (
-        (0.0, GUESSING, theme.muted, "dot", "bottom"),
-        (1.0, best, theme.ink, "dash", "bottom"),
-        (limit, f"your limit: {100 * limit:g} %", theme.ink, "solid", "top"),
+    for at, name, color, dash, end, side in (
+        (0.0, GUESSING, theme.muted, "dot", 1, "top"),
+        (1.0, best, theme.ink, "dash", 0, "bottom"),
+        (limit, f"your limit: {100 * limit:g} %", theme.ink, "solid", 0, "top"),
     ):
         horizontal(fig, ends, at, (color, dash), name)
         fig.note(
-            x=math.log10(ends[0]),
+            x=math.log10(ends[end]),
             y=at,
             text=name,
             showarrow=False,
-            xanchor="left",
+            xanchor=("left", "right")[end],
             yanchor=side,
             font={"color": color, "size": 13},
         )
