@@ -46,7 +46,7 @@ from dpmc_core.privacy import (
     calibrate,
     witness,
 )
-from dpmc_core.problem import GIVEN, LeaveLast, Split, default_split, prepare_all, prepared_facts
+from dpmc_core.problem import GIVEN, Split, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.recommend import Advice, recommend
 from dpmc_core.stopping import Stop, Stopped, look, stopping
@@ -170,16 +170,6 @@ def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) ->
     words += ["--protect", question.protect.value, "--task", question.task.value]
     words += ["--epsilon", number_text(question.epsilon), "--delta", number_text(question.delta)]
     return [*words, *([] if curve else ["--no-curve"]), "--progress"]
-
-
-def usual_task(ratings: Ratings) -> Task:
-    """What is asked where nobody says: top lists of clicks, else the ratings themselves."""
-    return Task.RANKING if ratings.clicks else Task.RATINGS
-
-
-def usual_split(task: Task, ratings: Ratings) -> Split:
-    """A test on what came later, where that is known: a model is used on the future."""
-    return LeaveLast() if ratings.times is not None else default_split(task)
 
 
 class Told(NamedTuple):
@@ -401,13 +391,15 @@ class Finding:
 
 
 def answer(
-    question: Inquiry, advice: Advice, units: Sequence[Unit], kept: Kept, public: PublicFacts
+    question: Inquiry, advice: Advice, units: Sequence[Unit], kept: Kept, ratings: Ratings
 ) -> Finding | None:
     """The answer from the seeds that are through; None before the first.
 
-    units: those of `question.grid` at the epsilon asked about; public: as for `Inquiry.advice`.
+    units: those of `question.grid` at the epsilon asked about. ratings: as they come; only their
+    public facts and whether there are times matter.
     """
-    method, task = advice.mechanism, question.task
+    method, task, public = advice.mechanism, question.task, ratings.public
+    split = units[0].split
     ids = [method.id, method.floor]
     if question.reference is None:
         ids.append(registry.REFERENCES[task])
@@ -432,7 +424,7 @@ def answer(
         question=question,
         mechanism=method,
         public=public,
-        split=str(units[0].split or GIVEN),
+        split=GIVEN if split is None else split.told(ratings),
         verdict=_verdict(paired, keeps, question.keep),
         method=paired.interval(one[0]),
         floor=paired.interval(one[1]),

@@ -10,6 +10,7 @@ from dpmc_core.answer import Finding, Inquiry, Kept, Protect
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
+from dpmc_core.problem import usual_split
 from dpmc_core.recommend import Advice
 from dpmc_core.store import StoreError, digest
 from dpmc_core.sweep import Keys, Unit
@@ -152,7 +153,7 @@ def planned(question: Inquiry, where: Place, dataset: Dataset) -> Planned:
 
     def made() -> Planned:
         advice = question.advice(dataset.ratings.public)
-        split = core.usual_split(question.task, dataset.ratings)
+        split = usual_split(question.task, dataset.ratings)
         data = [sweep.lean(sweep.Whole(dataset))]
         here = question.grid(advice, where.data, split=split)
         over = question.grid(advice, where.data, split=split, seeds=SEEDS, epsilons=EPSILONS)
@@ -178,7 +179,7 @@ def instrument(question: Inquiry, where: Place, dataset: Dataset, plan: Planned)
                 st.rerun()
             total = again.counts.get("total") or len(plan.units)
             rows.progress(again, min(again.counts.get("done", 0), total), total)
-        finding = core.answer(question, plan.advice, plan.units, kept, dataset.ratings.public)
+        finding = core.answer(question, plan.advice, plan.units, kept, dataset.ratings)
         if finding is not None:
             card(finding)
         curve(question, where, plan)

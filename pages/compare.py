@@ -107,7 +107,9 @@ def controls() -> tuple[Place, Grid]:
         )
     ids = the_mechanisms(task)
     with st.expander("Preparation and hold-out", icon=":material/shuffle:"):
-        steps, split = prepare.controls(sources.get(data).ratings.public, task)
+        ratings = sources.get(data).ratings
+        timed = ratings.times is not None
+        steps, split = prepare.controls(ratings.public, task, timed=timed)
     if not ids:
         raise InvalidSetting("mechanisms", "at least one: choose what to compare", "none")
     where = rows.place(data)

@@ -7,7 +7,7 @@ import streamlit as st
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
-from dpmc_core.problem import build_problem, split_words
+from dpmc_core.problem import SEED, build_problem, split_words
 from dpmc_core.views import cards, run_card, training
 from dpmc_core.views.run_card import Run
 from pages.ui import (
@@ -45,7 +45,8 @@ def page() -> None:
     cls = registry.get(id)
     chosen = widgets.settings(cls)
     with st.expander("Preparation, hold-out and randomness", icon=":material/shuffle:"):
-        steps, split = prepare.controls(dataset.ratings.public, cls.task)
+        timed = dataset.ratings.times is not None
+        steps, split = prepare.controls(dataset.ratings.public, cls.task, timed=timed)
         seed = randomness()
     mechanism = widgets.build(id, epsilon, chosen)
     job = state.jobs().get(JOB)
@@ -96,7 +97,7 @@ def randomness() -> int | None:
         "the seed",
         0,
         2**31,
-        1,
+        SEED,
         "seed",
         place=right,
         disabled=fresh,

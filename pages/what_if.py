@@ -267,7 +267,15 @@ def standing() -> dict[str, Any]:
             except (ValueError, LookupError):
                 state.impossible(name, f"the {name}")
                 del st.query_params[name]
-    found = {told: st.session_state.get(name, usual) for name, (told, usual, _) in HELD.items()}
+    found = {}
+    for name, (told, usual, _) in HELD.items():
+        value = found[told] = st.session_state.get(name, usual)
+        text = None if value == usual else f"{value:g}"
+        if st.query_params.get(name) != text:  # chosen here, or on another page
+            if text is None:
+                del st.query_params[name]
+            else:
+                st.query_params[name] = text
     epsilon = found.pop("stop")
     return found | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
 
@@ -275,14 +283,9 @@ def standing() -> dict[str, Any]:
 def moved() -> None:
     """The instrument was let go: the address and the other pages know."""
     told = st.session_state[KEY]
-    for name, (short, usual, _) in HELD.items():
+    for name, (short, _, _) in HELD.items():
         if short in told:
-            value = EPSILONS[int(told[short])] if short == "stop" else told[short]
-            st.session_state[name] = value
-            if value == usual:
-                st.query_params.pop(name, None)
-            else:
-                st.query_params[name] = f"{value:g}"
+            st.session_state[name] = EPSILONS[int(told[short])] if short == "stop" else told[short]
 
 
 def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:

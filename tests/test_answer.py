@@ -24,7 +24,13 @@ from dpmc_core.model import Task
 from dpmc_core.paired import Bracket
 from dpmc_core.privacy import USER_EMPTIED, Change
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
-from dpmc_core.problem import LeaveLast, RandomShare, build_problem
+from dpmc_core.problem import (
+    LeaveLast,
+    RandomShare,
+    build_problem,
+    usual_split,
+    usual_task,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import Store
 from dpmc_core.sweep.presets import EPSILONS
@@ -42,7 +48,7 @@ def runs_of(question, dataset, kept=None, seeds=core.SEEDS):
     """The plan of a question on a data set, with its runs done."""
     advice = question.advice(dataset.ratings.public)
     source = sweep.lean(sweep.Whole(dataset))
-    split = core.usual_split(question.task, dataset.ratings)
+    split = usual_split(question.task, dataset.ratings)
     plan = sweep.plan(question.grid(advice, dataset.name, split=split, seeds=seeds), [source])
     kept = kept or Kept()
     core.collect(plan.units, source, kept)
@@ -50,7 +56,7 @@ def runs_of(question, dataset, kept=None, seeds=core.SEEDS):
 
 
 def found(question, dataset, **options):
-    return core.answer(question, *runs_of(question, dataset, **options), dataset.ratings.public)
+    return core.answer(question, *runs_of(question, dataset, **options), dataset.ratings)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +177,7 @@ def test_locally_the_noise_is_that_of_a_debiased_count(restaurants):
 def test_the_share_kept_is_between_floor_and_reference(restaurants):
     question = Inquiry(task=Task.RATINGS, protect=Protect.RATING, epsilon=10.0)
     advice, units, kept = runs_of(question, restaurants)
-    answer = core.answer(question, advice, units, kept, restaurants.ratings.public)
+    answer = core.answer(question, advice, units, kept, restaurants.ratings)
     source = sweep.Whole(restaurants)
     means = {}
     for unit in units:
@@ -207,19 +213,19 @@ def test_the_verdict_is_where_the_interval_lies(keep, verdict):
 def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):
     question = Inquiry(task=Task.RATINGS)
     advice, units, kept = runs_of(question, restaurants)
-    public = restaurants.ratings.public
-    floor = core.answer(question, advice, units, kept, public).floor.value
+    ratings = restaurants.ratings
+    floor = core.answer(question, advice, units, kept, ratings).floor.value
     own = Inquiry(task=Task.RATINGS, reference=floor + 0.1)
-    worse = core.answer(own, advice, units, kept, public)
+    worse = core.answer(own, advice, units, kept, ratings)
     assert worse.verdict is Verdict.NO_GAIN
     assert worse.keeps is None
     assert "adds nothing measurable" in words.said(worse).verdict
     assert "You keep" not in words.said(worse).found
     assert "by your own model" in words.said(worse).found
-    one = core.answer(question, advice, [u for u in units if u.seed == 1], kept, public)
+    one = core.answer(question, advice, [u for u in units if u.seed == 1], kept, ratings)
     assert one.verdict is Verdict.TOO_EARLY
     assert "(" not in words.said(one).found.partition("RMSE")[0].rstrip(" (")
-    assert core.answer(question, advice, units, Kept(), public) is None
+    assert core.answer(question, advice, units, Kept(), ratings) is None
 
 
 def test_who_pays_most_is_said_where_it_is_clear():
@@ -298,11 +304,11 @@ def test_likes_of_a_whole_person_have_no_method():
 
 
 def test_time_decides_what_is_held_out_where_it_is_known(restaurants):
-    assert core.usual_split(Task.RATINGS, restaurants.ratings) == RandomShare()
+    assert usual_split(Task.RATINGS, restaurants.ratings) == RandomShare()
     with_times = datasets.load("long-tail").ratings
-    assert core.usual_split(Task.RATINGS, with_times) == LeaveLast()
-    assert core.usual_task(with_times) is Task.RATINGS
-    assert core.usual_task(datasets.load("bookshop-clicks").ratings) is Task.RANKING
+    assert usual_split(Task.RATINGS, with_times) == LeaveLast()
+    assert usual_task(with_times) is Task.RATINGS
+    assert usual_task(datasets.load("bookshop-clicks").ratings) is Task.RANKING
 
 
 def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
@@ -373,6 +379,7 @@ def test_lists_are_counted_in_users():
     said = words.said(found(Inquiry(task=Task.RANKING, epsilon=5.0), clicks, seeds=(1, 2)))
     assert "users shown ten items" in said.found
     assert "with a private popular list" in said.found
+    assert "Tested on one random rating of every user" in said.tested  # there are no times
 
 
 def synthetic_clicks():

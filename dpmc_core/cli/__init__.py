@@ -18,13 +18,15 @@ from dpmc_core.cli import (
     protocol,
     recommend,
     release,
+    split,
     store,
     sweep,
 )
 from dpmc_core.cli.arguments import join_negative_ranges
+from dpmc_core.cli.output import INTERRUPTED
 from dpmc_core.errors import DpmcError
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130
+DONE, FAILED = 0, 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,17 +80,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (
-        listing,
-        data,
-        recommend,
-        answer,
-        fit,
-        release,
-        guarantees,
-        protocol,
-        sweep,
-        store,
-    ):
+    groups = (
+        *(listing, data, recommend, answer, fit, split, release),
+        *(guarantees, protocol, sweep, store),
+    )
+    for group in groups:
         group.add_to(commands)
     return parser

@@ -21,6 +21,7 @@ from dpmc_core.data import Dataset
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import Task
+from dpmc_core.problem import usual_split, usual_task
 from dpmc_core.ratings import Ratings
 from dpmc_core.recommend import Advice
 from dpmc_core.store import Store
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> None:
     found = source.at(seeds[0])
     ratings = found.ratings if isinstance(found, Dataset) else found[0]
     question = core.Inquiry(
-        task=tasks[0] if tasks else core.usual_task(ratings),
+        task=tasks[0] if tasks else usual_task(ratings),
         protect=core.Protect(args.protect),
         epsilon=args.epsilon,
         delta=args.delta,
@@ -114,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
     advice = question.advice(ratings.public)
     split = arguments.split_of(args)
     if split is None and isinstance(found, Dataset):
-        split = core.usual_split(question.task, ratings)
+        split = usual_split(question.task, ratings)
     here = question.grid(advice, args.data, split=split, seeds=seeds)
     plan = sweep.plan(here, [source])
     curve = None
@@ -177,9 +178,7 @@ class _Run:
             self._collect(store, kept)
         except KeyboardInterrupt:
             self.stopped = True
-        finding = core.answer(
-            self.question, self.advice, self.plan.units, kept, self.ratings.public
-        )
+        finding = core.answer(self.question, self.advice, self.plan.units, kept, self.ratings)
         if finding is None:
             if not self.stopped:
                 raise DpmcError("no held-out rating could be measured: take more ratings")
