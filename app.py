@@ -64,6 +64,13 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "Choose sample ratings or bring your own, and see what they look like.",
             after=("what_if", "See what epsilon costs on these ratings"),
         ),
+        Entry(
+            "answer",
+            "The answer",
+            ":material/balance:",
+            "What would privacy cost on your ratings, and can you afford it?",
+            after=("what_if", "Move epsilon and watch"),
+        ),
     ),
 }
 

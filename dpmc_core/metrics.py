@@ -104,6 +104,17 @@ RANKING = tuple(metric for metric in METRICS.values() if metric.candidates)
 _HEADLINE = {Task.BINARY: "accuracy", Task.RATINGS: "rmse", Task.RANKING: "hr@10"}
 
 
+_COUNTED = {**_HEADLINE, Task.RANKING: "hr@10_full"}
+
+
+def counted(task: Task) -> Metric:
+    """The metric that is a mean over held-out ratings (RMSE: its root) of what people meet.
+
+    Nobody is shown ten of a hundred items drawn at random, so lists are of all unseen items.
+    """
+    return METRICS[_COUNTED[task]]
+
+
 def headline(task: Task) -> Metric:
     """The metric that stands for a task where there is room for one only."""
     return METRICS[_HEADLINE[task]]
@@ -214,6 +225,25 @@ def evaluate(
         return {"accuracy": accuracy(predicted, test.values)}
     clipped = np.clip(predicted, test.public.low, test.public.high)
     return {"rmse": rmse(clipped, test.values), "mae": mae(clipped, test.values)}
+
+
+def each(task: Task, model: Model, train: Ratings, test: Ratings) -> Floats:
+    """What every test rating adds to the task's `counted` measure; length of test.
+
+    A squared error, or 1 and 0 for a right and a wrong sign, for a hit and a miss among all unseen
+    items. NaN for a test interaction that is not ranked (see `ranking`).
+    """
+    if task is not Task.RANKING:
+        predicted = model.predict(test.users, test.items)
+        if task is Task.BINARY:
+            right: Floats = (np.sign(predicted) == np.sign(test.values)).astype(float)
+            return right
+        errors = np.clip(predicted, test.public.low, test.public.high) - test.values
+        return np.asarray(errors**2)
+    seen, found = _Seen(train, test), np.full(len(test), np.nan)
+    ranked = seen.unseen[test.users] >= K
+    found[ranked] = _full_ranks(model, test.select(ranked), seen) < K
+    return found
 
 
 def check_measurable(task: Task, train: Ratings, test: Ratings) -> None:

@@ -23,7 +23,7 @@ from dpmc_core.data import Dataset, Transform
 from dpmc_core.data.source import Source
 from dpmc_core.data.synthetic import names
 from dpmc_core.errors import DpmcError, number_text
-from dpmc_core.metrics import METRICS, K, check_measurable, headline
+from dpmc_core.metrics import K, check_measurable, counted
 from dpmc_core.model import Task
 from dpmc_core.paths import whole_file
 from dpmc_core.problem import Problem, Split, build_problem
@@ -113,7 +113,7 @@ def export(
             "range": [public.low, public.high],
             "columns": list(columns),
             "files": counts,
-            "metric": metric_of(task),
+            "metric": counted(task).name,
             "scored": scored(problem, task, "target" if target else "rating"),
             "ids": "text, as in the source: read them as text (pandas: dtype=str)",
             "version": version(),
@@ -124,14 +124,9 @@ def export(
     return note
 
 
-def metric_of(task: Task) -> str:
-    """The name of the metric that a model of one's own is to be scored in."""
-    return f"hr@{K}_full" if task is Task.RANKING else headline(task).name
-
-
 def scored(problem: Problem, task: Task, column: str) -> str:
     """How to score a model on the test rows as this program does, in words."""
-    spoken, public = METRICS[metric_of(task)].spoken, problem.train.public
+    spoken, public = counted(task).spoken, problem.train.public
     if task is Task.RANKING:
         return (
             f"{spoken}: the share of rows of {TEST} whose item is among the {K} best of its user's"

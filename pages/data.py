@@ -82,6 +82,12 @@ def page() -> None:
         blocks.problem(error)
         return
     facts(dataset)
+    if id == sources.UPLOAD:
+        st.page_link(
+            "pages/answer.py",
+            label="What would privacy cost on these ratings? Get the answer",
+            icon=":material/arrow_forward:",
+        )
     pictures(id)
     preparation(dataset)
 

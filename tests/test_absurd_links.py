@@ -11,6 +11,7 @@ from tests.page_helpers import open_page
 WAYS = (
     ("what_if", {}),
     ("data", {"way": "public"}),
+    ("answer", {}),
     ("train", {}),
     ("train", {"data": "bookshop-clicks"}),
     ("compare", {}),

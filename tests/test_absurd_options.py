@@ -14,6 +14,7 @@ FILE = "ratings.csv"
 RUN = {
     ("data", "describe"): [FILE],
     ("recommend",): [FILE],
+    ("answer",): [FILE, "--no-curve", "--seeds", "1"],
     ("fit",): [FILE, "input-flip"],
     ("release",): [FILE, "input-flip", "--out", "out"],
     ("guarantees",): [],
@@ -30,6 +31,8 @@ WORDS = {
     "--range": ["", "1:", "-", "0:"],
     "--epsilons": ["", "1:", "1:2:", "0.1,"],
     "--seeds": ["", "1:", "1,"],
+    "--often": [""],
+    "--keep": [""],
 }
 
 

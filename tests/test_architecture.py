@@ -40,6 +40,8 @@ ORDER = [
     "release",
     "store",
     "sweep",
+    "paired",
+    "answer",
     "protocol",
     "published",
     "views",

@@ -10,6 +10,7 @@ from typing import Any
 
 from dpmc_core import plugins
 from dpmc_core.cli import (
+    answer,
     data,
     fit,
     guarantees,
@@ -79,7 +80,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    groups = (listing, data, recommend, fit, split, release, guarantees, protocol, sweep, store)
+    groups = (
+        *(listing, data, recommend, answer, fit, split, release),
+        *(guarantees, protocol, sweep, store),
+    )
     for group in groups:
         group.add_to(commands)
     return parser

@@ -170,6 +170,14 @@ class Guarantee(Generic[R]):
             spent += release.loss(s)
         return (spent, "") if any(self.releases) else (nothing_holds, "nothing is randomised")
 
+    def repeated(self, times: int) -> Self:
+        """The card of so many publications of the same ratings, each with noise of its own."""
+
+        def again(release: Release) -> Release:
+            return dataclasses.replace(release, times=times * release.times)
+
+        return dataclasses.replace(self, claimed=None, releases=self.releases.each(again))
+
     def given(self, prepared: tuple[str, ...]) -> Self:
         """The same card with the data-dependent preparation steps of the input as caveats."""
         added = tuple(f"certified given that {step} is public" for step in prepared)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dpmc_core.sweep.grid import Grid, Keys, Plan, parse_epsilons, parse_seeds, pieces, plan
+from dpmc_core.sweep.grid import Grid, Keys, Plan, Unit, parse_epsilons, parse_seeds, pieces, plan
 from dpmc_core.sweep.pools import ClusterPool, LocalPool, check_address, default_jobs, warm_up
 from dpmc_core.sweep.private import PrivateFolder, command
 from dpmc_core.sweep.run import SweepReport, run
-from dpmc_core.sweep.sources import Pair, Whole, lean, open_source
-from dpmc_core.sweep.worker import LISTS_OF, problem_of
+from dpmc_core.sweep.sources import Pair, SweepData, Whole, lean, open_source
+from dpmc_core.sweep.worker import LISTS_OF, problem_of, run_here
 
 __all__ = [
     "LISTS_OF",
@@ -18,7 +18,9 @@ __all__ = [
     "Pair",
     "Plan",
     "PrivateFolder",
+    "SweepData",
     "SweepReport",
+    "Unit",
     "Whole",
     "check_address",
     "command",
@@ -31,5 +33,6 @@ __all__ = [
     "plan",
     "problem_of",
     "run",
+    "run_here",
     "warm_up",
 ]

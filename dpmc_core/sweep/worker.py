@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from dpmc_core import experiment, plugins, toplists
 from dpmc_core.data import parse_step
 from dpmc_core.errors import DpmcError
-from dpmc_core.experiment import settings_dict
+from dpmc_core.experiment import Result, settings_dict
 from dpmc_core.model import AddsNoiseLast, Rounds
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
@@ -88,6 +88,11 @@ def run_unit(unit: Unit, source: SweepData | None = None, pin: bool = False) -> 
 
 
 def _record(unit: Unit, source: SweepData) -> Record:
+    return run_here(unit, source)[1]
+
+
+def run_here(unit: Unit, source: SweepData) -> tuple[Result, Record]:
+    """What a unit finds in this process, and its record. Raises DpmcError."""
     key = unit.source, unit.steps, unit.split, unit.mechanism.task
     seed = unit.seed if source.per_seed or unit.split is not None else 0
     problem = _problems.get((*key, seed), lambda: problem_of(unit, source))
@@ -103,7 +108,7 @@ def _record(unit: Unit, source: SweepData) -> Record:
     record["guarantee"] |= every_unit(result.guarantee)
     if unit.seed == LISTS_OF:
         record["lists"] = toplists.of(result.model, problem.train)
-    return {"key": unit.key, "version": version(), **record}
+    return result, {"key": unit.key, "version": version(), **record}
 
 
 def problem_of(unit: Unit, source: SweepData) -> Problem:

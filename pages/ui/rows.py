@@ -102,16 +102,20 @@ def link(grid: Grid, where: Place) -> dict[str, Any]:
 
 def start(grid: Grid, where: Place, wanted: Keys) -> None:
     """Run in the background what a store lacks of a grid. Raises DpmcError, OSError."""
+    begin(
+        where,
+        wanted.name,
+        sweep.command(grid, store=where.store if where.private else None),
+        {"title": sources.names()[where.name], "link": link(grid, where)},
+    )
+
+
+def begin(where: Place, name: str, command: Sequence[str], about: Mapping[str, Any]) -> None:
+    """Run a command in the background on the data of a place. Raises DpmcError, OSError."""
     if where.private:
         sweeps.check()
         state.private().folder(sources.get(where.name)).write()
-    sweeps.start(
-        where.folder,
-        wanted.name,
-        sweep.command(grid, store=where.store if where.private else None),
-        about={"title": sources.names()[where.name], "link": link(grid, where)},
-        environment=where.environment,
-    )
+    sweeps.start(where.folder, name, command, about=about, environment=where.environment)
 
 
 def metrics_of(task: Task) -> tuple[Metric, ...]:

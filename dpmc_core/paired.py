@@ -1,0 +1,145 @@
+"""Intervals for methods that were measured on the same held-out ratings with the same seeds.
+
+Two things vary: which users there happen to be, and each seed's split and noise. The mean over a
+crossed design of U users and S seeds has variance Vu/U + Vs/S + Vus/(US): the mean squares over
+users and over seeds estimate the first and the second together with the third, which is therefore
+taken off once (Owen, "The pigeonhole bootstrap", 2007). A metric is linear in users up to terms of
+order 1/U, so each user has an influence on it. Ratios are by Fieller's theorem (1954): a share r of
+a gain is possible as long as the mean of (part - r gain) may be 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+Floats = NDArray[np.float64]
+
+LEVEL = 0.95
+_FARTHEST = 1e6  # a share beyond is no share
+
+
+class Bracket(NamedTuple):
+    """A value with the ends of its interval; both infinite where nothing is known of them."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where it is above or below zero, and 0 where it may be either."""
+        return int(self.low > 0) - int(self.high < 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Paired:
+    """Metrics of M methods (mean over seeds) and how they vary together.
+
+    by_user, by_seed, by_both: M x M covariances of that mean, as the mean squares over users, over
+    seeds and over both give them. users, seeds: how many.
+    """
+
+    mean: Floats
+    by_user: Floats
+    by_seed: Floats
+    by_both: Floats
+    users: int
+    seeds: int
+
+    @classmethod
+    def of(cls, totals: Floats, counts: Floats, *, root: bool = False) -> Paired:
+        """totals, counts: seeds x users x methods, sums over a user's held-out ratings and how
+        many those are. A metric is the sum of totals over that of counts, or its root.
+
+        Needs a rating of every method in every seed.
+        """
+        seen = counts.any(axis=(0, 2))
+        totals, counts = totals[:, seen], counts[:, seen]
+        seeds, users, methods = totals.shape
+        number = counts.sum(axis=1, keepdims=True)
+        means = totals.sum(axis=1, keepdims=True) / number
+        influence = users * (totals - means * counts) / number
+        values = means[:, 0]
+        if root:
+            values = np.sqrt(values)
+            influence /= 2 * np.maximum(values, np.finfo(float).tiny)[:, None]
+        mine = influence.mean(axis=0)
+        nothing = np.zeros((methods, methods))
+        by_user = by_both = by_seed = nothing
+        if users > 1:
+            by_user = mine.T @ mine / (users * (users - 1))
+        if seeds > 1:
+            apart = values - values.mean(axis=0)
+            by_seed = apart.T @ apart / (seeds * (seeds - 1))
+        if users > 1 and seeds > 1:
+            rest = (influence - mine).reshape(-1, methods)
+            by_both = rest.T @ rest / (seeds * (seeds - 1) * users * (users - 1))
+        return cls(values.mean(axis=0), by_user, by_seed, by_both, users, seeds)
+
+    def with_constant(self, value: float) -> Paired:
+        """One more method, whose metric is known: it does not vary."""
+
+        def wider(matrix: Floats) -> Floats:
+            return np.pad(matrix, ((0, 1), (0, 1)))
+
+        return replace(
+            self,
+            mean=np.append(self.mean, value),
+            by_user=wider(self.by_user),
+            by_seed=wider(self.by_seed),
+            by_both=wider(self.by_both),
+        )
+
+    def interval(self, weights: Floats, level: float = LEVEL) -> Bracket:
+        """Of a weighted sum of the metrics."""
+        value = float(weights @ self.mean)
+        half = self._half(weights, level)
+        return Bracket(value, value - half, value + half)
+
+    def share(self, part: Floats, whole: Floats, level: float = LEVEL) -> Bracket | None:
+        """Of one weighted sum in another; None where the other is not clearly above 0."""
+        gain = self.interval(whole, level)
+        if gain.sign < 1:
+            return None
+        share = float(part @ self.mean) / gain.value
+
+        def possible(r: float) -> bool:
+            weights = part - r * whole
+            return abs(float(weights @ self.mean)) <= self._half(weights, level)
+
+        return Bracket(share, _end(possible, share, -1.0), _end(possible, share, 1.0))
+
+    def _half(self, weights: Floats, level: float) -> float:
+        """Half the width of an interval: t times the standard error, degrees of freedom by
+        Satterthwaite."""
+        if self.seeds < 2 or self.users < 2:
+            return math.inf
+        user, seed, both = (
+            max(float(weights @ matrix @ weights), 0.0)
+            for matrix in (self.by_user, self.by_seed, self.by_both)
+        )
+        variance = max(user + seed - both, user, seed)
+        if variance == 0:
+            return 0.0
+        free = variance**2 / (user**2 / (self.users - 1) + seed**2 / (self.seeds - 1))
+        return float(stdtrit(free, 0.5 + level / 2)) * math.sqrt(variance)
+
+
+def _end(possible: Callable[[float], bool], start: float, sign: float) -> float:
+    """How far a condition that holds at the start holds in one direction."""
+    near, far = 0.0, 1e-6
+    while possible(start + sign * far):
+        near, far = far, 2 * far
+        if far > _FARTHEST:
+            return sign * math.inf
+    while far - near > 1e-9 * far:
+        middle = (near + far) / 2
+        near, far = (middle, far) if possible(start + sign * middle) else (near, middle)
+    return start + sign * near

@@ -1,0 +1,303 @@
+"""What would privacy cost on these ratings, and is that affordable?"""
+
+from typing import NamedTuple
+
+import streamlit as st
+
+from dpmc_core import answer as core
+from dpmc_core import sweep
+from dpmc_core.answer import Finding, Inquiry, Kept, Protect
+from dpmc_core.data import Dataset
+from dpmc_core.errors import DpmcError
+from dpmc_core.model import Task
+from dpmc_core.problem import usual_split
+from dpmc_core.recommend import Advice
+from dpmc_core.store import StoreError, digest
+from dpmc_core.sweep import Keys, Unit
+from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views import answer as words
+from dpmc_core.views import lines
+from dpmc_core.views.lines import Picture
+from pages.ui import blocks, rows, shell, sources, state, sweeps, widgets
+from pages.ui.charts import answer as charts_answer
+from pages.ui.rows import Place
+from pages.ui.sweeps import Sweep
+
+TICK = 1.0  # seconds between two looks at the runs
+SEEDS = core.SEEDS[: core.CURVE]  # of the curve
+
+_SCORE = {  # of a model of one's own
+    Task.RANKING: "The share of users whose held-out item is among your ten of all unseen ones",
+    Task.RATINGS: "The root mean squared error of your predictions",
+    Task.BINARY: "The share of held-out ratings that you tell right as like or dislike",
+}
+
+
+class Planned(NamedTuple):
+    """What a question needs: the method, its runs at the epsilon asked about, and its curve."""
+
+    advice: Advice
+    units: tuple[Unit, ...]
+    curve: Keys
+
+    @property
+    def name(self) -> str:
+        """Of its runs in the background."""
+        return digest("answer", sorted(unit.key for unit in self.units), self.curve.name)[:16]
+
+
+def page() -> None:
+    blocks.heading(
+        "The answer",
+        "Say whom to protect and what you can afford to lose: the runs say whether it is enough.",
+    )
+    try:
+        protect = widgets.switch(
+            "Protect", "whom to protect", words.PROTECT, "answer_protect", Protect.PERSON
+        )
+        with st.container(horizontal=True):
+            data = sources.pick()
+            task = predicted(data, protect)
+        dataset = sources.get(data)
+        question = asked(task, protect)
+        where = rows.place(data)
+        found = planned(question, where, dataset)
+        instrument(question, where, dataset, found)
+    except (DpmcError, OSError) as error:
+        blocks.problem(error)
+
+
+def predicted(data: str, protect: Protect) -> Task:
+    """What is predicted: what the data offer and a method protects, the usual first."""
+    offered = [task for task in sources.tasks(data) if protect.possible(task)]
+    usual = Task.RATINGS if Task.RATINGS in offered else Task.RANKING
+    names = {task: words.PREDICT[task] for task in words.PREDICT if task in offered}
+    if st.session_state.get("answer_task", usual) not in names:
+        del st.session_state["answer_task"]  # chosen for other data
+    return widgets.choose(
+        "Predict",
+        "what is predicted",
+        names,
+        "answer_task",
+        usual,
+        help="Top lists: does the item a user took next stand among ten? Ratings: how far off are"
+        " predicted stars? Likes: up or down?",
+    )
+
+
+def asked(task: Task, protect: Protect) -> Inquiry:
+    """The question in full. Raises InvalidSetting."""
+    epsilon = widgets.epsilon()
+    metric = core.Inquiry(task=task, protect=protect).metric
+    with st.grid(4, min_column_width=170):
+        often = widgets.choose(
+            "You publish",
+            "how often you publish",
+            words.OFTEN,
+            "answer_often",
+            52,
+            help="Each publication spends epsilon again: what a year costs is computed.",
+        )
+        keep = widgets.number(
+            "Keep at least (%)",
+            "the share to keep",
+            1.0,
+            100.0,
+            80.0,
+            "answer_keep",
+            step=5.0,
+            format="%g",
+            help="The largest loss you accept: what must be left of what personalisation adds over"
+            " the best guess under the same promise.",
+        )
+        delta = widgets.number(
+            "delta",
+            "delta",
+            None,
+            None,
+            core.DELTA,
+            "answer_delta",
+            step=None,
+            format="%g",
+            help="The chance that the promise fails: well below one in the number of users.",
+        )
+        own = widgets.number(
+            f"Your model's {metric.spoken}{' (%)' if metric.share else ''}",
+            "your model's score",
+            None,
+            None,
+            None,
+            "answer_reference",
+            step=None,
+            format="%g",
+            placeholder="none",
+            help=f"{_SCORE[task]} in production, on the same split (on the command line, dpmc split"
+            " --export writes it). The gain is then measured against it, and not against our best"
+            " without privacy.",
+        )
+    if own is not None and metric.share:
+        own /= 100
+    return Inquiry(
+        task=task,
+        protect=protect,
+        epsilon=epsilon,
+        delta=delta,
+        times=often,
+        keep=keep / 100,
+        reference=own,
+    )
+
+
+def planned(question: Inquiry, where: Place, dataset: Dataset) -> Planned:
+    """The runs of a question, planned once. Raises DpmcError."""
+
+    def made() -> Planned:
+        advice = question.advice(dataset.ratings.public)
+        split = usual_split(question.task, dataset.ratings)
+        data = [sweep.lean(sweep.Whole(dataset))]
+        here = question.grid(advice, where.data, split=split)
+        over = question.grid(advice, where.data, split=split, seeds=SEEDS, epsilons=EPSILONS)
+        return Planned(advice, sweep.plan(here, data).units, sweep.plan(over, data).keys)
+
+    marks = (where.name, id(dataset), question.task, question.protect, question.epsilon)
+    return state.kept("answer plan", (*marks, question.delta, question.reference), made)
+
+
+def instrument(question: Inquiry, where: Place, dataset: Dataset, plan: Planned) -> None:
+    """What is told before any run, the button, and the answer as it grows."""
+    before(question, where, dataset, plan)
+    now = sweeps.look(where.folder, plan.name)
+    running = now is not None and now.running
+    kept = state.kept("answer runs", where.store, lambda: Kept.beside(where.store))
+    buttons(question, where, plan, kept, now)
+
+    @st.fragment(run_every=TICK if running else None)
+    def draw() -> None:
+        if running:
+            again = sweeps.look(where.folder, plan.name)
+            if again is None or not again.running:
+                st.rerun()
+            total = again.counts.get("total") or len(plan.units)
+            rows.progress(again, min(again.counts.get("done", 0), total), total)
+        finding = core.answer(question, plan.advice, plan.units, kept, dataset.ratings)
+        if finding is not None:
+            card(finding)
+        curve(question, where, plan)
+
+    draw()
+
+
+def before(question: Inquiry, where: Place, dataset: Dataset, plan: Planned) -> None:
+    """How many items noise does not hide: no run is needed for it."""
+    method = plan.advice.mechanism
+    told = state.kept(
+        "told from noise",
+        (where.name, id(dataset), method),
+        lambda: core.told_apart(method, dataset.ratings),
+    )
+    if told is not None:
+        st.markdown(f"{words.told_words(told, question, where.private)}.")
+        st.caption(words.told_rule(question.task, question.protect))
+
+
+def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Sweep | None) -> None:
+    """Begin, stop, go on: one button at a time."""
+    if now is not None and now.running:
+        if st.button("Stop", icon=":material/stop:"):
+            sweeps.cancel(where.folder, plan.name)
+            st.rerun()
+        return
+    missing = sum(kept.get(unit.key) is None for unit in plan.units)
+    whole = is_whole(question, where, plan)
+    if not missing and whole:
+        return
+    if now is not None and now.message:
+        blocks.problem(DpmcError(now.message))
+    own = (unit.key for unit in plan.units if unit.mechanism == plan.advice.mechanism)
+    begun = any(kept.get(key) is not None for key in own)
+    label = "Go on" if begun and missing else "Get the answer" if missing else "Compute the curve"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        pressed = st.button(
+            label, type="primary" if missing else "secondary", icon=":material/play_arrow:"
+        )
+        if missing:
+            st.caption(
+                f"{missing} short training runs: {blocks.escape(plan.advice.mechanism.name)} at"
+                f" epsilon {question.epsilon:g} beside the reference and the floor; then the curve."
+            )
+    if where.private and missing:
+        st.caption(f"Nothing of it leaves this session. {rows.ON_DISK}")
+    if pressed:
+        command = core.command(question, where.data, where.store, curve=not whole)
+        title = f"The answer on {sources.names()[where.name]}"
+        over = question.grid(plan.advice, where.data, seeds=SEEDS, epsilons=EPSILONS)
+        rows.begin(where, plan.name, command, {"title": title, "link": rows.link(over, where)})
+        st.rerun()
+
+
+def read(question: Inquiry, where: Place, plan: Planned) -> Picture:
+    """The curve in the metric of the answer. Raises StoreError."""
+    metrics, id = rows.metrics_of(question.task), plan.advice.mechanism.id
+    found = rows.read(where, plan.curve, [id], metrics, EPSILONS, enough=is_complete)
+    return next(one for one in found.pictures if one.metric == question.metric)
+
+
+def is_complete(line: lines.Line) -> bool:
+    return line.has(EPSILONS, SEEDS)
+
+
+def is_whole(question: Inquiry, where: Place, plan: Planned) -> bool:
+    try:
+        found = read(question, where, plan).lines
+    except StoreError:
+        return False
+    return bool(found) and is_complete(found[0])
+
+
+def card(finding: Finding) -> None:
+    """The answer, its verdict large."""
+    said = words.said(finding)
+    with st.container(border=True):
+        st.header(words.plain(said.verdict), anchor=False)
+        if finding.keeps is not None:
+            limit, against = finding.question.keep, best(finding.question)
+            blocks.picture(
+                charts_answer.kept(
+                    finding.mechanism.id, finding.keeps, limit, against, state.theme()
+                ),
+                alt=words.plain(said.found),
+                key="answer kept",
+                config={"displayModeBar": False},
+            )
+        st.markdown(said.found)
+        for text in filter(None, (said.unit, said.attacker, said.against, said.pays)):
+            st.markdown(text)
+        st.caption(f"{said.caution} {blocks.escape(said.tested)}")
+
+
+def curve(question: Inquiry, where: Place, plan: Planned) -> None:
+    """What other epsilons keep."""
+    picture, method = read(question, where, plan), plan.advice.mechanism
+    found = words.curve(picture, method.id, question.reference)
+    if not any(one.share is not None for one in found):
+        return
+    told = words.curve_words(found, question.keep)
+    st.header(told.rstrip(".") or "At other epsilons", anchor=False)
+    blocks.chart(
+        charts_answer.shares(
+            *(method.id, found, question.keep, question.epsilon, best(question), state.theme())
+        ),
+        alt=told or "The share of the gain at each epsilon.",
+        key="answer curve",
+        caption=blocks.EVALUATION,
+        table=words.curve_table(found, picture),
+    )
+
+
+def best(question: Inquiry) -> str:
+    """What the gain is measured against, as it is named on charts."""
+    return lines.WITHOUT if question.reference is None else "your model"
+
+
+shell.enter()
+page()

@@ -1,0 +1,124 @@
+"""What is kept, between the best guess and no privacy: at one epsilon, and at all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dpmc_core.paired import Bracket
+from dpmc_core.views.answer import AtEpsilon
+from dpmc_core.views.lines import GUESSING
+from pages.ui.charts import (
+    EPSILON_AXIS,
+    Figure,
+    Theme,
+    faded,
+    figure,
+    horizontal,
+    line,
+    marker,
+    rule,
+    style,
+)
+
+_ENDS = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
+_FAR = (-0.6, 1.6)  # where an interval is cut
+
+
+def kept(mechanism: str, share: Bracket, limit: float, best: str, theme: Theme) -> Figure:
+    """The share of the gain with its interval, and the limit, from the guess to what is best."""
+    fig, look = figure(theme, height=150, showlegend=False), style(mechanism)
+    value, low, high = (min(max(part, _FAR[0]), _FAR[1]) for part in share)
+    across = [min(_ENDS[0], low - 0.05), max(_ENDS[1], high + 0.05)]
+    for at, name, color, dash in (
+        (0.0, GUESSING, theme.muted, "dot"),
+        (1.0, best, theme.ink, "dash"),
+    ):
+        _rule(fig, at, color, dash)
+        _name(fig, at, name, color, "bottom")
+    _rule(fig, limit, theme.ink, "solid")
+    _name(fig, limit, f"your limit: {100 * limit:g} %", theme.ink, "top")
+    hover = f"{100 * share.value:.0f} % of the gain<extra></extra>"
+    wide = {"color": look.color, "width": 8}
+    fig.draw("scatter", x=[low, high], y=[0, 0], mode="lines", line=wide, hoverinfo="skip")
+    fig.draw(
+        "scatter",
+        x=[value],
+        y=[0],
+        mode="markers",
+        marker=marker(look, theme, solid=True, size=20),
+        hovertemplate=hover,
+    )
+    fig.note(
+        x=value,
+        y=0,
+        text=f"<b>{100 * share.value:.0f} %</b>",
+        yshift=24,
+        showarrow=False,
+        font={"size": 17},
+        bgcolor=faded(theme.paper, 0.8),
+        borderpad=0,
+    )
+    fig.x(range=across, visible=False, fixedrange=True)
+    fig.y(range=[-1, 1], visible=False, fixedrange=True)
+    fig.layout["margin"] = {"l": 8, "r": 8, "t": 26, "b": 26}
+    return fig
+
+
+def shares(
+    mechanism: str,
+    found: Sequence[AtEpsilon],
+    limit: float,
+    epsilon: float,
+    best: str,
+    theme: Theme,
+) -> Figure:
+    """The share of the gain against epsilon, with the limit and the epsilon asked about."""
+    fig, look = figure(theme, height=320, showlegend=False), style(mechanism)
+    there = [(one.epsilon, one.share) for one in found if one.share is not None]
+    x = [e for e, _ in there]
+    ends = (min([*x, epsilon]), max([*x, epsilon]))
+    for at, name, color, dash, end, side in (
+        (0.0, GUESSING, theme.muted, "dot", 1, "top"),
+        (1.0, best, theme.ink, "dash", 0, "bottom"),
+        (limit, f"your limit: {100 * limit:g} %", theme.ink, "solid", 0, "top"),
+    ):
+        horizontal(fig, ends, at, (color, dash), name)
+        fig.note(
+            x=math.log10(ends[end]),
+            y=at,
+            text=name,
+            showarrow=False,
+            xanchor=("left", "right")[end],
+            yanchor=side,
+            font={"color": color, "size": 13},
+        )
+    hover = "epsilon %{x:g}<br><b>%{y:.0%}</b> of the gain<extra></extra>"
+    line(fig, x, [share for _, share in there], look, hover)
+    rule(fig, epsilon, theme)
+    low, high = (pick(share for _, share in there) for pick in (min, max))
+    fig.x(**EPSILON_AXIS, range=[math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06])
+    fig.y(
+        "share of the gain kept",
+        range=[max(min(_ENDS[0], low - 0.05), _FAR[0]), min(max(_ENDS[1], high + 0.05), _FAR[1])],
+        tickformat=".0%",
+    )
+    return fig
+
+
+def _rule(fig: Figure, at: float, color: str, dash: str) -> None:
+    line = {"color": color, "dash": dash, "width": 2}
+    fig.draw("scatter", x=[at, at], y=[-1, 1], mode="lines", line=line, hoverinfo="skip")
+
+
+def _name(fig: Figure, at: float, text: str, color: str, held: str) -> None:
+    """A name above the rule where it is held at its bottom, else below it."""
+    fig.note(
+        x=at,
+        y=1 if held == "bottom" else 0,
+        yref="paper",
+        yanchor=held,
+        text=text,
+        showarrow=False,
+        font={"color": color, "size": 13},
+    )

@@ -1,0 +1,505 @@
+"""The answer for own ratings: its numbers against direct computations, its words, its command."""
+
+import json
+import math
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from dpmc_core import answer as core
+from dpmc_core import metrics, registry, sweep
+from dpmc_core.answer import ByUser, Inquiry, Kept, Protect, Verdict
+from dpmc_core.cli import main
+from dpmc_core.data import datasets
+from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.experiment import measure, run
+from dpmc_core.model import Task
+from dpmc_core.paired import Bracket
+from dpmc_core.privacy import USER_EMPTIED, Change
+from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
+from dpmc_core.problem import (
+    LeaveLast,
+    RandomShare,
+    build_problem,
+    usual_split,
+    usual_task,
+)
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.store import Store
+from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views import answer as words
+
+FACTS = PublicFacts(users=600, items=200, low=1, high=5)
+
+
+@pytest.fixture(scope="module")
+def restaurants():
+    return datasets.load("restaurants")
+
+
+def runs_of(question, dataset, kept=None, seeds=core.SEEDS):
+    """The plan of a question on a data set, with its runs done."""
+    advice = question.advice(dataset.ratings.public)
+    source = sweep.lean(sweep.Whole(dataset))
+    split = usual_split(question.task, dataset.ratings)
+    plan = sweep.plan(question.grid(advice, dataset.name, split=split, seeds=seeds), [source])
+    kept = kept or Kept()
+    core.collect(plan.units, source, kept)
+    return advice, plan.units, kept
+
+
+def found(question, dataset, **options):
+    return core.answer(question, *runs_of(question, dataset, **options), dataset.ratings)
+
+
+@pytest.mark.parametrize(
+    ("data", "method", "metric"),
+    [
+        ("restaurants", "private-effects", "rmse"),
+        ("restaurants", "input-flip", "accuracy"),
+        ("bookshop-clicks", "private-popularity", "hr@10_full"),
+    ],
+)
+def test_each_rating_adds_up_to_the_metric(data, method, metric):
+    result = run(registry.create(method, epsilon=1.0), datasets.load(data), with_baselines=False)
+    task, problem = result.mechanism.task, result.problem
+    values = metrics.each(task, result.model, problem.train, problem.test)
+    mean = float(np.nanmean(values))
+    whole = measure(result.mechanism, result.model, problem, 0)[metric]
+    assert metrics.counted(task).name == metric
+    assert (math.sqrt(mean) if metric == "rmse" else mean) == pytest.approx(whole, rel=1e-12)
+    scores = ByUser.of(result)
+    assert scores.totals.sum() / scores.counts.sum() == pytest.approx(mean)
+    assert scores.given.sum() == len(problem.train)
+
+
+def test_interactions_among_too_few_others_are_not_counted():
+    """User 0 has 5 of 12 items and user 1 one: of the first's 7 others no list of ten is left."""
+    users, items = [0, 0, 0, 0, 0, 1, 1], [0, 1, 2, 3, 4, 5, 6]
+    held = np.arange(7) % 2 == 0
+    held[[0, 2]] = False  # the last of either user
+    public = PublicFacts(users=2, items=12, low=0, high=1)
+    all_of = Ratings.build(users, items, np.ones(7), public)
+    problem = build_problem((all_of.select(~held), all_of.select(held)), Task.RANKING)
+    result = run(registry.create("popularity"), problem, with_baselines=False)
+    values = metrics.each(Task.RANKING, result.model, problem.train, problem.test)
+    assert np.isnan(values).tolist() == [True, False]
+
+
+def test_a_repeated_release_is_composed_exactly():
+    card = registry.create("private-effects", epsilon=1.0).guarantee(FACTS)
+    year = card.repeated(52).certified(USER_EMPTIED, 1e-6).epsilon
+    assert year == pytest.approx(gaussian_epsilon(math.sqrt(52) * gaussian_mu(1.0, 1e-6), 1e-6))
+    assert year == pytest.approx(9.0946, abs=1e-3)
+    flips = registry.create("input-flip", epsilon=0.5).guarantee(FACTS)
+    assert flips.repeated(12).certified().epsilon == pytest.approx(6.0)
+
+
+def test_what_each_of_many_may_spend_costs_the_budget_in_a_year(restaurants):
+    for protect, times in ((Protect.PERSON, 52), (Protect.RATING, 12)):
+        question = Inquiry(task=Task.RATINGS, protect=protect, times=times)
+        advice = question.advice(restaurants.ratings.public)
+        cost = core._cost(question, advice, advice.mechanism.guarantee(restaurants.ratings.public))
+        again = registry.create(advice.mechanism.id, epsilon=cost.each)
+        card = again.guarantee(restaurants.ratings.public).repeated(times)
+        spent = card.certified(question.change, 1e-6).epsilon
+        assert spent == pytest.approx(1.0, rel=1e-6)
+        assert (cost.replaced is None) == (protect is Protect.RATING)
+
+
+def test_the_attacker_is_right_as_often_as_the_trade_off_says(restaurants):
+    public = restaurants.ratings.public
+
+    def attack(**asked):
+        question = Inquiry(**asked)
+        return core._attack(question, question.advice(public).mechanism.guarantee(public))
+
+    person = attack(task=Task.RATINGS)
+    assert person == (pytest.approx(norm.cdf(gaussian_mu(1.0, 1e-6) / 2)), True)
+    assert round(100 * person.right) == 55
+    local = {"protect": Protect.RATING}
+    assert attack(task=Task.BINARY, **local) == (pytest.approx(math.e / (1 + math.e)), True)
+    assert attack(task=Task.RATINGS, **local) == (pytest.approx(math.e / (1 + math.e)), False)
+
+
+@pytest.mark.parametrize(
+    ("task", "protect", "change", "method"),
+    [
+        (Task.RANKING, Protect.PERSON, "user_empty", "private-taste"),
+        (Task.RATINGS, Protect.PERSON, "user_empty", "private-effects"),
+        (Task.BINARY, Protect.RATING, "value", "input-flip"),
+        (Task.RANKING, Protect.RATING, "entry", "dplcf"),
+        (Task.RATINGS, Protect.RATING, "entry", "modified-laplace"),
+    ],
+)
+def test_whom_to_protect_chooses_unit_and_method(task, protect, change, method):
+    question = Inquiry(task=task, protect=protect, epsilon=0.7)
+    advice = question.advice(FACTS)
+    assert (question.change, advice.mechanism.id) == (Change(change), method)
+    assert advice.mechanism.epsilon == 0.7  # as on other pages, so that their runs are shared
+    assert advice.certified <= 0.7 * (1 + 1e-12)
+
+
+def test_items_told_from_noise_are_those_counted_above_it(restaurants):
+    """By hand: counts of 1/sqrt(k), against twice the scale on the card."""
+    ratings = restaurants.ratings
+    method = registry.create("private-effects", epsilon=30.0)
+    told = core.told_apart(method, ratings)
+    given = np.bincount(ratings.users)
+    counts = np.bincount(ratings.items, 1 / np.sqrt(given[ratings.users]))
+    scale = method.guarantee(ratings.public).releases.effects.counts.scale
+    assert told.items == np.count_nonzero(counts > 2 * scale)
+    assert 0 < told.items < told.of == 130
+    assert told.typical == pytest.approx(scale)
+
+
+def test_locally_the_noise_is_that_of_a_debiased_count(restaurants):
+    """Flips of m bits with chance f, told as a count: sd sqrt(m f (1 - f)) / (1 - 2 f)."""
+    ratings, epsilon = restaurants.ratings, 2.0
+    flip = 1 / (1 + math.exp(epsilon))
+    each = math.sqrt(flip * (1 - flip)) / (1 - 2 * flip)
+    rated = np.bincount(ratings.items, minlength=130)
+    rows = core.told_apart(registry.create("dplcf", epsilon=epsilon), ratings)
+    assert rows.items == np.count_nonzero(rated > 2 * each * math.sqrt(138))
+    signs = core.told_apart(registry.create("input-flip", epsilon=epsilon), ratings)
+    liked = np.bincount(ratings.items, np.where(ratings.values > 1, 1, -1), minlength=130)
+    assert signs.items == np.count_nonzero(np.abs(liked) > 2 * 2 * each * np.sqrt(rated))
+    assert core.told_apart(registry.create("global-mean"), ratings) is None
+
+
+def test_the_share_kept_is_between_floor_and_reference(restaurants):
+    question = Inquiry(task=Task.RATINGS, protect=Protect.RATING, epsilon=10.0)
+    advice, units, kept = runs_of(question, restaurants)
+    answer = core.answer(question, advice, units, kept, restaurants.ratings)
+    source = sweep.Whole(restaurants)
+    means = {}
+    for unit in units:
+        metric = sweep.run_here(unit, source)[0].metrics["rmse"]
+        means.setdefault(unit.mechanism.id, []).append(metric)
+    mean = {id: np.mean(values) for id, values in means.items()}
+    method, floor, best = (
+        mean[id] for id in (advice.mechanism.id, "local-mean", "reference-ratings")
+    )
+    assert answer.method.value == pytest.approx(method)
+    assert answer.keeps.value == pytest.approx((floor - method) / (floor - best))
+    assert answer.keeps.low < answer.keeps.value < answer.keeps.high
+    assert (answer.seeds, answer.fits) == (5, 10)
+
+
+@pytest.mark.parametrize(
+    ("keep", "verdict"),
+    [
+        (0.05, Verdict.AFFORDABLE),
+        (0.3, Verdict.CANNOT_TELL),
+        (0.99, Verdict.NOT_AFFORDABLE),
+    ],
+)
+def test_the_verdict_is_where_the_interval_lies(keep, verdict):
+    share = Bracket(0.31, 0.24, 0.39)
+
+    class Two:
+        users = seeds = 2
+
+    assert core._verdict(Two, share, keep) is verdict
+
+
+def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):
+    question = Inquiry(task=Task.RATINGS)
+    advice, units, kept = runs_of(question, restaurants)
+    ratings = restaurants.ratings
+    floor = core.answer(question, advice, units, kept, ratings).floor.value
+    own = Inquiry(task=Task.RATINGS, reference=floor + 0.1)
+    worse = core.answer(own, advice, units, kept, ratings)
+    assert worse.verdict is Verdict.NO_GAIN
+    assert worse.keeps is None
+    assert "adds nothing measurable" in words.said(worse).verdict
+    assert "You keep" not in words.said(worse).found
+    assert "by your own model" in words.said(worse).found
+    one = core.answer(question, advice, [u for u in units if u.seed == 1], kept, ratings)
+    assert one.verdict is Verdict.TOO_EARLY
+    assert "(" not in words.said(one).found.partition("RMSE")[0].rstrip(" (")
+    assert core.answer(question, advice, units, Kept(), ratings) is None
+
+
+def test_who_pays_most_is_said_where_it_is_clear():
+    """Rare items lose half their hits, popular ones none; users with few ratings lose more."""
+    users, rng = 800, np.random.default_rng(0)
+    given = np.where(np.arange(users) < 400, 4.0, 40.0)
+
+    def scores(rare, few):
+        counts = np.ones((users, 2))
+        chance = np.full((users, 2), 0.8)
+        chance[:, 1] *= rare
+        chance[given < 10] *= few
+        return ByUser((rng.random((users, 2)) < chance).astype(float), counts, given)
+
+    question = Inquiry(task=Task.RANKING)
+    public = PublicFacts(users=users, items=1000, low=0, high=1)
+    even = [[scores(1, 1), scores(1, 1), scores(1, 1)] for _ in range(5)]
+    assert core._payers(even, question, public) == ()
+    runs = [[scores(0.5, 0.6), scores(1, 1), scores(1, 1)] for _ in range(5)]
+    by_user, by_item = core._payers(runs, question, public)
+    assert (by_user.by, by_user.limit) == ("users", 10)
+    assert (by_item.by, by_item.limit) == ("items", 100)
+    assert by_item.loss.value > by_item.others.value > 0
+    assert words._payer(by_user) == "users under 10 ratings"
+
+
+def test_a_false_alarm_about_who_pays_is_rare():
+    """Of 200 studies in which all lose alike, at most 5 % name a group."""
+    rng, users = np.random.default_rng(1), 400
+    given = np.where(np.arange(users) < 200, 4.0, 40.0)
+    public = PublicFacts(users=users, items=1000, low=0, high=1)
+
+    def scores(chance):
+        return ByUser((rng.random((users, 2)) < chance).astype(float), np.ones((users, 2)), given)
+
+    named = [
+        bool(core._payers([[scores(p) for p in (0.3, 0.2, 0.5)] for _ in range(3)],
+                          Inquiry(task=Task.RANKING), public))
+        for _ in range(200)
+    ]  # fmt: skip
+    assert sum(named) <= 10
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"delta": 0}, "delta"),
+        ({"delta": 2}, "delta"),
+        ({"keep": 2.0}, "share of the gain to keep"),
+        ({"keep": 0}, "share of the gain to keep"),
+        ({"times": 0}, "times a year"),
+        ({"reference": math.nan}, "reference (RMSE)"),
+        ({"reference": -1.0}, "reference (RMSE)"),
+    ],
+)
+def test_absurd_questions_are_refused_with_a_sentence(asked, field):
+    with pytest.raises(InvalidSetting) as caught:
+        Inquiry(task=Task.RATINGS, **asked)
+    assert caught.value.field == field
+
+
+def test_a_reference_must_be_a_value_of_the_metric():
+    with pytest.raises(InvalidSetting, match="width of the rating range"):
+        Inquiry(task=Task.RATINGS, reference=47.0).advice(FACTS)
+    with pytest.raises(InvalidSetting, match="<= 1"):
+        Inquiry(task=Task.RANKING, reference=47.0)
+
+
+def test_likes_of_a_whole_person_have_no_method():
+    assert [task for task in Task if not Protect.PERSON.possible(task)] == [Task.BINARY]
+    assert all(Protect.RATING.possible(task) for task in Task)
+    with pytest.raises(InvalidSetting, match="unit must be rating for likes"):
+        Inquiry(task=Task.BINARY).advice(FACTS)
+
+
+def test_time_decides_what_is_held_out_where_it_is_known(restaurants):
+    assert usual_split(Task.RATINGS, restaurants.ratings) == RandomShare()
+    with_times = datasets.load("long-tail").ratings
+    assert usual_split(Task.RATINGS, with_times) == LeaveLast()
+    assert usual_task(with_times) is Task.RATINGS
+    assert usual_task(datasets.load("bookshop-clicks").ratings) is Task.RANKING
+
+
+def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
+    question = Inquiry(task=Task.RATINGS)
+    kept = Kept.beside(tmp_path / "results.sqlite")
+    _, units, _ = runs_of(question, restaurants, kept, seeds=(1,))
+    folder = tmp_path / "results-users"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+    again = Kept.beside(tmp_path / "results.sqlite")
+    for unit in units:
+        assert np.array_equal(again.get(unit.key).totals, kept.get(unit.key).totals)
+    (folder / f"{units[0].key}.npz").write_bytes(b"broken")
+    assert Kept.beside(tmp_path / "results.sqlite").get(units[0].key) is None
+
+
+def test_runs_are_rows_that_a_sweep_need_not_compute(tmp_path, restaurants):
+    """The answer first, then Compare's sweep: nothing is spent twice."""
+    question = Inquiry(task=Task.RATINGS)
+    advice = question.advice(restaurants.ratings.public)
+    source = sweep.lean(sweep.Whole(restaurants))
+    plan = sweep.plan(question.grid(advice, "restaurants"), [source])
+    with Store(tmp_path / "results.sqlite") as store:
+        core.collect(plan.units, source, Kept(), store=store)
+        grid = sweep.Grid(data=["restaurants"], mechanisms=["private-effects"], epsilons=[1.0])
+        units = sweep.plan(grid).units
+        assert store.present(unit.key for unit in units) == {unit.key for unit in units}
+
+
+def test_stopped_runs_are_not_kept(restaurants):
+    question = Inquiry(task=Task.RATINGS)
+    advice = question.advice(restaurants.ratings.public)
+    source = sweep.lean(sweep.Whole(restaurants))
+    units = sweep.plan(question.grid(advice, "restaurants"), [source]).units
+    kept = Kept()
+    with pytest.raises(DpmcError, match="stopped"):
+        core.collect(units, source, kept, stop=lambda: kept.get(units[1].key) is not None)
+    assert [kept.get(unit.key) is not None for unit in units[:3]] == [True, True, False]
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def test_epsilons_are_rounded_against_the_one_who_promises():
+    assert words._round(9.09457) == "9.1"
+    assert words._round(2.01607) == "2.02"
+    assert words._round(1.0) == "1"
+    assert words._round(0.9999999999989) == "1"
+    assert words._round(0.1206, down=True) == "0.12"
+    assert words._round(0.0192307, down=True) == "0.019"
+    assert words._round(52.0) == "52"
+
+
+def test_the_fixed_words(restaurants):
+    said = words.said(found(Inquiry(task=Task.RATINGS, times=52), restaurants))
+    assert said.verdict.startswith("**Not affordable** at your limit (keep 80 % of the gain)")
+    assert "**Weekly for a year: 9.1; to stay at 1, use 0.12 each.**" in said.unit
+    assert "delta 1e-6 (replacing a row: 2.02)" in said.unit
+    assert said.attacker == (
+        "Best attacker asking “was this user's data used?”: right 55 times in 100; a coin 50."
+    )
+    assert "**Not against your servers, staff, logs or a breach.**" in said.against
+    assert said.caution == "Offline test on raw data, 5 private fits: do not publish."
+
+
+def test_lists_are_counted_in_users():
+    clicks = synthetic_clicks()
+    said = words.said(found(Inquiry(task=Task.RANKING, epsilon=5.0), clicks, seeds=(1, 2)))
+    assert "users shown ten items" in said.found
+    assert "with a private popular list" in said.found
+    assert "Tested on one random rating of every user" in said.tested  # there are no times
+
+
+def synthetic_clicks():
+    """120 users with 6 of 60 items each, in two groups of taste."""
+    rng = np.random.default_rng(0)
+    users = np.repeat(np.arange(120), 6)
+    items = np.concatenate([30 * (u % 2) + rng.choice(30, 6, replace=False) for u in range(120)])
+    public = PublicFacts(users=120, items=60, low=0, high=1)
+    ratings = Ratings.build(users, items, np.ones(720), public)
+    return datasets.Dataset(ratings, "groups", "Groups", "generated", "free", ())
+
+
+def test_a_curve_says_from_where_on_the_limit_is_kept():
+    kept = [words.AtEpsilon(e, 0.5, share) for e, share in ((0.1, 0.9), (1.0, 0.5), (4.0, 0.85))]
+    assert words.curve_words(kept, 0.8).startswith("From epsilon 4 on, 80 %")
+    assert words.curve_words(kept, 0.9).startswith("No epsilon up to 4")
+    assert words.curve_words(kept, 0.4).startswith("From epsilon 0.1 on")
+    assert words.curve_words(kept[:1], 0.4) == ""
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_says_it_in_sentences(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    assert main(["answer", "restaurants", "--no-curve", "--keep", "50%"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Epsilon 1 can tell none of the 130 items from noise." in out
+    assert "at your limit (keep 50 % of the gain)" in out
+    assert "Weekly for a year: 9.1; to stay at 1, use 0.12 each." in out
+    assert not list(tmp_path.iterdir())  # without --store nothing is kept
+
+
+def test_the_command_as_json_with_the_curve(capsys, tmp_path):
+    store = tmp_path / "mine.sqlite"
+    words_ = ["answer", "restaurants", "--protect", "rating", "--often", "once", "--json"]
+    words_ += ["--seeds", "1:2", "--store", str(store)]
+    assert main(words_) == 0
+    one = json.loads(capsys.readouterr().out)
+    assert one["mechanism"] == "modified-laplace"
+    assert one["told_from_noise"]["of"] == 130
+    assert [point["epsilon"] for point in one["curve"]] == list(EPSILONS)
+    here = next(point for point in one["curve"] if point["epsilon"] == 1.0)
+    assert here["share"] == pytest.approx(one["kept"]["value"])
+    assert one["epsilon_of_a_year"] == one["certified"]["epsilon"] == 1.0
+    start = time.monotonic()
+    assert main(words_) == 0
+    assert json.loads(capsys.readouterr().out) == one  # all of it was there
+    assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--delta", "0"],
+        ["--delta", "2"],
+        ["--keep", "200%"],
+        ["--keep", "nan"],
+        ["--reference", "nan"],
+        ["--reference", "99"],
+        ["--often", "never"],
+        ["--often", "0"],
+        ["--epsilon", "-1"],
+        ["--task", "binary"],
+    ],
+)
+def test_absurd_options_are_one_sentence(options, capsys):
+    assert main(["answer", "restaurants", "--no-curve", *options]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("dpmc: ")
+    assert captured.err.count("\n") == 1
+
+
+def test_three_ratings_are_too_early_to_tell(tmp_path, capsys):
+    file = tmp_path / "three.csv"
+    file.write_text("user,item,rating\na,x,1\na,y,2\nb,x,3\n")
+    assert main(["answer", str(file), "--range", "1:5", "--no-curve"]) == 0
+    assert "Cannot tell yet" in capsys.readouterr().out
+    assert main(["answer", str(file), "--range", "1:5", "--task", "ranking"]) == 1
+    assert "hr@10 needs users" in capsys.readouterr().err
+
+
+def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    taken = [(u, i) for u in range(30) for i in rng.choice(40, 16, replace=False)]
+    for end, pairs in (
+        ("base", [pair for k, pair in enumerate(taken) if k % 4]),
+        ("test", taken[::4]),
+    ):
+        lines = (f"{u}\t{i}\t{rng.integers(1, 6)}\t{u}" for u, i in pairs)
+        (tmp_path / f"u1.{end}").write_text("\n".join(lines) + "\n")
+    fold = [str(tmp_path / "u1"), "--range", "1:5", "--no-curve", "--seeds", "1:2"]
+    assert main(["answer", *fold]) == 0
+    assert "Tested on the given test ratings: 30 users, 2 seeds." in capsys.readouterr().out
+    assert main(["answer", *fold, "--holdout", "0.2"]) == 1
+    assert "split must be left out" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_it_with_what_is_there(tmp_path):
+    command = [sys.executable, "-m", "dpmc_core", "answer", "movie-night", "--seeds", "1:400"]
+    command += ["--no-curve", "--store", str(tmp_path / "mine.sqlite")]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    folder, end = tmp_path / "mine-users", time.monotonic() + 60
+    while not folder.is_dir() or len(list(folder.iterdir())) < 9:
+        assert child.poll() is None, child.stderr.read()
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert "Predictions are off by" in out
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", ["ml-100k", "restaurant"])
+def test_real_sets_get_an_answer(shared_data, name):
+    dataset = datasets.load(str(shared_data / name))
+    answer = found(Inquiry(task=Task.RATINGS), dataset, seeds=(1, 2))
+    assert answer.verdict in (Verdict.NOT_AFFORDABLE, Verdict.CANNOT_TELL, Verdict.NO_GAIN)
+    assert answer.method.low < answer.method.value < answer.method.high

@@ -1,0 +1,58 @@
+"""The upload path to its end in Chromium: a file, the link, one button, the answer."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.browser_helpers import settle, upload_ratings, visit
+
+pytestmark = pytest.mark.browser
+
+
+def private_folders():
+    return set(Path(os.environ.get("TMPDIR", "/tmp")).glob("dpmc-private-*"))
+
+
+def test_an_upload_leads_to_the_answer(page, server, tmp_path):
+    before = private_folders()
+    upload_ratings(page, server, tmp_path)
+    settle(page)
+    page.get_by_role("link", name="What would privacy cost on these ratings?").click()
+    page.get_by_role("heading", name="The answer", level=1).wait_for()
+    settle(page)
+    page.get_by_text("of your 20 items from noise").wait_for()
+    assert private_folders() == before
+    page.get_by_role("button", name="Get the answer").click()
+    page.get_by_text("what personalisation adds").or_(
+        page.get_by_text("adds nothing measurable")
+    ).first.wait_for(timeout=90_000)
+    page.get_by_text("Offline test on raw data, 5 private fits").wait_for(timeout=90_000)
+    page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for(timeout=120_000)
+    (folder,) = private_folders() - before
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "results-users").is_dir()
+    visit(page, server + "data")  # a new session: the upload and its folder go with the old one
+
+
+def test_the_question_is_in_the_address_and_stop_keeps_what_is_there(page, server):
+    visit(page, server + "answer?data=long-tail&answer_often=daily&answer_keep=50")
+    page.get_by_text("of the 1,200 items from noise").wait_for()
+    page.get_by_text("each rating, even from the server").click()
+    settle(page)
+    address = page.url
+    assert "answer_often=daily" in address
+    assert "answer_keep=50" in address
+    assert "answer_protect=each+rating" in address
+    page.get_by_role("button", name="Get the answer").click()
+    page.get_by_role("heading", name="Cannot tell yet").or_(
+        page.get_by_role("heading", name="at your limit")
+    ).first.wait_for(timeout=90_000)
+    page.get_by_test_id("stMain").get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Go on").or_(
+        page.get_by_role("button", name="Compute the curve")
+    ).first.wait_for(timeout=30_000)
+    assert page.get_by_test_id("stAlert").count() == 0
+    page.get_by_text("Predictions are off by").wait_for()
+    visit(page, address)  # by whoever opens the link: runs are there, nothing starts
+    page.get_by_text("Predictions are off by").wait_for()

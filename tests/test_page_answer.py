@@ -1,0 +1,145 @@
+"""The answer's page without a browser: its question, its card, what it refuses."""
+
+import time
+
+import numpy as np
+import pytest
+
+from dpmc_core.answer import Protect
+from dpmc_core.cli import main
+from dpmc_core.data import datasets
+from dpmc_core.model import Task
+from dpmc_core.ratings import PublicFacts, Ratings
+from pages.ui import private, sources, sweeps
+from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
+
+pytestmark = pytest.mark.usefixtures("own_session")
+DATA = {"data": "restaurants"}
+CAME = "From epsilon 10 on, 80 % of the gain is kept, by the means over seeds"  # with the app
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    return tmp_path
+
+
+def wait_for_runs():
+    end = time.monotonic() + 60
+    while any(sweep.running for own in private.sessions for sweep in found(own)):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def found(own):
+    return [] if own.store is None else sweeps.found(own.store.parent / "sweeps")
+
+
+def heads(app):
+    return [head.value for head in app.header]
+
+
+def test_it_tells_what_noise_hides_before_any_run(home):
+    app = open_page("answer", **DATA)
+    assert "Epsilon 1 can tell none of the 130 items from noise." in all_text(app).replace("**", "")
+    assert button(app, "Get the answer") is not None
+    assert heads(app) == [CAME]
+    assert not list(home.iterdir())
+
+
+def test_runs_of_the_command_are_an_answer_with_its_curve(home):
+    assert main(["answer", "restaurants", "--store", str(home / "results.sqlite"), "--json"]) == 0
+    app = open_page("answer", **DATA)
+    assert heads(app)[0] == "Not affordable at your limit (keep 80 % of the gain)."
+    assert "Weekly for a year: 9.1; to stay at 1, use 0.12 each." in all_text(app)
+    assert len(charts_of(app)) == 2
+    names = [note["text"] for note in spec(app)["layout"]["annotations"]]
+    assert {"guessing", "no privacy", "your limit: 80 %"} < set(names)
+    assert not [b for b in app.button if b.label in ("Get the answer", "Go on", "Stop")]
+    # Another limit, another frequency and a score of one's own: no run is needed for them.
+    app.selectbox(key="answer_often").set_value(1).run()
+    assert "for a year" not in all_text(app)
+    app.number_input(key="answer_reference").set_value(0.2).run()
+    assert "by your own model" in all_text(app)
+    app.number_input(key="answer_reference").set_value(3.0).run()
+    assert "width of the rating range" in app.error[0].value
+    app.number_input(key="answer_reference").set_value(None).run()
+    # Another epsilon of the same curve wants its own runs.
+    app.select_slider(key="epsilon").set_value(2.0).run()
+    assert button(app, "Get the answer") is not None
+    assert len(charts_of(app)) == 1
+
+
+def test_a_half_done_answer_goes_on(home):
+    words = ["answer", "restaurants", "--store", str(home / "results.sqlite"), "--no-curve"]
+    assert main([*words, "--seeds", "1"]) == 0
+    app = open_page("answer", **DATA)
+    assert button(app, "Go on") is not None
+    assert heads(app) == ["Cannot tell yet: an interval takes two seeds and two users.", CAME]
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ({"answer_delta": "0"}, "Delta must be > 0 and < 1, got 0."),
+        ({"answer_delta": "2"}, "Delta must be > 0 and < 1, got 2."),
+        ({"answer_reference": "-1"}, "Reference (RMSE) must be >= 0, got -1."),
+    ],
+)
+def test_absurd_questions_are_refused_with_a_sentence(link, said):
+    app = open_page("answer", **DATA, **link)
+    assert plain(app.error[0].value).startswith(said)
+    assert button(app, "Get the answer") is None
+
+
+def test_links_choose_and_junk_is_noted():
+    link = {"answer_protect": "rating", "answer_task": "binary", "answer_often": "daily"}
+    app = open_page("answer", **DATA, **link)
+    assert not app.warning
+    assert "input-flip" in all_text(app) or "Input perturbation" in all_text(app)
+    app = open_page("answer", **DATA, answer_keep="200", answer_protect="nobody")
+    assert len(app.warning) == 2
+    assert app.number_input(key="answer_keep").value == 80
+
+
+def test_what_no_method_protects_is_not_offered():
+    app = open_page("answer", **DATA, answer_task="likes")
+    assert "which is not here; showing ratings" in app.warning[0].value
+    assert app.selectbox(key="answer_task").options == ["top lists", "ratings"]
+    app = open_page("answer", **DATA, answer_task="likes", answer_protect="rating")
+    assert "likes" in app.selectbox(key="answer_task").options
+    app.segmented_control(key="answer_protect").set_value(Protect.PERSON).run()
+    assert not app.exception
+    assert not app.error
+    assert app.selectbox(key="answer_task").value is Task.RATINGS
+
+
+def test_a_task_that_other_data_do_not_have_is_forgotten():
+    app = open_page("answer", **DATA, answer_task="likes", answer_protect="rating")
+    app.selectbox(key="data").set_value("bookshop-clicks").run()
+    assert not app.exception
+    assert not app.error
+    assert app.selectbox(key="answer_task").options == ["top lists"]
+
+
+def test_three_ratings_of_ones_own_end_in_a_sentence():
+    public = PublicFacts(users=2, items=2, low=1, high=5)
+    ratings = Ratings.build([0, 0, 1], [0, 1, 0], np.array([1.0, 2, 3]), public)
+    app = open_page("data")
+    app.session_state[sources.UPLOAD] = datasets.Dataset(
+        ratings, "three.csv", "three.csv", "yours", "yours", ()
+    )
+    app.session_state["next data"] = sources.UPLOAD
+    app.switch_page("pages/answer.py").run()
+    assert not app.exception
+    assert not app.error
+    app.button[-1].click().run()
+    assert not app.exception
+    wait_for_runs()
+    app.run()
+    assert heads(app)[0].startswith("Cannot tell yet")
+    app.selectbox(key="answer_task").set_value("top lists").run()
+    button(app, "Get the answer").click().run()
+    wait_for_runs()
+    app.run()
+    assert "hr@10 needs users" in plain(app.error[0].value)
