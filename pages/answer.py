@@ -181,6 +181,8 @@ def instrument(question: Inquiry, where: Place, dataset: Dataset, plan: Planned)
             rows.progress(again, min(again.counts.get("done", 0), total), total)
         finding = core.answer(question, plan.advice, plan.units, kept, dataset.ratings)
         if finding is not None:
+            if where.private:
+                st.session_state["answer found"] = finding
             card(finding)
         curve(question, where, plan)
 

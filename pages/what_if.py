@@ -7,14 +7,16 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core import recommend, registry
+from dpmc_core.answer import Finding, Protect
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import RATING, USER_EMPTIED, Change, Guarantee, Trust
+from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.problem import build_problem, split_words
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import Store, StoreError, StoreMissing
 from dpmc_core.sweep import LISTS_OF, Grid, Keys
 from dpmc_core.sweep.presets import BOTH, EPSILONS
+from dpmc_core.views import answer as words
 from dpmc_core.views import cards, lines, people, ranking
 from dpmc_core.views.lines import Line, Picture
 from dpmc_core.views.people import Scores, Shown
@@ -32,11 +34,6 @@ HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
     "person": ("person", 0, lambda text: range(len(people.QUANTILES))[int(text)]),
     "asked": ("asked", 0, lambda text: range(2)[int(text)]),
     "need": ("wanted", None, float),
-}
-# Whom to protect, with what changes between two data sets and whom one trusts.
-PROTECT: Mapping[str, tuple[str, Change, Trust]] = {
-    "rating": ("Protect each rating, even from the server", RATING, Trust.LOCAL),
-    "person": ("Protect the whole person, server trusted", USER_EMPTIED, Trust.CURATOR),
 }
 
 
@@ -75,19 +72,18 @@ def page() -> None:
 
 def protect(data: str, card: Guarantee) -> None:
     """The first choice; a method that somebody chose may be neither."""
-    names = {name: words for name, (words, _, _) in PROTECT.items()}
     st.session_state["protect"] = next(
         (
-            name
-            for name, (_, change, trust) in PROTECT.items()
-            if card.trust is trust and card.change.per_user == change.per_user
+            one
+            for one in Protect
+            if one.trust is card.trust and (one is Protect.PERSON) == card.change.per_user
         ),
         None,
     )
     st.radio(
         "Protect",
-        list(names),
-        format_func=names.__getitem__,
+        list(words.PROTECT),
+        format_func=lambda one: f"Protect {words.PROTECT[one]}",
         key="protect",
         on_change=follow,
         args=(data,),
@@ -100,13 +96,27 @@ def protect(data: str, card: Guarantee) -> None:
 
 def follow(data: str) -> None:
     """The recommended method for whom one protects; none is recommended for every data set."""
-    _, change, trust = PROTECT[st.session_state["protect"]]
+    chosen: Protect = st.session_state["protect"]
     for task in sources.tasks(data):
         with suppress(DpmcError, OSError):
-            facts = sources.facts(data, task)
-            advice = recommend.recommend(task, change, facts, epsilon=1.0, trust=trust)
+            facts, change = sources.facts(data, task), chosen.change(task)
+            advice = recommend.recommend(task, change, facts, epsilon=1.0, trust=chosen.trust)
             st.session_state["mechanism"] = advice.mechanism.id
             return
+
+
+def answered() -> None:
+    """In the place of people, of whom no upload shows any: whether it can be afforded."""
+    found: Finding | None = st.session_state.get("answer found")
+    with st.container(border=True):
+        if found is not None:
+            said = words.said(found)
+            st.markdown(f"At epsilon {found.question.epsilon:g}: {said.verdict} {said.found}")
+        st.page_link(
+            "pages/answer.py",
+            label="Can I afford it? Get the answer" if found is None else "The whole answer",
+            icon=":material/arrow_forward:",
+        )
 
 
 def promise(data: str, id: str, found: tuple[Picture, ...]) -> Guarantee:
@@ -199,6 +209,7 @@ def moving(where: Place, id: str, keys: Keys, *, running: bool) -> None:
                 st.rerun()
             rows.progress(now, read(where, id, keys).present, len(keys.units))
         if where.private:
+            answered()
             rows.tally()
         found = curves(where, id, keys)
         theme = state.theme()

@@ -82,7 +82,7 @@ def forget_upload() -> None:
     state.private().close()
     state.tally(fresh=True)
     state.drop_kept()
-    for key in (UPLOAD, "upload looks"):
+    for key in (UPLOAD, "upload looks", "answer found"):
         st.session_state.pop(key, None)
 
 
