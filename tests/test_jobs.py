@@ -241,6 +241,10 @@ def test_a_result_may_be_there_before_the_end():
     assert job.snapshot().result == "whole"
 
 
+def rating_problem():
+    return build_problem(datasets.load("restaurants"), Task.RATINGS, seed=1)
+
+
 def small_problem():
     return build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
 
@@ -249,7 +253,7 @@ def train(mechanism="gradient", stop=lambda _: False, problem=small_problem):
     """All that a training job reports, and what it returns."""
     said = []
 
-    def report(_done, _total, label, point=None, result=None):
+    def report(_done, _total, label, point=None, result=None, **_):
         said.append((label, point, result))
 
     about = {"data": "one-bit-lab", "reading": {}, "title": "", "split": None, "fresh": False}
@@ -257,24 +261,26 @@ def train(mechanism="gradient", stop=lambda _: False, problem=small_problem):
     return said, work(report, lambda: stop(said))
 
 
-def test_the_private_result_is_told_before_guessing_and_no_privacy():
+def test_guessing_comes_first_then_the_private_result_then_no_privacy():
+    """Where the picture starts from is known before its first round, and is cheap."""
     said, last = train()
     results = [result for _, _, result in said if result is not None]
     beside = ["private-majority", "reference-binary", "clear"]
-    assert [list(r.result.baselines) for r in results] == [beside[:k] for k in range(4)]
-    assert [r.clear is not None for r in results] == [False, False, True, True]
+    assert [list(r.result.baselines) for r in results] == [beside[:k] for k in range(1, 4)]
+    assert [r.clear is not None for r in results] == [False, True, True]
     assert all(r.result.metrics == last.result.metrics for r in results)
     labels = [label for label, _, _ in said]
-    assert labels[:2] == ["preparing the data", "Gradient perturbation: starting"]
+    guess = "Private majority, for comparison: starting"
+    assert labels[:3] == ["preparing the data", guess, "Gradient perturbation: starting"]
     assert [label for label in labels if label.endswith("for comparison: starting")]
 
 
 def test_a_training_that_is_stopped_is_not_measured_on_the_way_nor_compared(monkeypatch):
     looks, real = [], experiment.measure
     monkeypatch.setattr(experiment, "measure", lambda *a: looks.append(a[0].id) or real(*a))
-    _, last = train(stop=lambda said: len(said) > 2)
+    _, last = train(stop=lambda said: any(point is not None for _, point, _ in said))
     assert last.result.stopped
-    assert not last.result.baselines
+    assert list(last.result.baselines) == ["private-majority"]
     assert looks.count("gradient") <= 2  # the first round, and the model that is shown
 
 
@@ -289,8 +295,8 @@ def test_looking_at_held_out_ratings_takes_a_small_part_of_the_time(monkeypatch)
     monkeypatch.setattr(experiment, "measure", slow)
     said, _ = train()
     assert len([point for _, point, _ in said if point is not None]) > 3
-    # The first round, the last one and the result: the next look would be 3 seconds later.
-    assert looked.count("gradient") == 3
+    # Half a second of looks, the last round and the result: the next look would be seconds later.
+    assert looked.count("gradient") == 4
 
 
 def test_a_training_run_tells_what_it_spends():
@@ -312,8 +318,18 @@ def test_a_training_run_tells_what_it_spends():
 def test_a_stop_during_the_comparisons_keeps_the_private_result():
     _, last = train(stop=lambda said: any(result is not None for *_, result in said))
     assert not last.result.stopped
-    assert not last.result.baselines
+    assert list(last.result.baselines) == ["private-majority"]
     assert last.clear is None
+
+
+def test_a_stopped_run_has_its_last_round_in_its_film(monkeypatch):
+    """Also where it was not looked at any more, and every look says to stop by then."""
+    monkeypatch.setattr(runs.Camera, "wants", lambda *_: False)
+    one_round = lambda said: any(point is not None for _, point, _ in said)  # noqa: E731
+    _, last = train("private-frank-wolfe", one_round, rating_problem)
+    assert last.result.stopped
+    (frame,) = last.film.frames
+    assert (frame.round, frame.metric) == (last.result.rounds, last.result.metrics["rmse"])
 
 
 def test_a_reading_can_be_stopped_after_its_last_line():

@@ -26,8 +26,8 @@ class Snapshot:
     state: queued, running, done, stopped or failed. ahead: jobs before it in the queue. points:
     what the work reported so far, in order. result: what it returned, or has so far. shown: what it
     shows of itself by now. message: why it failed or stopped, in a sentence. stopping: asked to
-    end, which it does at its next look. paused: it waits for a person. since: seconds and units
-    done when the work that `total` counts began.
+    end, which it does at its next look. held: asked to wait at its next halt; paused: waits there.
+    since: seconds and units done when the work that `total` counts began.
     """
 
     state: str = "queued"
@@ -41,6 +41,7 @@ class Snapshot:
     shown: Any = None
     message: str = ""
     stopping: bool = False
+    held: bool = False
     paused: bool = False
     since: tuple[float, int] = (0.0, 0)
 
@@ -191,7 +192,8 @@ class Job:
             before = itertools.takewhile(lambda job: job is not self, list(_active))
             waiting = [job for job in before if job._places is self._places]
             now = replace(now, ahead=sum(job._now.state == "queued" for job in waiting))
-        return replace(now, stopping=now.active and self._stop.is_set())
+        stopping, held = self._stop.is_set(), not self._free
+        return replace(now, stopping=now.active and stopping, held=now.active and held)
 
     def _change(self, **values: Any) -> None:
         self._now = replace(self._now, **values)

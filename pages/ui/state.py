@@ -11,6 +11,7 @@ import streamlit as st
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
 from pages.ui.private import Private, Tally
+from pages.ui.shelf import Shelf
 from pages.ui.text import escape
 
 T = TypeVar("T")
@@ -34,6 +35,12 @@ def tally(fresh: bool = False) -> Tally:
     if fresh or "tally" not in st.session_state:
         st.session_state["tally"] = Tally()
     kept: Tally = st.session_state["tally"]
+    return kept
+
+
+def shelf() -> Shelf:
+    """The training runs that this session remembers."""
+    kept: Shelf = st.session_state.setdefault("shelf", Shelf())
     return kept
 
 
