@@ -109,7 +109,7 @@ def buttons(job: Job | None, *, possible: bool) -> str:
         ready = possible and not now.active
         if st.button("Train", type="primary", icon=":material/play_arrow:", disabled=not ready):
             pressed = "Train"
-        going = job is not None and now.active and not now.stopping
+        going = job is not None and now.active and not now.stopping and now.result is None
         if st.button(
             "Step",
             icon=":material/skip_next:",
@@ -149,7 +149,7 @@ def stage(now: Snapshot) -> None:
     """Progress, and the run as it goes; afterwards its rounds can be replayed."""
     blocks.progress_or_problem(now)
     if now.shown is not None:
-        film.show(now.shown, live=now.active)
+        film.show(now.shown, live=now.active and now.result is None)
 
 
 def example(data: str, mechanism: Mechanism | None) -> None:

@@ -70,6 +70,8 @@ def finding(result: Result) -> str:
     )
     if floor is None:
         return shown if best is None else f"{shown}, without privacy {metric.text(best)}"
+    if best is not None and metric.reached(floor, best):
+        return f"{shown}: nothing can be learnt here, no privacy reaches {metric.text(best)}"
     if not metric.distance(value - floor) or metric.sign * (value - floor) < 0:
         return f"{shown}: no better than guessing ({metric.text(floor)})"
     if best is None:

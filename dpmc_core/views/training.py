@@ -249,10 +249,11 @@ class Camera:
         if not film.query:  # whatever was released, it was not the ratings
             self.tell(released=None)
             film = self.film
-        frames = [f for f in film.frames if f.round < round] + [Frame(round, shown, metric, top)]
-        while len(frames) > FRAMES:
+        earlier = [f for f in film.frames if f.round < round]
+        if len(earlier) == FRAMES:
             self._every *= 2
-            frames = [f for f in frames[:-1] if f.round % self._every == 0] + frames[-1:]
+        earlier = [f for f in earlier if f.round % self._every == 0]
+        frames = [*earlier, Frame(round, shown, metric, top)]
         self.film = dataclasses.replace(film, frames=tuple(frames))
 
     def hear(self, publications: Iterable[Publication]) -> None:

@@ -169,7 +169,7 @@ function player(root) {
   function curve() {
     const box = part("svg"), wide = part(".curve").clientWidth, high = 226;
     if (!wide) return;
-    const left = 50, right = wide - 12, top = 8, bottom = high - 24;
+    const left = 50, right = wide - 12, top = 20, bottom = high - 24;
     const [low, up] = film.axis, rounds = Math.max(film.live ? film.total : film.of, 1);
     const x = (n) => left + ((right - left) * n) / rounds;
     const y = (v) => bottom - ((bottom - top) * (Math.min(up, Math.max(low, v)) - low)) / (up - low);

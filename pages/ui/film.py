@@ -60,9 +60,12 @@ def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
     metric, shown, frames = film.metric, film.corner, film.frames
     last = frames[-1].round if frames else film.total
     titles = {item.item: item.title for frame in frames for item in frame.top}
-    panels = [_panel("Rated", "the training ratings of a corner of the matrix", shown.rated)]
-    if film.released is not None:
-        panels.append(_panel("Released", f"released with noise: {film.query}", film.released))
+    rated, released = shown.rated, film.released
+    if film.task is Task.RANKING:  # what was not clicked is known not to have been
+        rated = np.nan_to_num(rated)
+    panels = [_panel("Rated", "the training ratings of a corner of the matrix", rated)]
+    if released is not None:
+        panels.append(_panel("Released", f"released with noise: {film.query}", released))
     panels.append(_panel("Predicted", "what the model says of the same corner", None))
     return {
         "id": film.id,
@@ -135,7 +138,7 @@ def _scale(task: Task, theme: Theme) -> list[str]:
 def _legend(task: Task, theme: Theme) -> list[tuple[str, str]]:
     low, high = two_values(task) or ("lowest rating", "highest")
     if task is Task.RANKING:
-        return [(high, ENDS[1]), (low, theme.missing)]
+        return [(high, ENDS[1]), (low, theme.paper)]
     return [(low, ENDS[0]), (high, ENDS[1]), ("no rating", theme.missing)]
 
 
