@@ -166,7 +166,7 @@ def test_the_film_of_a_run_ends_with_what_the_run_measured():
         (0.65, 0.56, 0.55, "nothing can be learnt"),
     ],
 )
-def test_the_heading_of_a_run_states_its_finding(problem, value, floor, best, words):
+def test_the_heading_of_a_run_states_its_finding(value, floor, best, words):
     mechanism = registry.create("gradient", epsilon=1.0)
     levels = {mechanism.floor: floor, registry.REFERENCES[mechanism.task]: best}
     result = dataclasses.replace(
