@@ -176,7 +176,7 @@ def _example(sample: str, settings: str, _mechanism: Mechanism) -> Film:  # noqa
 
 def randomness() -> int | None:
     """The seed, or None for fresh randomness from the operating system."""
-    left, right = st.columns([1, 3], vertical_alignment="bottom")
+    left, right = st.columns(2, vertical_alignment="bottom")
     fresh = widgets.toggle(
         "Fresh randomness",
         "fresh randomness",

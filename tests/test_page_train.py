@@ -1,7 +1,9 @@
 """Train as a person uses it: an example first, a run to watch, runs that are remembered."""
 
+import gc
 import json
 import time
+import weakref
 
 import pytest
 
@@ -234,6 +236,59 @@ def test_runs_of_different_tasks_can_stand_side_by_side():
         app.checkbox(key=f"tick {number}").check().run()
     assert any("different ratings" in s.value for s in app.subheader)
     assert not app.exception
+
+
+@pytest.fixture
+def uploaded():
+    """The page on an upload of 40 people and 30 titles."""
+    rows = [f"u{u},i{i},{1 + (u * i + u) % 5}" for u in range(40) for i in range(30) if (u + i) % 3]
+    content = "\n".join(["who,what,stars", *rows]).encode()
+    app = open_page("train")
+    app.session_state["upload"] = datasets.load_upload(content, "mine.csv", low=1, high=5)
+    app.session_state["next data"] = "upload"
+    return app.run()
+
+
+def forget(app):
+    app.switch_page("pages/data.py").run()
+    app.segmented_control(key="way").set_value("upload").run()
+    press(app, "Forget this upload")
+
+
+def test_the_example_on_an_upload_is_a_samples_and_spends_nothing(uploaded):
+    assert "An example: Input perturbation on Movie night" in all_text(uploaded)
+    assert "in 0 private runs" in all_text(uploaded)
+    assert not {"u1", "i1"} & {*films(uploaded)["names"].values()}
+
+
+def test_what_is_remembered_of_an_upload_goes_with_it_and_holds_no_ratings(uploaded):
+    app = uploaded
+    for _ in range(2):
+        train(app)
+    assert len(cards(app)) == 2
+    for number in (1, 2):
+        app.checkbox(key=f"tick {number}").check().run()
+    assert films(app)["names"]
+    ratings = weakref.ref(app.session_state["upload"].ratings)
+    parts = [weakref.ref(app.session_state["shelf"].runs[0])]
+    forget(app)
+    assert not app.session_state["shelf"].runs
+    app.switch_page("pages/train.py").run()
+    assert not cards(app)
+    assert "An example" in all_text(app)
+    gc.collect()
+    assert ratings() is None
+    assert not [one for one in parts if one() is not None]
+
+
+def test_a_run_on_a_sample_outlives_an_upload(uploaded):
+    app = uploaded
+    train(app)
+    app.selectbox(key="data").set_value("one-bit-lab").run()
+    train(app)
+    app.session_state["data"] = "upload"
+    forget(app)
+    assert [run.number for run in app.session_state["shelf"].runs] == [2]
 
 
 class Card:

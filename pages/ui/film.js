@@ -85,7 +85,8 @@ function player(root) {
     const panels = part(".panels");
     panels.replaceChildren(...film.panels.map((panel) => {
       const figure = document.createElement("figure");
-      const head = document.createElement("h4"), canvas = document.createElement("canvas");
+      const head = document.createElement("div"), canvas = document.createElement("canvas");
+      head.className = "name";
       head.textContent = panel.name;
       head.title = panel.help;
       canvas.width = film.columns;
@@ -95,8 +96,8 @@ function player(root) {
       figure.append(head, canvas);
       return figure;
     }));
-    part(".curve h4").textContent = film.metric;
-    part(".list h4").textContent = film.person;
+    part(".curve .name").textContent = film.metric;
+    part(".list .name").textContent = film.person;
     part("ol").replaceChildren();
     part(".legend").replaceChildren(...film.legend.map(([name, color]) => {
       const entry = document.createElement("span"), box = document.createElement("i");

@@ -23,13 +23,13 @@ _HTML = """
 <div class="film">
   <div class="stage">
     <div><div class="panels"></div><div class="legend"></div></div>
-    <div class="curve"><h4></h4><svg role="img"></svg></div>
-    <div class="list"><h4></h4><ol></ol></div>
+    <div class="curve"><div class="name"></div><svg role="img"></svg></div>
+    <div class="list"><div class="name"></div><ol></ol></div>
   </div>
   <div class="bar">
     <button type="button">Skip</button>
     <input type="range" min="0" step="1" aria-label="Round" />
-    <output></output>
+    <output aria-live="off"></output>
   </div>
 </div>
 """
@@ -102,13 +102,14 @@ def _panel(name: str, help: str, cells: NDArray[np.float64] | None) -> dict[str,
 
 def _frame(film: Film, frame: Frame) -> dict[str, Any]:
     value = frame.metric
+    levels = [level for level in (film.floor, film.reference) if level is not None]
+    near = min(levels, key=lambda level: abs(level - (value or 0.0)), default=0.0)
     return {
         "round": frame.round,
         "cells": _bytes(frame.predicted),
         "value": value,
         "text": "" if value is None else film.metric.text(value),
-        # away from the line it is near
-        "below": value is not None and film.floor is not None and value < film.floor,
+        "below": value is not None and value < near,  # its label keeps clear of the line
         "top": [item.item for item in frame.top],
     }
 
