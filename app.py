@@ -4,61 +4,72 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 from pages.ui import server, shell
+from pages.ui.shell import Entry
 
-
-def pages() -> list[st.Page]:
-    """The app, screen by screen, in the order of its navigation."""
-    return [
-        st.Page(
-            "pages/what_if.py",
-            title="What if",
-            icon=":material/tune:",
-            help="What does epsilon cost? Move one slider and see accuracy and risk at once.",
-            default=True,
+# The navigation, section by section; a section without a name is its page alone.
+SECTIONS: dict[str, tuple[Entry, ...]] = {
+    "": (
+        Entry(
+            "what_if",
+            "What if",
+            ":material/tune:",
+            "What does epsilon cost? Move one slider and see accuracy and risk at once.",
+            after=("compare", "Which method costs least? Compare them"),
         ),
-        st.Page(
-            "pages/data.py",
-            title="Data",
-            icon=":material/grid_on:",
-            help="Choose sample ratings or bring your own, and see what they look like.",
+    ),
+    "Try": (
+        Entry(
+            "train",
+            "Train",
+            ":material/play_circle:",
+            "Train one mechanism live and look at what it learned.",
+            after=("noise", "See the noise that went in"),
         ),
-        st.Page(
-            "pages/train.py",
-            title="Train",
-            icon=":material/play_circle:",
-            help="Train one mechanism live and look at what it learned.",
+        Entry(
+            "compare",
+            "Compare",
+            ":material/stacked_line_chart:",
+            "Mechanisms side by side over a grid of epsilons; runs in the background and resumes.",
+            after=("train", "Train one of them and watch"),
         ),
-        st.Page(
-            "pages/compare.py",
-            title="Compare",
-            icon=":material/stacked_line_chart:",
-            help="Mechanisms side by side over a grid of epsilons; runs in the background and"
-            " resumes.",
+        Entry(
+            "noise",
+            "Noise",
+            ":material/blur_on:",
+            "The noise itself: its density, its size, and ratings before and after it.",
+            after=("guarantees", "What does this noise prove?"),
         ),
-        st.Page(
-            "pages/noise.py",
-            title="Noise",
-            icon=":material/blur_on:",
-            help="The noise itself: its density, its size, and ratings before and after it.",
+    ),
+    "Evidence": (
+        Entry(
+            "guarantees",
+            "Guarantees",
+            ":material/verified_user:",
+            "What each mechanism claims, what is certified, and why the two differ.",
+            after=("protocol", "And if nobody can be trusted? Watch the messages"),
         ),
-        st.Page(
-            "pages/guarantees.py",
-            title="Guarantees",
-            icon=":material/verified_user:",
-            help="What each mechanism claims, what is certified, and why the two differ.",
+        Entry(
+            "protocol",
+            "Protocol",
+            ":material/forum:",
+            "Learning without a trusted recommender: every message, what each party sees, attacks.",
+            after=("data", "Bring your own ratings"),
         ),
-        st.Page(
-            "pages/protocol.py",
-            title="Protocol",
-            icon=":material/forum:",
-            help="Learning without a trusted recommender: every message, what each party sees,"
-            " attacks.",
+    ),
+    "Data": (
+        Entry(
+            "data",
+            "Ratings",
+            ":material/grid_on:",
+            "Choose sample ratings or bring your own, and see what they look like.",
+            after=("what_if", "See what epsilon costs on these ratings"),
         ),
-    ]
+    ),
+}
 
 
 if __name__ == "__main__":  # Streamlit runs this file for every visitor
-    shell.run(pages())
+    shell.run(SECTIONS)
 else:  # and imports it once, to serve it
     app = st.App(
         __file__,

@@ -1,11 +1,13 @@
-"""How soon the app shows its first chart in Chromium, and how fast the slider answers.
+"""How soon the app shows its first chart in Chromium, and how fast its instrument answers.
 
     python benchmarks/app_speed.py
 
 Starts its own server. Cold: the first visit after the start, imports included; warm: later visits.
-Times run from the server's first byte; the slider from the key press to the first frame in which
-the tile, and the rule in the chart, have moved. Chromium draws without a graphics card here. Small
-files are asked for one by one over one connection, as a browser asks for a hundred at first.
+Times run from the server's first byte to the first frame of the chart, a plain picture, and to
+Plotly's. While the knob is dragged over all stops, from each move of the pointer to the frame after
+the one in which number and rule have moved; after it is let go, to the address. Chromium draws
+without a graphics card here. Small files are asked for one by one over one connection, as a browser
+asks for a hundred at first.
 """
 
 import http.client
@@ -28,27 +30,26 @@ from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
-DRAWN = '[data-testid="stPlotlyChart"] .main-svg .scatterlayer .trace'
+FRAME, PLOTTED = ".dpmc-plot svg", ".dpmc-plot .scatterlayer .trace"
 WATCH = """() => {
-  const tile = () => document.querySelector('[data-testid=stMetricLabel]')?.innerText;
-  const rule = () => document.querySelector('[data-testid=stPlotlyChart] .shapelayer path')
-    ?.getAttribute('d');
+  const look = () => document.querySelector('.dpmc-value').textContent
+    + document.querySelector('.dpmc-plot .shapelayer path').getAttribute('d');
   window.answers = [];
-  let start = null, before = null, seen = null;
-  document.addEventListener('keydown', () => {
-    start = performance.now(); before = [tile(), rule()]; seen = [null, null];
+  let start = null, before = null;
+  document.querySelector('.dpmc-track').addEventListener('pointermove', () => {
+    if (start === null) { start = performance.now(); before = look(); }
   }, true);
-  const look = () => {
-    if (start !== null) {
-      [tile(), rule()].forEach((now, k) => {
-        if (seen[k] === null && now && now !== before[k]) seen[k] = performance.now() - start;
-      });
-      if (seen.every(t => t !== null)) { window.answers.push(seen); start = null; }
-    }
-    requestAnimationFrame(look);
+  const frame = () => {
+    if (start !== null && look() !== before) {
+      const since = start;
+      start = null;
+      requestAnimationFrame(() => window.answers.push(performance.now() - since));
+    } else if (start !== null && performance.now() - start > 400) start = null;  // the same stop
+    requestAnimationFrame(frame);
   };
-  requestAnimationFrame(look);
+  requestAnimationFrame(frame);
 }"""
+ROUNDS = 6  # times that the knob is dragged there and back
 
 
 def main() -> None:
@@ -98,10 +99,14 @@ def measure(address: str) -> None:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         visits = [first_chart(chromium, address) for _ in range(6)]
-        print(f"first chart after the server answers, cold: {visits[0]:.2f} s")
-        print(f"first chart after the server answers, warm: {statistics.median(visits[1:]):.2f} s")
-        tile, rule = slider(chromium, address)
-        print(f"slider to tile: {tile:.0f} ms, slider to rule: {rule:.0f} ms (medians)")
+        for name, (frame, plotted) in (("cold", visits[0]), ("warm", median(visits[1:]))):
+            print(f"first chart after the server answers, {name}: {frame:.2f} s, {plotted:.2f} s")
+        moves, release = drag(chromium, address)
+        p95 = statistics.quantiles(moves, n=20)[-1]
+        print(
+            f"pointer to picture: median {statistics.median(moves):.0f} ms, p95 {p95:.0f} ms"
+            f" ({len(moves)} moves); let go to address: {1e3 * release:.0f} ms (median)"
+        )
         chromium.close()
 
 
@@ -118,31 +123,50 @@ def small_file(address: str) -> float:
     return statistics.median(times)
 
 
-def first_chart(chromium, address: str) -> float:
-    context = chromium.new_context(viewport={"width": 1400, "height": 900})
+def median(pairs):
+    return [statistics.median(side) for side in zip(*pairs, strict=True)]
+
+
+def first_chart(chromium, address: str) -> tuple[float, float]:
+    """Seconds to the first frame of the chart, and to Plotly's."""
+    context = chromium.new_context(viewport={"width": 1366, "height": 650})
     page = context.new_page()
     page.goto(address, wait_until="commit")
-    start = time.monotonic()
-    page.wait_for_selector(DRAWN, state="attached", timeout=60_000)
-    seconds = time.monotonic() - start
+    start, found = time.monotonic(), []
+    for drawn in (FRAME, PLOTTED):
+        page.wait_for_selector(drawn, state="attached", timeout=60_000)
+        found.append(time.monotonic() - start)
     context.close()
-    return seconds
+    return found[0], found[1]
 
 
-def slider(chromium, address: str) -> tuple[float, float]:
-    page = chromium.new_page(viewport={"width": 1400, "height": 900})
+def drag(chromium, address: str) -> tuple[list[float], float]:
+    """Milliseconds from each move of the pointer to the changed picture; seconds to the address."""
+    page = chromium.new_page(viewport={"width": 1366, "height": 650})
     page.goto(address + "?epsilon=0.1")
-    page.wait_for_selector(DRAWN, state="attached", timeout=60_000)
-    page.wait_for_timeout(1_000)
+    page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
+    page.wait_for_timeout(2_000)
     page.evaluate(WATCH)
-    handle = page.locator('[data-testid="stSlider"] input').first
-    handle.focus()
-    for _ in range(13):
-        handle.press("ArrowRight")
-        page.wait_for_timeout(800)
-    answers = page.evaluate("window.answers")
-    tiles, rules = zip(*answers, strict=True)
-    return statistics.median(tiles), statistics.median(rules)
+    stops = [box["x"] + box["width"] / 2 for box in boxes(page.locator(".dpmc-plot .xtick text"))]
+    knob = page.locator(".dpmc-knob").bounding_box()
+    height, releases = knob["y"] + knob["height"] / 2, []
+    for way in [stops, stops[::-1]] * ROUNDS:
+        page.mouse.move(way[0], height)
+        page.mouse.down()
+        for x in way[1:]:
+            page.mouse.move(x, height)
+            page.wait_for_timeout(120)
+        before = page.url
+        start = time.monotonic()
+        page.mouse.up()
+        while page.evaluate("location.href") == before:
+            page.wait_for_timeout(5)
+        releases.append(time.monotonic() - start)
+    return page.evaluate("window.answers"), statistics.median(releases)
+
+
+def boxes(found):
+    return [one.bounding_box() for one in found.all()]
 
 
 if __name__ == "__main__":

@@ -79,7 +79,8 @@ def turned_to(chromium, address: str) -> float:
     page.wait_for_selector(app_speed.DRAWN, state="attached", timeout=60_000)
     page.wait_for_timeout(1_000)
     begin = time.monotonic()
-    page.get_by_role("link", name="Compare").click()
+    page.get_by_test_id("stTopNavSection").filter(has_text="Try").click()
+    page.get_by_role("menuitem", name="Compare").click()
     page.get_by_role("heading", name="Compare mechanisms").wait_for()
     page.wait_for_selector(POINTS, state="attached")
     seconds = time.monotonic() - begin

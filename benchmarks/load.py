@@ -13,6 +13,7 @@ later: `--forget` seconds here. --rerun: only the processor time of one rerun, w
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import statistics
@@ -32,6 +33,8 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.testing.v1 import AppTest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
+
+from dpmc_core.sweep.presets import EPSILONS
 
 TIDY = 20.0  # seconds between two looks of the server at what has ended, see pages/ui/server.py
 PATIENCE = 60.0  # seconds after which an answer counts as lost
@@ -70,11 +73,11 @@ class Tab:
                 pass
         return time.perf_counter() - start
 
-    async def slide(self, epsilon: str) -> float:
-        """Move the slider, which only its fragment answers."""
-        self._query["epsilon"] = epsilon
-        element, fragment = self.elements["slider", "epsilon"]
-        return await self.run(fragment, id=element.slider.id, string_array_value=[epsilon])
+    async def slide(self, stop: int) -> float:
+        """Let the slider go at a stop, which only its fragment answers."""
+        element, fragment = self.elements["instrument", ""]
+        told = json.dumps({"stop": stop})
+        return await self.run(fragment, id=element.bidi_component.id, json_value=told)
 
     async def press(self, label: str) -> float:
         element, fragment = self.elements["button", label]
@@ -103,8 +106,10 @@ class Tab:
             self.errors.append(element.exception.message)
         elif kind == "alert" and element.alert.format == Alert.ERROR:
             self.errors.append(element.alert.body)
-        elif kind in ("slider", "button"):
-            self.elements[kind, getattr(element, kind).label] = element, fragment
+        elif kind == "button":
+            self.elements[kind, element.button.label] = element, fragment
+        elif kind == "bidi_component" and element.bidi_component.component_name == "instrument":
+            self.elements["instrument", ""] = element, fragment
 
 
 @asynccontextmanager
@@ -142,12 +147,11 @@ async def student(
         start = time.perf_counter()
         async with visit(address) as tab:
             seen.opened.append(time.perf_counter() - start)
-            epsilons = list(tab.elements["slider", "epsilon"][0].slider.options)
             await all_here.wait()
             tab.bytes = tab.messages = 0
             due = time.monotonic() + wait
             while not await over(end, due - time.monotonic()):
-                seen.answers.append(await tab.slide(random.choice(epsilons)))
+                seen.answers.append(await tab.slide(random.randrange(len(EPSILONS))))
                 due = max(due + every, time.monotonic())
             seen.bytes, seen.messages = seen.bytes + tab.bytes, seen.messages + tab.messages
             seen.errors += tab.errors
@@ -228,8 +232,8 @@ async def measure(address: str, process: int, options: argparse.Namespace) -> No
 
 async def first(address: str, mechanism: str) -> None:
     async with visit(address) as tab, visit(address, "train", mechanism=mechanism) as other:
-        for epsilon in tab.elements["slider", "epsilon"][0].slider.options:
-            await tab.slide(epsilon)
+        for stop in range(len(EPSILONS)):
+            await tab.slide(stop)
         await train(other)
 
 
@@ -285,9 +289,10 @@ def rerun(mechanism: str) -> None:
     app.query_params["mechanism"] = mechanism
     app.run()
     times = []
-    for epsilon in 2 * [float(stop) for stop in app.select_slider(key="epsilon").options]:
+    for epsilon in 2 * EPSILONS:
         start = time.process_time()
-        app.select_slider(key="epsilon").set_value(epsilon).run()
+        app.session_state["epsilon"] = epsilon
+        app.run()
         times.append(1e3 * (time.process_time() - start))
     again = times[len(times) // 2 :]
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")

@@ -181,7 +181,6 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
             disabled=not idle,
         )
         cancel = st.button("Cancel", icon=":material/stop:", disabled=not running)
-        widgets.share("the grid", rows.link(grid, where))
     if where.private and idle:
         st.caption(rows.ON_DISK)
     if start and idle:
@@ -328,7 +327,7 @@ def consequences(
     left, right = st.columns(2, gap="large")
     won, rest = comparison.verdicts(placed, comparison.same_seeds())
     with left:
-        st.subheader("Which is better, and where?", anchor=False)
+        st.header("Which is better, and where?", anchor=False)
         for sentence in won:
             st.markdown(f"- {blocks.escape(sentence)}")
         if len(placed) > 1:
@@ -338,7 +337,7 @@ def consequences(
                 for sentence in rest:
                     st.markdown(f"- {blocks.escape(sentence)}")
     with right:
-        st.subheader("What does a wanted quality cost?", anchor=False)
+        st.header("What does a wanted quality cost?", anchor=False)
         planner(picture, placed)
 
     def as_html() -> str:

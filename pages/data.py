@@ -321,7 +321,7 @@ def pictures(id: str) -> None:
     users, items = sources.look(id, picture.tails)
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("Which cells are rated")
+        st.header("Which cells are rated")
         blocks.chart(
             charts_data.sparsity(where, theme),
             alt=picture.sparsity_words(where),
@@ -331,14 +331,14 @@ def pictures(id: str) -> None:
             table=picture.sparsity_table(where),
         )
     with right:
-        st.subheader("Which ratings are given")
+        st.header("Which ratings are given")
         blocks.chart(
             charts_data.histogram(values, theme),
             alt=picture.histogram_words(values),
             key="histogram",
             table={"rating": values.centers.round(3), "times": values.counts},
         )
-    st.subheader("Ratings per user and per item")
+    st.header("Ratings per user and per item")
     blocks.chart(
         charts_data.tails(users, items, theme),
         alt=picture.tails_words(users, items),
@@ -351,7 +351,7 @@ def pictures(id: str) -> None:
 
 def preparation(dataset: sources.Dataset) -> None:
     """The steps, what they leave, and what they cost in privacy."""
-    st.subheader("Preparation")
+    st.header("Preparation")
     st.markdown("These steps are learnt on the training ratings; Train uses the same choices.")
     steps, _ = prepare.controls(dataset.ratings.public, Task.BINARY)
     try:

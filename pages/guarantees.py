@@ -104,7 +104,7 @@ def capped(items: int, place: Any) -> int | None:
 @st.fragment
 def body(public: PublicFacts, prepared: tuple[str, ...], wide: bool) -> None:
     """All that moves with epsilon."""
-    epsilon = widgets.epsilon(wide, link={})
+    epsilon = widgets.epsilon(wide)
     found: dict[str, Guarantee] = {}
     problems: dict[str, DpmcError] = {}  # each is told once
     for id in registry.offered():
@@ -120,7 +120,7 @@ def body(public: PublicFacts, prepared: tuple[str, ...], wide: bool) -> None:
     if not found:
         return
     table(found)
-    st.subheader("In words")
+    st.header("In words")
     id = widgets.mechanism(list(found))
     left, right = st.columns(2, gap="large")
     with left, st.container(border=True):
@@ -182,7 +182,7 @@ def certainty(epsilon: float) -> None:
 
 def ledger(card: Guarantee) -> None:
     """Every release of one mechanism with what it costs."""
-    st.subheader("The ledger: every noisy answer it gives")
+    st.header("The ledger: every noisy answer it gives")
     unit = widgets.switch("Count the cost", "the unit", UNITS, "unit", RATING.unit)
     change = next(change for change in (card.change, *Change) if change.unit == unit)
     rows = cards.ledger(card, change)

@@ -22,7 +22,7 @@ from pages.ui import (
 from pages.ui.charts import noise as charts_noise
 
 RAN = "Ran, Ye, Huang, Hu, “Differentially Private Implicit Matrix Factorization”"
-LONGEST = {None: "0.15, this app's default", 1.0: "1", 3.0: "3", 10.0: "10"}  # factors of figure 5
+LONGEST = {0.15: "0.15, this app's default", 1.0: "1", 3.0: "3", 10.0: "10"}  # factors of figure 5
 MEASURED = (0.1, 0.3, 1.0, 3.0, 10.0)  # epsilons at which recovery is measured
 
 
@@ -47,7 +47,7 @@ def page() -> None:
 @st.fragment
 def draw(data: str, id: str, wide: bool, chosen: dict | None) -> None:
     """All that moves with epsilon."""
-    epsilon = widgets.epsilon(wide, link={"data": data, "mechanism": id})
+    epsilon = widgets.epsilon(wide)
     mechanism = widgets.build(id, epsilon, chosen)
     if mechanism is None:
         return
@@ -59,16 +59,16 @@ def draw(data: str, id: str, wide: bool, chosen: dict | None) -> None:
         return
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("Its shape")
+        st.header("Its shape")
         for _, release in mechanism.guarantee(public).releases:
             blocks.noise_of(id, release)
     with right:
-        st.subheader("Its size")
+        st.header("Its size")
         sizes(id, epsilon, wide, chosen, public)
     if views:
-        st.subheader("What it does to ratings")
+        st.header("What it does to ratings")
     for number, view in enumerate(views):
-        rows(mechanism, view, "row" if number == 0 else f"row {number}")
+        rows(mechanism, view, "row" if number == 0 else f"row_{number}")
     if isinstance(mechanism, Collection):
         bounds(id, epsilon)
 
@@ -112,7 +112,7 @@ def rows(mechanism: Mechanism, view: noise.BeforeAfter, key: str) -> None:
         row, last = 1, len(view.users)
         if last > 1:
             words = f"1 is the first of the {view.rows}, the busiest."
-            row = st.slider("Row", 1, last, 1, key=key, persist_state="session", help=words)
+            row = widgets.slider("Row", "the row", 1, last, 1, key, help=words)
         blocks.chart(
             charts_noise.strip(id, view, row - 1, theme),
             alt=noise.row_words(view, row - 1),
@@ -133,7 +133,7 @@ def rows(mechanism: Mechanism, view: noise.BeforeAfter, key: str) -> None:
 
 def bounds(id: str, epsilon: float) -> None:
     """Theorem 3 and Equation 5 beside measurements on generated ratings with a known truth."""
-    st.subheader("What can be recovered from it")
+    st.header("What can be recovered from it")
     st.caption(
         "Measured on generated ratings whose truth is known, 300 users by 200 items, on the scale"
         " -1..1. Theorem 3 bounds the residual with chance 95 %; Equation 5 the error of the"
@@ -160,21 +160,21 @@ def variants(data: str) -> None:
     """Figure 5 of the paper, from the cards of this app."""
     st.subheader("Noise of the variants (figure 5)")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        coefficient = st.segmented_control(
+        coefficient = widgets.switch(
             "Coefficient of the loss",
-            list(implicit.COEFFICIENTS),
-            default="second",
-            required=True,
-            format_func=implicit.COEFFICIENTS.__getitem__,
-            key="figure 5 coefficient",
+            "the coefficient",
+            implicit.COEFFICIENTS,
+            "coefficient",
+            "second",
             help="A profile minimises a quadratic: noise enters its second-order part, its"
             " first-order part and the ridge. The paper's figure shows the second order.",
         )
-        longest = st.selectbox(
+        longest = widgets.choose(
             "Longest factor L",
-            list(LONGEST),
-            format_func=LONGEST.__getitem__,
-            key="figure 5 longest",
+            "the longest factor",
+            LONGEST,
+            "longest",
+            0.15,
             width=260,
             help="The bound on the sum of sizes of a fixed factor's numbers. The bound on the root"
             " of the sum of squares goes along, at 0.47 of it.",

@@ -19,9 +19,12 @@ from dpmc_core.views import federated, messages, scenarios
 from pages.ui import blocks, shell, sources, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 
-AT, PLAYING = "protocol at", "protocol playing"
+AT, PLAYING = "message", "protocol playing"  # in the address; in the session alone
 BEAT = 1.2  # seconds a message stays while playing
-ORDINALS = ("first", "second", "third", "fourth")
+NOBODY = -1
+LEAVERS = {NOBODY: "nobody"} | {
+    k: f"the {word} user" for k, word in enumerate(("first", "second", "third", "fourth"))
+}
 KINDS = {Shares.GAUSSIAN: "Gaussian (published)", Shares.GAMMA: "Gamma (hardened)"}
 SHARED = {
     Profiles.ITEMS: "users; item profiles are sent",
@@ -63,8 +66,8 @@ def users(data: str, scenario: str) -> None:
     ratings = sources.get(data).ratings
     items = scenarios.small_items(ratings)
     with st.expander("Who plays, and by which rules", icon=":material/tune:"):
-        rules = rules_of_users(items, scenario)
-    epsilon = widgets.epsilon(link={"data": data, "scenario": scenario})
+        rules = rules_of_users(items, scenario, shared=data != sources.UPLOAD)
+    epsilon = widgets.epsilon()
     play = scenarios.demonstrate(ratings, scenario=scenario, epsilon=epsilon, **rules)
     theatre(play)
     attacks(play)
@@ -78,41 +81,46 @@ def users(data: str, scenario: str) -> None:
     )
 
 
-def rules_of_users(items: Mapping[int, str], scenario: str) -> dict[str, Any]:
-    """The item, how noise is shared, masks, and who leaves."""
+def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> dict[str, Any]:
+    """The item, how noise is shared, masks, and who leaves. shared: whether its title is public."""
     with st.grid(3, min_column_width=240):
-        item = st.selectbox(
+        item = widgets.choose(
             "Item",
-            list(items),
-            format_func=items.__getitem__,
-            key="protocol item",
+            "the item",
+            items,
+            "item",
+            next(iter(items)),
+            shared=shared,
             help=f"Items with few raters; the first {scenarios.USERS_SHOWN} of them play.",
         )
-        shares = st.selectbox(
+        shares = widgets.choose(
             "Shares of the noise",
-            list(KINDS),
-            format_func=KINDS.__getitem__,
-            key="protocol shares",
+            "the shares of the noise",
+            KINDS,
+            "shares",
+            Shares.GAUSSIAN,
             help="Gaussian: the recommender draws H, so it knows the variance of the noise. Gamma:"
             " each user knows the own share only, and the sum is Laplace noise to everyone.",
         )
-        who = [None, *range(scenarios.USERS_SHOWN)]
-        leaver = st.selectbox(
+        leaver = widgets.choose(
             "Leaves in round 2",
-            who,
-            format_func=lambda k: "nobody" if k is None else f"the {ORDINALS[k]} user",
-            key="protocol leaver",
+            "who leaves",
+            LEAVERS,
+            "leaves",
+            NOBODY,
             help="After being asked and before answering.",
         )
         masks = True
         if scenario == "2":
-            masks = st.toggle(
+            masks = widgets.toggle(
                 "Masks",
+                "the masks",
+                "masks",
                 True,
-                key="protocol masks",
                 help="Without them the third party sees each user's noisy gradient.",
             )
-    return {"item": item, "shares": shares, "masks": masks, "leaver": leaver}
+    left = None if leaver == NOBODY else leaver
+    return {"item": item, "shares": shares, "masks": masks, "leaver": left}
 
 
 def theatre(play: messages.MessagePlay) -> None:
@@ -122,10 +130,10 @@ def theatre(play: messages.MessagePlay) -> None:
     def act() -> None:
         last = len(play.messages)
         if st.session_state.get(PLAYING):
-            if st.session_state.get(AT, 0) >= last:
+            if st.session_state.get(AT, 1) >= last:
                 st.session_state[PLAYING] = False
                 st.rerun()
-            st.session_state[AT] = st.session_state.get(AT, 0) + 1
+            st.session_state[AT] = st.session_state.get(AT, 1) + 1
         at = controls(last)
         show(play, at)
 
@@ -133,38 +141,43 @@ def theatre(play: messages.MessagePlay) -> None:
 
 
 def controls(last: int) -> int:
-    st.session_state[AT] = min(st.session_state.get(AT, 1), last)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    buttons = st.container(horizontal=True, vertical_alignment="bottom")
+    at = widgets.slider("Message", "the message", 0, last, 1, AT, help="0: before the first one.")
+    with buttons:
         st.button(
             "Back",
             icon=":material/skip_previous:",
             on_click=move,
             args=(-1, last),
-            disabled=st.session_state[AT] == 0,
+            disabled=at == 0,
         )
         st.button(
             "Next",
             icon=":material/skip_next:",
             on_click=move,
             args=(1, last),
-            disabled=st.session_state[AT] == last,
+            disabled=at == last,
         )
         playing = st.session_state.get(PLAYING)
         if st.button(
             "Stop" if playing else "Play",
             icon=":material/stop:" if playing else ":material/play_arrow:",
+            on_click=play_or_stop,
+            args=(last,),
         ):
-            st.session_state[PLAYING] = not playing
-            if not playing and st.session_state[AT] == last:
-                st.session_state[AT] = 0
-            st.rerun()
-    at: int = st.slider("Message", 0, last, key=AT, help="0: before the first one.")
+            st.rerun()  # whether the stage moves by itself is decided around it
     return at
+
+
+def play_or_stop(last: int) -> None:
+    playing = st.session_state[PLAYING] = not st.session_state.get(PLAYING)
+    if playing and st.session_state[AT] == last:
+        st.session_state[AT] = 0
 
 
 def move(by: int, last: int) -> None:
     st.session_state[PLAYING] = False
-    st.session_state[AT] = min(max(st.session_state.get(AT, 0) + by, 0), last)
+    st.session_state[AT] = min(max(st.session_state[AT] + by, 0), last)
 
 
 def show(play: messages.MessagePlay, at: int) -> None:
@@ -184,8 +197,10 @@ def show(play: messages.MessagePlay, at: int) -> None:
         if play.ending and at == len(play.messages):
             st.warning(blocks.escape(sentence(play.ending)))
     st.markdown("**What each party has seen so far**")
-    tabs = st.tabs([blocks.escape(name) for name in play.parties])
+    tabs = widgets.tabs("the party", play.parties, "seen")
     for tab, name in zip(tabs, play.parties, strict=True):
+        if not tab.open:
+            continue
         with tab:
             table = messages.seen(play, name, at)
             if table["round"]:
@@ -196,7 +211,7 @@ def show(play: messages.MessagePlay, at: int) -> None:
 
 def attacks(play: scenarios.ScenarioPlay) -> None:
     """What the third party and the recommender can compute from what they saw."""
-    st.subheader("Attacks")
+    st.header("Attacks")
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**The third party compares two rounds of one user**")
@@ -226,13 +241,13 @@ def attacks(play: scenarios.ScenarioPlay) -> None:
         )
         first, second = st.columns(2)
         first.metric(
-            "Only listening: A is off by",
+            "Listening: A off by",
             "-" if passive is None else f"{passive:.2g}",
             help=f"Its largest entry is {size:.2g}. Measured on this run: the more numbers a factor"
             " has and the closer the run is to its end, the worse a listener does.",
         )
         second.metric(
-            "Choosing what it sends: A is off by",
+            "Choosing: A off by",
             f"{active:.1g}",
             help="It sends 0 and long unit vectors instead of item factors.",
         )
@@ -268,8 +283,8 @@ def shops(data: str) -> None:
     part: Ratings = sources.look(data, corner)
     public = sources.facts(data, Task.RANKING)
     with st.expander("Who plays, and by which rules", icon=":material/tune:"):
-        chosen, watched = rules_of_shops(part)
-    epsilon = widgets.epsilon(link={"data": data, "scenario": FLOW})
+        chosen, watched = rules_of_shops(part, shared=data != sources.UPLOAD)
+    epsilon = widgets.epsilon()
     flow = build(epsilon=epsilon, **chosen)
     with st.spinner("Playing the rounds"):
         play = state.kept(
@@ -298,45 +313,52 @@ def corner(ratings: Ratings) -> Ratings:
     return federated.corner(build_problem((ratings, ratings), Task.RANKING).train)
 
 
-def rules_of_shops(part: Ratings) -> tuple[dict[str, Any], int]:
-    """What the flow is built from, and whose profile is shown."""
+def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]:
+    """What the flow is built from, and whose profile is shown. shared: whether names are public."""
     names = {id: registry.get(id).name for id in VARIANTS}
     with st.grid(3, min_column_width=240):
-        variant = st.selectbox(
+        variant = widgets.choose(
             "Variant",
-            list(names),
-            index=list(names).index("dpimf-optimal"),
-            format_func=names.__getitem__,
-            key="federated variant",
+            "the variant",
+            names,
+            "variant",
+            "dpimf-optimal",
             help="How each party puts noise on the loss of a profile: see Noise.",
         )
-        profiles = st.selectbox(
+        profiles = widgets.choose(
             "The parties share out the",
-            list(SHARED),
-            format_func=SHARED.__getitem__,
-            key="federated profiles",
+            "what is shared out",
+            SHARED,
+            "shared",
+            Profiles.ITEMS,
             help="Who holds what: each party has some users with all their clicks, or some items"
             " with all clicks on them.",
         )
         by_items = profiles is Profiles.ITEMS
-        titles = (part.item_ids if by_items else part.user_ids) or ()
-        watched = st.selectbox(
+        there = part.public.items if by_items else part.public.users
+        titles = (part.item_ids if by_items else part.user_ids) or [
+            str(k + 1) for k in range(there)
+        ]
+        watched = widgets.choose(
             "Show the profile of",
-            list(range(min(12, len(titles)))),
-            format_func=titles.__getitem__,
-            key=f"federated watched {profiles.value}",
+            "the profile",
+            dict(enumerate(titles[:12])),
+            "profile",
+            0,
+            shared=shared,
             help="A message holds all profiles; one of them is shown.",
         )
-        parties = st.slider("Parties", 1, 6, 4, key="federated parties")
-        rounds = st.slider(
-            "Rounds", 1, 5, 3, key="federated rounds", help="Exchanges with the server."
+        parties = widgets.slider("Parties", "the number of parties", 1, 6, 4, "parties")
+        rounds = widgets.slider(
+            "Rounds", "the number of rounds", 1, 5, 3, "rounds", help="Exchanges with the server."
         )
-        local = st.slider(
+        local = widgets.slider(
             "Local solves in a round",
+            "the number of local solves",
             1,
             20,
             2,
-            key="federated local",
+            "local",
             help="How often a party solves the profiles before it sends them. Every solve spends"
             " epsilon, also those whose profiles stay at home.",
         )
@@ -352,7 +374,7 @@ def rules_of_shops(part: Ratings) -> tuple[dict[str, Any], int]:
 
 def budget(flow: Federation, public: PublicFacts) -> None:
     """Epsilon over rounds, solves and clicks, and why it is not per user."""
-    st.subheader("What the budget adds up to")
+    st.header("What the budget adds up to")
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.show_table(
@@ -371,7 +393,7 @@ def budget(flow: Federation, public: PublicFacts) -> None:
 
 def promise(card: Guarantee) -> None:
     """The card of what is played."""
-    st.subheader("What is promised")
+    st.header("What is promised")
     with st.container(border=True):
         blocks.guarantee(card)
 
@@ -384,14 +406,9 @@ def cost(
 
     lines: given the name of a size; sizes: where the data stands.
     """
-    st.subheader("What it costs to send")
-    along = st.segmented_control(
-        "Against",
-        list(sizes),
-        default=next(iter(sizes)),
-        key=f"protocol along {len(sizes)}",
-        required=True,
-    )
+    st.header("What it costs to send")
+    names = {name: name for name in sizes}
+    along = widgets.switch("Against", "the size", names, "against", next(iter(names)))
     drawn, now = lines(along), sizes[along]
     blocks.chart(
         charts_protocol.communication(along, drawn, now, state.theme()),

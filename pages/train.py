@@ -41,7 +41,7 @@ def page() -> None:
         data = sources.pick()
         id = widgets.mechanism(sources.mechanisms(data))
         wide = widgets.wide()
-    epsilon = widgets.epsilon(wide, link={"data": data, "mechanism": id})
+    epsilon = widgets.epsilon(wide)
     try:
         dataset = sources.get(data)
     except (DpmcError, OSError) as error:
@@ -247,7 +247,7 @@ def strip() -> None:
     if not shelf.runs:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.subheader("Your runs", anchor=False, width="content")
+        st.header("Your runs", anchor=False, width="content")
         words = "Tick two to compare them." if len(shelf.runs) > 1 else "Train again to compare."
         st.caption(f"{words} The last {shelf.LIMIT} stay, and what is pinned.", width="stretch")
         st.button(
@@ -292,7 +292,7 @@ def card(run: KeptRun) -> None:
 
 def compare(one: KeptRun, other: KeptRun) -> None:
     """Two remembered runs: curves overlaid, lists side by side, settings where they differ."""
-    st.subheader(run_card.compared(one, other), anchor=False)
+    st.header(run_card.compared(one, other), anchor=False)
     left, right = st.columns([3, 2], gap="large")
     with left:
         if one.metric is other.metric:
@@ -344,7 +344,7 @@ def result(run: Run) -> None:
     """Everything about a finished run: people and titles, then numbers, then what it learned."""
     found = run.result
     epsilon = cards.epsilon_text(found.guarantee.claimed.epsilon)
-    st.subheader(run_card.finding(found), anchor=False)
+    st.header(run_card.finding(found), anchor=False)
     st.caption(f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}")
     if found.stopped:
         st.warning(
@@ -393,41 +393,40 @@ def answer(run: Run) -> None:
 def recommendations(run: Run) -> None:
     """The top 10 of one person, without and with privacy."""
     train = run.result.problem.train
-    users, middle = train.public.users, run.film.corner.person + 1 if run.film else 1
-    if st.session_state.get("top_user", middle) > users:  # chosen for other data
-        del st.session_state["top_user"]
     left, right = st.columns([1, 3], vertical_alignment="bottom")
-    user = left.number_input(
+    user = widgets.number(
         "Person",
+        "the person",
         1,
-        users,
-        middle,
-        key="top_user",
-        persist_state="session",
+        train.public.users,
+        run.film.corner.person + 1 if run.film else 1,
+        "top_user",
+        place=left,
         help="Counted from 1. At first the one with the median number of ratings.",
     )
-    models = (("Without privacy", run.clear), ("With privacy", run.result.model))
-    lists = {
-        name: training.top_items(model, train, user - 1) if model else () for name, model in models
-    }
-    same = {i.item for i in lists["Without privacy"]} & {i.item for i in lists["With privacy"]}
+    found = training.top_items(run.result.model, train, user - 1)
+    clear = training.top_items(run.clear, train, user - 1) if run.clear else ()
+    same = {item.item for item in found} & {item.item for item in clear}
     if run.clear:
         right.markdown(
-            f"**{len(same)} of {len(lists['With privacy'])}** titles for person {user} are in both"
-            " lists (bold)."
+            f"**{len(same)} of {len(found)}** titles for person {user} are in both lists (bold)."
         )
-    for column, (name, top) in zip(st.columns(2, gap="large"), lists.items(), strict=True):
-        with column:
-            titles(name, top, same)
-            if not top and run.clear is None and name == "Without privacy":
-                st.caption("Trained last: not there yet, or stopped before.")
+    left, right = st.columns(2)
+    with left:
+        if run.clear:
+            titles("Without privacy", clear, same)
+        else:
+            st.markdown("**Without privacy**")
+            st.caption("Trained last: not there yet, or stopped before.")
+    with right:
+        titles("With privacy", found, same)
     st.caption("Left out: what the person rated in training. Without privacy: to compare only.")
 
 
 def downloads(run: Run) -> None:
     """The run on paper, the model, and how to repeat it."""
     found = run.result
-    st.subheader("Take it with you")
+    st.header("Take it with you")
     name = f"{found.mechanism.id}-{run.data}"
     files = [
         ("Run card (JSON)", "json", "application/json", lambda: run_card.as_json(run)),

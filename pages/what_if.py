@@ -1,55 +1,127 @@
 """What does epsilon cost? One slider over computed curves; nothing is trained while it moves."""
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
 import streamlit as st
 
-from dpmc_core import registry
+from dpmc_core import recommend, registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import Guarantee
-from dpmc_core.problem import split_words
-from dpmc_core.store import StoreError
-from dpmc_core.sweep import Grid, Keys
+from dpmc_core.privacy import RATING, USER_EMPTIED, Change, Guarantee, Trust
+from dpmc_core.problem import build_problem, split_words
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.store import Store, StoreError, StoreMissing
+from dpmc_core.sweep import LISTS_OF, Grid, Keys
 from dpmc_core.sweep.presets import BOTH, EPSILONS
-from dpmc_core.views import cards, lines, noise, ranking
+from dpmc_core.views import cards, lines, people, ranking
 from dpmc_core.views.lines import Line, Picture
-from pages.ui import (
-    blocks,
-    rows,
-    shell,
-    sources,
-    state,
-    sweeps,
-    widgets,
-)
-from pages.ui.charts import curve as charts_curve
+from dpmc_core.views.people import Scores, Shown
+from pages.ui import blocks, instrument, rows, shell, sources, state, sweeps, widgets
 from pages.ui.charts import ranking as charts_ranking
 from pages.ui.rows import GridRows, Place
 
 SEEDS = (1, 2, 3)  # of a curve that is computed here
-TICK = 1.0  # seconds between two looks at the store, and two steps of the slider
+TICK = 1.0  # seconds between two looks at the store
+KEY = "instrument"
+# What the instrument is set to, by its name in session and address: its name in the component, the
+# usual value, and how text is read.
+HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
+    "epsilon": ("stop", 1.0, lambda text: {f"{e:g}": e for e in EPSILONS}[text]),
+    "person": ("person", 0, lambda text: range(len(people.QUANTILES))[int(text)]),
+    "asked": ("asked", 0, lambda text: range(2)[int(text)]),
+    "need": ("wanted", None, float),
+}
+# Whom to protect, with what changes between two data sets and whom one trusts.
+PROTECT: Mapping[str, tuple[str, Change, Trust]] = {
+    "rating": ("Protect each rating, even from the server", RATING, Trust.LOCAL),
+    "person": ("Protect the whole person, server trusted", USER_EMPTIED, Trust.CURATOR),
+}
 
 
 def page() -> None:
-    blocks.heading(
-        "What does epsilon cost?",
-        "Choose data and a mechanism, then move the slider: left is more private, right is more"
-        " accurate.",
-    )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        data = sources.pick()
+    left, right = st.columns([5, 3], vertical_alignment="bottom", gap="large")
+    left.title("What does privacy cost?", anchor=False)
+    with right:
+        data = sources.pick(label_visibility="collapsed")
+    whom = st.container(horizontal=True, vertical_alignment="center")
+    body, below = st.container(), st.container()
+    with below:
+        more = st.container(horizontal=True, vertical_alignment="center")
+    with more, st.popover("Method", icon=":material/tune:"):
         id = widgets.mechanism(sources.mechanisms(data))
-        label = "Pause" if st.session_state.get("playing") else "Play"
-        icon = ":material/pause:" if label == "Pause" else ":material/play_arrow:"
-        st.button(label, icon=icon, on_click=widgets.toggle_play, help="Sweep over all epsilons.")
     try:
         where = rows.place(data)
         grid = grid_of(where, id)
         came = rows.shipped(data, id)
         keys = rows.keys(grid, where) if came is None else rows.keys_of(came[0])
-        running = came is None and runs(where, grid, keys)
-        instrument(where, id, keys, running=running)
+        card = promise(data, id, curves(where, id, keys))
+        with whom:
+            protect(data, card)
+        with body:
+            running = came is None and runs(where, grid, keys)
+            moving(where, id, keys, running=running)
+        with more, st.popover("Why?", icon=":material/verified_user:"):
+            blocks.guarantee(card)
+        with below:
+            numbers(curves(where, id, keys), certified=cards.upheld(card))
     except (DpmcError, OSError) as error:
         blocks.problem(error)
+
+
+# --- whom to protect ---------------------------------------------------------------------------
+
+
+def protect(data: str, card: Guarantee) -> None:
+    """The first choice; a method that somebody chose may be neither."""
+    names = {name: words for name, (words, _, _) in PROTECT.items()}
+    st.session_state["protect"] = next(
+        (
+            name
+            for name, (_, change, trust) in PROTECT.items()
+            if card.trust is trust and card.change.per_user == change.per_user
+        ),
+        None,
+    )
+    st.radio(
+        "Protect",
+        list(names),
+        format_func=names.__getitem__,
+        key="protect",
+        on_change=follow,
+        args=(data,),
+        horizontal=True,
+        label_visibility="collapsed",
+        width="content",
+    )
+    st.markdown("Drag the slider, and see who sees what.")
+
+
+def follow(data: str) -> None:
+    """The recommended method for whom one protects; none is recommended for every data set."""
+    _, change, trust = PROTECT[st.session_state["protect"]]
+    for task in sources.tasks(data):
+        with suppress(DpmcError, OSError):
+            facts = sources.facts(data, task)
+            advice = recommend.recommend(task, change, facts, epsilon=1.0, trust=trust)
+            st.session_state["mechanism"] = advice.mechanism.id
+            return
+
+
+def promise(data: str, id: str, found: tuple[Picture, ...]) -> Guarantee:
+    """The card at the epsilon that the instrument stands at. Raises DpmcError, OSError."""
+    mechanism = registry.create(id, epsilon=EPSILONS[standing()["stop"]])
+    card = mechanism.guarantee(facts(data, mechanism.task, found))
+    return card.given(found[0].lines[0].prepared) if found else card
+
+
+def facts(data: str, task: Task, found: tuple[Picture, ...]) -> PublicFacts:
+    """Public facts of the prepared ratings; a curve knows its own. Raises DpmcError, OSError."""
+    return found[0].lines[0].info.public if found else sources.facts(data, task)
+
+
+# --- the runs behind a curve -------------------------------------------------------------------
 
 
 def grid_of(where: Place, id: str) -> Grid:
@@ -113,14 +185,14 @@ def curves(where: Place, id: str, keys: Keys) -> tuple[Picture, ...]:
     return found if found[0].lines else ()
 
 
-def instrument(where: Place, id: str, keys: Keys, *, running: bool) -> None:
-    """The slider with everything that moves with it; only this part runs again."""
-    playing = bool(st.session_state.get("playing"))
+# --- the instrument ----------------------------------------------------------------------------
 
-    @st.fragment(run_every=TICK if playing or running else None)
+
+def moving(where: Place, id: str, keys: Keys, *, running: bool) -> None:
+    """The slider with everything that moves with it; while runs go on, this part looks again."""
+
+    @st.fragment(run_every=TICK if running else None)
     def draw() -> None:
-        if playing and widgets.play_is_over():
-            st.rerun()
         if running:
             now = sweeps.look(where.folder, keys.name)
             if now is None or not now.running:
@@ -128,101 +200,126 @@ def instrument(where: Place, id: str, keys: Keys, *, running: bool) -> None:
             rows.progress(now, read(where, id, keys).present, len(keys.units))
         if where.private:
             rows.tally()
-        epsilon = widgets.epsilon(link={"data": where.name, "mechanism": id})
-        show(where, id, epsilon, curves(where, id, keys))
+        found = curves(where, id, keys)
+        theme = state.theme()
+        body = state.kept(
+            "instrument",
+            (where.name, id, found, theme, running),
+            lambda: view(where, id, found, running=running),
+        )
+        instrument.show(body | standing(), key=KEY, on_change=moved)
 
     draw()
 
 
-def show(where: Place, id: str, epsilon: float, found: tuple[Picture, ...]) -> None:
-    """The curve with the answer and the card, and what the noise is and does at this epsilon."""
-    mechanism = registry.create(id, epsilon=epsilon)
-    if found:
-        line = found[0].lines[0]
-        public, prepared = line.info.public, line.prepared
-    else:
-        public = sources.facts(where.name, mechanism.task)
-        prepared = sources.corner(where.name, mechanism.task).prepared
-    card = mechanism.guarantee(public)
-    left, right = st.columns([2, 1], gap="large")
-    with left:
-        if found:
-            curve(found[0], epsilon, card)
-        else:
-            the_noise(id, card)
-    with right:
-        if found:
-            tiles(found[0], epsilon)
-        with st.container(border=True):
-            blocks.guarantee(card.given(prepared))
-    if not found:
-        the_row(mechanism, where.name)
-        return
-    if mechanism.task is Task.RANKING:
-        rankings(found, epsilon, certified=cards.upheld(card))
-    left, right = st.columns(2, gap="large")
-    with left:
-        the_noise(id, card)
-    with right:
-        the_row(mechanism, where.name)
+def view(where: Place, id: str, found: tuple[Picture, ...], *, running: bool) -> dict[str, Any]:
+    """What the instrument shows. An upload shows no person. Raises DpmcError, OSError."""
+    methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
+    task = methods[0].task
+    picture = found[0] if found else Picture(rows.metrics_of(task)[0])
+    shown = None if where.private or running or not found else known(where, picture)
+    return instrument.view(
+        methods,
+        picture,
+        facts(where.name, task, found),
+        state.theme(),
+        shown=shown,
+        scores=leaving(where, methods) if shown else (),
+    )
 
 
-def curve(picture: Picture, epsilon: float, card: Guarantee) -> None:
-    """Accuracy against epsilon, with what it was measured on."""
+def known(where: Place, picture: Picture) -> Shown | None:
+    """People with their lists: shipped with a sample's curve, else out of the store."""
     line = picture.lines[0]
-    blocks.chart(
-        charts_curve.curve(picture, epsilon, certified=cards.upheld(card), theme=state.theme()),
-        alt=lines.words_at(picture, epsilon),
-        key="curve",
-        caption=f"{blocks.EVALUATION} {sentence(lines.band_words(line.band))} Tested on"
-        f" {split_words(line.info.split)}."
-        f" Privacy is counted {card.change.label}. Filled markers are certified, hollow ones only"
-        f" claimed. Version {line.version}, default settings.",
-        table=lines.table_of(line),
+    task = registry.get(line.mechanism).task
+    came = people.load(where.name, task, line.key)
+    without = next((level for name, level in picture.levels if name == lines.WITHOUT), None)
+    if came is not None or without is None:
+        return came
+    with suppress(StoreMissing), Store(where.store, read_only=True) as file:
+        train = build_problem(sources.get(where.name), task, seed=LISTS_OF).train
+        found = people.of_store(file, [line.key], without.key, train)
+        if found is not None and line.key in found[1]:
+            return found[0], found[1][line.key]
+    return None
+
+
+def leaving(where: Place, methods: list[Mechanism]) -> tuple[Scores, ...]:
+    """What leaves a server that is trusted with raw ratings."""
+    first = methods[0]
+    if first.guarantee(sources.facts(where.name, first.task)).trust is Trust.LOCAL:
+        return ()
+
+    def noisy(ratings: Ratings) -> tuple[Scores, ...]:
+        return people.scores(methods, build_problem((ratings, ratings), first.task).train)
+
+    noisy.__name__ = f"scores of {first.id}"
+    found: tuple[Scores, ...] = sources.look(where.name, noisy)
+    return found
+
+
+def standing() -> dict[str, Any]:
+    """Where the instrument stands, from the session or the address; junk is noted."""
+    for name, (_, _, parsed) in HELD.items():
+        if name not in st.session_state and name in st.query_params:
+            try:
+                st.session_state[name] = parsed(st.query_params[name])
+            except (ValueError, LookupError):
+                state.impossible(name, f"the {name}")
+                del st.query_params[name]
+    found = {}
+    for name, (told, usual, _) in HELD.items():
+        value = found[told] = st.session_state.get(name, usual)
+        text = None if value == usual else f"{value:g}"
+        if st.query_params.get(name) != text:  # chosen here, or on another page
+            if text is None:
+                del st.query_params[name]
+            else:
+                st.query_params[name] = text
+    epsilon = found.pop("stop")
+    return found | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
+
+
+def moved() -> None:
+    """The instrument was let go: the address and the other pages know."""
+    told = st.session_state[KEY]
+    for name, (short, _, _) in HELD.items():
+        if short in told:
+            st.session_state[name] = EPSILONS[int(told[short])] if short == "stop" else told[short]
+
+
+def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
+    """What the numbers are measured on, and all of them."""
+    if not found:
+        return
+    picture = found[0]
+    line = picture.lines[0]
+    st.caption(
+        blocks.escape(
+            f"{blocks.EVALUATION} {sentence(lines.band_words(line.band))} Tested on"
+            f" {split_words(line.info.split)}. Epsilon counts {line.change.label}. Filled is"
+            f" certified, hollow only claimed. Version {line.version}, default settings."
+        )
     )
     for said in lines.apart_words(picture):
         st.caption(blocks.escape(said))
-
-
-def tiles(picture: Picture, epsilon: float) -> None:
-    """The answer: the metric here, what privacy costs, and what it still gains over guessing."""
-    here, metric = picture.lines[0].at(epsilon), picture.metric
-    if here is None:
-        st.markdown(f"epsilon {epsilon:g} has not been computed yet.")
+    folded = st.expander("The curve in numbers", type="compact", key="numbers", on_change="rerun")
+    if not folded.open:
         return
-    half = metric.text(here.half_width)
-    st.metric(
-        f"{metric.title} at epsilon {epsilon:g}",
-        metric.text(here.mean),
-        help="One seed: no interval."
-        if here.seeds == 1
-        else f"Mean over {here.seeds} seeds, plus or minus {half} (95 % t interval).",
-    )
-    for line in lines.gains(picture, epsilon):
-        st.markdown(line)
-
-
-def rankings(panels: tuple[Picture, ...], epsilon: float, *, certified: bool) -> None:
-    """HR@10 and NDCG@10 against epsilon under both candidate sets, for methods that rank."""
-    st.subheader("Ten items, ranked among few or among all")
-    blocks.chart(
-        charts_ranking.against_epsilon(panels, epsilon, certified=certified, theme=state.theme()),
-        alt=ranking.panels_words(panels),
-        key="rankings",
-        caption="Dashed: no privacy. Dotted: popularity. Among 99 items drawn at random it is a"
-        " far easier race than among all unseen items: compare numbers of one kind only.",
-        table=ranking.panels_table(panels),
-    )
-
-
-def the_noise(id: str, card: Guarantee) -> None:
-    st.subheader("The noise at this epsilon")
-    blocks.noise_of(id, noise.main_release(card), height=260)
-
-
-def the_row(mechanism: Mechanism, data: str) -> None:
-    st.subheader("One person's row, before and after")
-    blocks.row(mechanism.id, sources.before_after(data, mechanism))
+    with folded:
+        epsilon = EPSILONS[standing()["stop"]]
+        st.text(lines.words_at(picture, epsilon))
+        blocks.show_table(lines.table_of(line), alt="The curve, point by point")
+        if registry.get(line.mechanism).task is Task.RANKING:
+            blocks.chart(
+                charts_ranking.against_epsilon(
+                    found, epsilon, certified=certified, theme=state.theme()
+                ),
+                alt=ranking.panels_words(found),
+                caption="Ten items, ranked among 99 drawn at random or among all unseen ones:"
+                " compare numbers of one kind only.",
+                table=ranking.panels_table(found),
+            )
 
 
 shell.enter()

@@ -9,6 +9,8 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+from app import SECTIONS
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Connected, the script at rest, nothing stale or loading, every chart drawn.
@@ -79,6 +81,16 @@ def settle(page, seconds=30.0, quiet=0.3):
 def visit(page, address):
     page.goto(address)
     settle(page)
+
+
+def turn_to(page, title):
+    """To another page by mouse: its entry in the navigation, in a section's menu or beside them."""
+    section = next(name for name, found in SECTIONS.items() if title in {e.title for e in found})
+    if section:
+        page.get_by_test_id("stTopNavSection").filter(has_text=section).click()
+        page.get_by_role("menuitem", name=title, exact=True).click()
+    else:
+        page.get_by_test_id("stTopNavLink").filter(has_text=title).click()
 
 
 def upload_ratings(page, server, folder):

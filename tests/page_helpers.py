@@ -39,11 +39,31 @@ def spec(app, number=0):
     return json.loads(charts_of(app)[number].proto.spec)
 
 
+def instrument(app):
+    """What the instrument of What if was given to draw."""
+    (found,) = app.get("bidi_component")
+    return json.loads(found.proto.json)
+
+
+def at_stop(app):
+    """What the instrument says where it stands."""
+    view = instrument(app)
+    return view["stops"][view["stop"]]
+
+
+def stand_at(app, epsilon):
+    """As if the slider had been let go there."""
+    app.session_state["epsilon"] = epsilon
+    app.run()
+    assert not app.exception
+
+
 def all_text(app):
     parts = [
         e.value
         for kind in (
             "title",
+            "header",
             "subheader",
             "markdown",
             "caption",

@@ -27,6 +27,7 @@ ORDER = [
     "links",
     "data",
     "metrics",
+    "toplists",
     "bounds",
     "solvers",
     "mechanisms",

@@ -14,7 +14,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.store import shipped
 from dpmc_core.views import lines
-from tests.browser_helpers import settle, upload_ratings, visit
+from tests.browser_helpers import settle, turn_to, upload_ratings, visit
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +25,7 @@ def test_the_first_visit_may_be_a_link_into_the_middle(page, server):
     """Must stay first: a fresh server has not yet seen the list of pages."""
     visit(page, server + "train?data=restaurants&epsilon=4")
     assert page.get_by_role("heading", name="Train one mechanism").is_visible()
-    assert page.get_by_role("link", name="Guarantees").is_visible()
+    assert page.get_by_test_id("stTopNavSection").filter(has_text="Evidence").is_visible()
     assert page.get_by_label("Data", exact=True).input_value() == "Neighbourhood restaurants"
 
 
@@ -89,9 +89,9 @@ def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, serve
     shown = page.locator('[data-testid="stMetricValue"]').first.inner_text()
     assert shown == METRICS["accuracy"].text(alone.metrics["accuracy"])
     # Results wait while one looks elsewhere.
-    page.get_by_role("link", name="Noise").click()
+    turn_to(page, "Noise")
     settle(page)
-    page.get_by_role("link", name="Train").click()
+    turn_to(page, "Train")
     page.get_by_role("heading", name="Take it with you").wait_for()
 
 
@@ -99,7 +99,7 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     upload_ratings(page, server, tmp_path)
     settle(page)
     assert page.locator('[data-testid="stMetricValue"]').all_inner_texts()[:2] == ["30", "20"]
-    page.get_by_role("link", name="Train").click()
+    turn_to(page, "Train")
     settle(page)
     page.get_by_role("button", name="Train", exact=True).click()
     page.get_by_role("heading", name="Take it with you").wait_for(timeout=60_000)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser_helpers import settle, upload_ratings, visit
+from tests.browser_helpers import settle, turn_to, upload_ratings, visit
 
 pytestmark = pytest.mark.browser
 
@@ -46,9 +46,9 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     wait_for(lambda: page.locator(POINTS).count() >= 2)
     few = page.locator(POINTS).count()
     wait_for(lambda: page.locator(POINTS).count() > few)  # by themselves
-    page.get_by_role("link", name="Noise").click()
+    turn_to(page, "Noise")
     page.get_by_role("heading", name="Noise").first.wait_for()
-    page.get_by_role("link", name="Compare").click()
+    turn_to(page, "Compare")
     wait_for(lambda: page.locator(POINTS).count() > few)
     page.reload()
     wait_for(lambda: page.locator(POINTS).count() > few)
@@ -109,7 +109,7 @@ def test_compare_fits_a_phone_in_both_themes(browser, server, theme):
     context.close()
 
 
-def test_the_address_holds_the_choices_and_the_share_link_opens_them(page, server):
+def test_the_address_holds_the_choices_and_opens_them(page, server):
     visit(page, server + "compare?data=restaurants")
     page.get_by_role("button", name="Gradient perturbation", exact=True).click()
     page.get_by_text("same unit: per user").click()
@@ -118,16 +118,11 @@ def test_the_address_holds_the_choices_and_the_share_link_opens_them(page, serve
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("seeds=7"))
     settle(page)
-    page.get_by_role("button", name="Share").click()
-    link = page.locator('[data-testid="stPopoverBody"] [data-testid="stCode"]').inner_text().strip()
-    assert "seeds=7" in link
-    assert "gradient" not in link
-    for address in (page.url, link):
-        visit(page, address)
-        seeds = page.get_by_role("spinbutton", name="Seeds")
-        wait_for(lambda seeds=seeds: seeds.input_value() == "7", 30)
-        assert not page.get_by_text("which is not here").count()
-        assert "gradient" not in page.locator('[data-testid="stCode"]').last.text_content()
+    visit(page, page.url)
+    seeds = page.get_by_role("spinbutton", name="Seeds")
+    wait_for(lambda: seeds.input_value() == "7", 30)
+    assert not page.get_by_text("which is not here").count()
+    assert "gradient" not in page.locator('[data-testid="stCode"]').last.text_content()
 
 
 def choose(page, label, option):
@@ -169,7 +164,7 @@ def tally(page):
 
 def test_a_curve_of_an_upload_is_spent_once_for_what_if_and_compare(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
-    page.get_by_role("link", name="What if").click()
+    turn_to(page, "What if")
     button(page, "Compute the curve").wait_for()
     assert tally(page) == (0, "0")
     button(page, "Compute the curve").click()
@@ -179,7 +174,7 @@ def test_a_curve_of_an_upload_is_spent_once_for_what_if_and_compare(page, server
     settle(page)
     spent = tally(page)
     assert spent[0] == 126  # two estimates and the guess
-    page.get_by_role("link", name="Compare").click()
+    turn_to(page, "Compare")
     page.get_by_text("What an epsilon counts").wait_for()
     settle(page)
     choose(page, "epsilons", "14 from 0.1 to 10")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser_helpers import serving, settle, upload_ratings, visit
+from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit
 from tests.processes import members, needs_proc, wait_until
 
 pytestmark = [pytest.mark.browser, needs_proc]
@@ -42,7 +42,7 @@ def start_both(browser, server, folder):
     """A shared sweep and one on an upload: their process groups."""
     mine, shared = (browser.new_context().new_page() for _ in range(2))
     upload_ratings(mine, server, folder)
-    mine.get_by_role("link", name="Compare").click()
+    turn_to(mine, "Compare")
     mine.get_by_role("spinbutton", name="Seeds").fill("100")
     mine.keyboard.press("Enter")
     settle(mine)

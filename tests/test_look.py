@@ -4,9 +4,11 @@ import itertools
 import math
 import tomllib
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.metrics import METRICS
@@ -17,7 +19,7 @@ from dpmc_core.views import noise
 from dpmc_core.views.comparison import limits
 from dpmc_core.views.lines import Picture, Reference
 from dpmc_core.views.noise import BeforeAfter
-from pages.ui import charts, report
+from pages.ui import blocks, charts, report
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import noise as charts_noise
 from tests.page_helpers import placed_line
@@ -63,6 +65,33 @@ def test_the_accent_can_be_read_as_text(name):
     for surface in (*surfaces, theme["sidebar"]["backgroundColor"]):
         assert contrast(theme["primaryColor"], surface) >= READABLE
         assert contrast(theme["linkColor"], surface) >= READABLE
+    assert theme["primaryColor"] == charts.shaded(charts.ACCENT, THEMES[name == "dark"])
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_captions_can_be_read(name):
+    """Streamlit writes them in 60 % of the colour of text, charts in theme.muted."""
+    theme = CONFIG["theme"][name]
+    for surface in (theme["backgroundColor"], theme["secondaryBackgroundColor"]):
+        parts = [
+            round(0.6 * int(theme["textColor"][k : k + 2], 16) + 0.4 * int(surface[k : k + 2], 16))
+            for k in (1, 3, 5)
+        ]
+        assert contrast("#{:02x}{:02x}{:02x}".format(*parts), surface) >= READABLE
+    muted = charts.LIGHT.muted if name == "light" else charts.DARK.muted
+    assert contrast(muted, theme["backgroundColor"]) >= READABLE
+
+
+def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
+    looks = {look.color: charts.shaded(look.color, charts.DARK) for look in charts.STYLES.values()}
+    assert len(set(looks.values())) == len(looks)
+    assert all(contrast(color, charts.DARK.paper) >= READABLE for color in looks.values())
+    fig = charts.figure(charts.DARK)
+    blue = charts.style("objective").color
+    fig.draw("scatter", x=[1], y=[1], line={"color": blue}, marker={"line": {"color": blue}})
+    drawn = fig.data[0]["line"]["color"]
+    assert drawn == fig.data[0]["marker"]["line"]["color"] == looks[blue] != blue
+    assert charts.shaded(blue, charts.LIGHT) == blue
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
@@ -178,3 +207,11 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
     assert "<td>yes</td><td>1</td>" in page
     assert "True" not in page.split("<h2>Numbers</h2>")[1]
     assert "white-space: pre-wrap" in page
+
+
+def test_the_head_of_a_column_is_never_cut_off():
+    head = "per user: empty row, certified"
+    narrow = st.column_config.TextColumn(width=64)
+    shown = Mock()
+    blocks.show_table({head: ["1"]}, place=shown, column_config={head: narrow})
+    assert shown.dataframe.call_args.kwargs["column_config"][head]["width"] >= 7 * len(head)

@@ -25,10 +25,20 @@ from dpmc_core.ratings import Ratings
 from dpmc_core.store import Store, shipped
 from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import cards, lines, run_card
+from dpmc_core.views import cards, lines, run_card, stops
 from pages.ui import charts, private, rows
 from pages.ui.charts import curve as charts_curve
-from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
+from tests.page_helpers import (
+    all_text,
+    at_stop,
+    button,
+    charts_of,
+    instrument,
+    open_page,
+    plain,
+    spec,
+    stand_at,
+)
 from tests.sweep_helpers import InThisProcess
 
 PAGES = ("what_if", "data", "train", "noise", "guarantees")
@@ -75,7 +85,7 @@ def test_a_page_opens_on_its_own_with_one_sentence_that_says_what_to_do(name):
     assert not app.error
 
 
-@pytest.mark.parametrize("name", ["what_if", "data", "noise", "guarantees"])
+@pytest.mark.parametrize("name", ["data", "noise", "guarantees"])
 def test_every_chart_has_words_and_a_table_that_unfolds(name):
     app = open_page(name, data="one-bit-lab")
     count, tables = len(charts_of(app)), len(app.dataframe)
@@ -116,22 +126,22 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
     assert len(papers) == registry.has_setting(registry.get(id), "estimator")
     before = None
     for epsilon in (0.1, 1.0, 10.0):
-        app.select_slider(key="epsilon").set_value(epsilon).run()
-        assert not app.exception
-        assert app.metric[0].value == METRICS["accuracy"].text(line.at(epsilon).mean)
-        traces = spec(app)["data"]
-        assert traces[-1]["x"] == [epsilon]
-        unmoved = (traces[:-1], spec(app)["layout"]["yaxis"]["range"])
-        assert before is None or unmoved == before
-        before = unmoved
+        stand_at(app, epsilon)
+        assert at_stop(app)["text"] == METRICS["accuracy"].text(line.at(epsilon).mean)
+        assert at_stop(app)["value"] == line.at(epsilon).mean
+        view = {name: value for name, value in instrument(app).items() if name != "stop"}
+        assert before is None or view == before
+        before = view
+    assert [stop["epsilon"] for stop in before["stops"]] == [f"{e:g}" for e in EPSILONS]
 
 
 def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claimed():
     for id, hollow in (("input-flip", False), ("output", True)):
         app = open_page(data="one-bit-lab", mechanism=id)
-        dashes = [trace.get("line", {}).get("dash") for trace in spec(app)["data"]]
+        drawn = instrument(app)["figure"]["data"]
+        dashes = [trace.get("line", {}).get("dash") for trace in drawn]
         assert dashes[:3] == ["dash", "dash", "dot"]  # the reference, the paper's twin, a guess
-        markers = [t["marker"] for t in spec(app)["data"] if "symbol" in t.get("marker", {})]
+        markers = [t["marker"] for t in drawn if "symbol" in t.get("marker", {})]
         assert len(markers) == 1 + registry.has_setting(registry.get(id), "estimator")
         for mark in markers:
             assert (mark["color"] != mark["line"]["color"]) == hollow
@@ -144,17 +154,18 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
     (guess,) = picture.guesses
     assert guess.mechanism == "local-popularity"
     assert not picture.floors
-    (drawn,) = (t for t in spec(app)["data"] if "guessing" in t.get("hovertemplate", ""))
-    assert drawn["x"] == pytest.approx(guess.epsilon)
+    (drawn,) = (
+        t for t in instrument(app)["figure"]["data"] if t.get("name", "").startswith("guessing")
+    )
+    assert drawn["x"] == [EPSILONS.index(e) for e in guess.epsilon]
     assert drawn["y"] == pytest.approx(guess.band.mean)
     assert max(drawn["y"]) > min(drawn["y"])  # it is noisy as well
+    reference = next(level for name, level in picture.levels if name == lines.WITHOUT)
     for epsilon in (1.0, 10.0):
-        app.select_slider(key="epsilon").set_value(epsilon).run()
-        gap = picture.lines[0].at(epsilon).mean - guess.at(epsilon).mean
-        side = "better" if gap > 0 else "worse"
-        size = RANKED[0].distance(gap)
-        said = f"**{size}** {side} than guessing" if size else "**Level** with guessing"
-        assert said in all_text(app)
+        stand_at(app, epsilon)
+        low, high = guess.at(epsilon).mean, reference.level.mean
+        share = (picture.lines[0].at(epsilon).mean - low) / (high - low)
+        assert at_stop(app)["kept"] == stops.kept_words(share)
 
 
 @pytest.mark.parametrize(
@@ -173,32 +184,21 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     cls = registry.get(id)
     with shipped.load(data, cls.task, [id]) as store:
         picture = lines.read(store, [id], rows.metrics_of(cls.task)[0])
-    drawn = charts_curve.curve(picture, 1.0, certified=True, theme=charts.LIGHT)
+    drawn = charts_curve.instrument(
+        picture, EPSILONS, height=200, certified=True, theme=charts.LIGHT
+    )
     texts = [note["text"] for note in drawn.layout["annotations"]]
-    assert [text.startswith("no privacy: ") for text in texts].count(True) == 1
+    assert [text.startswith("no privacy ") for text in texts].count(True) == 1
     if id == cls.floor:  # it is a guess: beside it stands the same one without privacy
-        names = [trace.get("name", "") for trace in drawn.data]
-        texts += [f"guessing: {name}" for name in names if name.startswith("no priv")]
+        texts += [text.replace("the paper's, ", "guessing, ") for text in texts]
     assert any(text.startswith("guessing") for text in texts)
 
 
-def test_what_if_plays_through_all_epsilons_and_stops():
-    app = open_page(data="one-bit-lab", epsilon="4")
-    app.button[0].click().run()
-    seen = [app.select_slider(key="epsilon").value]
-    for _ in range(len(EPSILONS)):
-        app.run()
-        seen.append(app.select_slider(key="epsilon").value)
-    assert sorted(set(seen)) == [5.0, 7.0, 10.0]
-    assert app.button[0].label == "Play"
-
-
-def test_a_link_with_ids_opens_its_view_and_the_share_link_says_the_same():
+def test_a_link_with_ids_opens_its_view():
     app = open_page(data="restaurants", mechanism="objective", epsilon="3")
     assert app.selectbox(key="data").value == "restaurants"
     assert app.selectbox(key="mechanism").value == "objective"
-    assert app.select_slider(key="epsilon").value == 3.0
-    assert "data=restaurants&mechanism=objective&epsilon=3" in app.code[0].value
+    assert at_stop(app)["epsilon"] == "3"
 
 
 def test_junk_in_a_link_falls_back_with_a_note():
@@ -207,10 +207,7 @@ def test_junk_in_a_link_falls_back_with_a_note():
     assert "banana" in notes
     assert "magic" in notes
     assert "script" in notes
-    assert (app.selectbox(key="data").value, app.select_slider(key="epsilon").value) == (
-        "movie-night",
-        1.0,
-    )
+    assert (app.selectbox(key="data").value, at_stop(app)["epsilon"]) == ("movie-night", "1")
     app.run()
     assert not app.warning  # said once
 
@@ -592,32 +589,30 @@ def run_until_whole(app, seconds=120):
 def test_a_curve_not_yet_there_is_computed_on_request():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
-    assert len(app.metric) == 0
+    assert at_stop(app)["value"] is None
     assert "not been computed: it takes 132 short training runs" in app.info[0].value
     press(app, "Compute the curve")
     assert "of 132 runs" in app.progress[0].text
     run_until_whole(app)
     assert not app.info
-    assert len(app.metric) == 1
     found = []
     for seed in (1, 2, 3):
         problem = build_problem(app.session_state["upload"], Task.BINARY, seed=seed)
         mechanism = registry.create(MECHANISMS[0], epsilon=1.0)
         found.append(experiment.run(mechanism, problem, seed, with_baselines=False).metrics)
     expected = sum(metrics["accuracy"] for metrics in found) / 3
-    assert app.metric[0].value == METRICS["accuracy"].text(expected)
+    assert at_stop(app)["text"] == METRICS["accuracy"].text(expected)
     assert "in 126 private runs" in all_text(app)
 
 
-def test_without_a_curve_the_slider_the_card_and_the_noise_are_there_already():
+def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
     assert "not been computed" in app.info[0].value
     assert "claimed" in all_text(app) or "certified" in all_text(app)
-    before = spec(app)["data"]
-    app.select_slider(key="epsilon").set_value(5.0).run()
-    assert spec(app)["data"] != before
-    assert [e.value for e in app.subheader if "noise" in e.value]
+    right = instrument(app)["right"][0][0]
+    assert right[EPSILONS.index(1.0)] == "73"
+    assert instrument(app)["people"] is None  # of an upload no person is shown
 
 
 @no_windows
@@ -629,15 +624,15 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
     assert "One seed: no band" in all_text(app)
     assert "in 22 private runs" in all_text(app)
-    assert not [t for t in spec(app)["data"] if t.get("fill") == "toself"]
-    app.select_slider(key="epsilon").set_value(0.1).run()
-    assert "epsilon 0.1 has not been computed yet" in all_text(app)
+    assert not [t for t in instrument(app)["figure"]["data"] if t.get("fill") == "toself"]
+    stand_at(app, 0.1)
+    assert at_stop(app)["value"] is None
     press(app, "Continue")
     run_until_whole(app)
     assert not app.info
     assert "in 126 private runs" in all_text(app)  # none of them twice
     assert "over 3 seeds" in all_text(app)
-    assert [t for t in spec(app)["data"] if t.get("fill") == "toself"]
+    assert [t for t in instrument(app)["figure"]["data"] if t.get("fill") == "toself"]
 
 
 def test_a_public_set_is_downloaded_once_its_terms_are_accepted(monkeypatch, tmp_path):

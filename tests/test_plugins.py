@@ -19,8 +19,7 @@ from dpmc_core.mechanisms.plain import Clear
 from dpmc_core.store import Store, curves, records
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SECTION = README.partition("## Adding a mechanism")[2].partition("\n## ")[0]
+SECTION = (ROOT / "docs" / "adding-a-mechanism.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL)
 (PYPROJECT,) = re.findall(r"```toml\n(.*?)```", SECTION, flags=re.DOTALL)
 TWIN, FLOOR = "twin: ClassVar[str]", "floor: ClassVar[str]"

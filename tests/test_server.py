@@ -14,7 +14,8 @@ from starlette.routing import Router
 from streamlit import config
 from streamlit.web.server.app_discovery import discover_asgi_app
 
-from pages.ui import server
+from app import SECTIONS
+from pages.ui import instrument, server
 
 APP = Path(__file__).resolve().parent.parent / "app.py"
 unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descriptors here")
@@ -68,10 +69,19 @@ def headers_of(kind, path="/"):
 
 
 def test_the_drawing_code_is_named_with_the_page_and_exists():
-    link = headers_of(b"text/html; charset=utf-8")[b"link"].decode()
+    link = headers_of(b"text/html; charset=utf-8", "/train")[b"link"].decode()
     path = link.split(">")[0].removeprefix("<./static/js/")
     assert "rel=modulepreload" in link
     assert (server.SCRIPTS / path).stat().st_size > 1_000_000
+
+
+def test_the_start_page_is_sent_plotly_itself_to_be_kept():
+    link = headers_of(b"text/html; charset=utf-8")[b"link"].decode()
+    path = link.split(">")[0].removeprefix("<./")
+    answer = asyncio.run(server._plotly(None))
+    assert path == instrument.PLOTLY
+    assert Path(answer.path).stat().st_size > 1_000_000
+    assert "immutable" in answer.headers["cache-control"]
 
 
 def test_other_responses_are_left_alone():
@@ -80,7 +90,7 @@ def test_other_responses_are_left_alone():
 
 def test_nothing_is_sent_where_the_code_is_not_found(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "SCRIPTS", tmp_path)
-    assert b"link" not in headers_of(b"text/html")
+    assert b"link" not in headers_of(b"text/html", "/train")
 
 
 def test_the_list_of_what_is_loaded_first_is_what_the_first_page_uses():
@@ -111,8 +121,7 @@ def test_the_first_page_opens_under_its_own_name_with_its_link():
     assert answer_to("/base/what_if/", b"a=%C3%A4") == (307, b"../?a=%C3%A4")
     for other in ("/", "/train", "/what_if/_stcore/health", "/static/what_if.js"):
         assert answer_to(other) is None
-    first = next(line for line in APP.read_text().splitlines() if "pages/" in line)
-    assert '"pages/what_if.py"' in first
+    assert next(iter(SECTIONS.values()))[0].file == "what_if"
 
 
 @unix

@@ -4,7 +4,7 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.model import Task
-from tests.page_helpers import all_text, charts_of, open_page
+from tests.page_helpers import all_text, at_stop, charts_of, instrument, open_page
 
 USER_LEVEL = [
     id
@@ -36,5 +36,6 @@ def test_what_if_opens_with_the_shipped_curve():
     app = open_page("what_if", data="jokes", mechanism="dpals", epsilon="1")
     assert not app.exception
     assert not app.error
-    assert app.metric[0].label == "RMSE at epsilon 1"
-    assert "Privacy is counted per user" in all_text(app)
+    assert instrument(app)["title"].startswith("RMSE")
+    assert at_stop(app)["value"] is not None
+    assert "per user" in all_text(app)

@@ -10,19 +10,22 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from dpmc_core import registry
 from dpmc_core import sweep as core
 from dpmc_core.cli import arguments
 from dpmc_core.cli.output import Progress
+from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.model import Task
 from dpmc_core.store import Store, curves, records, shipped
 from dpmc_core.sweep import presets
+from dpmc_core.views import people
 
 EPILOG = """examples:
   dpmc sweep --data movie-night --mechanisms input-flip,output --epsilons 0.1:10:11 --seeds 1:5
@@ -205,6 +208,31 @@ def _write_curves(store: Store, plan: core.Plan, folder: Path) -> None:
                 path = folder / shipped.file_name(source.name, task)
                 with path.open("w", encoding="utf-8", newline="") as stream:
                     shipped.write(mine, source.dataset, mark, stream)
+                keys = {info.key: info.mechanism for info in found if info.task == task.value}
+                _write_lists(store, plan, source, task, keys, path.with_suffix(".json"))
+
+
+def _write_lists(
+    store: Store,
+    plan: core.Plan,
+    source: core.Whole,
+    task: Task,
+    keys: Mapping[str, str],
+    path: Path,
+) -> None:
+    """What people are shown at every epsilon, where the first seed was among those computed."""
+    reference = next((key for key, id in keys.items() if id == registry.REFERENCES[task]), None)
+    units = (u for u in plan.units if u.source == source.fingerprint and u.mechanism.task is task)
+    unit = next((unit for unit in units if unit.seed == core.LISTS_OF), None)
+    if reference is None or unit is None:
+        return
+    if source.name in SAMPLES:  # with the names that no result depends on
+        source = core.Whole(datasets.load(source.name))
+    train = core.problem_of(unit, source).train
+    found = people.of_store(store, keys, reference, train)
+    if found is not None:
+        with path.open("w", encoding="utf-8") as stream:
+            people.write(*found, stream)
 
 
 def _conclude(report: core.SweepReport, path: Path, as_json: bool) -> None:

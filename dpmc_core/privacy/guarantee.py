@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.privacy.accounting import Loss
+from dpmc_core.privacy.accounting import Loss, attacker_certainty, gaussian_delta
 from dpmc_core.privacy.changes import Change, sensitivity_at
 from dpmc_core.privacy.releases import Release, Releases
 from dpmc_core.ratings import PublicFacts
@@ -134,26 +134,41 @@ class Guarantee(Generic[R]):
         if delta is None:
             delta = self.claimed.delta if self.claimed else 0.0
         check_number("delta", delta, at_least=0, below=1)
-
-        def result(epsilon: float, reason: str = "") -> Certified:
-            return Certified(found, epsilon, delta, reason)
-
-        if self.unaccounted:
-            why = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
-            return result(math.inf, why)
-        releases = [release for _, release in self.releases]
-        if not releases:
-            return result(math.inf, "nothing is randomised")
-        spent = Loss()
-        for release in releases:
-            s = sensitivity_at(release.sensitivity, found, self.public)
-            if math.isinf(s):
-                return result(math.inf, _unbounded(release, found))
-            spent += release.loss(s)
+        spent, reason = self._spent(found)
         epsilon = spent.epsilon_at(delta)
         if math.isinf(epsilon) and math.isfinite(spent.epsilon):
-            return result(epsilon, "Gaussian noise gives no finite epsilon at delta = 0")
-        return result(epsilon, "" if math.isfinite(epsilon) else "some outputs reveal their input")
+            reason = "Gaussian noise gives no finite epsilon at delta = 0"
+        elif math.isinf(epsilon) and not reason:
+            reason = "some outputs reveal their input"
+        return Certified(found, epsilon, delta, reason)
+
+    def attacker(self, change: Change | None = None) -> float:
+        """How often the best attacker is right who asks which of two data sets it was, both alike
+        likely before.
+
+        Exact for one pure release that may spend all of its epsilon in one output, and for Gaussian
+        releases; else a bound.
+        """
+        spent = self.loss(change)
+        return attacker_certainty(spent.epsilon, gaussian_delta(0.0, spent.mu))
+
+    def loss(self, change: Change | None = None) -> Loss:
+        """What all releases spend together for a change; infinitely much where nothing holds."""
+        return self._spent(change or self.change)[0]
+
+    def _spent(self, change: Change) -> tuple[Loss, str]:
+        """What all releases spend together for a change; infinitely much, and why."""
+        nothing_holds = Loss(math.inf)
+        if self.unaccounted:
+            why = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
+            return nothing_holds, why
+        spent = Loss()
+        for _, release in self.releases:
+            s = sensitivity_at(release.sensitivity, change, self.public)
+            if math.isinf(s):
+                return nothing_holds, _unbounded(release, change)
+            spent += release.loss(s)
+        return (spent, "") if any(self.releases) else (nothing_holds, "nothing is randomised")
 
     def given(self, prepared: tuple[str, ...]) -> Self:
         """The same card with the data-dependent preparation steps of the input as caveats."""

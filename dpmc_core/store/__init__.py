@@ -12,6 +12,7 @@ from dpmc_core.store.queries import (
     points,
     records,
     summaries,
+    top_lists,
 )
 from dpmc_core.store.rows import (
     Record,
@@ -40,6 +41,7 @@ __all__ = [
     "points",
     "records",
     "summaries",
+    "top_lists",
     "unit_key",
     "without_epsilon",
     "write_csv",

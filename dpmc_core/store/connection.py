@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -125,7 +126,8 @@ class Store:
 
         Returns how many were new.
         """
-        split = [to_tables(record) for record in records]
+        found = list(records)
+        split = [to_tables(record) for record in found]
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with sentences(self.path), self._transaction():
             added = 0
@@ -134,6 +136,10 @@ class Store:
                 result["card"] = self._id("card", {"text": card}, "text")
                 result["finished"] = now
                 added += self._insert("result", result, "key")
+            for record in found:
+                if "lists" in record:
+                    shown = {"key": record["key"], "lists": json.dumps(record["lists"])}
+                    self._insert("shown", shown, "key")
         return added
 
     @contextmanager
@@ -171,6 +177,8 @@ class Store:
                         self.connection.execute(
                             f"DELETE FROM {table} WHERE id NOT IN (SELECT {table} FROM result)"
                         )
+                    left = "SELECT key FROM result"
+                    self.connection.execute(f"DELETE FROM shown WHERE key NOT IN ({left})")
             if gone and not dry:
                 self.connection.execute("VACUUM")
         return gone
@@ -230,6 +238,8 @@ class Store:
                 f" is {version}, this one knows {rows.VERSION}): update dpmc-lab, or choose"
                 " another file with --store"
             )
+        if not read_only:
+            self.connection.execute(rows.LISTS)
 
     def _pragma(self, name: str) -> int:
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])

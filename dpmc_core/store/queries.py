@@ -171,6 +171,19 @@ def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[dict[str
                 yield from_tables(row)
 
 
+def top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]:
+    """What the sampled users would be shown, by epsilon of a curve (see toplists): one seed's."""
+    query = """
+        SELECT epsilon, lists FROM shown JOIN result ON result.key = shown.key
+        WHERE curve = ? ORDER BY epsilon"""
+    with sentences(store.path):
+        known = "SELECT 1 FROM sqlite_schema WHERE name = 'shown'"
+        if store.connection.execute(known).fetchone() is None:  # made by an older version
+            return {}
+        rows = store.connection.execute(query, [id])
+        return {epsilon: json.loads(lists) for epsilon, lists in rows}
+
+
 def last_row(store: Store) -> int:
     """A number that grows with every new row: has anything arrived since?"""
     with sentences(store.path):

@@ -24,6 +24,10 @@ APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 PUBLIC = tuple(field.name for field in dataclasses.fields(PublicFacts))
 UNIT_COLUMNS = tuple(change.value for change in Change)
 
+# What people would be shown, as JSON (see toplists), by the key of a unit. An older store gets the
+# table when it is opened to be written.
+LISTS = "CREATE TABLE IF NOT EXISTS shown (key TEXT PRIMARY KEY, lists TEXT NOT NULL)"
+
 # A curve is what stays the same along epsilon and seed; a card is the wording of a guarantee. Both
 # are kept once, so a million results stay small and a page reads only the curves it draws.
 _TABLES = (
@@ -61,6 +65,7 @@ _TABLES = (
     version TEXT NOT NULL,             -- of the package that computed it
     finished TEXT NOT NULL             -- UTC
 )""",
+    LISTS,
     "CREATE INDEX result_of_curve ON result (curve, epsilon, seed)",
     # Each answers for one metric alone: no row of the table is touched.
     *(

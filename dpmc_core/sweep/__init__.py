@@ -7,8 +7,10 @@ from dpmc_core.sweep.pools import ClusterPool, LocalPool, check_address, default
 from dpmc_core.sweep.private import PrivateFolder, command
 from dpmc_core.sweep.run import SweepReport, run
 from dpmc_core.sweep.sources import Pair, Whole, lean, open_source
+from dpmc_core.sweep.worker import LISTS_OF, problem_of
 
 __all__ = [
+    "LISTS_OF",
     "ClusterPool",
     "Grid",
     "Keys",
@@ -27,6 +29,7 @@ __all__ = [
     "parse_seeds",
     "pieces",
     "plan",
+    "problem_of",
     "run",
     "warm_up",
 ]

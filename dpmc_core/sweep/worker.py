@@ -11,7 +11,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-from dpmc_core import experiment, plugins
+from dpmc_core import experiment, plugins, toplists
 from dpmc_core.data import parse_step
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
@@ -25,6 +25,7 @@ from dpmc_core.version import version
 
 T = TypeVar("T")
 
+LISTS_OF = 1  # the seed whose lists are kept
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -89,7 +90,7 @@ def run_unit(unit: Unit, source: SweepData | None = None, pin: bool = False) -> 
 def _record(unit: Unit, source: SweepData) -> Record:
     key = unit.source, unit.steps, unit.split, unit.mechanism.task
     seed = unit.seed if source.per_seed or unit.split is not None else 0
-    problem = _problems.get((*key, seed), lambda: _problem(unit, source))
+    problem = _problems.get((*key, seed), lambda: problem_of(unit, source))
     result = experiment.run(
         unit.mechanism, problem, unit.seed, with_baselines=False, solve=shared_solve
     )
@@ -100,10 +101,13 @@ def _record(unit: Unit, source: SweepData) -> Record:
     record["data"] |= {"low": public.low, "high": public.high, "cap": public.cap}
     record["data"]["prepared"] = list(problem.train.prepared)
     record["guarantee"] |= every_unit(result.guarantee)
+    if unit.seed == LISTS_OF:
+        record["lists"] = toplists.of(result.model, problem.train)
     return {"key": unit.key, "version": version(), **record}
 
 
-def _problem(unit: Unit, source: SweepData) -> Problem:
+def problem_of(unit: Unit, source: SweepData) -> Problem:
+    """What a unit is trained and tested on."""
     steps = [parse_step(step) for step in unit.steps]
     return build_problem(
         source.at(unit.seed),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core import toplists
 from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.metrics import Metric, error_cdf, headline
 from dpmc_core.model import Mechanism, Model, Step, Task
@@ -108,14 +109,8 @@ def spectrum(model: Model, limit: int = 40) -> Floats | None:
 
 def top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
     """The ten highest-scored items a user has not rated in training (ties: the lower index)."""
-    items = np.arange(train.public.items)
-    scores = model.predict(np.full(len(items), user), items)
-    seen = train.items[train.indptr[user] : train.indptr[user + 1]]
-    scores[seen] = -np.inf
-    best = np.argsort(-scores, kind="stable")[:_TOP]
-    return tuple(
-        TopItem(int(i), title(train, int(i)), float(scores[i])) for i in best if scores[i] > -np.inf
-    )
+    found = zip(*toplists.best(model, train, user, _TOP), strict=True)
+    return tuple(TopItem(int(i), title(train, int(i)), float(score)) for i, score in found)
 
 
 def cdf_words(private: ErrorCdf, clear: ErrorCdf | None) -> str:

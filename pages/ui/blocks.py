@@ -97,6 +97,9 @@ def chart(
 def show_table(columns: Mapping[str, Sequence[Any]], *, place: Any = st, **options: Any) -> None:
     """A table by its columns, which people may take along as CSV."""
     shown = {guarded(name): [guarded(v) for v in values] for name, values in columns.items()}
+    for name, look in options.get("column_config", {}).items():
+        if isinstance(look.get("width"), int):  # its head is never cut off
+            look["width"] = max(look["width"], 20 + 7 * len(name))
     place.dataframe(shown, hide_index=True, **options)
 
 

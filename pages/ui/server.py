@@ -17,19 +17,20 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import streamlit as st
 from starlette.formparsers import MultiPartParser
 from starlette.requests import Request
-from starlette.responses import RedirectResponse
+from starlette.responses import FileResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pages.ui import jobs, private, sweeps
+from pages.ui import instrument, jobs, private, sweeps
 
 # What the first page imports, loaded before anybody visits.
-FIRST_PAGE = ("charts.curve", "charts.ranking", "rows", "sources", "sweeps", "widgets")
+FIRST_PAGE = ("charts.ranking", "instrument", "rows", "sources", "sweeps", "widgets")
 # Of malloc.h. Each rerun is a thread, and may leave an arena of memory behind; large arrays are
 # given back at once only while they stand apart.
 _ARENA_MAX, _MMAP_THRESHOLD = -8, -3
@@ -118,23 +119,27 @@ def _descriptors() -> list[int]:
 class ChartsAhead:
     """Middleware: the browser fetches the drawing code with the page, not with its first chart.
 
-    Where Streamlit keeps that code elsewhere, nothing is sent and nothing is lost.
+    The start page draws with Plotly itself, the others with Streamlit's. Where Streamlit keeps its
+    code elsewhere, nothing is sent and nothing is lost.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._start = f"<./{instrument.PLOTLY}>; rel=preload; as=script".encode()
         links = (f"<./static/js/{file.name}>" for file in SCRIPTS.glob("PlotlyChart.*.js"))
-        self._header = b"link", ", ".join(f"{link}; rel=modulepreload" for link in links).encode()
+        self._other = ", ".join(f"{link}; rel=modulepreload" for link in links).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        link = self._start if scope.get("path", "/").endswith("/") else self._other
+
         async def add(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
                 if any(k == b"content-type" and v.startswith(b"text/html") for k, v in headers):
-                    message = {**message, "headers": [*headers, self._header]}
+                    message = {**message, "headers": [*headers, (b"link", link)]}
             await send(message)
 
-        await self._app(scope, receive, add if self._header[1] else send)
+        await self._app(scope, receive, add if link else send)
 
 
 async def _start(request: Request) -> RedirectResponse:
@@ -142,6 +147,17 @@ async def _start(request: Request) -> RedirectResponse:
     return RedirectResponse(here + (f"?{request.url.query}" if request.url.query else ""))
 
 
+async def _plotly(_: Request) -> FileResponse:
+    """Plotly as its Python package brings it; a new version has a new address."""
+    found = find_spec("plotly")
+    root = Path(found.origin if found and found.origin else "")  # it is installed with the app
+    path = root.parent / "package_data" / "plotly.min.js"
+    return FileResponse(path, headers={"cache-control": "public, max-age=31536000, immutable"})
+
+
 # The name of the first page's file leads to the bare address, links and all: every other page opens
 # under its file's name, and Streamlit calls this one not found.
-ROUTES = [Route(f"/{{base:path}}what_if{end}", _start) for end in ("", "/")]
+ROUTES = [
+    Route(f"/{{base:path}}{instrument.PLOTLY}", _plotly),
+    *(Route(f"/{{base:path}}what_if{end}", _start) for end in ("", "/")),
+]

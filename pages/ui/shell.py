@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import streamlit as st
 
-from pages.ui import state
-from pages.ui.charts import DARK
+from pages.ui import share, state
+from pages.ui.charts import LIGHT
 
 # Drawn here, because Streamlit's own icons for a tab are fetched from elsewhere.
 _ICON = (
@@ -16,24 +18,64 @@ _ICON = (
     '<path d="M6 24c8 0 7-16 20-16" fill="none" stroke="#fff" stroke-width="3"/>'
     '<circle cx="15.5" cy="16.5" r="4" fill="#fff"/></svg>'
 )
+# Share stands in the bar with the navigation, where it takes no room from a page.
+_LOOK = (
+    "<style>"
+    ".st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;"
+    " z-index: 999991; }"
+    "</style>"
+)
 # The accent must be light to be read as text on a dark surface; what is written on it is dark.
 _ON_ACCENT = (
     "<style>"
     '[data-testid^="stBaseButton-primary"]:not(:disabled),'
     '[data-testid^="stBaseButton-primary"]:not(:disabled) * { color: #14161a; }'
+    '[data-testid^="stBaseButton-primary"]:hover:not(:disabled) { background: #b3bdf7; }'
     "</style>"
 )
 
 
-def run(pages: list[st.Page]) -> None:
-    """Everything app.py does: the frame, then the page the address asks for."""
+class Entry(NamedTuple):
+    """A page in the navigation. file: its name in pages/; help: what one finds there.
+
+    after: the page that naturally follows, by its file's name, and the words of the link to it.
+    """
+
+    file: str
+    title: str
+    icon: str
+    help: str
+    after: tuple[str, str]
+
+
+def run(sections: Mapping[str, Sequence[Entry]]) -> None:
+    """Everything app.py does: the frame, then the page the address asks for. The first is the
+    start page."""
     st.set_page_config(page_title="DPMC Lab", page_icon=_ICON, layout="wide")
-    page = st.navigation(pages, position="top")
-    if state.theme() is DARK:
-        st.html(_ON_ACCENT)
+    entries = {entry.file: entry for section in sections.values() for entry in section}
+    first = next(iter(entries))
+    pages = {
+        file: st.Page(
+            f"pages/{file}.py",
+            title=entry.title,
+            icon=entry.icon,
+            help=entry.help,
+            default=file == first,
+        )
+        for file, entry in entries.items()
+    }
+    shown = {name: [pages[entry.file] for entry in section] for name, section in sections.items()}
+    page = st.navigation(shown, position="top")
+    st.html(_LOOK if state.theme() is LIGHT else _LOOK + _ON_ACCENT)
+    share.control()
     notes = st.container()
     st.session_state["inside"] = True
-    page.run()
+    try:
+        page.run()
+        onwards, words = next(e.after for f, e in entries.items() if pages[f] is page)
+        st.page_link(pages[onwards], label=words, icon=":material/arrow_forward:")
+    finally:
+        state.settle()
     with notes:
         state.show_notes()
 

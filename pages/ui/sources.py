@@ -34,7 +34,7 @@ def names() -> dict[str, str]:
     return found
 
 
-def pick(label: str = "Data") -> str:
+def pick(label: str = "Data", **options: Any) -> str:
     """Which data set; the same choice on every page and in the address."""
     known = names()
     if "next data" in st.session_state:
@@ -49,6 +49,7 @@ def pick(label: str = "Data") -> str:
         key="data",
         bind="query-params",
         help="Generated samples, public sets you downloaded, or your own ratings: see Data.",
+        **options,
     )
     return chosen
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
@@ -67,6 +68,12 @@ def from_link(key: str, what: str, names: Mapping[Any, str], default: Any) -> No
     note(f"The link asks for {what} “{asked[:40]}”, which is not here; showing {names[default]}.")
 
 
+def only_among(key: str, options: Collection[Any], default: Any) -> None:
+    """Forget a choice that is not to be had any more: it was made for other data."""
+    if st.session_state.get(key, default) not in options:
+        st.session_state[key] = default
+
+
 def many_from_link(key: str, what: str, names: Mapping[str, str]) -> None:
     """The same for a choice of several: ids become labels, junk is noted and left out."""
     if key in st.session_state or key not in st.query_params:
@@ -118,6 +125,18 @@ def impossible(key: str, what: str) -> None:
     """Note a value in the address that its widget will not take."""
     asked = st.query_params[key][:40]
     note(f"The link asks for {what} “{asked}”, which is not possible; using the default.")
+
+
+def settle() -> None:
+    """Put the choices of this run where a change of page finds them; call at the end of a run.
+
+    Streamlit carries bound choices over from what it has put away, and puts away what a run has
+    read off the address only when the next run begins. A click on another page cleans up before
+    that, so that whatever a link had asked for was gone with the first click.
+    """
+    context = get_script_run_ctx()
+    if context is not None:
+        context.session_state.on_script_will_rerun(None)
 
 
 def kept(name: str, marks: object, make: Callable[[], T]) -> T:

@@ -29,17 +29,25 @@ def choose(
     default: T,
     *,
     place: Any = st,
+    shared: bool = True,
     **options: Any,
 ) -> T:
-    """One of several in a list, kept in the address; junk in a link is noted with `what` it is."""
-    state.from_link(key, what, names, default)
+    """One of several in a list, kept in the address; junk in a link is noted with `what` it is.
+
+    shared: not for what comes out of an upload, whose names belong into no address: it stays in
+    the session.
+    """
+    if shared:
+        state.from_link(key, what, names, default)
+    state.only_among(key, names, default)
+    kept = {"bind": "query-params"} if shared else {"persist_state": "session"}
     chosen: T = place.selectbox(
         label,
         list(names),
         index=list(names).index(default),
         format_func=names.__getitem__,
         key=key,
-        bind="query-params",
+        **kept,
         **options,
     )
     return chosen
@@ -50,6 +58,7 @@ def switch(
 ) -> T:
     """The same with all of them in sight."""
     state.from_link(key, what, names, default)
+    state.only_among(key, names, default)
     chosen: T = st.segmented_control(
         label,
         list(names),
@@ -86,6 +95,32 @@ def number(
     except OverflowError:  # the browser went back to an infinity, which only Streamlit may remove
         state.impossible(key, what)
         return place.number_input(label, low, high, default, **options)
+
+
+def slider(
+    label: str,
+    what: str,
+    low: int,
+    high: int,
+    default: int,
+    key: str,
+    **options: Any,
+) -> int:
+    """A whole number on a slider, kept in the address; the nearest one where the ends move."""
+    state.number_from_link(key, what, low, high)
+    now = st.session_state.get(key)
+    if now is not None and not low <= now <= high:  # chosen for other data
+        st.session_state[key] = min(max(now, low), high)
+    chosen: int = st.slider(label, low, high, default, key=key, bind="query-params", **options)
+    return chosen
+
+
+def tabs(what: str, names: Sequence[str], key: str) -> Sequence[Any]:
+    """Tabs, the open one kept in the address; what is in the others need not be drawn."""
+    labels = {name: blocks.escape(name) for name in names}
+    state.from_link(key, what, labels, names[0])
+    state.only_among(key, {label: label for label in labels.values()}, labels[names[0]])
+    return st.tabs(list(labels.values()), key=key, bind="query-params")
 
 
 def toggle(
@@ -128,35 +163,27 @@ def grid(wide: bool) -> list[float]:
     return list(WIDE if wide else EPSILONS)
 
 
-def epsilon(wide: bool = False, *, link: Mapping[str, str]) -> float:
-    """The privacy budget on a logarithmic slider, the same on every page and in the address.
-
-    link: what else a shared link must hold to open this view.
-    """
+def epsilon(wide: bool = False) -> float:
+    """The privacy budget on a logarithmic slider, the same on every page and in the address."""
     epsilons = grid(wide)
     names = {value: f"{value:g}" for value in epsilons}
     state.from_link("epsilon", "epsilon", names, 1.0)
     now = st.session_state.get("epsilon", 1.0)
     if now not in epsilons:  # chosen on the wide range
         st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - now))
-    left, right = st.columns([8, 1], vertical_alignment="center", gap="medium")
-    with left:
-        chosen = st.select_slider(
-            "epsilon",
-            epsilons,
-            value=1.0,
-            format_func=names.__getitem__,
-            key="epsilon",
-            bind="query-params",
-            help="The privacy budget: how much one protected unit may change what is published."
-            " Smaller means more noise.",
-        )
-        with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
-            st.caption("more private", width="content")
-            st.caption("more accurate", width="content")
-    with right:
-        values = {**link, "epsilon": names[chosen]} | ({"wide": "true"} if wide else {})
-        share("the data, the mechanism and epsilon", values)
+    chosen = st.select_slider(
+        "epsilon",
+        epsilons,
+        value=1.0,
+        format_func=names.__getitem__,
+        key="epsilon",
+        bind="query-params",
+        help="The privacy budget: how much one protected unit may change what is published."
+        " Smaller means more noise.",
+    )
+    with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
+        st.caption("more private", width="content")
+        st.caption("more accurate", width="content")
     return float(chosen)
 
 
@@ -238,16 +265,6 @@ def build(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanis
     except DpmcError as error:
         blocks.problem(error)
         return None
-
-
-def share(what: str, values: Mapping[str, object]) -> None:
-    """How to pass this view on; what: the part of it that the values are."""
-    with st.popover("Share", icon=":material/share:"):
-        st.markdown(
-            "The browser's address bar holds every choice on this page: copy it, and whoever opens"
-            f" it sees the same view. Or only {what}:"
-        )
-        st.code(address(values), language=None, wrap_lines=True)
 
 
 def address(values: Mapping[str, object]) -> str:

@@ -82,6 +82,25 @@ _SPARE = (_PURPLE, _GREEN, _BLUE, _ORANGE, _RED, _SKY)
 _SPARE_MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
 
 
+ACCENT = "#4c5fd5"  # of the app, see .streamlit/config.toml; what moves, not which method
+# On a dark surface: a blue that stands out from it, and from the other one.
+_SHADES = {"dpmc-dark": {_BLUE: "#4a8cf0", ACCENT: "#9aa6f2"}}
+
+
+def shaded(look: Any, theme: Theme) -> Any:
+    """Colours of methods as this surface shows them, wherever they are in what is drawn."""
+    shades = _SHADES.get(theme.name)
+    if not shades or look is None:
+        return look
+    if isinstance(look, str):
+        return shades.get(look, look)
+    if isinstance(look, dict):
+        return {key: shaded(value, theme) for key, value in look.items()}
+    if isinstance(look, list | tuple):
+        return [shaded(value, theme) for value in look]
+    return look
+
+
 def style(mechanism: str) -> Style:
     """The fixed style of a method; one without an entry gets the same one every time."""
     if mechanism in STYLES:
@@ -160,7 +179,7 @@ def _template(theme: Theme) -> dict[str, Any]:
         "dragmode": False,  # a page scrolls under a finger; zooming is in the tool bar
         "bargap": 0.08,
     }
-    return {"layout": layout}
+    return {"layout": shaded(layout, theme)}
 
 
 _TEMPLATES = {theme: _template(theme) for theme in (LIGHT, DARK)}
@@ -176,18 +195,19 @@ class Figure:
 
     layout: dict[str, Any]
     data: list[dict[str, Any]] = field(default_factory=list)
+    theme: Theme = LIGHT
 
     def draw(self, kind: str, *, panel: int = 1, **trace: Any) -> None:
         """A trace: scatter, bar or heatmap. Arrays go as numbers that need no text."""
         place = {} if panel == 1 else {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}
         packed = {k: _packed(v) if isinstance(v, np.ndarray) else v for k, v in trace.items()}
-        self.data.append({"type": kind} | packed | place)
+        self.data.append(shaded({"type": kind} | packed | place, self.theme))
 
     def note(self, **annotation: Any) -> None:
-        self.layout.setdefault("annotations", []).append(annotation)
+        self.layout.setdefault("annotations", []).append(shaded(annotation, self.theme))
 
     def shape(self, **shape: Any) -> None:
-        self.layout.setdefault("shapes", []).append(shape)
+        self.layout.setdefault("shapes", []).append(shaded(shape, self.theme))
 
     def x(self, title: str | None = None, *, panel: int = 1, **axis: Any) -> None:
         """Say more of a horizontal axis."""
@@ -236,7 +256,7 @@ def _packed(values: NDArray[Any]) -> dict[str, str] | list[Any]:
 
 def figure(theme: Theme, **layout: Any) -> Figure:
     """An empty figure in the house style."""
-    return Figure({"template": _TEMPLATES[theme], **layout})
+    return Figure({"template": _TEMPLATES[theme], **shaded(layout, theme)}, theme=theme)
 
 
 def faded(color: str, opacity: float) -> str:

@@ -1,197 +1,177 @@
-"""Accuracy against epsilon: the main picture."""
+"""Accuracy against the fourteen epsilons of the slider: the chart of the instrument.
+
+Its epsilons stand equally spaced, at the places of the slider's stops, and its margins are fixed:
+the slider, the rule and the dot are one thing on one axis.
+"""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
+from dpmc_core.views.lines import GUESSING, WITHOUT, Line, Picture
+from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, marker, rule, style
 
-from dpmc_core.views.lines import GUESSING, WITHOUT, Line, Picture, Reference
-from pages.ui.charts import (
-    EPSILON_AXIS,
-    LONG_LEGEND,
-    Figure,
-    Room,
-    Style,
-    Theme,
-    band,
-    faded,
-    figure,
-    horizontal,
-    line,
-    marker,
-    rule,
-    style,
-    wrapped,
-)
-
-PUBLISHED = "the paper's own estimate"
+PUBLISHED = "the paper's estimate"
+HEIGHT, TALL = 192, 340  # with people above it, and alone
+MARGIN = {"l": 44, "r": 158, "t": 8, "b": 48}  # the component places its slider by them
+ROOM = 0.5  # of a stop, left of the first and right of the last one
+_LABEL = 17  # pixels that a label takes
 
 
-def curve(picture: Picture, epsilon: float, *, certified: bool, theme: Theme) -> Figure:
-    """The mean of its lines with bands over seeds, what they run between, and a rule at epsilon.
+def instrument(
+    picture: Picture, epsilons: Sequence[float], *, height: int, certified: bool, theme: Theme
+) -> Figure:
+    """Its lines with bands over seeds, what they run between, a rule, and last of all the dot.
 
     The first line is what this program makes of the reports; a second one, of the same reports and
     the same certificate, what the paper makes of them. Markers are solid where the claim is
     certified and hollow where it is only claimed.
     """
-    only, metric = picture.lines[0], picture.metric
-    here, look = only.at(epsilon), style(only.mechanism)
-    own = [level for name, level in picture.levels if name not in (WITHOUT, GUESSING)]
+    metric, places = picture.metric, {e: k for k, e in enumerate(epsilons)}
+    across = [-ROOM, len(epsilons) - 1 + ROOM]
     fig = figure(
         theme,
-        height=400 + 18 * len(own),
-        showlegend=len(picture.lines) + len(own) > 1,
-        legend=LONG_LEGEND,
+        height=height,
+        margin=MARGIN,
+        showlegend=False,
+        hovermode="x",
+        dragmode=False,
     )
-    lowest = min(float(one.epsilon[0]) for one in picture.lines)
-    highest = max(float(one.epsilon[-1]) for one in picture.lines)
-    ends = (min(lowest, epsilon), max(highest, epsilon))
-    across = [math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06]
-    up = _reach(picture)
-    room = Room(across, up)
+    fig.x(
+        range=across,
+        tickmode="array",
+        tickvals=list(places.values()),
+        ticktext=[f"{e:g}" for e in epsilons],
+        automargin=False,
+        ticklabelstandoff=12,  # the slider's knob lies on the axis
+        showgrid=False,
+        fixedrange=True,
+    )
+    fig.y(tickformat=metric.ticks, automargin=False, nticks=5, fixedrange=True)
+    if not picture.lines:
+        fig.y(range=[0, 1], showticklabels=False)
+        fig.draw("scatter", x=[], y=[], mode="markers", hoverinfo="skip")
+        rule(fig, 0, theme)
+        return fig
+    low, high = _reach(picture)
+    fig.y(range=[low, high])
+    named: list[tuple[float, str]] = []
     for name, level in picture.levels:
-        _level(fig, name, level, ends, look, theme)
-        room.line([math.log10(end) for end in ends], [level.level.mean] * 2)
+        value = level.level.mean
+        known = {WITHOUT: (theme.ink, "dash"), GUESSING: (theme.muted, "dot")}
+        color, dash = known.get(name, (style(picture.lines[0].mechanism).color, "dash"))
+        _level(fig, across, [value] * 2, color, dash, f"{name}: {metric.text(value)}")
+        words = name if name in known else "the paper's, no privacy"
+        named.append((value, f"{words} {metric.text(value)}"))
     for guess in picture.guesses:
-        _guess(fig, guess, theme)
-        room.line(np.log10(guess.epsilon), guess.band.mean)
+        x, y = _placed(guess, places)
+        if x:
+            _level(fig, x, y, theme.muted, "dot", f"{GUESSING} ({guess.label})")
+            named.append((y[-1], f"{GUESSING} {metric.text(y[-1])}"))
     for one in reversed(picture.lines):
-        over, first = one.band, one is only
-        room.line(np.log10(over.x), over.mean)
-        band(fig, over, faded(look.color, 0.22 if first else 0.1), showlegend=False)
+        first = one is picture.lines[0]
+        look = style(one.mechanism)
+        over = one.band._replace(x=[places.get(e, -9) for e in one.epsilon.tolist()])
+        band(fig, over, faded(look.color, 0.22 if first else 0.1))
+        x, y = _placed(one, places)
         line(
             fig,
-            over.x,
-            over.mean,
+            x,
+            y,
             look if first else look._replace(dash="dot"),
-            f"{one.label}<br>epsilon %{{x:g}}<br><b>%{{y:{metric.form}}}</b>, interval"
-            f" %{{customdata[0]:{metric.form}}} to %{{customdata[1]:{metric.form}}}<extra></extra>",
-            name=wrapped(one.label if first else PUBLISHED),
+            f"<b>%{{y:{metric.form}}}</b> (%{{customdata}})"
+            f"<extra>{'' if first else PUBLISHED}</extra>",
             width=2.5 if first else 1.5,
-            marker=marker(look, theme, solid=certified, size=9 if first else 5),
-            customdata=list(zip(over.low, over.high, strict=True)),
+            marker=marker(look, theme, solid=certified, size=8 if first else 4),
+            customdata=[
+                f"{metric.text(at.mean - at.half_width)} to {metric.text(at.mean + at.half_width)}"
+                for e, at in zip(one.epsilon.tolist(), one.intervals, strict=True)
+                if e in places
+            ],
         )
-    _names(fig, room, picture, ends, theme)
-    rule(fig, epsilon, theme)
-    if here is not None:
-        text = metric.text(here.mean)
-        _spot(fig, room, epsilon, here.mean, text, look.color, certified, theme)
-    fig.x(**EPSILON_AXIS, range=across)
-    fig.y(range=up, tickformat=metric.ticks, title=metric.axis)
+        if not first:
+            named.append((y[-1], PUBLISHED))
+    _labels(fig, named, low, high, theme)
+    rule(fig, 0, theme)
+    _dot(fig, picture.lines[0], certified=certified, theme=theme)
     return fig
 
 
-def _guess(fig: Figure, guess: Line, theme: Theme) -> None:
-    """A private guess, which needs epsilon too."""
-    over = guess.band
+def _dot(fig: Figure, only: Line, *, certified: bool, theme: Theme) -> None:
+    """Where the slider stands; the component moves it."""
+    look = style(only.mechanism)
     fig.draw(
         "scatter",
-        x=over.x.tolist(),
-        y=over.mean.tolist(),
-        mode="lines",
-        line={"color": theme.muted, "dash": "dot", "width": 2},
-        hovertemplate=f"{GUESSING}: {guess.label}<br>epsilon %{{x:g}}"
-        f"<br><b>%{{y:{guess.metric.form}}}</b><extra></extra>",
-        showlegend=False,
+        x=[0],
+        y=[None],
+        mode="markers",
+        marker={
+            "size": 16,
+            "color": look.color if certified else theme.paper,
+            "line": {"color": theme.paper if certified else look.color, "width": 3},
+        },
+        hoverinfo="skip",
     )
+
+
+def _placed(one: Line, places: dict[float, int]) -> tuple[list[int], list[float]]:
+    pairs = zip(one.epsilon.tolist(), one.band.mean.tolist(), strict=True)
+    found = [(places[e], value) for e, value in pairs if e in places]
+    return [x for x, _ in found], [y for _, y in found]
 
 
 def _level(
-    fig: Figure,
-    name: str,
-    level: Reference,
-    ends: tuple[float, float],
-    look: Style,
-    theme: Theme,
-) -> None:
-    """A paper's method without privacy is named in the legend, where its name has room."""
-    text = f"{name}: {level.metric.text(level.level.mean)}"
-    looks = {WITHOUT: (theme.ink, "dash"), GUESSING: (theme.muted, "dot")}
-    shown = {} if name in looks else {"name": wrapped(text)}
-    drawn = looks.get(name, (look.color, "dash"))
-    horizontal(fig, ends, level.level.mean, drawn, text, showlegend=bool(shown), **shown)
-
-
-def _names(
-    fig: Figure, room: Room, picture: Picture, ends: tuple[float, float], theme: Theme
-) -> None:
-    """What its lines run between, named where no curve is: outside rather than between them."""
-    sign, text = picture.metric.sign, picture.metric.text
-    wanted = []
-    for name, level in picture.levels:
-        if name in (WITHOUT, GUESSING):
-            mean = level.level.mean
-            wanted.append((f"{name}: {text(mean)}", (mean, mean), name == WITHOUT))
-    for guess in picture.guesses:
-        mean = guess.band.mean
-        level = text(mean[0]) == text(mean[-1])
-        words = f"{GUESSING}: {text(mean[-1])}" if level else GUESSING
-        wanted.append((words, (mean[0], mean[-1]), False))
-    for words, levels, best in wanted:
-        sides = ["bottom", "top"] if (sign > 0) == best else ["top", "bottom"]
-        places = [
-            (math.log10(ends[k]), float(levels[k]), ("left", "right")[k], side)
-            for side in sides
-            for k in ((0, 1) if best else (1, 0))
-        ]
-        x, y, xanchor, yanchor = room.place(words, places)
-        fig.note(
-            x=x,
-            y=y,
-            text=words,
-            showarrow=False,
-            xanchor=xanchor,
-            yanchor=yanchor,
-            font={"color": theme.ink if best else theme.muted, "size": 13},
-        )
-
-
-def _spot(
-    fig: Figure,
-    room: Room,
-    epsilon: float,
-    value: float,
-    text: str,
-    color: str,
-    certified: bool,
-    theme: Theme,
+    fig: Figure, x: Sequence[float], y: Sequence[float], color: str, dash: str, text: str
 ) -> None:
     fig.draw(
         "scatter",
-        x=[epsilon],
-        y=[value],
-        mode="markers",
-        marker={
-            "size": 17,
-            "color": color if certified else theme.paper,
-            "line": {"color": theme.paper if certified else color, "width": 3},
-        },
+        x=list(x),
+        y=list(y),
+        mode="lines",
+        line={"color": color, "dash": dash, "width": 2},
         hoverinfo="skip",
-        showlegend=False,
-    )
-    at = math.log10(epsilon)
-    places = [(at, value, x, y) for y in ("top", "bottom") for x in ("left", "right")]
-    _, _, xanchor, yanchor = room.place(text, places, size=17, away=10)
-    fig.note(
-        x=at,
-        y=value,
-        text=f"<b>{text}</b>",
-        showarrow=False,
-        xanchor=xanchor,
-        yanchor=yanchor,
-        xshift=10 if xanchor == "left" else -10,
-        yshift=-4 if yanchor == "top" else 4,
-        font={"size": 17},
-        bgcolor=faded(theme.paper, 0.6),
-        borderpad=0,
+        name=text,
     )
 
 
-def _reach(picture: Picture) -> list[float]:
+def _labels(
+    fig: Figure, named: Sequence[tuple[float, str]], low: float, high: float, theme: Theme
+) -> None:
+    """Names at the right of the lines' ends, in the margin, where they cover nothing."""
+    apart = _LABEL * (high - low) / (fig.layout["height"] - MARGIN["t"] - MARGIN["b"])
+    named = sorted(named, reverse=True)
+    places = [value for value, _ in named]
+    for down, step in ((1, -apart), (-1, apart)):  # apart from above, then back up from the end
+        for k in range(len(places) - 1)[::down]:
+            here, there = (k + 1, k) if down == 1 else (k, k + 1)
+            near = min if down == 1 else max
+            places[here] = near(places[here], places[there] + step)
+        if places and down == 1:
+            places[-1] = max(places[-1], low)
+    for place, (_, text) in zip(places, named, strict=True):
+        fig.note(
+            x=1,
+            xref="paper",
+            xanchor="left",
+            y=place,
+            yanchor="middle",
+            text=text,
+            showarrow=False,
+            font={"color": theme.ink if text.startswith(WITHOUT) else theme.muted, "size": 12},
+        )
+
+
+def _reach(picture: Picture) -> tuple[float, float]:
     values = [level.level.mean for _, level in picture.levels]
     values += [float(v) for guess in picture.guesses for v in guess.band.mean]
     values += [float(v) for one in picture.lines for v in (*one.band.low, *one.band.high)]
     low, high = min(values), max(values)
-    room = 0.08 * (high - low) or 0.01
-    return [low - room, high + room]
+    room = 0.06 * (high - low) or 0.01
+    return low - room, high + room
+
+
+def colors(theme: Theme, mechanism: str) -> dict[str, Any]:
+    """What the component around the chart draws with."""
+    look: Style = style(mechanism)
+    return {"ink": theme.ink, "muted": theme.muted, "method": look.color, "paper": theme.paper}

@@ -9,7 +9,18 @@ from dpmc_core.protocol.federated import SERVER
 from dpmc_core.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.views.federated import NAMES
 from dpmc_core.views.messages import BytesCurve, bytes_text
-from pages.ui.charts import Figure, Style, Theme, faded, figure, line, powers, rule
+from pages.ui.charts import (
+    ACCENT,
+    Figure,
+    Style,
+    Theme,
+    faded,
+    figure,
+    line,
+    powers,
+    rule,
+    shaded,
+)
 from pages.ui.text import in_chart
 
 _STYLES = {
@@ -19,7 +30,6 @@ _STYLES = {
     NAMES[Profiles.USERS]: Style("#cc79a7", "triangle-up", "longdash"),
 }
 _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
-_ACCENT = "#5566d8"
 
 
 def stage(
@@ -53,7 +63,7 @@ def stage(
         marker={
             "size": 30,
             "symbol": [_SYMBOLS.get(name, "circle") for name in parties],
-            "color": [_ACCENT if name in speaking else theme.paper for name in parties],
+            "color": [ACCENT if name in speaking else theme.paper for name in parties],
             "line": {"color": theme.muted, "width": 2},
         },
         hoverinfo="skip",
@@ -84,7 +94,7 @@ def _arrow(
         arrowhead=2,
         arrowsize=1.1,
         arrowwidth=3,
-        arrowcolor=_ACCENT,
+        arrowcolor=ACCENT,
         standoff=20,
         startstandoff=20,
     )
@@ -95,7 +105,7 @@ def _arrow(
         showarrow=False,
         font={"color": theme.ink, "size": 14},
         bgcolor=theme.paper,
-        bordercolor=faded(_ACCENT, 0.6),
+        bordercolor=faded(shaded(ACCENT, theme), 0.6),
         borderpad=4,
     )
 

@@ -1,0 +1,64 @@
+"""What people would be shown: a model's best items for a user, and for a sample of the users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.model import Model
+from dpmc_core.ratings import Ratings
+from dpmc_core.stopping import look
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+LENGTH = 5  # items of a list that is kept
+MOST_USERS = 300  # whose lists are kept
+
+
+def best(model: Model, train: Ratings, user: int, length: int) -> tuple[Ints, Floats]:
+    """The highest-scored items a user has not rated in training, and their scores.
+
+    The best first; of equals the lower index.
+    """
+    items = np.arange(train.public.items)
+    scores = np.array(model.predict(np.full(len(items), user), items), dtype=float)
+    scores[train.items[train.indptr[user] : train.indptr[user + 1]]] = -np.inf
+    found = np.argsort(-scores, kind="stable")[:length]
+    found = found[scores[found] > -np.inf]
+    return found, scores[found]
+
+
+def sample(train: Ratings) -> Ints:
+    """Users with ratings whose lists are kept: at most 300, spread evenly over all of them."""
+    rated = np.flatnonzero(np.diff(train.indptr))
+    places = np.linspace(0, len(rated) - 1, min(MOST_USERS, len(rated)))
+    return rated[places.astype(np.int64)]
+
+
+def of(model: Model, train: Ratings) -> list[list[int]]:
+    """The lists of the sampled users, in their order."""
+    found = []
+    for user in sample(train):
+        look()
+        found.append(best(model, train, int(user), LENGTH)[0].tolist())
+    return found
+
+
+def popular(train: Ratings) -> list[list[int]]:
+    """What the sampled users would be shown if everybody were shown what most rated."""
+    counts = np.bincount(train.items, minlength=train.public.items)
+    order = np.argsort(-counts, kind="stable")
+    found = []
+    for user in sample(train):
+        own = train.items[train.indptr[user] : train.indptr[user + 1]]
+        fresh = order[: LENGTH + len(own)]
+        found.append(fresh[~np.isin(fresh, own)][:LENGTH].tolist())
+    return found
+
+
+def shared(some: Iterable[Sequence[int]], others: Iterable[Sequence[int]]) -> list[int]:
+    """How many items each user's two lists have in common."""
+    return [len({*one} & {*other}) for one, other in zip(some, others, strict=True)]

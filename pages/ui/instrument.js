@@ -1,0 +1,568 @@
+// The instrument: a slider that is the chart's own axis. All numbers come from the page; nothing is
+// made up between two stops. What moves is rewritten in place; axes and heights never change.
+
+const NARROW = 620 // pixels of the component below which names leave the chart's margin
+const PLAY = 700 // milliseconds between two stops
+
+const make = (tag, name, parent, text) => {
+  const node = document.createElement(tag)
+  if (name) node.className = name
+  if (text !== undefined) node.textContent = text
+  if (parent) parent.append(node)
+  return node
+}
+const say = (node, text) => {
+  if (node.textContent !== text) node.textContent = text
+}
+const show = (node, yes) => {
+  if (node.hidden === yes) node.hidden = !yes
+}
+
+let drawing = null // Plotly, fetched once and kept by the browser
+
+const plotly = (url) => {
+  if (window.Plotly) return Promise.resolve(window.Plotly)
+  if (!drawing) {
+    drawing = new Promise((done, fail) => {
+      const script = make("script")
+      script.src = new URL(url, document.baseURI)
+      script.onload = () => done(window.Plotly)
+      script.onerror = () => { drawing = null; fail() }
+      document.head.append(script)
+    })
+  }
+  return drawing
+}
+
+class Instrument {
+  constructor(root) {
+    this.root = root
+    this.stop = this.person = this.asked = 0
+    this.wanted = null
+    this.sent = new Map() // to the page
+    this.heard = new Map() // from it
+    this.score = [0, 0]
+    this.build()
+    this.watch = new ResizeObserver(() => this.resized())
+    this.watch.observe(root)
+  }
+
+  build() {
+    const root = this.root
+    root.classList.add("dpmc-what")
+    root.replaceChildren()
+    // one person
+    this.who = make("section", "dpmc-who", root)
+    this.who.setAttribute("aria-label", "One person")
+    const name = make("div", "dpmc-name", this.who)
+    this.next = make("button", "dpmc-link", name)
+    this.next.title = "Another person"
+    this.next.onclick = () => this.tell("person", (this.person + 1) % this.view.people.length)
+    this.why = make("small", "", name)
+    this.cells = make("div", "dpmc-cells", this.who)
+    this.flips = make("div", "dpmc-flips", this.who)
+    // two lists
+    this.lists = make("section", "dpmc-lists", root)
+    const list = (title) => {
+      const side = make("div", "", this.lists)
+      make("h2", "", side, title)
+      const all = make("ol", "", side)
+      return Array.from({ length: 5 }, () => make("li", "", all))
+    }
+    this.plain = list("without privacy")
+    this.kept = list("with privacy")
+    this.common = make("p", "", this.lists)
+    // the chart and its slider
+    this.chart = make("section", "dpmc-chart", root)
+    const head = make("div", "dpmc-head", this.chart)
+    this.title = make("strong", "", head)
+    this.finding = make("span", "", head)
+    this.frame = make("div", "dpmc-frame", this.chart)
+    this.plot = make("div", "dpmc-plot", this.frame)
+    this.goal = make("div", "dpmc-goal", this.frame)
+    this.goal.tabIndex = 0
+    this.goal.setAttribute("role", "slider")
+    this.goal.setAttribute("aria-orientation", "vertical")
+    this.goalText = make("span", "", this.goal)
+    this.need = make("div", "dpmc-need", this.frame)
+    this.track = make("div", "dpmc-track", this.frame)
+    this.knob = make("div", "dpmc-knob", this.track)
+    this.knob.tabIndex = 0
+    this.knob.setAttribute("role", "slider")
+    this.knob.setAttribute("aria-label", "epsilon")
+    const sides = make("div", "dpmc-sides", this.chart)
+    make("span", "", sides, "\u2190 more private")
+    this.legend = make("span", "dpmc-legend", sides)
+    make("span", "", sides, "more accurate \u2192")
+    // the answer
+    this.card = make("section", "dpmc-card", root)
+    this.card.setAttribute("aria-label", "At this epsilon")
+    this.number = make("div", "dpmc-number", this.card)
+    this.epsilon = make("span", "dpmc-epsilon", this.number)
+    this.value = make("span", "dpmc-value", this.number)
+    this.half = make("span", "dpmc-half", this.number)
+    this.rest = make("div", "dpmc-rest", this.card)
+    this.keeps = make("p", "dpmc-keeps", this.rest)
+    const attack = make("div", "dpmc-attack", this.rest)
+    this.right = make("p", "", attack)
+    this.asks = make("div", "dpmc-switch", attack)
+    this.asks.setAttribute("role", "group")
+    this.asks.setAttribute("aria-label", "What the attacker asks")
+    this.choices = [0, 1].map((k) => {
+      const button = make("button", "", this.asks)
+      button.onclick = () => this.tell("asked", k)
+      return button
+    })
+    this.game = make("div", "dpmc-game", this.rest)
+    this.promise = make("p", "dpmc-promise", this.rest)
+    this.answer = make("p", "dpmc-answer", this.rest)
+    this.answer.setAttribute("aria-live", "polite")
+    const buttons = make("div", "dpmc-buttons", this.rest)
+    const button = (text, act) => {
+      const node = make("button", "", buttons, text)
+      node.onclick = act
+      return node
+    }
+    this.playing = button("\u25b6 Play", () => this.play())
+    this.needs = button("I need \u2026", () => this.want())
+    this.guesses = button("Guess", () => this.deal())
+    this.drags()
+  }
+
+  // --- what the page says ---------------------------------------------------------------------
+
+  update(view, send) {
+    this.send = send
+    const known = this.view && this.view.id === view.id
+    const first = !this.view
+    this.view = view
+    for (const name of ["stop", "person", "asked", "wanted"]) {
+      // an echo of what was told must not undo what was done since
+      if (!first && view[name] === this.heard.get(name)) continue
+      this.heard.set(name, view[name])
+      if (first || view[name] !== this.sent.get(name)) this[name] = view[name]
+    }
+    if (view.people) this.person = Math.min(this.person, view.people.length - 1)
+    if (!known) this.draw()
+    this.refresh()
+  }
+
+  tell(name, value) {
+    this[name] = value
+    this.refresh()
+    this.release(name)
+  }
+
+  release(name) {
+    this.sent.set(name, this[name])
+    this.send(name, this[name])
+  }
+
+  // --- what never moves -----------------------------------------------------------------------
+
+  draw() {
+    const view = this.view
+    const style = this.root.style
+    for (const [name, value] of Object.entries(view.colors)) style.setProperty(`--${name}`, value)
+    style.setProperty("--bottom", `${view.margin.b}px`)
+    this.sides()
+    this.frame.style.height = `${view.height}px`
+    say(this.title, view.title)
+    say(this.finding, view.finding)
+    this.knob.setAttribute("aria-valuemin", 0)
+    this.knob.setAttribute("aria-valuemax", view.stops.length - 1)
+    show(this.who, !!view.people)
+    show(this.lists, !!view.people && !!view.lists)
+    show(this.needs, !!view.needed)
+    this.game.replaceChildren()
+    say(this.promise, view.promise)
+    this.sketch()
+    plotly(view.plotly).then((library) => this.plotted(library), () => {})
+  }
+
+  // The same lines as a plain picture, until Plotly is there.
+  sketch() {
+    if (this.library) return
+    const { data, layout } = this.view.figure
+    const [low, high] = layout.yaxis.range
+    const height = this.view.height
+    const { t, b } = this.view.margin
+    const y = (v) => t + ((high - v) / (high - low)) * (height - t - b)
+    const path = (trace) => trace.x.map((x, k) => `${this.at(x)},${y(trace.y[k])}`).join(" ")
+    const lines = data.filter((trace) => trace.mode && trace.mode.startsWith("lines") && trace.x.length)
+    this.plot.innerHTML = `<svg width="100%" height="${height}" aria-hidden="true">${lines
+      .map((trace) => trace.fill
+        ? `<polygon points="${path(trace)}" fill="${trace.fillcolor}"/>`
+        : `<polyline points="${path(trace)}" fill="none" stroke="${trace.line.color}"
+             stroke-width="2" stroke-dasharray="${{ dash: "9 6", dot: "2 4" }[trace.line.dash] || ""}"/>`)
+      .join("")}</svg>`
+  }
+
+  plotted(library) {
+    const { data, layout } = this.view.figure
+    const copy = JSON.parse(JSON.stringify(layout))
+    if (!this.library) this.plot.replaceChildren()
+    this.library = library
+    this.fit(copy)
+    const look = { displayModeBar: "hover", displaylogo: false, responsive: false,
+      modeBarButtons: [["toImage"]] }
+    copy.width = this.frame.clientWidth
+    library.react(this.plot, data, copy, look)
+    this.drawn = null
+    this.moved()
+  }
+
+  // On a phone the names of lines stand below the chart instead of beside it.
+  fit(layout) {
+    const narrow = this.width < NARROW
+    layout.margin = this.margin
+    if (narrow) {
+      layout.annotations = []
+      layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (k % 3 === 0 ? text : ""))
+    }
+    say(this.legend, narrow ? this.view.figure.layout.annotations
+      .map((note) => note.text.replaceAll("<br>", ", ")).join(" \u00b7 ") : "")
+  }
+
+  sides() {
+    this.width = this.frame.clientWidth
+    this.margin = { ...this.view.margin }
+    if (this.width < NARROW) this.margin.r = 12
+    this.root.style.setProperty("--left", `${this.margin.l}px`)
+    this.root.style.setProperty("--right", `${this.margin.r}px`)
+  }
+
+  resized() {
+    if (!this.view || !this.frame.clientWidth || this.width === this.frame.clientWidth) return
+    this.sides()
+    if (this.library) this.plotted(this.library)
+    else this.sketch()
+    this.refresh()
+  }
+
+  // --- places ---------------------------------------------------------------------------------
+
+  at(place) {
+    const { l, r } = this.margin
+    const room = this.view.room
+    const wide = this.frame.clientWidth - l - r
+    return l + ((place + room) / (this.view.stops.length - 1 + 2 * room)) * wide
+  }
+
+  near(pixel) {
+    const { l, r } = this.margin
+    const room = this.view.room
+    const last = this.view.stops.length - 1
+    const share = (pixel - l) / (this.frame.clientWidth - l - r)
+    return Math.max(0, Math.min(last, Math.round(share * (last + 2 * room) - room)))
+  }
+
+  level(pixel) {
+    const [low, high] = this.view.figure.layout.yaxis.range
+    const { t, b } = this.view.margin
+    const share = (pixel - t) / (this.view.height - t - b)
+    return high - Math.max(0, Math.min(1, share)) * (high - low)
+  }
+
+  height(value) {
+    const [low, high] = this.view.figure.layout.yaxis.range
+    const { t, b } = this.view.margin
+    return t + ((high - value) / (high - low)) * (this.view.height - t - b)
+  }
+
+  // --- moving ---------------------------------------------------------------------------------
+
+  drags() {
+    const track = this.track
+    const move = (event) => {
+      const place = this.near(event.clientX - this.frame.getBoundingClientRect().left)
+      if (place !== this.stop) this.go(place)
+    }
+    const held = (node, on, off) => {
+      node.onpointerdown = (event) => {
+        event.preventDefault()
+        node.setPointerCapture(event.pointerId)
+        this.pause()
+        on(event)
+        node.onpointermove = on
+        node.onpointerup = node.onpointercancel = () => {
+          node.onpointermove = node.onpointerup = node.onpointercancel = null
+          off()
+        }
+      }
+    }
+    held(track, (event) => { move(event); this.knob.focus({ preventScroll: true }) },
+      () => this.release("stop"))
+    this.knob.onkeydown = (event) => {
+      const last = this.view.stops.length - 1
+      const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3,
+        Home: -last, End: last }
+      if (!(event.key in steps)) return
+      event.preventDefault()
+      this.pause()
+      this.go(Math.max(0, Math.min(last, this.stop + steps[event.key])))
+      clearTimeout(this.soon)
+      this.soon = setTimeout(() => this.release("stop"), 250)
+    }
+    const want = (event) => {
+      this.wanted = this.rounded(this.level(event.clientY - this.frame.getBoundingClientRect().top))
+      this.wish()
+    }
+    held(this.goal, want, () => this.release("wanted"))
+    this.goal.onkeydown = (event) => {
+      const steps = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1 }
+      if (!(event.key in steps)) return
+      event.preventDefault()
+      this.wanted = this.rounded(this.wanted + steps[event.key] * this.view.needed.step)
+      this.wish()
+      clearTimeout(this.later)
+      this.later = setTimeout(() => this.release("wanted"), 250)
+    }
+  }
+
+  rounded(value) {
+    const step = this.view.needed.step
+    return Math.round(Math.round(value / step) * step * 1e6) / 1e6
+  }
+
+  go(place) {
+    this.stop = place
+    this.refresh()
+  }
+
+  play() {
+    if (this.timer) return this.pause()
+    if (this.stop === this.view.stops.length - 1) this.go(0)
+    say(this.playing, "\u275a\u275a Pause")
+    this.timer = setInterval(() => {
+      if (this.stop === this.view.stops.length - 1) return this.pause()
+      this.go(this.stop + 1)
+    }, PLAY)
+  }
+
+  pause() {
+    if (!this.timer) return
+    clearInterval(this.timer)
+    this.timer = null
+    say(this.playing, "\u25b6 Play")
+    this.release("stop")
+  }
+
+  // --- what moves -----------------------------------------------------------------------------
+
+  refresh() {
+    const view = this.view
+    const now = view.stops[this.stop]
+    this.track.style.setProperty("--x", `${this.at(this.stop)}px`)
+    this.knob.setAttribute("aria-valuenow", this.stop)
+    this.knob.setAttribute("aria-valuetext", `epsilon ${now.epsilon}: ${now.text}`)
+    say(this.epsilon, `epsilon ${now.epsilon}`)
+    say(this.value, now.text)
+    say(this.half, now.half)
+    say(this.keeps, now.kept)
+    if (view.people) this.shown()
+    this.attacked()
+    this.moved()
+    this.wish()
+  }
+
+  moved() {
+    if (!this.library || !this.plot.data || this.drawn === this.stop) return
+    this.drawn = this.stop
+    const { dot } = this.view
+    const value = this.view.stops[this.stop].value
+    const last = this.view.figure.layout.shapes.length - 1
+    this.library.update(this.plot, { x: [[this.stop]], y: [[value]] },
+      { [`shapes[${last}].x0`]: this.stop, [`shapes[${last}].x1`]: this.stop }, [dot])
+  }
+
+  shown() {
+    const view = this.view
+    const person = view.people[this.person]
+    say(this.next, `${person.name} \u203a`)
+    say(this.why, person.why)
+    const told = person.told ? person.told[this.stop] : null
+    const pairs = person.cells.map((cell, k) => [cell.title, cell.text, told ? told.texts[k] : null,
+      told ? told.changed[k] : false])
+    const noisy = view.scores || []
+    for (const one of noisy) {
+      pairs.push([one.title, one.before, one.after[this.stop], null, one.query])
+    }
+    this.tiles(pairs)
+    say(this.flips, told ? told.words : view.served)
+    if (!view.lists) return
+    const lists = view.lists[this.stop]
+    const list = lists ? lists.items[this.person].map((item) => view.titles[item]) : []
+    person.plain.forEach((item, k) => this.line(this.plain[k], view.titles[item], true))
+    this.kept.forEach((node, k) => this.line(node, list[k] || "",
+      lists && person.plain.includes(lists.items[this.person][k])))
+    say(this.common, lists ? `${lists.shared[this.person]} of ${person.plain.length} are the same`
+      + ` \u00b7 everyone's mean ${lists.everyone.toFixed(1)} \u00b7 a popular list ${view.popular.toFixed(1)}`
+      : "no lists at this epsilon")
+  }
+
+  line(node, title, same) {
+    say(node, title)
+    node.title = title
+    node.classList.toggle("other", !same)
+  }
+
+  tiles(pairs) {
+    while (this.cells.children.length > pairs.length) this.cells.lastChild.remove()
+    pairs.forEach(([title, own, told, changed, query], k) => {
+      let cell = this.cells.children[k]
+      if (!cell) {
+        cell = make("div", "dpmc-cell", this.cells)
+        for (const name of ["dpmc-tile", "dpmc-to", "dpmc-tile", "dpmc-what-title"]) make("span", name, cell)
+      }
+      const [left, arrow, right, name] = cell.children
+      say(left, own)
+      say(arrow, "\u2192")
+      say(right, told === null ? "" : told)
+      show(arrow, told !== null)
+      show(right, told !== null)
+      right.classList.toggle("changed", changed === true)
+      right.classList.toggle("noisy", changed === null)
+      cell.classList.toggle("leaves", !!query && !(pairs[k - 1] || [])[4])
+      say(name, title)
+      name.title = query ? `${title}: ${query}` : title
+    })
+  }
+
+  attacked() {
+    const view = this.view
+    const asked = view.questions[view.people ? this.person : 0]
+    const right = view.right[view.people ? this.person : 0][this.asked][this.stop]
+    say(this.right, `Attacker right ${right} times in 100`)
+    this.choices.forEach((button, k) => {
+      say(button, asked[k].short)
+      button.title = asked[k].text
+      button.setAttribute("aria-pressed", k === this.asked)
+    })
+    const game = view.games && view.games[this.asked]
+    show(this.guesses, !!(game && game[this.stop]))
+    if (this.dealt && (this.dealt.stop !== this.stop || this.dealt.asked !== this.asked)) this.fold()
+  }
+
+  // --- I need ... -----------------------------------------------------------------------------
+
+  want() {
+    const stops = this.view.stops.filter((stop) => stop.value !== null)
+    const middle = stops[Math.floor(stops.length / 2)].value
+    this.tell("wanted", this.wanted === null ? this.rounded(middle) : null)
+    if (this.wanted !== null) this.goal.focus({ preventScroll: true })
+  }
+
+  wish() {
+    const view = this.view
+    const on = this.wanted !== null && !!view.needed
+    show(this.goal, on)
+    show(this.need, on)
+    show(this.answer, on)
+    this.needs.setAttribute("aria-pressed", on)
+    if (!on) return
+    const { places, fit, low, high } = view.needed
+    const sign = view.lower ? -1 : 1
+    const first = (side) => {
+      const k = side.findIndex((value) => sign * (value - this.wanted) >= -1e-12)
+      return k < 0 ? null : places[k]
+    }
+    const ends = sign > 0 ? [high, low] : [low, high]
+    const [least, here, most] = [first(ends[0]), first(fit), first(ends[1])]
+    const name = (place) => view.stops[place].epsilon
+    const text = view.percent ? `${Math.round(1000 * this.wanted) / 10} %` : `${this.wanted}`
+    const goal = view.lower ? `at most ${text}` : text
+    this.goal.style.top = `${this.height(this.wanted)}px`
+    this.goal.style.left = `${this.at(-view.room)}px`
+    this.goal.style.width = `${this.at(view.stops.length - 1 + view.room) - this.at(-view.room)}px`
+    say(this.goalText, `I need ${goal}`)
+    this.goal.setAttribute("aria-label", "the wanted quality")
+    this.goal.setAttribute("aria-valuenow", this.wanted)
+    this.goal.setAttribute("aria-valuetext", goal)
+    show(this.need, here !== null)
+    if (here === null) {
+      say(this.answer, `${goal} is not reached up to epsilon ${name(places[places.length - 1])}.`)
+      return
+    }
+    const from = this.at(least === null ? here : least)
+    const to = this.at(most === null ? view.stops.length - 1 : most)
+    this.need.style.left = `${from}px`
+    this.need.style.width = `${Math.max(2, to - from)}px`
+    this.need.style.setProperty("--here", `${this.at(here) - from}px`)
+    const until = most === null ? "more than " + name(places[places.length - 1]) : name(most)
+    const range = least === here && most === here ? "" : ` (${name(least === null ? here : least)} to ${until})`
+    say(this.answer, `${goal} takes epsilon ${name(here)}${range}, ${view.kind}.`)
+  }
+
+  // --- Guess ----------------------------------------------------------------------------------
+
+  deal() {
+    const view = this.view
+    const game = view.games[this.asked][this.stop]
+    const truth = Math.random() < 0.5
+    const person = view.people ? this.person : 0
+    let seen
+    if (game.symbols) {
+      const chances = truth ? game.yes : game.no
+      let left = Math.random()
+      let k = 0
+      while (k < chances.length - 1 && (left -= chances[k]) > 0) k += 1
+      seen = `The server got: ${game.symbols[k]}.`
+    } else {
+      const noise = game.law === "gaussian" ? gaussian() : laplace()
+      const value = (truth ? game.shift : 0) + noise
+      seen = `The number that tells most is ${value.toFixed(1)}: ${game.shift.toFixed(2)} if yes,`
+        + " 0 if no, plus noise of size 1."
+    }
+    this.dealt = { truth, stop: this.stop, asked: this.asked }
+    this.game.replaceChildren()
+    make("p", "", this.game, `${seen} ${view.questions[person][this.asked].text}`)
+    const buttons = make("div", "dpmc-buttons", this.game)
+    for (const [text, yes] of view.questions[person][this.asked].answers) {
+      make("button", "", buttons, text).onclick = () => this.judge(yes)
+    }
+    show(this.game, true)
+    this.game.querySelector("button").focus({ preventScroll: true })
+  }
+
+  judge(yes) {
+    const right = yes === this.dealt.truth
+    this.score = [this.score[0] + right, this.score[1] + 1]
+    const bound = this.view.right[this.view.people ? this.person : 0][this.asked][this.stop]
+    this.game.replaceChildren()
+    make("p", "", this.game, `${right ? "Right" : "Wrong"}. You: ${this.score[0]} of ${this.score[1]}.`
+      + ` Nobody is right more than ${bound} times in 100 in the long run.`)
+    const buttons = make("div", "dpmc-buttons", this.game)
+    const again = make("button", "", buttons, "Again")
+    again.onclick = () => this.deal()
+    make("button", "", buttons, "Close").onclick = () => this.fold()
+    again.focus({ preventScroll: true })
+  }
+
+  fold() {
+    this.dealt = null
+    this.score = [0, 0]
+    this.game.replaceChildren()
+  }
+
+  end() {
+    this.watch.disconnect()
+    clearInterval(this.timer)
+    if (this.library && this.plot.data) this.library.purge(this.plot)
+  }
+}
+
+const gaussian = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random())
+const laplace = () => (Math.random() < 0.5 ? -1 : 1) * -Math.log(1 - Math.random())
+
+export default function ({ data, parentElement, setStateValue }) {
+  const root = parentElement.querySelector(".dpmc-what")
+  if (!root.instrument) root.instrument = new Instrument(root)
+  root.instrument.update(data, setStateValue)
+  return () => {
+    if (!root.isConnected && root.instrument) {
+      root.instrument.end()
+      root.instrument = null
+    }
+  }
+}

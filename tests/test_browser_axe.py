@@ -1,0 +1,73 @@
+"""Every page under the eyes of axe-core, in both themes: what keeps people out is not there."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from app import SECTIONS
+from tests.browser_helpers import settle, visit
+
+pytestmark = pytest.mark.browser
+axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
+
+AXE = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+GRAVE = ("serious", "critical")
+# (rule, selector): why it is not this app's to mend.
+NOT_OURS: dict[tuple[str, str], str] = {}
+RUN = """async rules => {
+  const found = await axe.run(document, {resultTypes: ["violations"]});
+  const ours = (rule, node) => !rules.some(([r, selector]) =>
+    r === rule && document.querySelector(node.target.flat().at(-1))?.closest(selector));
+  return found.violations.map(v => ({...v, nodes: v.nodes.filter(n => ours(v.id, n))}))
+    .filter(v => v.nodes.length).map(v => [v.impact, v.id,
+      v.nodes.map(n => n.target.join(" ") + ": " + [...n.any, ...n.all, ...n.none][0]?.message)]);
+}"""
+PAGES = [entry.file for section in SECTIONS.values() for entry in section]
+
+
+def violations(tab):
+    tab.evaluate(AXE)
+    return tab.evaluate(RUN, [list(pair) for pair in NOT_OURS])
+
+
+def grave(tab):
+    return [one for one in violations(tab) if one[0] in GRAVE]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_has_no_grave_violation(browser, server, path, theme):
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
+    tab = context.new_page()
+    visit(tab, server + path)
+    assert grave(tab) == []
+    for fold in tab.get_by_test_id("stExpander").all():
+        fold.locator("summary").click()
+    tab.get_by_role("button", name="Share", exact=True).click()
+    settle(tab)
+    assert grave(tab) == []
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_trained_model_has_no_grave_violation(browser, server, theme):
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
+    tab = context.new_page()
+    visit(tab, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
+    tab.get_by_role("button", name="Train", exact=True).click()
+    tab.get_by_role("heading", name="Take it with you").wait_for(timeout=60_000)
+    settle(tab)
+    assert grave(tab) == []
+    context.close()
+
+
+@pytest.mark.parametrize("path", PAGES[1:])  # the start page is about to be another
+def test_headings_go_down_one_level_at_a_time(page, server, path):
+    visit(page, server + path)
+    levels = page.locator(":is(h1, h2, h3, h4, h5, h6):visible").evaluate_all(
+        "all => all.map(one => Number(one.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in itertools.pairwise(levels)), levels

@@ -1,0 +1,213 @@
+"""Links as people use them: opened, walked through page by page, copied and sent on."""
+
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from app import SECTIONS
+from tests.browser_helpers import settle, turn_to, upload_ratings, visit
+
+pytestmark = pytest.mark.browser
+
+TITLES = [entry.title for section in SECTIONS.values() for entry in section]
+SHARED = {"data": "Neighbourhood restaurants", "mechanism": "Gradient perturbation · likes"}
+SHARED |= {"epsilon": "3"}
+LINK = "data=restaurants&mechanism=gradient&epsilon=3"
+# What a page has of the shared choices, where it has not all of them.
+HAS = {"Ratings": ("data",), "Compare": ("data",), "Protocol": ("data", "epsilon")}
+
+
+def query(page):
+    return {key: values[-1] for key, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def shared(page, title):
+    """The shared choices of the page with this title, as its controls show them."""
+    found = {}
+    for key in HAS.get(title, SHARED):
+        if key == "epsilon":
+            slider = page.get_by_test_id("stSlider").filter(has_text="epsilon").first
+            found[key] = slider.locator("input").get_attribute("aria-valuetext")
+        else:
+            label = {"data": "Data", "mechanism": "Mechanism"}[key]
+            label = "Open now" if title == "Ratings" else label
+            found[key] = page.get_by_label(label, exact=True).input_value()
+    return found
+
+
+def walked(page, title):
+    """Turn to a page by mouse, and look: controls and address say the same, and nothing less."""
+    turn_to(page, title)
+    page.wait_for_timeout(300)
+    settle(page)
+    wanted = {key: SHARED[key] for key in HAS.get(title, SHARED)}
+    assert shared(page, title) == wanted, title
+    asked = query(page)
+    assert {key: asked.get(key) for key in wanted} == wanted, page.url
+
+
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        ("train", {"seed": "5", "holdout": "each user's latest rating"}),
+        ("noise", {"gradient.rounds": "40"}),
+        ("", {}),
+    ],
+)
+def test_a_link_is_walked_through_page_by_page(page, server, path, own):
+    visit(page, f"{server}{path}?{LINK}&{'&'.join(f'{k}={v}' for k, v in own.items())}")
+    first = next(title for title in TITLES if title.lower() == path or not path)
+    for title in [one for one in TITLES if one != first]:
+        walked(page, title)
+    walked(page, first)
+    assert query(page) == SHARED | own
+
+
+# Choices of a page, as an address spells them, and the page with them all.
+OWN = {
+    "protocol?scenario=3": {
+        "data": "Neighbourhood restaurants",
+        "shares": "Gamma (hardened)",
+        "leaves": "the second user",
+        "message": "9",
+        "seen": "user 76",
+        "against": "items",
+        "epsilon": "3",
+    },
+    "protocol?scenario=2": {"masks": "false", "message": "4"},
+    "protocol?scenario=federated": {
+        "variant": "DPIMF, strawman",
+        "shared": "items; user profiles are sent",
+        "profile": "480",
+        "parties": "3",
+        "rounds": "2",
+        "local": "5",
+        "message": "7",
+    },
+    "noise?data=bookshop-clicks&mechanism=dpimf-optimal": {
+        "coefficient": "first order (A1)",
+        "longest": "3",
+    },
+    "noise?data=restaurants": {"row": "4"},
+}
+
+
+def look_of(page):
+    """What all controls of a page show."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll(`[data-testid="stMain"] :is(input, [role=tab],
+        [data-testid^=stBaseButton-segmented])`)].map(e => [e.getAttribute("aria-label"),
+        e.value ?? e.innerText, e.checked, e.ariaSelected, e.ariaPressed ?? e.ariaChecked,
+        e.getAttribute("aria-valuetext")])"""
+    )
+
+
+@pytest.mark.parametrize("path", OWN)
+def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, path):
+    own = OWN[path]
+    visit(page, f"{server}{path}&{urlencode(own)}")
+    assert not page.get_by_role("alert").filter(has_text="The link asks for").count()
+    asked = query(page)
+    assert asked | own == asked
+    before = look_of(page)
+    turn_to(page, "Guarantees")
+    page.get_by_role("heading", name="What do the promises cover?").wait_for()
+    settle(page)
+    turn_to(page, path.partition("?")[0].title())
+    page.wait_for_url("**message=**" if "message" in own else f"**{next(iter(own))}=**")
+    settle(page)
+    assert query(page) == asked
+    assert look_of(page) == before
+
+
+def test_what_is_chosen_by_mouse_joins_the_address(page, server):
+    visit(page, server + "protocol?data=restaurants")
+    page.get_by_role("button", name="Next").click()
+    page.wait_for_url("**message=2**")
+    page.get_by_role("tab").nth(2).click()
+    page.wait_for_url("**seen=**")
+    page.get_by_text("Who plays, and by which rules").click()
+    page.get_by_text("Masks", exact=True).click()
+    page.wait_for_url("**masks=false**")
+    page.get_by_role("radio", name="rounds").or_(page.get_by_role("button", name="rounds")).click()
+    page.wait_for_url("**against=rounds**")
+    settle(page)
+    here = look_of(page)
+    visit(page, page.url)
+    page.get_by_text("Who plays, and by which rules").click()
+    settle(page)
+    assert look_of(page) == here
+
+
+def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
+    upload_ratings(page, server, tmp_path)
+    turn_to(page, "Protocol")
+    page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
+    settle(page)
+    page.get_by_text("Who plays, and by which rules").click()
+    field = page.get_by_label("Item", exact=True)
+    field.click()
+    page.screenshot(path="/tmp/links/d.png")
+    page.get_by_role("option").nth(1).click(timeout=3000)
+    settle(page)
+    chosen = field.input_value()
+    assert "item=" not in page.url
+    turn_to(page, "Noise")
+    page.get_by_role("heading", name="What the noise looks like").wait_for()
+    settle(page)
+    turn_to(page, "Protocol")
+    page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
+    settle(page)
+    page.get_by_text("Who plays, and by which rules").click()
+    assert field.input_value() == chosen
+
+
+@pytest.mark.parametrize("plain_http", [True, False])
+@pytest.mark.parametrize("width", [1024, 390])
+def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
+    context = browser.new_context(viewport={"width": width, "height": 800})
+    if plain_http:  # where browsers have no clipboard to offer
+        context.add_init_script("delete Navigator.prototype.clipboard")
+    else:
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab = context.new_page()
+    visit(tab, server + "compare?data=restaurants&grid=own&seeds=7")
+    assert tab.evaluate("'clipboard' in navigator") != plain_http
+    tab.get_by_role("spinbutton", name="Seeds").fill("8")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**seeds=8**")
+    settle(tab)
+    share = tab.get_by_role("button", name="Share", exact=True)
+    box = share.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    share.click()
+    panel = tab.get_by_role("dialog", name="Share this view")
+    assert panel.get_by_role("textbox").input_value() == tab.url
+    edges = panel.bounding_box()
+    assert edges["x"] >= 0
+    assert edges["x"] + edges["width"] <= width
+    panel.get_by_role("button", name="Copy link").click()
+    panel.get_by_text("Copied.").wait_for()
+    tab.keyboard.press("Escape")
+    assert not panel.is_visible()
+    field = tab.get_by_role("textbox", name="epsilons")
+    field.fill("")
+    field.press("Control+v")
+    assert field.input_value() == tab.url
+    context.close()
+
+
+def test_every_page_ends_with_the_next_step_which_keeps_the_choices(page, server):
+    """From page to page by the links at their ends."""
+    entries = {entry.file: entry for section in SECTIONS.values() for entry in section}
+    for file, entry in entries.items():
+        onwards, words = entry.after
+        visit(page, f"{server}{file}?{LINK}")
+        link = page.get_by_test_id("stMain").get_by_role("link", name=words)
+        link.click()
+        page.wait_for_timeout(300)
+        settle(page)
+        title = entries[onwards].title
+        both = set(HAS.get(title, SHARED)) & set(HAS.get(entry.title, SHARED))
+        assert {key: shared(page, title)[key] for key in both} == {key: SHARED[key] for key in both}

@@ -1,0 +1,188 @@
+"""The instrument in Chromium, moved by mouse, finger and keys."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from dpmc_core.sweep.presets import EPSILONS
+from tests.browser_helpers import settle, visit
+
+pytestmark = pytest.mark.browser
+
+PLOTTED = ".dpmc-plot .scatterlayer .trace"
+STILL = """() => JSON.stringify([
+  ...document.querySelectorAll('.dpmc-plot .xtick, .dpmc-plot .ytick, .dpmc-plot .annotation')
+].map(e => [e.textContent, e.getBoundingClientRect().x, e.getBoundingClientRect().y]).concat(
+  [...document.querySelectorAll('.dpmc-what section, .dpmc-frame, .dpmc-rest')]
+    .map(e => [e.className, e.getBoundingClientRect().y, e.getBoundingClientRect().height])))"""
+
+
+@pytest.fixture
+def instrument(page, server):
+    page.set_viewport_size({"width": 1366, "height": 650})
+
+    def opened(query=""):
+        visit(page, server + query)
+        page.wait_for_selector(PLOTTED, state="attached")
+        return page
+
+    return opened
+
+
+def place_of(page, epsilon):
+    """Where the stop of an epsilon lies on the chart's own axis, in pixels of the window."""
+    ticks = page.locator(".dpmc-plot .xtick text")
+    name = f"{epsilon:g}"
+    box = next(t for t in ticks.all() if t.text_content() == name).bounding_box()
+    return box["x"] + box["width"] / 2
+
+
+def knob(page):
+    box = page.locator(".dpmc-knob").bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def drag_to(page, epsilon):
+    page.mouse.move(*knob(page))
+    page.mouse.down()
+    page.mouse.move(place_of(page, epsilon), knob(page)[1], steps=6)
+
+
+def text(page, name):
+    return page.locator(f".dpmc-{name}").inner_text()
+
+
+def test_knob_rule_and_dot_are_one_thing_on_one_axis(instrument):
+    page = instrument()
+    for epsilon in (0.1, 0.7, 10.0):
+        drag_to(page, epsilon)
+        page.mouse.up()
+        page.wait_for_timeout(200)
+        here = place_of(page, epsilon)
+        rule = page.locator(".dpmc-plot .shapelayer path").first.bounding_box()
+        dot = page.locator(f"{PLOTTED} .point").last.bounding_box()
+        assert knob(page)[0] == pytest.approx(here, abs=1.5)
+        assert rule["x"] + rule["width"] / 2 == pytest.approx(here, abs=1.5)
+        assert dot["x"] + dot["width"] / 2 == pytest.approx(here, abs=1.5)
+        assert text(page, "epsilon") == f"epsilon {epsilon:g}"
+
+
+def test_dragging_moves_numbers_lists_and_tiles_but_neither_axes_nor_layout(instrument):
+    page = instrument("?epsilon=10")
+    still, shown = (
+        page.evaluate(STILL),
+        [text(page, n) for n in ("value", "lists", "cells", "attack")],
+    )
+    drag_to(page, 0.1)
+    page.wait_for_timeout(150)
+    assert page.evaluate(STILL) == still
+    now = [text(page, name) for name in ("value", "lists", "cells", "attack")]
+    assert all(a != b for a, b in zip(now, shown, strict=True))
+    assert "epsilon=10" in page.url  # nothing is told before the slider is let go
+    page.mouse.up()
+    page.wait_for_url(re.compile("epsilon=0.1"))
+    settle(page)
+    assert page.evaluate(STILL) == still
+
+
+def test_arrows_move_it_and_say_where_it_is(instrument):
+    page = instrument()
+    slider = page.get_by_role("slider", name="epsilon")
+    slider.focus()
+    slider.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext").startswith("epsilon 1.5: ")
+    slider.press("End")
+    assert slider.get_attribute("aria-valuenow") == str(len(EPSILONS) - 1)
+    page.wait_for_url(re.compile("epsilon=10"))
+    slider.press("Home")
+    page.wait_for_url(re.compile("epsilon=0.1"))
+
+
+def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, server):
+    page = instrument()
+    drag_to(page, 3.0)
+    page.mouse.up()
+    page.locator(".dpmc-name button").click()
+    page.get_by_role("button", name="all", exact=False).click()
+    page.get_by_role("button", name="I need").click()
+    page.wait_for_url(re.compile("need="))
+    asked = {k: v[0] for k, v in parse_qs(urlsplit(page.url).query).items()}
+    assert (asked["epsilon"], asked["person"], asked["asked"]) == ("3", "1", "1")
+    shown = [text(page, n) for n in ("number", "who", "attack", "answer")]
+    link = page.url
+    visit(page, server + "guarantees")
+    visit(page, link)
+    page.wait_for_selector(PLOTTED, state="attached")
+    assert [text(page, n) for n in ("number", "who", "attack", "answer")] == shown
+
+
+def test_a_dragged_wish_reads_the_epsilon_it_takes(instrument):
+    page = instrument()
+    page.get_by_role("button", name="I need").click()
+    wish = page.get_by_role("slider", name="the wanted quality")
+    for _ in range(200):
+        if wish.get_attribute("aria-valuetext") == "70 %":
+            break
+        value = float(wish.get_attribute("aria-valuenow"))
+        wish.press("ArrowUp" if value < 0.7 else "ArrowDown")
+    assert re.match(r"70 % takes epsilon 1( \(.*\))?, certified\.", text(page, "answer"))
+    for _ in range(40):
+        wish.press("ArrowUp")
+    assert "is not reached up to epsilon 10" in text(page, "answer")
+
+
+def test_guessing_is_counted_against_the_bound(instrument):
+    page = instrument()
+    page.get_by_role("button", name="Guess").click()
+    for count in range(1, 6):
+        page.locator(".dpmc-game button").first.click()
+        assert re.search(rf"You: \d of {count}\.", text(page, "game"))
+        assert "73 times in 100" in text(page, "game")
+        page.get_by_role("button", name="Again").click()
+    still = page.evaluate(STILL)
+    page.keyboard.press("Tab")
+    assert page.evaluate(STILL) == still
+
+
+def test_whom_to_protect_chooses_the_method(instrument):
+    page = instrument()
+    page.get_by_text("Protect the whole person").click()
+    page.get_by_text("RMSE").wait_for()
+    settle(page)
+    assert "noisy" in text(page, "flips")
+    assert page.get_by_role("button", name="in the data?").is_visible()
+    page.get_by_text("Protect each rating").click()
+    page.get_by_text("Accuracy on held-out").wait_for()
+
+
+def test_play_moves_by_itself_to_the_end(instrument):
+    page = instrument("?epsilon=5")
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_url(re.compile("epsilon=10"), timeout=15_000)
+    assert page.get_by_role("button", name="Play").is_visible()
+
+
+def test_titles_are_text(instrument):
+    page = instrument()
+    assert page.locator(".dpmc-what img, .dpmc-what a").count() == 0
+
+
+def test_nothing_is_fetched_from_elsewhere(page, server):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    visit(page, server)
+    page.wait_for_selector(PLOTTED, state="attached")
+    assert all(url.startswith((server, "data:", "blob:", "ws:")) for url in asked)
+    assert sum("plotly" in url and "Plotly" not in url for url in asked) == 1
+
+
+def test_on_a_phone_the_number_comes_first_then_slider_lists_and_card(page, server):
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, server)
+    page.wait_for_selector(PLOTTED, state="attached")
+    names = ("number", "chart", "lists", "who", "rest")
+    tops = [page.locator(f".dpmc-{name}").bounding_box()["y"] for name in names]
+    assert tops == sorted(tops)
+    main = page.get_by_test_id("stMain")
+    assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
