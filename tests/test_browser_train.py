@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser_helpers import settle, visit
+from tests.browser_helpers import settle, turn_to, visit
 
 pytestmark = pytest.mark.browser
 
@@ -108,9 +108,9 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     for column in ("Run 1", "Run 2"):
         expect(page.get_by_text(column, exact=True).first).to_be_visible()
     # They wait while one looks elsewhere.
-    page.get_by_role("link", name="Noise").click()
+    turn_to(page, "Noise")
     settle(page)
-    page.get_by_role("link", name="Train").click()
+    turn_to(page, "Train")
     expect(page.locator(".st-key-card-2")).to_be_visible()
     at_end(page, 15)
     assert chart.count() == 1

@@ -30,7 +30,6 @@ _ON_ACCENT = (
     "<style>"
     '[data-testid^="stBaseButton-primary"]:not(:disabled),'
     '[data-testid^="stBaseButton-primary"]:not(:disabled) * { color: #14161a; }'
-    '[data-testid^="stBaseButton-primary"]:hover:not(:disabled) { background: #b3bdf7; }'
     "</style>"
 )
 
