@@ -25,6 +25,7 @@ from dpmc_core.stopping import look
 # The step that brings ratings into the form a task is about; RATINGS are as they are.
 _FORMS: Mapping[Task, Transform] = {Task.BINARY: Binarise(), Task.RANKING: Implicit()}
 GIVEN = "the given test ratings"  # what a problem calls the split of an official pair
+SEED = 1  # where a person gives none, on the command line and in the app
 
 
 def _split(ratings: Ratings, held: NDArray[np.bool_]) -> tuple[Ratings, Ratings]:
@@ -34,10 +35,14 @@ def _split(ratings: Ratings, held: NDArray[np.bool_]) -> tuple[Ratings, Ratings]
 
 
 class Split(Protocol):
-    """How ratings are held out; `str(split)` completes 'tested on ...'."""
+    """How ratings are held out. `str(split)` names it; the name decides the draws."""
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         """(train, test) over the same index space."""
+        ...
+
+    def told(self, ratings: Ratings) -> str:
+        """What is held out of these ratings: it completes 'tested on ...', see `split_words`."""
         ...
 
 
@@ -49,6 +54,9 @@ class RandomShare:
 
     def __str__(self) -> str:
         return f"a random {number_text(self.share)} of the ratings"
+
+    def told(self, ratings: Ratings) -> str:  # noqa: ARG002
+        return str(self)
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         check_number("share of test ratings", self.share, above=0, below=1)
@@ -74,6 +82,9 @@ class SharePerUser:
     def __str__(self) -> str:
         return f"a random {number_text(self.share)} of every user's ratings"
 
+    def told(self, ratings: Ratings) -> str:  # noqa: ARG002
+        return str(self)
+
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         check_number("share of test ratings", self.share, above=0, below=1)
         counts = np.diff(ratings.indptr)
@@ -93,6 +104,14 @@ class LeaveLast:
     def __str__(self) -> str:
         return "the latest rating of every user"
 
+    def told(self, ratings: Ratings) -> str:
+        """As what it does: without times, or where they order nobody's ratings, it is a draw."""
+        same_user = np.diff(ratings.users) == 0
+        timed = ratings.times is not None and bool((np.diff(ratings.times)[same_user] != 0).any())
+        which = "the latest rating" if timed else "one random rating"
+        some = bool((np.diff(ratings.indptr) == 1).any())  # these keep it in training
+        return f"{which} of every user{' with two or more' if some else ''}"
+
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         tie = rng.random(len(ratings))
         latest_first = () if ratings.times is None else (-ratings.times,)
@@ -105,7 +124,7 @@ class Problem:
     """Prepared training and test ratings over one index space.
 
     truth: the matrix behind generated ratings, where it is known and still in their units.
-    steps: the preparation as command-line text; split: what the test ratings are, in words.
+    steps: the preparation as command-line text; split: what the test ratings are, as `Split.told`.
     """
 
     train: Ratings
@@ -127,10 +146,11 @@ def build_problem(
 ) -> Problem:
     """Split a data set, or take an official pair, and prepare it.
 
-    The default split is a random fifth, for RANKING the latest rating of every user. Steps are
-    learnt on the training ratings and applied to both. For BINARY, ratings that are not yet -1/+1
-    are at last cut at the middle of their public range; for RANKING, all ratings count as
-    interactions. Raises BadRatings where a rating is to be predicted and all are the same.
+    The default split is a random fifth, for RANKING the latest rating of every user, without times
+    a random one. Steps are learnt on the training ratings and applied to both. For BINARY, ratings
+    that are not yet -1/+1 are at last cut at the middle of their public range; for RANKING, all
+    ratings count as interactions. Raises BadRatings where a rating is to be predicted and all are
+    the same.
     """
     check_number("seed", seed, at_least=0, integer=True)
     truth = None
@@ -145,7 +165,7 @@ def build_problem(
         look()
         train, test = split(data.ratings, generator(seed, key))
         look()
-        words, name, truth = str(split), name or data.name, data.truth
+        words, name, truth = split.told(data.ratings), name or data.name, data.truth
     check_varied(task, train)
     before = train.public
     train, prepared_test, texts = _prepare(task, steps, train, test)
@@ -210,11 +230,24 @@ def default_split(task: Task) -> Split:
     return LeaveLast() if task is Task.RANKING else RandomShare()
 
 
+def usual_task(ratings: Ratings) -> Task:
+    """What to predict where nobody says."""
+    return Task.RANKING if ratings.clicks else Task.RATINGS
+
+
+def usual_split(task: Task, ratings: Ratings) -> Split:
+    """A test on what came later, where that is known: a model is used on the future."""
+    return LeaveLast() if ratings.times is not None else default_split(task)
+
+
 def split_words(split: str) -> str:
-    """A split for people: 'a random 20 % of the ratings' where its name says 0.2."""
-    return re.sub(
-        r"^a random ([\d.e-]+) of", lambda found: f"a random {100 * float(found[1]):g} % of", split
-    )
+    """A split for people: 'a random 20 % of the ratings' where a problem's says 0.2."""
+    found = re.fullmatch(r"a random ([\d.e-]+) of (.*)", split)
+    if found is None:
+        return split
+    share = f"{100 * float(found[1]):g} % of {found[2]}"
+    # Of one user a whole number is held out, rounded up or down at random, and never all.
+    return f"a random {share}" if found[2] == "the ratings" else f"about {share}, drawn at random"
 
 
 def ranks_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:

@@ -2,7 +2,9 @@
 
 import io
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -14,6 +16,7 @@ from dpmc_core.problem import default_split
 from dpmc_core.store import Store
 from dpmc_core.sweep import Grid, Keys, parse_epsilons
 from dpmc_core.views import comparison, lines
+from dpmc_core.views.comparison import Standing, same_seeds
 from dpmc_core.views.lines import Count, Picture, Placed
 from pages.ui import (
     blocks,
@@ -45,29 +48,30 @@ _TASKS = {
     Task.RATINGS: "Ratings",
     Task.RANKING: "Top lists",
 }
+NEUTRAL = "Compare mechanisms"
 _FIRST = 6  # mechanisms chosen at the start; more would hide each other
 
 
 def page() -> None:
-    blocks.heading(
-        "Compare mechanisms",
-        "Choose data, mechanisms, epsilons and seeds, then press Start: every finished run joins"
-        " the chart and is kept.",
-    )
+    top, title = st.container(), NEUTRAL  # the title says what the rows below it say
     try:
         where, grid = controls()
         keys = rows.keys(grid, where)
         running = buttons(where, grid, keys)
         others(where, keys)
-        watch(where, grid, keys, running=running)
+        title = watch(where, grid, keys, running=running) or NEUTRAL
+        with st.expander("The command that does the same", icon=":material/terminal:"):
+            st.code(typed(where, grid), language="bash", wrap_lines=True)
+            st.caption(
+                f"It makes {len(keys.units):,} runs; the same command again goes on where it"
+                " stopped. Rows that it stores appear on this page."
+            )
     except (DpmcError, OSError) as error:
         blocks.problem(error)
-        return
-    with st.expander("The command that does the same", icon=":material/terminal:"):
-        st.code(typed(where, grid), language="bash", wrap_lines=True)
-        st.caption(
-            f"It makes {len(keys.units):,} runs; the same command again goes on where it stopped."
-            " Rows that it stores appear on this page."
+    with top:
+        blocks.heading(
+            blocks.escape(title).replace(" %", "\u00a0%"),
+            "Choose mechanisms and a wanted quality; what has no curve yet is computed by Start.",
         )
 
 
@@ -81,7 +85,7 @@ def controls() -> tuple[Place, Grid]:
             "the grid of epsilons",
             _GRIDS,
             "grid",
-            "coarse",
+            "fine",
             help="At which privacy budgets each mechanism is run: smaller is more private.",
         )
         seeds = widgets.number(
@@ -107,7 +111,9 @@ def controls() -> tuple[Place, Grid]:
         )
     ids = the_mechanisms(task)
     with st.expander("Preparation and hold-out", icon=":material/shuffle:"):
-        steps, split = prepare.controls(sources.get(data).ratings.public, task)
+        ratings = sources.get(data).ratings
+        timed = ratings.times is not None
+        steps, split = prepare.controls(ratings.public, task, timed=timed)
     if not ids:
         raise InvalidSetting("mechanisms", "at least one: choose what to compare", "none")
     where = rows.place(data)
@@ -171,11 +177,11 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
     """Start, Resume and Cancel of this very grid, whoever started it; whether it runs."""
     last = sweeps.look(where.folder, keys.name)
     running = last is not None and last.running
-    present = read(where, grid, keys).present
-    idle = not running and present < len(keys.units)
+    there = read(where, grid, keys)
+    idle = not running and there.present + there.came < len(keys.units)
     with st.container(horizontal=True, vertical_alignment="center"):
         start = st.button(
-            "Resume" if idle and present else "Start",
+            "Resume" if idle and there.present else "Start",
             type="primary",
             icon=":material/play_arrow:",
             disabled=not idle,
@@ -209,34 +215,48 @@ def others(where: Place, keys: Keys) -> None:
                 st.rerun()
 
 
-def watch(where: Place, grid: Grid, keys: Keys, *, running: bool) -> None:
-    """Progress and all that the rows so far say; only this part runs again by itself."""
+def watch(where: Place, grid: Grid, keys: Keys, *, running: bool) -> str:
+    """Progress and all that the rows so far say; what they say in a title, '' while they arrive.
 
-    @st.fragment(run_every=TICK if running else None)
-    def panel() -> None:
-        now = sweeps.look(where.folder, keys.name)
-        if running and not (now is not None and now.running):
-            st.rerun()
-        try:
-            there = read(where, grid, keys)
-            progress(where, keys, now, there.present)
-            show(where, grid, keys, there, running=running)
-        except DpmcError as error:
-            blocks.problem(error)
+    While they do, only this part runs again by itself.
+    """
+    if not running:
+        return panel(where, grid, keys, running=False)
 
-    panel()
+    @st.fragment(run_every=TICK)
+    def again() -> None:
+        panel(where, grid, keys, running=True)
+
+    again()
+    return ""
 
 
-def progress(where: Place, keys: Keys, now: Sweep | None, done: int) -> None:
+def panel(where: Place, grid: Grid, keys: Keys, *, running: bool) -> str:
+    now = sweeps.look(where.folder, keys.name)
+    if running and not (now is not None and now.running):
+        st.rerun()
+    try:
+        there = read(where, grid, keys)
+        progress(where, keys, now, there)
+        return show(where, grid, keys, there, running=running)
+    except DpmcError as error:
+        blocks.problem(error)
+        return ""
+
+
+def progress(where: Place, keys: Keys, now: Sweep | None, there: GridRows) -> None:
     """How far the runs of this grid are, and how the last attempt ended."""
-    total = len(keys.units)
+    total, done = len(keys.units), there.present + there.came
     if now is not None and now.running:
-        rows.progress(now, done, total)
+        rows.progress(now, there.present, total)
     elif done == total:
-        st.caption(f"All {total:,} runs of this grid are there.")
+        many = "they" if there.came == total else f"{there.came:,} of them"
+        whence = f"; {many} came with the app" if there.came else ""
+        st.caption(f"All {total:,} runs of this grid are there{whence}.")
     elif done:
+        goes = "Resume" if there.present else "Start"
         st.info(
-            f"{done:,} of {total:,} runs are there; Resume goes on with the others.",
+            f"{done:,} of {total:,} runs are there; {goes} goes on with the others.",
             icon=":material/pause_circle:",
         )
     else:
@@ -250,8 +270,30 @@ def progress(where: Place, keys: Keys, now: Sweep | None, done: int) -> None:
         rows.tally()
 
 
-def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool) -> None:
-    """Everything there is to see, from the rows so far; an empty chart before the first."""
+class Shown(NamedTuple):
+    """What the page draws. waiting: mechanisms without a curve; across: the axis of epsilon."""
+
+    picture: Picture
+    placed: list[Placed]
+    guesses: list[Placed]
+    waiting: list[str]
+    ends: tuple[float, float]
+
+    @property
+    def across(self) -> tuple[float, float]:
+        return charts_compare.axis(self.ends, [*self.placed, *self.guesses])
+
+    def curves(self, theme: Theme) -> Figure:
+        return charts_compare.compare(
+            self.picture, self.placed, self.ends, theme, self.waiting, self.guesses
+        )
+
+
+def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool) -> str:
+    """Everything there is to see, from the rows so far; an empty chart before the first.
+
+    Returns what it says in a title, '' where it says nothing.
+    """
     count = widgets.switch(
         "What an epsilon counts",
         "the unit",
@@ -262,89 +304,161 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
         " The same unit uses only what is certified.",
     )
     picture = there.pictures[0]
-    placed = [lines.place(line, count) for line in picture.lines]
+    placed, guesses = (
+        [lines.place(line, count) for line in side] for side in (picture.lines, picture.guesses)
+    )
+    drawn = {line.mechanism for line in picture.lines}
+    waiting = [id for id in grid.mechanisms if id not in drawn]
+    shown = Shown(picture, placed, guesses, waiting, (min(grid.epsilons), max(grid.epsilons)))
     theme = state.theme()
     marks = (keys.name, there.last, count, theme.name)
     said = [blocks.EVALUATION, lines.caption(placed), lines.came_words(picture)]
+    if lines.envelope(placed) is not None:
+        said.insert(2, f"Pale line: {lines.ENVELOPE}.")
+    floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
     left, right = st.columns([3, 2], gap="large")
     with left:
+        st.header(blocks.escape(floor or "What does privacy cost?"), anchor=False)
         blocks.chart(
-            state.kept(
-                "comparison figure", marks, lambda: figure(grid, picture, placed, count, theme)
-            ),
+            state.kept("comparison figure", marks, lambda: shown.curves(theme)),
             alt=lines.words(picture, placed),
             caption=" ".join(said),
             table=lines.table(placed),
             key="comparison",
         )
-    with right:
+        for sentence in lines.apart_words(picture):
+            st.caption(blocks.escape(sentence))
+    if running or not placed:
+        with right:
+            hollow(placed)
+            if running:
+                st.caption("What follows from the curves is drawn here once the runs are through.")
         if placed:
-            means = lines.means_table(placed)
-            wide = 16 + 7 * max(map(len, means["mechanism"]))  # none is cut off
-            blocks.show_table(
-                means,
-                alt="Means over seeds: one row per mechanism, one column per epsilon",
-                column_config={
-                    "mechanism": st.column_config.TextColumn(pinned=True, width=min(240, wide))
-                },
-            )
-        for one in placed:
-            if not one.solid:
-                label = blocks.escape(one.line.label)
-                st.markdown(
-                    f":material/radio_button_unchecked: **{label}** is hollow:"
-                    f" {blocks.escape(one.reason)}."
-                )
-    for sentence in lines.apart_words(picture):
-        st.caption(blocks.escape(sentence))
-    if running:
-        st.caption("What follows from the curves is said here once the runs are through.")
-    elif placed:
-        consequences(where, grid, keys, there, picture, placed, said, count)
+            means(shown)
+        return ""
+    with right:
+        cost, title = price(shown, marks)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        better = standing(shown, marks)
+    with right:
+        hollow(placed)
+        parts = [Part("", shown.curves, [" ".join(said)]), cost, better]
+        downloads(where, grid, keys, there, parts, lines.table(placed))
+    means(shown)
+    return title
 
 
-def figure(
-    grid: Grid, picture: Picture, placed: list[Placed], count: Count, theme: Theme
-) -> Figure:
-    drawn = {one.line.mechanism for one in placed}
-    waiting = [id for id in grid.mechanisms if id not in drawn]
-    ends = (min(grid.epsilons), max(grid.epsilons))
-    guesses = [lines.place(guess, count) for guess in picture.guesses]
-    return charts_compare.compare(picture, placed, ends, theme, waiting, guesses)
+def hollow(placed: list[Placed]) -> None:
+    """Why some curves are only claimed, for those who ask."""
+    claimed = [one for one in placed if not one.solid]
+    if not claimed:
+        return
+    names = ", ".join(lines.short_label(one.line) for one in claimed)
+    with st.expander(f"Why hollow? {blocks.escape(names)}", type="compact"):
+        for one in claimed:
+            label, reason = blocks.escape(one.line.label), blocks.escape(one.reason)
+            st.markdown(f"**{label}** is hollow: {reason}.")
 
 
-def consequences(
+def means(shown: Shown) -> None:
+    """All means of all epsilons, as wide as the page."""
+    table = lines.means_table(shown.placed)
+    for id in shown.waiting:
+        for name, column in table.items():
+            missing = f"{charts_compare.short_name(id)} ({charts_compare.MISSING})"
+            column.append(missing if name == "mechanism" else "")
+    wide = 24 + 7 * max(map(len, ["mechanism...", *table["mechanism"]]))  # none is cut off
+    columns = {name: st.column_config.TextColumn(width=56) for name in table}
+    columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=min(260, wide))
+    st.header(f"Mean {shown.picture.metric.spoken} at every epsilon", anchor=False)
+    blocks.show_table(
+        table,
+        alt="Means over seeds: one row per mechanism, one column per epsilon",
+        column_config=columns,
+    )
+
+
+class Part(NamedTuple):
+    """A picture with its title and sentences; draw: None where there is nothing to draw."""
+
+    title: str
+    draw: Callable[[Theme], Figure] | None
+    words: list[str]
+
+
+def price(shown: Shown, marks: tuple[object, ...]) -> tuple[Part, str]:
+    """What a wanted quality costs; and that as a title of the page."""
+    picture, placed = shown.picture, shown.placed
+    st.header("What does a wanted quality cost?", anchor=False)
+    wanted = the_quality(picture, placed)
+    answers = state.kept(
+        "comparison answers",
+        (*marks, wanted),
+        lambda: [comparison.smallest_epsilon(one, wanted, same_seeds()) for one in placed],
+    )
+    without = next((level for name, level in picture.levels if name == lines.WITHOUT), None)
+    words = [comparison.answer_words(answer, without) for answer in answers]
+
+    def draw(theme: Theme) -> Figure:
+        return charts_compare.price(answers, shown.across, theme, shown.waiting)
+
+    blocks.chart(
+        draw(state.theme()),
+        alt="\n".join(words),
+        caption="Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
+        table=comparison.answers_table(answers),
+        key="price",
+    )
+    title = f"What {picture.metric.spoken} {picture.metric.text(wanted)} costs"
+    return Part(title, draw, words), comparison.finding(answers, without)
+
+
+def standing(shown: Shown, marks: tuple[object, ...]) -> Part:
+    """Who is better, and where."""
+    standings, won, rest = state.kept("comparison duels", marks, lambda: judged(shown.placed))
+    leader = comparison.leader_words(standings)
+    title = leader or "Which is better, and where?"
+    st.header(blocks.escape(title), anchor=False)
+    words = list(dict.fromkeys([*won, *rest]))
+    if not leader:
+        for sentence in won:
+            st.markdown(blocks.escape(sentence))
+        return Part(title, None, words)
+
+    def draw(theme: Theme) -> Figure:
+        return charts_compare.standing(standings, shown.across, theme, shown.waiting)
+
+    blocks.chart(
+        draw(state.theme()),
+        alt="\n".join([*words, comparison.HOW]),
+        caption="Thick: clearly better than all others. Thin: none is clearly better."
+        " Dotted: one is.",
+        table=comparison.standings_table(standings),
+        key="standing",
+    )
+    return Part(title, draw, [*words, comparison.HOW])
+
+
+def downloads(
     where: Place,
     grid: Grid,
     keys: Keys,
     there: GridRows,
-    picture: Picture,
-    placed: list[Placed],
-    said: list[str],
-    count: Count,
+    parts: list[Part],
+    table: dict[str, list[object]],
 ) -> None:
-    """Who is better where, what a wanted quality costs, and everything to take along."""
-    left, right = st.columns(2, gap="large")
-    won, rest = comparison.verdicts(placed, comparison.same_seeds())
-    with left:
-        st.header("Which is better, and where?", anchor=False)
-        for sentence in won:
-            st.markdown(f"- {blocks.escape(sentence)}")
-        if len(placed) > 1:
-            st.caption(comparison.HOW)
-        if rest:
-            with st.expander(f"Pairs the seeds cannot tell apart: {len(rest)}", type="compact"):
-                for sentence in rest:
-                    st.markdown(f"- {blocks.escape(sentence)}")
-    with right:
-        st.header("What does a wanted quality cost?", anchor=False)
-        planner(picture, placed)
+    """Everything to take along."""
 
     def as_html() -> str:
-        title = f"Mechanisms compared on {sources.names()[where.name]}"
-        light = figure(grid, picture, placed, count, LIGHT)
-        told = [" ".join(said[:2]), said[2], *won, *rest]
-        return report.comparison(title, light, told, lines.table(placed), typed(where, grid))
+        name = f"Mechanisms compared on {sources.names()[where.name]}"
+        drawn = [
+            (part.title, charts_compare.roomy(part.draw(LIGHT)))
+            for part in parts
+            if part.draw is not None
+        ]
+        told = [sentence for part in parts for sentence in part.words]
+        return report.comparison(name, drawn, told, table, typed(where, grid))
 
     def csv() -> str:
         """Every stored row of the curves, also of other epsilons and seeds. Raises StoreError."""
@@ -364,7 +478,7 @@ def consequences(
                 icon=":material/table:",
             )
         st.download_button(
-            "Chart and numbers (HTML)",
+            "Charts and numbers (HTML)",
             as_html,
             f"compare-{where.name}.html",
             "text/html",
@@ -373,17 +487,10 @@ def consequences(
         )
 
 
-def planner(picture: Picture, placed: list[Placed]) -> None:
-    """The smallest epsilon for a wanted quality, mechanism by mechanism."""
-    wanted = the_quality(picture, placed)
-    without = next((level for name, level in picture.levels if name == lines.WITHOUT), None)
-    for one in placed:
-        answer = comparison.smallest_epsilon(one, wanted, comparison.same_seeds())
-        st.markdown(f"- {blocks.escape(comparison.answer_words(answer, without))}")
-    st.caption(
-        "From a monotone fit of the means, never extended beyond the epsilons computed; the"
-        " interval comes from resampled seeds."
-    )
+def judged(placed: list[Placed]) -> tuple[list[Standing], list[str], list[str]]:
+    """How each stands among the others, and the pairs in words."""
+    found = comparison.duels(placed, same_seeds())
+    return comparison.standings(placed, found), *comparison.verdicts(placed, found)
 
 
 def the_quality(picture: Picture, placed: list[Placed]) -> float:
@@ -407,7 +514,8 @@ def the_quality(picture: Picture, placed: list[Placed]) -> float:
     start = step * round((middle if levels else (low + high) / 2) / step)
     start = min(high, max(low, start))
     label = f"Wanted {metric.spoken} at most"
-    chosen = st.slider(label, low, high, start, step, "%.4g", key=key, bind="query-params")
+    form = "%.3f" if step >= 0.001 else "%.4g"
+    chosen = st.slider(label, low, high, start, step, form, key=key, bind="query-params")
     return float(chosen)
 
 

@@ -128,7 +128,7 @@ def choices(content: bytes, name: str) -> None:
         return
     with st.form("read the upload"):
         if first.known:
-            st.markdown(f"This looks like **{blocks.escape(first.known)}**.")
+            st.markdown(f"This is **{blocks.escape(first.known)}**.")
         chosen = columns(first) if first.columns_matter else {}
         chosen |= value_range(first)
         chosen |= remedies()
@@ -353,7 +353,8 @@ def preparation(dataset: sources.Dataset) -> None:
     """The steps, what they leave, and what they cost in privacy."""
     st.header("Preparation")
     st.markdown("These steps are learnt on the training ratings; Train uses the same choices.")
-    steps, _ = prepare.controls(dataset.ratings.public, Task.BINARY)
+    timed = dataset.ratings.times is not None
+    steps, _ = prepare.controls(dataset.ratings.public, Task.BINARY, timed=timed)
     try:
         after, _ = apply_steps(steps, dataset.ratings)
     except DpmcError as error:

@@ -10,7 +10,7 @@ from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import build_problem, default_split, split_words
+from dpmc_core.problem import SEED, build_problem, default_split, split_words
 from dpmc_core.views import cards, lines, run_card, training
 from dpmc_core.views.run_card import KeptRun, Run
 from dpmc_core.views.training import Film, TopItem
@@ -52,7 +52,8 @@ def page() -> None:
     with left:
         chosen = widgets.settings(cls)
     with right, st.expander("Preparation, hold-out and randomness", icon=":material/shuffle:"):
-        steps, split = prepare.controls(dataset.ratings.public, cls.task)
+        timed = dataset.ratings.times is not None
+        steps, split = prepare.controls(dataset.ratings.public, cls.task, timed=timed)
         seed = randomness()
     mechanism = widgets.build(id, epsilon, chosen)
     job = state.jobs().get(JOB)
@@ -189,7 +190,7 @@ def randomness() -> int | None:
         "the seed",
         0,
         2**31,
-        1,
+        SEED,
         "seed",
         place=right,
         disabled=fresh,

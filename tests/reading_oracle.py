@@ -35,7 +35,6 @@ NAMES = {  # what a column of a role is called, most telling first
 }
 WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "blanks": " "}
 SEPARATORS = ("::", "\t", ";", ",", "|")
-KNOWN_RANGES = {"userid,movieid,rating,timestamp": (0.5, 5.0), "userid,placeid,rating": (0.0, 2.0)}
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 COMMA_NUMBER = re.compile(r"[+-]?(?![1-9][0-9]?[0-9]?,[0-9]{3}$)[0-9]+,[0-9]+")  # 1,000: thousands?
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
@@ -378,7 +377,7 @@ def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Tabl
         raise _No("first line")
     width = len(names or first.fields)
     roles = _roles(names, width, first.fields, o, doubts)
-    low, high = _range(",".join(first.fields).lower(), "rating" not in roles, o)
+    low, high = _range("rating" not in roles, o)
     count = Counter(lines=len(lines), blank=start, header=int(header))
     rows = []
     k = start
@@ -513,12 +512,9 @@ def _place(wanted: str | int, names: Sequence[str] | None, width: int, doubts: s
     raise _No("no such column")
 
 
-def _range(first_line: str, clicks: bool, o: Mapping[str, Any]) -> tuple[float, float]:
+def _range(clicks: bool, o: Mapping[str, Any]) -> tuple[float, float]:
     if o["low"] is not None:
         return float(o["low"]), float(o["high"])
-    for known, (low, high) in KNOWN_RANGES.items():
-        if first_line.startswith(known):
-            return low, high
     if clicks:
         return 0.0, 1.0
     raise _No("range?")
@@ -546,7 +542,7 @@ def _json_lines(lines: Sequence[str], o: Mapping[str, Any], doubts: set[str]) ->
     objects = [_object(line) for line in filled]
     names = list(dict.fromkeys(key for found in objects[:200] for key in found or ()))
     roles = _roles(names, len(names), (), o, doubts, by_place=False)  # an object has no order
-    low, high = _range("", "rating" not in roles, o)
+    low, high = _range("rating" not in roles, o)
     rows = []
     for found in objects:
         chosen = {role: (found or {}).get(names[at]) for role, at in roles.items()}
@@ -617,7 +613,7 @@ def _wide(
     values = any(_is_number(name) or name.lower() in UNUSUAL for name in names[1:])
     if o["header"] == "guess" and (not telling or values):
         doubts.add("a matrix whose first line may be ratings")
-    low, high = _range("", False, o)
+    low, high = _range(False, o)
     count = Counter(lines=len(lines), blank=start, header=1)
     rows, seen = [], set()
     for line in lines[start + 1 :]:
@@ -651,7 +647,7 @@ def _parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) 
     if not all(name.strip() for name in names):
         doubts.add("Parquet without a name")
     roles = _roles(names, len(names), (), o, doubts)
-    low, high = _range("", "rating" not in roles, o)
+    low, high = _range("rating" not in roles, o)
     chosen = {role: columns[at] for role, at in roles.items()}
     if any(column.kind == "list" for column in chosen.values()):
         raise _No("lists")

@@ -34,6 +34,7 @@ ORDER = [
     "registry",
     "plugins",
     "problem",
+    "split_files",
     "recommend",
     "experiment",
     "release",

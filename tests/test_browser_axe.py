@@ -62,7 +62,7 @@ def test_a_trained_model_has_no_grave_violation(browser, server, theme):
     context.close()
 
 
-@pytest.mark.parametrize("path", PAGES[1:])  # the start page is about to be another
+@pytest.mark.parametrize("path", PAGES)
 def test_headings_go_down_one_level_at_a_time(page, server, path):
     visit(page, server + path)
     levels = page.locator(":is(h1, h2, h3, h4, h5, h6):visible").evaluate_all(

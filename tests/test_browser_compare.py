@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import re
 import time
 from pathlib import Path
@@ -12,7 +13,12 @@ from tests.browser_helpers import settle, turn_to, upload_ratings, visit
 
 pytestmark = pytest.mark.browser
 
-POINTS = '[data-testid="stPlotlyChart"] .scatterlayer .trace .points path'
+# Of the curves: names at the right have markers of their own.
+POINTS = """() => {
+  const curves = (document.querySelector('.js-plotly-plot')?.data ?? [])
+      .filter(trace => trace.name && trace.marker);
+  return curves.reduce((sum, trace) => sum + trace.x.length, 0);
+}"""
 # With a cap there are no shipped curves, so that the chart starts empty.
 GRID = (
     "compare?data=movie-night&grid=medium&seeds=3&mechanisms=input-flip&mechanisms=output&cap=400"
@@ -41,17 +47,17 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     page, server
 ):
     visit(page, server + GRID)
-    assert page.locator(POINTS).count() == 0
+    assert page.evaluate(POINTS) == 0
     button(page, "Start").click()
-    wait_for(lambda: page.locator(POINTS).count() >= 2)
-    few = page.locator(POINTS).count()
-    wait_for(lambda: page.locator(POINTS).count() > few)  # by themselves
+    wait_for(lambda: page.evaluate(POINTS) >= 2)
+    few = page.evaluate(POINTS)
+    wait_for(lambda: page.evaluate(POINTS) > few)  # by themselves
     turn_to(page, "Noise")
     page.get_by_role("heading", name="Noise").first.wait_for()
     turn_to(page, "Compare")
-    wait_for(lambda: page.locator(POINTS).count() > few)
+    wait_for(lambda: page.evaluate(POINTS) > few)
     page.reload()
-    wait_for(lambda: page.locator(POINTS).count() > few)
+    wait_for(lambda: page.evaluate(POINTS) > few)
     assert button(page, "Start").is_disabled()  # this very sweep still runs
     page.get_by_text("What an epsilon counts").wait_for()
     before = runs(page)
@@ -71,7 +77,7 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     assert len(rows) == kept[0]
     assert {"input-flip", "output"} <= {row["mechanism"] for row in rows}
     with page.expect_download() as download:
-        button(page, "Chart and numbers (HTML)").click()
+        button(page, "Charts and numbers (HTML)").click()
     alone = Path(download.value.path()).read_text()
     assert "plotly.js" in alone
     assert "dpmc sweep" in alone
@@ -177,12 +183,60 @@ def test_a_curve_of_an_upload_is_spent_once_for_what_if_and_compare(page, server
     turn_to(page, "Compare")
     page.get_by_text("What an epsilon counts").wait_for()
     settle(page)
-    choose(page, "epsilons", "14 from 0.1 to 10")
     pills = page.get_by_test_id("stButtonGroup").first
     for other in pills.get_by_role("button", pressed=True).all_inner_texts()[1:]:
         pills.get_by_role("button", name=other, exact=True).click()
         settle(page)
     page.get_by_text("All 87 runs of this grid are there.").wait_for()
     assert button(page, "Start").is_disabled()
-    assert page.locator(POINTS).count() == 14
+    assert page.evaluate(POINTS) == 14
     assert tally(page) == spent
+
+
+# The boxes of a chart's names, its right end and that of its frame, in pixels.
+NAMES = """() => [...document.querySelectorAll('.js-plotly-plot')].map(chart => {
+  const box = e => {
+    const found = e.getBoundingClientRect();
+    return [found.left, found.top, found.right, found.bottom];
+  };
+  const [left, , edge] = box(chart), size = chart._fullLayout._size;
+  const beside = note => note.xref === 'paper' && note.x === 1;
+  const names = [...chart.querySelectorAll('.annotation-text')]
+      .filter((_, k) => beside(chart.layout.annotations[k]));
+  return { edge, frame: left + size.l + size.w, names: names.map(box) };
+})"""
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1366])
+@pytest.mark.parametrize("link", ["data=bookshop-clicks", "data=movie-night&task=ratings"])
+def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    tab = context.new_page()
+    visit(tab, f"{server}compare?{link}")
+    charts = tab.evaluate(NAMES)
+    assert len(charts) == 3
+    for chart in charts:
+        names = sorted(chart["names"], key=lambda box: box[1])
+        assert len(names) >= 6
+        assert all(box[0] > chart["frame"] and box[2] <= chart["edge"] for box in names)
+        assert all(low[1] >= high[3] - 2 for high, low in itertools.pairwise(names))
+    context.close()
+
+
+def test_the_smallest_epsilon_for_a_wanted_accuracy_by_keyboard(page, server):
+    """Only the slider is moved; the answer stands in the title and over the dots."""
+    visit(page, server + "compare?data=restaurants")
+    slider = page.get_by_role("slider", name="Wanted accuracy")
+    slider.focus()
+    while float(slider.input_value()) < 70:
+        page.keyboard.press("ArrowRight")
+    page.get_by_role("heading", name=re.compile(r"Accuracy 70\.0.% takes epsilon")).wait_for()
+    settle(page)
+    said = page.get_by_role("heading", level=1).inner_text()
+    least = re.search(r"epsilon ([\d.]+)", said)[1]
+    drawn = page.locator(".js-plotly-plot").nth(1).locator(".annotation-text")
+    assert least in drawn.all_text_contents()
+    page.wait_for_url(re.compile("wanted"))
+    address = page.url
+    visit(page, address)
+    assert page.get_by_role("heading", level=1).inner_text() == said

@@ -14,6 +14,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.cli import main
 from dpmc_core.cli.output import Progress
+from dpmc_core.problem import SEED
 from dpmc_core.version import version
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -223,6 +224,13 @@ def test_a_mistake_gets_one_sentence_and_status_1(dpmc, stars, options, sentence
     assert (status, out) == (1, "")
     assert err.startswith("dpmc: ")
     assert sentence in err
+
+
+def test_the_seed_that_nobody_gives_is_the_app_s(fit):
+    cards = [fit("input-flip", "--epsilon", "1", *seed) for seed in ((), ("--seed", SEED))]
+    for card in cards:
+        del card["seconds"]
+    assert cards[0] == cards[1]
 
 
 def test_an_unknown_setting_lists_the_valid_ones_with_their_help(dpmc, stars):

@@ -416,6 +416,201 @@ def test_an_interval_that_leaves_the_grid_is_open():
     assert comparison.estimate_words(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
 
 
+# --- who is better where ---------------------------------------------------------------------
+
+
+def compared(*placed):
+    return comparison.standings(placed, comparison.duels(placed, np.random.default_rng(0)))
+
+
+def shifted(key, by, **changes):
+    """A line at `rising` plus an amount at each epsilon, with hardly any spread."""
+    values = (rising(GRID) + np.array(by))[:, None] + np.tile([-1e-4, 1e-4], 3)
+    return placed(line(rising, key=key, values=values, **changes))
+
+
+def test_each_line_stands_at_each_epsilon_as_the_duels_say():
+    a = shifted("a", [0, 0, 0, 0.1, 0.1, 0.1, 0.1])
+    b = shifted("b", [0, 0, 0, 0, 0, 0.1, 0.1])
+    c = shifted("c", [-0.1, -0.1, -0.1, -0.1, -0.1, -0.1, 0.2])
+    first, second, third = found = compared(a, b, c)
+    assert [list(one.placed.line.label) for one in found] == [["A"], ["B"], ["C"]]
+    assert first.best == (False, False, False, True, True, False, False)
+    assert first.ahead[:4] == (("C",), ("C",), ("C",), ("B", "C"))
+    assert first.behind[-1] == second.behind[-1] == ("C",)
+    assert second.behind[3] == ("A",)
+    assert third.best == (*[False] * 6, True)
+    assert third.behind[0] == ("A", "B")
+    assert {rivals for one in found for rivals in one.rivals} == {2}
+    assert comparison.leader_words(found) == "2 are each clearly best somewhere"
+    words = [comparison.standing_words(first, k) for k in (0, 3, 6)]
+    assert words == [
+        "nothing is clearly better",
+        "clearly better than all others",
+        "clearly worse than C",
+    ]
+    table = comparison.standings_table(found)
+    assert len(table["mechanism"]) == 3 * len(GRID)
+    assert table["clearly better than"][3] == "B, C"
+
+
+def test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided():
+    a, b = shifted("a", [0, 0, 0, 0.1, 0.1, 0, 0]), shifted("b", [0] * 7)
+    assert comparison.leader_words(compared(a, b)) == "A is clearly best from epsilon 1 to 2"
+    hollow = comparison.leader_words(compared(a._replace(solid=False), b))
+    assert hollow == "A is clearly best from epsilon 1 to 2, as claimed"
+    gap = shifted("a", [0, 0.1, 0, 0.1, 0.1, 0, 0])
+    assert "best in places from epsilon 0.2 to 2" in comparison.leader_words(compared(gap, b))
+    once = shifted("a", [0, 0, 0, 0.1, 0, 0, 0])
+    assert comparison.leader_words(compared(once, b)) == "A is clearly best at epsilon 1"
+    same = shifted("c", [0] * 7)
+    assert comparison.leader_words(compared(b, same)) == "2 of 2 are never clearly beaten"
+    worse = shifted("d", [-0.1, 0, 0, 0, 0, 0, 0])
+    assert comparison.leader_words(compared(b, worse, same)) == "2 of 3 are never clearly beaten"
+    one = shifted("e", [0, -0.1, 0, 0, 0, 0, 0])
+    first = comparison.leader_words(compared(b._replace(solid=False), one, worse))
+    assert first == "B is never clearly beaten, as claimed"
+    turns = [
+        shifted(key, [0.1 if (k + j) % 3 else 0 for k in range(7)]) for j, key in enumerate("abc")
+    ]
+    assert comparison.leader_words(compared(*turns)) == "Each is clearly beaten somewhere"
+    assert comparison.leader_words(compared(a)) == ""
+    few = [placed(line(rising, 2, key=key)) for key in "ab"]
+    assert comparison.leader_words(compared(*few)) == ""  # two seeds decide nothing
+
+
+def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
+    units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
+    rating, user, other = (
+        shifted("a", [0] * 7),
+        shifted("b", [0.1] * 7, **units),
+        shifted("c", [0.1] * 7),
+    )
+    found = compared(rating, user, other)
+    assert [one.placed.line.label for one in found] == ["A", "C", "B"]  # side by side
+    assert found[2].rivals == (0,) * 7
+    assert not any(found[2].best)
+    assert comparison.standing_words(found[2], 0) == "nothing to compare with"
+    assert comparison.leader_words(found) == (
+        "C is clearly best from epsilon 0.1 to 10, among those counted alike"
+    )
+
+
+# --- findings in a title ---------------------------------------------------------------------
+
+
+def found_of(wanted, *placed, without=None):
+    rng = np.random.default_rng(0)
+    answers = [comparison.smallest_epsilon(one, wanted, rng) for one in placed]
+    return comparison.finding(answers, without)
+
+
+def test_the_title_names_what_a_wanted_quality_costs():
+    a, low = shifted("a", [0] * 7), placed(line(lambda x: 0.55 + 0 * x, key="b"))
+    assert found_of(0.65, a) == "A needs epsilon 1 for accuracy 65.0 %"
+    assert found_of(0.65, a, low).endswith("for accuracy 65.0 %; nothing else gets there")
+    claimed = placed(line(rising, key="c"))._replace(solid=False)
+    assert found_of(0.65, a, claimed).endswith("; others only claim to get there")
+    assert found_of(0.65, claimed, low) == "Only claims that are not proved reach accuracy 65.0 %"
+    elsewhere = claimed._replace(counts="per rating" + lines.AS_CLAIMED)
+    assert (
+        found_of(0.65, elsewhere, low) == "Nothing certified in this unit reaches accuracy 65.0 %"
+    )
+    both = found_of(0.4, a, low, claimed)
+    assert both == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 certified methods of 3"
+    assert found_of(0.4, a, low) == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 methods"
+    assert comparison.finding([]) == ""
+    assert found_of(0.65, placed(line(rising, seeds=1))) == ""  # one seed finds nothing
+
+
+def test_the_title_says_what_is_not_reached():
+    a, low = placed(line(rising)), placed(line(lambda x: 0.55 + 0 * x, key="b"))
+    assert found_of(0.9, a) == "A does not reach accuracy 90.0 %"
+    assert found_of(0.9, a, low) == "Nothing here reaches accuracy 90.0 %"
+    twin = lines.Reference("r", "clear", "No privacy", METRICS["accuracy"], np.array([0.8, 0.8]))
+    assert found_of(0.9, a, low, without=twin).startswith("Not even without privacy does anything")
+    assert found_of(0.78, a, low, without=twin).startswith("Nothing here reaches")
+
+
+def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
+    fast = shifted("a", [0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
+    slow, near = shifted("b", [0] * 7), shifted("c", [1e-6] * 7)
+    assert found_of(0.65, fast, slow).startswith("A needs least for accuracy 65.0 %: epsilon 0.")
+    assert found_of(0.65, slow, near) == "Accuracy 65.0 % takes epsilon 1 with 2 of 2 methods"
+    units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
+    other = shifted("d", [0.02] * 7, **units)
+    text = found_of(0.65, slow, other)
+    assert text.startswith("Accuracy 65.0 % takes epsilon 0.")
+    assert text.endswith("to 1, counted in different units")
+
+
+def test_errors_have_their_titles_too():
+    falling = placed(line(lambda x: 2 - rising(x), metric="rmse"))
+    assert found_of(2 - rising(np.array([1.0]))[0], falling).endswith("for RMSE 1.350")
+
+
+def guess(level, spread=1e-3, seeds=6, mechanism="private-majority"):
+    values = level + spread * np.random.default_rng(5).normal(size=(len(GRID), seeds))
+    made = line(rising, key="guess", values=values)
+    return replace(made, info=made.info._replace(mechanism=mechanism))
+
+
+def test_below_which_epsilon_nothing_beats_guessing():
+    metric = METRICS["accuracy"]
+    late = line(rising, values=shifted("a", [0] * 7).line.values)
+    picture = lines.Picture(metric, (late,), guesses=(guess(0.64),))
+    assert comparison.guess_words(picture) == "Below epsilon 1, no better than guessing"
+    chosen = lines.Picture(metric, (late, guess(0.64)))  # drawn like any other
+    assert comparison.guess_words(chosen) == comparison.guess_words(picture)
+    never = picture._replace(guesses=(guess(0.9),))
+    assert comparison.guess_words(never) == "No better than guessing at any epsilon"
+    assert comparison.guess_words(picture._replace(guesses=(guess(0.3),))) == ""  # always better
+    assert comparison.guess_words(picture._replace(guesses=())) == ""
+    early = shifted("b", [0.02] * 7).line
+    assert "Below epsilon 1," in comparison.guess_words(picture)
+    sooner = picture._replace(lines=(late, replace(early, values=early.values + 0.05)))
+    assert comparison.guess_words(sooner) == "Below epsilon 0.2, no better than guessing"
+    two = line(rising, seeds=2)
+    assert comparison.guess_words(lines.Picture(metric, (two,), guesses=(guess(0.64),))) == ""
+
+
+# --- rows from two places --------------------------------------------------------------------
+
+
+def test_rows_of_ones_own_and_rows_that_came_are_one_line():
+    whole = line(rising, seeds=5)
+    some = replace(
+        whole,
+        epsilon=GRID[[1, 3]],
+        seeds=np.array([2, 9]),
+        values=np.array([[0.7, 0.8], [np.nan, 0.9]]),
+        claimed=GRID[[1, 3]],
+        certified={unit: x[[1, 3]] for unit, x in whole.certified.items()},
+    )
+    both = some.joined(whole)
+    assert both.epsilon.tolist() == GRID.tolist()
+    assert both.seeds.tolist() == [1, 2, 3, 4, 5, 9]
+    assert both.values[1].tolist()[1::4] == [0.7, 0.8]  # one's own before what came
+    assert both.values[3, 1] == whole.values[3, 1]
+    assert both.values[3, 5] == 0.9
+    assert np.isnan(both.values[0, 5])
+    assert np.array_equal(both.values[:, [0, 2, 3, 4]], whole.values[:, [0, 2, 3, 4]])
+    assert both.claimed.tolist() == GRID.tolist()
+    assert both.certified["value"].tolist() == GRID.tolist()
+    metric, ids = METRICS["accuracy"], ["input-flip"]
+    came = lines.Picture(metric, (whole,), guesses=(guess(0.6),))
+    joined = lines.Picture(metric, (some,)).joined(came, ids)
+    assert [one.seeds.tolist() for one in joined.lines] == [[1, 2, 3, 4, 5, 9]]
+    assert joined.came == (whole,)
+    assert [one.mechanism for one in joined.guesses] == ["private-majority"]
+    assert came.joined(came, ids).came == ()  # nothing came that was not there
+    assert lines.Picture(metric).joined(came, ids).lines == (whole,)
+    many, few = (lines.Reference("k", "clear", "C", metric, np.full(n, 0.7)) for n in (5, 1))
+    for mine, theirs in ((many, few), (few, many)):
+        sides = (lines.Picture(metric, twins=(side,)) for side in (mine, theirs))
+        assert next(sides).joined(next(sides), ids).twins == (many,)
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from reading_helpers import cells, upload
 
-from dpmc_core.data import BadRows, Duplicates, datasets
+from dpmc_core.data import BadRows, Duplicates, datasets, public_sets
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
 
@@ -183,37 +184,124 @@ def write_movielens(folder: Path, name: str, separator: str, header: str = "") -
     return path
 
 
+# Where a file comes from -------------------------------------------------------------------------
+
+LATER = "userId,movieId,rating,timestamp\n"
+
+
+def unpacked(folder: Path, id: str, **texts: str) -> Path:
+    """What lies in a public set's archive, but its ratings: its README and empty files."""
+    known = public_sets.SETS[id]
+    for name in known.beside:
+        text = f"About MovieLens:\n{known.readme.replace(' ', chr(10))}." * (name[:6] == "README")
+        (folder / name).write_text(texts.get(name.replace(".", "_"), text), encoding="latin-1")
+    return folder
+
+
 def test_movielens_1m_and_10m_are_told_apart_by_their_neighbours(tmp_path: Path) -> None:
     path = write_movielens(tmp_path, "ratings.dat", "::")
     with pytest.raises(BadRatings, match=r"^ratings\.dat: the public rating range is not known"):
         datasets.load(path)
-    (tmp_path / "movies.dat").write_bytes(
-        "10::Amélie (2001)::Comedy|Romance\n30::Heat (1995)::Crime\n".encode("latin-1")
-    )
-    (tmp_path / "users.dat").write_text("1::F\n")
+    films = "10::Amélie (2001)::Comedy|Romance\n30::Heat (1995)::Crime\n"
+    unpacked(tmp_path, "ml-1m", movies_dat=films)
     data = datasets.load(tmp_path)
     assert (data.name, data.ratings.public.low) == ("ml-1m", 1)
     assert data.ratings.titles == ("Amélie (2001)", "Heat (1995)")
     assert data.genres == [("Comedy", "Romance"), ("Crime",)]
-    (tmp_path / "tags.dat").write_text("")
+    (tmp_path / "users.dat").unlink()
+    unpacked(tmp_path, "ml-10m")
     assert datasets.load(tmp_path).ratings.public.low == 0.5
 
 
 def test_movielens_25m_layout(tmp_path: Path) -> None:
-    write_movielens(tmp_path, "ratings.csv", ",", "userId,movieId,rating,timestamp\n")
-    (tmp_path / "movies.csv").write_text(
-        'movieId,title,genres\n10,"Kid, The (1921)",Comedy\n30,Heat (1995),(no genres listed)\n'
-    )
-    data = datasets.load(tmp_path)
+    write_movielens(tmp_path, "ratings.csv", ",", LATER)
+    films = 'movieId,title,genres\n10,"Kid, The (1921)",Comedy\n30,Heat (1995),(no genres listed)\n'
+    data = datasets.load(unpacked(tmp_path, "ml-25m", movies_csv=films))
+    assert data.name == "ml-25m"
     assert (data.ratings.public.low, data.ratings.public.high) == (0.5, 5)
     assert data.ratings.titles == ("Kid, The (1921)", "Heat (1995)")
     assert data.genres == [("Comedy",), ()]
 
 
 def test_titles_are_kept_raw(tmp_path: Path) -> None:
-    write_movielens(tmp_path, "ratings.csv", ",", "userId,movieId,rating,timestamp\n")
-    (tmp_path / "movies.csv").write_text("movieId,title,genres\n10,<b>&amp;</b>,Comedy\n")
+    write_movielens(tmp_path, "ratings.csv", ",", LATER)
+    unpacked(tmp_path, "ml-latest", movies_csv="movieId,title,genres\n10,<b>&amp;</b>,Comedy\n")
     assert datasets.load(tmp_path).ratings.titles == ("<b>&amp;</b>", "30")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("ratings.csv", LATER + "1,10,4.5,978300760\n2,10,3,978300761\n"),
+        ("rating_final.csv", "userID,placeID,rating,food_rating,service_rating\n1,2,1,2,0\n"),
+        ("u.data", "1\t10\t4\t978300760\n2\t10\t3\t978300761\n"),
+        ("ratings.dat", "1::10::4::978300760\n2::10::3::978300761\n"),
+        ("amazon.txt", "0\t0\t2\n1\t0\t5\n"),
+        ("jester-data-1.csv", ",".join(["1", "2.5", *["99"] * 99]) + "\n"),
+    ],
+)
+def test_a_name_and_a_first_line_name_no_source_and_give_no_range(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(BadRatings, match="the public rating range is not known"):
+        datasets.load(path)
+    with pytest.raises(BadRatings, match="the public rating range is not known"):
+        datasets.load_upload(content.encode(), name)
+    seen = datasets.preview_upload(content.encode(), name)
+    assert (seen.known, seen.low, seen.high) == (None, None, None)
+    data = datasets.load(path, low=0, high=6)
+    assert (data.name, data.source) == (name, "your file")
+    assert data.licence == "not stated in the file"
+    assert (data.ratings.public.low, data.ratings.public.high) == (0, 6)
+    assert data.ratings.titles is None
+
+
+def test_a_checksum_names_a_file_wherever_it_lies(shared_data: Path, tmp_path: Path) -> None:
+    content = (shared_data / "ml-100k" / "u1.test").read_bytes()
+    (tmp_path / "mine.csv").write_bytes(content)
+    found = [datasets.load(tmp_path / "mine.csv"), datasets.load_upload(content, "x")]
+    for data in found:
+        assert (data.name, data.title) == ("ml-100k/u1.test", "MovieLens 100K")
+        assert "from MovieLens 100K, by its checksum" in data.report
+        assert data.ratings.shape == (943, 1682)
+    for other in (content[:-1], content + b"1\t1\t5\t0\n", content.replace(b"\n", b"\r\n")):
+        with pytest.raises(BadRatings, match="range is not known"):
+            datasets.load_upload(other, "u1.test")
+
+
+def test_an_edited_file_is_named_by_its_neighbours_and_says_so(tmp_path: Path) -> None:
+    path = write_movielens(unpacked(tmp_path, "ml-latest-small"), "ratings.csv", ",", LATER)
+    public_sets.write_note(public_sets.SETS["ml-latest-small"], tmp_path, "https://x", "0" * 32)
+    noted = "from MovieLens latest, small, by its checksum in the note of its download"
+    assert noted in datasets.load(path).report
+    shutil.copy(path, tmp_path / "copy.csv")  # the note knows its content
+    assert datasets.load(tmp_path / "copy.csv").name == "ml-latest-small"
+    for text in (path.read_text() + "3,10,5,978300762\n", path.read_text()[: -len("x\n")]):
+        path.write_text(text)
+        data = datasets.load(path)
+        assert data.title == "MovieLens latest, small"
+        (line,) = [line for line in data.report if line.startswith("from ")]
+        assert "by its neighbours README.txt, movies.csv, links.csv and tags.csv" in line
+        assert "may have been changed" in line
+    shutil.copy(path, tmp_path / "own.csv")  # neighbours speak for the set's own names alone
+    for gone in ("own.csv", "README.txt"):
+        (tmp_path / "README.txt").write_text("Ratings of our shop, in the columns of MovieLens.")
+        with pytest.raises(BadRatings, match="range is not known"):
+            datasets.load(tmp_path / gone if gone == "own.csv" else path)
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["", "{", "[]", '{"set": "x", "files": {}}', '{"set": [], "files": {}}', '{"set": "ml-1m"}',
+     '{"set": "ml-1m", "files": {"a": 3}}', '{"set": "ml-1m", "files": [1]}', "\xff" * 9],
+)  # fmt: skip
+def test_a_broken_note_says_nothing(tmp_path: Path, note: str) -> None:
+    path = write_movielens(tmp_path, "ratings.csv", ",", LATER)
+    (tmp_path / public_sets.NOTE).write_text(note, encoding="latin-1")
+    with pytest.raises(BadRatings, match="range is not known"):
+        datasets.load(path)
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -254,7 +342,7 @@ def jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str
 
 
 def test_jester_with_a_user_who_rated_nothing() -> None:
-    data = datasets.load_upload(jester([{0: -7.82, 99: 10}, {}, {5: 0}]).encode(), "any.csv")
+    data = upload(jester([{0: -7.82, 99: 10}, {}, {5: 0}]), low=-10, high=10)
     assert data.ratings.shape == (3, 100)
     assert cells(data.ratings) == {("1", "1"): -7.82, ("1", "100"): 10, ("3", "6"): 0}
     assert any(line.startswith("1 user has no ratings") for line in data.report)
@@ -419,7 +507,7 @@ def test_a_set_that_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path:
         datasets.load("ml-1m")
     folder = tmp_path / "data" / "ml-latest-small"
     folder.mkdir(parents=True)
-    write_movielens(folder, "ratings.csv", ",", "userId,movieId,rating,timestamp\n")
+    write_movielens(unpacked(folder, "ml-latest-small"), "ratings.csv", ",", LATER)
     assert datasets.load("ml-latest-small").name == "ml-latest-small"
 
 
@@ -486,7 +574,8 @@ def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
     assert (seen.known, seen.low) == (None, None)
     file = shared_data / "restaurant" / "rating_final.csv"
     real = datasets.preview_upload(file.read_bytes(), file.name)
-    assert (real.known, real.low, real.high) == ("Restaurant and consumer data", 0, 2)
+    assert real.known == "Restaurant and consumer data, by its checksum"
+    assert (real.low, real.high) == (0, 2)
     file = shared_data / "jester" / "jester-data-1.csv"
     dense = datasets.preview_upload(file.read_bytes(), file.name)
     assert not dense.columns_matter

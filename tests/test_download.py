@@ -77,10 +77,10 @@ GOOD = packed(
 
 
 def archive(server: Server, content: bytes = GOOD, md5: str | None = "") -> Archive:
-    server.files["ml-small.zip"] = content
+    server.files["ml-latest-small.zip"] = content
     if md5 == "":
         md5 = hashlib.md5(content).hexdigest()
-    return Archive("ml-small", "Small", server.base + "ml-small.zip", 3, "terms", md5)
+    return Archive("ml-latest-small", "Small", server.base + "ml-latest-small.zip", 3, "terms", md5)
 
 
 def left_behind(home: Path) -> list[str]:
@@ -92,10 +92,15 @@ def test_download_check_unpack_and_keep(server: Server, tmp_path: Path) -> None:
     small = archive(server)
     folder = download.fetch(small, tmp_path, lambda done, total: seen.append((done, total)))
     assert (folder / "extra" / "noise.bin").read_bytes() == NOISE
-    assert left_behind(tmp_path) == ["ml-small"]
+    assert left_behind(tmp_path) == ["ml-latest-small"]
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
     assert seen[-1] == (len(GOOD), len(GOOD))
-    assert len(datasets.load(folder).ratings) == 2
+    data = datasets.load(folder)
+    assert len(data.ratings) == 2
+    assert (data.name, data.ratings.public.low) == ("ml-latest-small", 0.5)
+    assert (
+        "from MovieLens latest, small, by its checksum in the note of its download" in data.report
+    )
     requests = len(server.asked)
     assert download.fetch(small, tmp_path) == folder
     assert len(server.asked) == requests  # cached: no request at all
@@ -105,7 +110,7 @@ def test_a_cut_connection_is_tried_again(server: Server, tmp_path: Path) -> None
     server.cuts = [1_000_000, 1_200_000]
     folder = download.fetch(archive(server), tmp_path)
     assert (folder / "extra" / "noise.bin").read_bytes() == NOISE
-    assert left_behind(tmp_path) == ["ml-small"]
+    assert left_behind(tmp_path) == ["ml-latest-small"]
     assert len(server.asked) == 3
 
 
@@ -131,12 +136,12 @@ def test_of_two_at_a_time_the_first_one_counts(server: Server, tmp_path: Path) -
     small = archive(server)
 
     def meanwhile(*_: object) -> None:
-        if not download.folder_of("ml-small", tmp_path).is_dir():
+        if not download.folder_of("ml-latest-small", tmp_path).is_dir():
             download.fetch(small, tmp_path)
 
     folder = download.fetch(small, tmp_path, meanwhile)
     assert (folder / "extra" / "noise.bin").read_bytes() == NOISE
-    assert left_behind(tmp_path) == ["ml-small"]
+    assert left_behind(tmp_path) == ["ml-latest-small"]
 
 
 def test_a_wrong_checksum_unpacks_nothing(server: Server, tmp_path: Path) -> None:
@@ -145,10 +150,10 @@ def test_a_wrong_checksum_unpacks_nothing(server: Server, tmp_path: Path) -> Non
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.parametrize("text", ["MD5 (ml-small.zip) = {}\n", "{}  ml-small.zip\n"])
+@pytest.mark.parametrize("text", ["MD5 (ml-latest-small.zip) = {}\n", "{}  ml-latest-small.zip\n"])
 def test_the_checksum_is_read_beside_the_archive(server: Server, tmp_path: Path, text: str) -> None:
     small = archive(server, md5=None)
-    server.files["ml-small.zip.md5"] = text.format(hashlib.md5(GOOD).hexdigest()).encode()
+    server.files["ml-latest-small.zip.md5"] = text.format(hashlib.md5(GOOD).hexdigest()).encode()
     assert download.fetch(small, tmp_path).is_dir()
 
 
@@ -156,7 +161,7 @@ def test_no_published_checksum_no_download(server: Server, tmp_path: Path) -> No
     small = archive(server, md5=None)
     with pytest.raises(DownloadError, match="cannot be downloaded"):
         download.fetch(small, tmp_path)
-    server.files["ml-small.zip.md5"] = b"moved"
+    server.files["ml-latest-small.zip.md5"] = b"moved"
     with pytest.raises(DownloadError, match="holds no checksum"):
         download.fetch(small, tmp_path)
 
@@ -211,7 +216,7 @@ def test_not_a_zip(server: Server, tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
-    with pytest.raises(DownloadError, match="ml-small cannot be saved in"):
+    with pytest.raises(DownloadError, match="ml-latest-small cannot be saved in"):
         download.fetch(archive(server), tmp_path)
 
 

@@ -15,7 +15,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import noisy
 from dpmc_core.sweep import Grid
-from dpmc_core.views import noise
+from dpmc_core.views import comparison, noise
 from dpmc_core.views.comparison import limits
 from dpmc_core.views.lines import Picture, Reference
 from dpmc_core.views.noise import BeforeAfter
@@ -106,30 +106,132 @@ def level(mechanism: str, mean: float) -> Reference:
     return Reference(mechanism, mechanism, name, METRICS["rmse"], np.array([mean]))
 
 
-def test_names_stand_apart_outside_their_lines_and_papers_twins_are_named_in_the_legend():
+def boxes(fig):
+    """The names in the column at the right: (top, bottom) in pixels below the frame's upper edge,
+    and their lines."""
+    margin = fig.layout["margin"]
+    high = fig.layout["height"] - margin["t"] - margin["b"]
+    found = []
+    for note in fig.layout["annotations"]:
+        if note.get("xref") == "paper" and note["x"] == 1:
+            lines = note["text"].split("<br>")
+            middle, half = (1 - note["y"]) * high, 8 * len(lines)
+            found.append((middle - half, middle + half, lines))
+    return sorted(found), high
+
+
+def check_names(fig):
+    """They cover nothing: outside the frame, apart from each other, in lines that have room."""
+    found, high = boxes(fig)
+    assert found[0][0] >= 0
+    assert found[-1][1] <= high
+    assert all(lower[0] >= upper[1] for upper, lower in itertools.pairwise(found))
+    widest = max(len(line) for *_, lines in found for line in lines)
+    assert 5.7 * widest + 13 < fig.layout["margin"]["r"]
+    assert fig.layout["showlegend"] is False
+
+
+def test_names_stand_beside_the_frame_apart_and_in_the_order_of_their_lines():
     twins = [level(id, 0.9) for id in ("reference-ratings", "pmf", "svd")]
     floors = [level("user-mean", 1.399), level("global-mean", 1.4)]
     picture = Picture(METRICS["rmse"], (), tuple(floors), tuple(twins))
     fig = charts_compare.compare(picture, [], (0.1, 10), waiting=["dpmf"])
-    names = sorted(fig.layout["annotations"], key=lambda note: note["y"])
-    low, high = fig.layout["yaxis"]["range"]
-    gaps = np.diff([note["y"] for note in names])
-    assert (gaps > 0.055 * (high - low)).all()
-    assert low <= names[0]["y"] <= names[-1]["y"] <= high
-    texts = [note["text"] for note in names]
-    assert texts[0] == "no privacy: 0.900"
-    assert names[0]["y"] < 0.9  # lower is better: guesses above, the reference below
-    assert all(text.startswith("guessing (") for text in texts[1:])
-    assert "user" in texts[1]
-    assert names[2]["y"] > 1.4
+    check_names(fig)
+    texts = [" ".join(lines) for *_, lines in boxes(fig)[0]]
+    assert texts[0].startswith("guessing: global")
+    assert texts[1].startswith("guessing: user")
+    assert texts[2] == "no privacy 0.900"
+    assert texts[-1] == "Private MF no curve yet"
     # a line that belongs to one method alone has its colour
-    drawn = {t["hovertemplate"].split(": ")[1].split("<")[0]: t for t in fig.data[:5]}
-    shown = [trace["name"] for trace in drawn.values() if "name" in trace]
-    assert [name.split(":")[0] for name in shown] == ["no privacy"] * 2
-    assert drawn["0.900"]["line"]["color"] == charts.LIGHT.ink
+    drawn = {t["hovertemplate"].split("<")[0]: t for t in fig.data[:5]}
+    assert drawn["no privacy: 0.900"]["line"]["color"] == charts.LIGHT.ink
     own = {name: trace["line"]["color"] for name, trace in drawn.items()}
     assert next(c for n, c in own.items() if "PMF" in n) == charts.style("dpmf").color
     assert next(c for n, c in own.items() if "SVD" in n) == charts.LIGHT.muted
+
+
+@pytest.mark.parametrize("task", Task)
+def test_every_method_of_a_task_at_once_has_its_name_beside_the_frame(task):
+    """Some ending alike, some waiting: nothing is covered, and the picture grows where it must."""
+    ids = noisy(task)
+    placed = [placed_line(id, [[0.3, 0.31], [0.7, 0.7 + k / 500]]) for k, id in enumerate(ids[:-2])]
+    check_names(charts_compare.compare(Picture(METRICS["accuracy"]), placed, (0.1, 10)))
+    fig = charts_compare.compare(Picture(METRICS["accuracy"]), placed, (0.1, 10), waiting=ids[-2:])
+    check_names(fig)
+    assert len(boxes(fig)[0]) == len(ids)
+
+
+def test_names_are_as_near_to_their_lines_as_may_be():
+    assert charts_compare.spread([50, 10], [20, 20], 100) == [50, 10]
+    assert charts_compare.spread([50, 50], [20, 40], 100) == [pytest.approx(40 - 10 + 5), 65]
+    assert charts_compare.spread([100, 0], [20, 20], 100) == [90, 10]
+    assert charts_compare.spread([100, 100, 0], [40, 40, 40], 120) == [60, 100, 20]
+    assert charts_compare.spread([], [], 100) == []
+
+
+def answers(wanted, *placed):
+    rng = np.random.default_rng(0)
+    return [comparison.smallest_epsilon(one, wanted, rng) for one in placed]
+
+
+def test_a_price_is_filled_hollow_open_or_not_reached():
+    placed = [
+        placed_line("input-flip", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]]),
+        placed_line("output", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]], solid=False),
+        placed_line("objective", [[0.8, 0.81, 0.8], [0.9, 0.91, 0.9]]),
+        placed_line("gradient", [[0.5, 0.51, 0.5], [0.6, 0.61, 0.6]]),
+        placed_line("private-majority", [[0.5, 0.4, 0.6], [0.6, 0.8, 0.65]]),
+    ]
+    fig = charts_compare.price(answers(0.7, *placed), (1 / 1.15, 11.5), waiting=["dpmf"])
+    check_names(fig)
+    dots = {t["name"]: t for t in fig.data if t.get("name")}
+    assert list(dots) == [one.line.label for one in placed[:3]]
+    filled, hollow, _ = (dot["marker"] for dot in dots.values())
+    assert filled["color"] == charts.style("input-flip").color
+    assert hollow["color"] == charts.LIGHT.paper
+    assert dots[placed[2].line.label]["x"] == [1.0]
+    notes = [note["text"] for note in fig.layout["annotations"] if note.get("xref") != "paper"]
+    assert notes[0] == "no curve yet"
+    assert notes[3] == "<b>1 or less</b>"
+    assert notes[4] == "not reached: best 60.3 %"
+    assert notes[5] == "not reached: best 68.3 %"  # though an interval reaches it
+    arrows = [t for t in fig.data if t.get("marker", {}).get("symbol") == "triangle-right"]
+    assert [arrow["y"] for arrow in arrows] == [[-4]]
+
+
+def test_all_pictures_of_a_comparison_have_one_axis():
+    placed = [placed_line(id, [[0.5, 0.5], [0.9, 0.9]]) for id in ("input-flip", "output")]
+    ends = (0.1, 10.0)
+    across = charts_compare.axis(ends, placed)
+    found = comparison.standings(placed, comparison.duels(placed, np.random.default_rng(0)))
+    figures = (
+        charts_compare.compare(Picture(METRICS["accuracy"]), placed, ends),
+        charts_compare.price(answers(0.7, *placed), across),
+        charts_compare.standing(found, across),
+    )
+    one, *others = ({**fig.layout["xaxis"]} for fig in figures)
+    assert all(axis == one for axis in others)
+    sides = {(fig.layout["margin"]["l"], fig.layout["margin"]["r"]) for fig in figures}
+    assert len(sides) == 1
+
+
+def test_thick_is_clearly_best_thin_is_open_and_worse_is_left_out():
+    rows = {"input-flip": [0.5, 0.9], "objective": [0.5, 0.7], "output": [0.5, 0.6]}
+    placed = [
+        placed_line(id, np.repeat([[v] for v in values], 3, axis=1)) for id, values in rows.items()
+    ]
+    found = comparison.standings(placed, comparison.duels(placed, np.random.default_rng(0)))
+    assert [one.best for one in found] == [(False, True), (False, False), (False, False)]
+    fig = charts_compare.standing(found, (1 / 1.15, 11.5))
+    drawn = {}
+    for trace in fig.data:
+        if trace.get("mode") == "lines" and trace["line"].get("dash") is None:
+            there = [x is not None for x in trace["x"][::3]]
+            drawn[trace["y"][0], trace["line"]["width"]] = there
+    assert drawn[0, 15] == [False, True]
+    assert drawn[0, 4] == [True, True]
+    assert drawn[-1, 4] == drawn[-2, 4] == [True, False]
+    assert drawn[-1, 15] == [False, False]
 
 
 def test_several_guesses_are_told_apart():
@@ -144,15 +246,6 @@ def test_several_guesses_are_told_apart():
         assert [t["line"]["color"] for t in drawn] == (
             own if len(some) > 1 else [charts.LIGHT.muted]
         )
-
-
-def test_a_name_goes_where_no_line_and_no_other_name_is():
-    room = charts.Room((-1, 1), (0, 1))
-    room.line((-1, 1), (0.0, 1.0))  # rises through the middle
-    spots = [(0.0, 0.5, x, y) for x in ("right", "left") for y in ("bottom", "top")]
-    assert room.place("70.9 %", [(0.0, 0.5, "left", "bottom"), *spots]) == spots[0]
-    assert room.place("70.9 %", spots) == spots[3]  # the first is taken by the other name
-    assert room.place("a name that is longer", [(1, 0.2, "left", "top"), spots[1]]) == spots[1]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +296,7 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
     grid = Grid(data=["restaurants"], mechanisms=["output"], epsilons=[0.5, 2.0], seeds=[1, 2])
     typed = " ".join(["dpmc", "sweep", *grid.argv()])
     table = {"mechanism": ["Output"], "certified": [True], "seeds": [1]}
-    page = report.comparison("T", charts.figure(charts.LIGHT), [], table, typed)
+    page = report.comparison("T", [("", charts.figure(charts.LIGHT))], [], table, typed)
     assert "<td>yes</td><td>1</td>" in page
     assert "True" not in page.split("<h2>Numbers</h2>")[1]
     assert "white-space: pre-wrap" in page

@@ -19,7 +19,7 @@ from dpmc_core.data.transforms import CapPerUser
 from dpmc_core.metrics import METRICS
 from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, RandomShare, build_problem
+from dpmc_core.problem import SEED, LeaveLast, RandomShare, build_problem
 from dpmc_core.protocol.federated import FLOW
 from dpmc_core.ratings import Ratings
 from dpmc_core.store import Store, shipped
@@ -490,6 +490,36 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     for part in ("radius=0.4", "cap=6", "--leave-last", "--seed 11"):
         assert part in command
+
+
+def test_without_times_the_hold_out_is_called_a_draw_and_the_seed_is_the_command_line_s():
+    app = open_page("train", data="restaurants", mechanism="input-flip", epsilon="2")
+    assert app.number_input(key="seed").value == SEED
+    holdout = app.selectbox(key="holdout")
+    assert holdout.options == ["a random 20 % of the ratings", "one random rating of each user"]
+    holdout.set_value("last").run()
+    press(app, "Train")
+    run_until_done(app)
+    assert "one random rating of every user" in all_text(app)
+    assert "latest" not in app.selectbox(key="holdout").options[1]
+    timed = open_page("train", data="movie-night", mechanism="input-flip")
+    assert timed.selectbox(key="holdout").options[1] == "each user's latest rating"
+
+
+LATER = b"userId,movieId,rating,timestamp\n" + b"".join(
+    b"%d,%d,%d,97830076%d\n" % (u, i, 1 + (u + i) % 5, u) for u in range(9) for i in range(8)
+)
+
+
+def test_the_range_of_an_upload_headed_like_a_public_set_is_asked():
+    app = upload(open_page("data", data="restaurants"), LATER, low=None, high=None)
+    assert "range is not known" in plain(app.error[0].value)
+
+
+def test_an_upload_headed_like_a_public_set_is_the_person_s_own():
+    app = upload(open_page("data", data="restaurants"), LATER)
+    assert "Licence: not stated in the file" in plain(all_text(app))
+    assert "GroupLens" not in all_text(app)
 
 
 def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():

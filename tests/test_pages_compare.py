@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 DATA, IDS = "restaurants", ("input-flip", "output")
-LINK = {"data": DATA, "mechanisms": list(IDS), "seeds": "2"}
+LINK = {"data": DATA, "mechanisms": list(IDS), "grid": "coarse", "seeds": "2"}
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +40,16 @@ def home(tmp_path, monkeypatch):
     rows._shared_keys.clear()
     yield tmp_path / "home"
     sweeps.cancel_all(paths.home() / "sweeps")
+
+
+@pytest.fixture
+def nothing_shipped(tmp_path, monkeypatch):
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "no curves")
+    for kept in (rows.shipped, rows.shipped_units):
+        kept.clear()
+    yield
+    for kept in (rows.shipped, rows.shipped_units):
+        kept.clear()
 
 
 def fill(epsilons=(0.1, 0.3, 1.0, 3.0, 10.0), seeds=(1, 2), ids=IDS, data=DATA, **settings):
@@ -59,6 +69,10 @@ def named(app, start):
     return [t for t in spec(app)["data"] if (t.get("name") or "").startswith(start)]
 
 
+def title(app):
+    return plain(app.title[0].value).replace("\N{NO-BREAK SPACE}", " ")
+
+
 def tick_until(app, condition, seconds=90):
     end = time.monotonic() + seconds
     while not condition():
@@ -68,6 +82,7 @@ def tick_until(app, condition, seconds=90):
         assert not app.exception
 
 
+@pytest.mark.usefixtures("nothing_shipped")
 def test_an_empty_store_says_what_it_takes_and_shows_the_command():
     app = open_page("compare", **LINK)
     assert not app.error
@@ -92,6 +107,7 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
     assert "All 16 runs of this grid are there" in all_text(app)
 
 
+@pytest.mark.usefixtures("nothing_shipped")
 def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     plan = fill()
     app = open_page("compare", **LINK)
@@ -119,37 +135,56 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert guess["x"] == list(majority)
     assert guess["y"] == pytest.approx([s.mean for s in majority.values()])
     assert guess["line"]["dash"] == "dot"
-    (papers,) = named(app, "no privacy: Maximum likelihood")
+    (papers,) = (t for t in unnamed if "Maximum likelihood" in t.get("hovertemplate", ""))
     assert papers["line"]["dash"] == "dash"
     assert not named(app, lines.ENVELOPE[:20])  # of one certified line there is no best
     assert "95 % t interval of the mean over 2 seeds" in all_text(app)
     assert registry.get("output").name in charts_of(app)[0].proto.alt
     assert list(app.dataframe[0].value["mechanism"]) == ["Input", "Output"]
+    assert list(app.dataframe[0].value) == [
+        "mechanism",
+        *("0.1", "0.3", "1", "3", "10"),
+    ]
 
 
-def test_shipped_curves_are_there_at_once_and_give_way_to_rows_of_ones_own():
-    app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2")
+def came():
     with shipped.load(DATA, Task.BINARY) as store:
-        came = lines.read(store, IDS, METRICS["accuracy"])
-    ours = [line for line in came.lines if line.label in {registry.get(id).name for id in IDS}]
-    assert len(came.lines) == len(ours) + 1  # the paper's own estimate is another grid
-    for line, trace in zip(ours, traces(app), strict=True):
+        found = lines.read(store, IDS, METRICS["accuracy"]).lines
+    assert len(found) == 3  # the paper's own estimate is another grid
+    return [line for line in found if line.label in {registry.get(id).name for id in IDS}]
+
+
+def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
+    app = open_page("compare", data=DATA, mechanisms=list(IDS))
+    for line, trace in zip(came(), traces(app), strict=True):
         assert trace["x"] == pytest.approx(line.epsilon)
         assert trace["y"] == pytest.approx(line.band.mean)
     text = plain(all_text(app))
-    assert f"Computed beforehand with version {came.lines[0].version}, 5 seeds" in text
-    assert "Input perturbation; Output perturbation. Runs of your own" in text
-    assert "No run of this grid has been computed here yet" in text
+    assert f"Computed beforehand: version {came()[0].version}, 5 seeds." in text
+    assert "All 132 runs of this grid are there; they came with the app" in text
+    assert "No run" not in text
+    assert button(app, "Start").disabled
+    assert list(app.dataframe[0].value)[1:] == [f"{e:g}" for e in EPSILONS]
     assert "guessing: Private majority" in charts_of(app)[0].proto.spec
     assert not any("Rows (CSV)" in str(d.proto) for d in app.get("download_button"))
-    fill(ids=IDS[:1])
-    own, still = traces(open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2"))
-    assert own["x"] == [0.1, 0.3, 1.0, 3.0, 10.0]
-    assert len(still["x"]) == 14
+
+
+def test_more_seeds_are_computed_beside_the_shipped_ones():
+    app = open_page("compare", **LINK | {"seeds": "6"})
+    assert "85 of 102 runs are there; Start goes on with the others" in all_text(app)
+    assert not button(app, "Start").disabled
+    fill(ids=IDS[:1], seeds=(6,))
+    app = open_page("compare", **LINK | {"seeds": "6"})
+    own, still = traces(app)
+    assert len(own["x"]) == len(still["x"]) == 14
+    assert [seeds for *_, seeds in own["customdata"]].count(6) == 5
+    assert {seeds for *_, seeds in still["customdata"]} == {5}
     app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2", cap="5")
     assert "Computed beforehand" not in all_text(app)  # prepared in another way
+    assert "No run of this grid has been computed here yet" in all_text(app)
 
 
+@pytest.mark.usefixtures("nothing_shipped")
 def test_the_best_of_all_is_a_broad_pale_line_behind_the_others():
     fill(ids=("input-flip", "objective", "output"))
     app = open_page("compare", data=DATA, mechanisms=["input-flip", "objective", "output"], seeds=2)
@@ -159,7 +194,7 @@ def test_the_best_of_all_is_a_broad_pale_line_behind_the_others():
     best = lines.envelope([lines.place(line, lines.Count.PAPER) for line in picture.lines])
     assert drawn["x"] == pytest.approx(best.x)
     assert drawn["y"] == pytest.approx(best.value)
-    assert drawn["customdata"] == list(best.winners)
+    assert [winner for winner, _ in drawn["customdata"]] == list(best.winners)
     data = spec(app)["data"]
     assert drawn["line"]["width"] > 2 * max(t["line"]["width"] for t in traces(app))
     assert data.index(drawn) < min(data.index(t) for t in traces(app))
@@ -174,6 +209,7 @@ def test_a_guess_that_is_chosen_is_a_line_like_any_other():
     assert not named(app, "guessing")
 
 
+@pytest.mark.usefixtures("nothing_shipped")
 def test_the_same_unit_uses_certified_values_and_drops_nothing():
     fill()
     app = open_page("compare", **LINK | {"count": "rating"})
@@ -190,6 +226,7 @@ def test_the_same_unit_uses_certified_values_and_drops_nothing():
     assert "different things are not compared" in all_text(app)
 
 
+@pytest.mark.usefixtures("nothing_shipped")
 def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
     offered = {}
 
@@ -200,34 +237,90 @@ def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
     monkeypatch.setattr(DeltaGenerator, "download_button", lambda _, *a, **k: offer(*a, **k))
     fill()
     app = open_page("compare", **LINK)
-    page = offered["Chart and numbers (HTML)"]()
+    page = offered["Charts and numbers (HTML)"]()
     assert page.startswith("<!doctype html>")
-    assert page.count("plotly-graph-div") == 1
+    assert page.count("plotly-graph-div") == 2  # two seeds do not tell who is better
     assert 'src="http' not in page
+    assert f"<h2>What accuracy {app.slider[0].value:.1f} % costs</h2>" in page
     command = next(c.value for c in app.code if c.value.startswith("dpmc sweep"))
     assert f"<pre>{html.escape(command)}</pre>" in page
     assert all(registry.get(id).name in page for id in IDS)
     assert offered["Rows (CSV)"]().count("\n") > len(IDS)
 
 
+@pytest.mark.usefixtures("nothing_shipped")
 def test_verdicts_and_budget_are_those_of_the_core():
-    import numpy as np
-
     fill(seeds=(1, 2, 3))
     app = open_page("compare", **LINK | {"seeds": "3"})
     with Store(read_only=True) as store:
         picture = lines.read(store, IDS, METRICS["accuracy"])
     placed = [lines.place(line, lines.Count.PAPER) for line in picture.lines]
-    (duel,) = comparison.duels(placed, np.random.default_rng(0))
-    assert comparison.duel_words(duel) in plain(all_text(app))
+    (duel,) = comparison.duels(placed, comparison.same_seeds())
+    assert comparison.duel_words(duel) in charts_of(app)[2].proto.alt
     for wanted in (55.0, 99.5):
         app.slider[0].set_value(wanted).run()
-        for one in placed:
-            answer = comparison.smallest_epsilon(one, wanted / 100, np.random.default_rng(0))
-            assert comparison.answer_words(answer).split(" Even")[0] in plain(all_text(app))
-    assert "not reachable" in all_text(app)
+        answers = [
+            comparison.smallest_epsilon(one, wanted / 100, comparison.same_seeds())
+            for one in placed
+        ]
+        told = [comparison.answer_words(answer).split(" Even")[0] for answer in answers]
+        assert all(words in charts_of(app)[1].proto.alt for words in told)
+        dots = {t["name"]: t["x"] for t in spec(app, 1)["data"] if t.get("name")}
+        reached = {a.placed.line.label: a.epsilon.value for a in answers if a.epsilon.value < 1e9}
+        assert dots == {label: [pytest.approx(value)] for label, value in reached.items()}
+        without = next(level for name, level in picture.levels if name == lines.WITHOUT)
+        assert title(app) == comparison.finding(answers, without)
+    assert "not reachable" in charts_of(app)[1].proto.alt
+    assert "not reached: best" in charts_of(app)[1].proto.spec
+    assert "Not even without privacy" in app.title[0].value
 
 
+@pytest.mark.usefixtures("nothing_shipped")
+def test_the_title_is_neutral_before_the_first_row_and_a_finding_after():
+    assert open_page("compare", **LINK).title[0].value == "Compare mechanisms"
+    fill()
+    assert "epsilon" in open_page("compare", **LINK).title[0].value
+
+
+@pytest.mark.usefixtures("nothing_shipped")
+def test_a_mechanism_without_a_curve_is_marked_wherever_others_are_drawn():
+    fill(ids=IDS[:1], seeds=(1, 2, 3))
+    app = open_page("compare", **LINK | {"seeds": "3"})
+    for number in (0, 1):
+        notes = [note["text"] for note in spec(app, number)["layout"]["annotations"]]
+        assert any("no curve yet" in text for text in notes)
+    assert "Output (no curve yet)" in list(app.dataframe[0].value["mechanism"])
+
+
+def test_one_metric_has_one_form():
+    """What a table says is what a chart says: 60.5 %, never 0.6045."""
+    app = open_page("compare", data=DATA, mechanisms=list(IDS))
+    points = spec(app)["data"]
+    texts = [
+        point[0] for t in points if t.get("name") and "marker" in t for point in t["customdata"]
+    ]
+    table = app.dataframe[0].value
+    assert sorted(texts) == sorted(table[column][k] for column in list(table)[1:] for k in (0, 1))
+    assert all(text.endswith(" %") for text in texts)
+    with shipped.load(DATA, Task.BINARY) as store:
+        picture = lines.read(store, IDS, METRICS["accuracy"])
+    numbers = lines.table([lines.place(line, lines.Count.PAPER) for line in picture.lines])
+    assert set(texts) <= set(numbers["mean"])
+
+
+@pytest.mark.parametrize("data", ["movie-night", "restaurants", "long-tail"])
+def test_the_smallest_epsilon_for_a_wanted_accuracy_is_on_the_screen(data):
+    """Without unfolding anything: move the slider, read the dots and the title."""
+    app = open_page("compare", data=data)
+    app.slider[0].set_value(70.0).run()
+    assert not app.exception
+    assert "70.0 %" in title(app)
+    notes = [note["text"] for note in spec(app, 1)["layout"]["annotations"]]
+    values = [text for text in notes if text.startswith(("<b>", "not reached: best"))]
+    assert len(values) == len(app.session_state["mechanisms"])
+
+
+@pytest.mark.usefixtures("nothing_shipped")
 def test_other_epsilons_and_seeds_of_the_store_stay_out():
     fill(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
     app = open_page("compare", **LINK)
@@ -235,12 +328,13 @@ def test_other_epsilons_and_seeds_of_the_store_stay_out():
     assert "over 2 seeds" in all_text(app)
 
 
+@pytest.mark.usefixtures("nothing_shipped")
 def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     app = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
     button(app, "Start").click().run()
     assert not app.exception
     assert button(app, "Start").disabled
-    tick_until(app, lambda: "Input perturbation; Output" not in plain(all_text(app)))
+    tick_until(app, lambda: traces(app))
     other = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
     assert other.button[0].disabled
     assert not button(other, "Cancel").disabled
@@ -323,20 +417,13 @@ def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():
     assert "What does epsilon cost?" in open_page(data="restaurants").title[0].value
 
 
+@pytest.mark.usefixtures("nothing_shipped")
 def test_a_home_that_cannot_be_written_is_a_sentence(home):
     home.write_text("a file where a folder should be")
     app = open_page("compare", **LINK)
     button(app, "Start").click().run()
     assert not app.exception
     assert "cannot be written" in plain(app.error[0].value)
-
-
-@pytest.fixture
-def nothing_shipped(tmp_path, monkeypatch):
-    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "no curves")
-    rows.shipped.clear()
-    yield
-    rows.shipped.clear()
 
 
 @pytest.mark.usefixtures("nothing_shipped")

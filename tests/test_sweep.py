@@ -11,9 +11,17 @@ from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
-from sweep_helpers import ExecutorPool, make_dataset, make_pair, make_plan, make_source, rows_of
+from sweep_helpers import (
+    ExecutorPool,
+    InThisProcess,
+    make_dataset,
+    make_pair,
+    make_plan,
+    make_source,
+    rows_of,
+)
 
-from dpmc_core import experiment, locks, registry, sweep
+from dpmc_core import experiment, locks, registry, store, sweep
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import AddsNoiseLast, Constant, Step, Task
 from dpmc_core.privacy import witness
@@ -493,7 +501,8 @@ def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
 
     def progress(report):
         notes.append(report.note)
-        if report.done == len(plan.units) and other.in_transaction:
+        assert (report.done == 0) == other.in_transaction
+        if report.note.endswith(f"waiting with {len(plan.units)} finished rows"):
             other.execute("COMMIT")
 
     report = run(plan, opened, on_progress=progress)
@@ -518,6 +527,40 @@ def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
     assert len(rows_of(opened)) == 4
     run(plan, opened)
     assert rows_of(opened) == undisturbed
+
+
+def test_what_is_told_is_what_the_store_has(plan, undisturbed, opened, monkeypatch):
+    """Also while another sweep writes, and in the moment of the stop."""
+    monkeypatch.setattr(sys.modules["dpmc_core.sweep.run"], "SPARING", 0)
+    theirs = [undisturbed_record(plan, opened.path, unit) for unit in plan.units[8:20]]
+    told, there = [], []
+
+    def progress(report):
+        told.append(report.done + report.skipped)
+        there.append(len(rows_of(opened)))
+        with Store(opened.path) as other:  # as another sweep does, between two looks
+            other.add(theirs[:2])
+            del theirs[:2]
+
+    options = {"on_progress": progress, "stop": lambda: there[-1:] >= [12]}
+    report = sweep.run(plan.units, opened, lambda: InThisProcess(plan.sources), **options)
+    assert told == there
+    assert report.stopped
+    assert (report.done > 2, report.skipped > 2) == (True, True)
+    del theirs[:]
+    report = sweep.run(
+        plan.units, opened, lambda: InThisProcess(plan.sources), on_progress=progress
+    )
+    assert told == there
+    assert report.done + report.skipped == len(plan.units)
+    assert rows_of(opened) == undisturbed
+
+
+def undisturbed_record(plan, path, unit):
+    """The row of one unit, from a store of its own."""
+    with Store(path.with_name(f"{unit.key}.sqlite")) as made:
+        run(plan, made, units=[unit])
+        return next(store.records(made))
 
 
 def test_a_full_disk_stops_the_sweep_and_loses_nothing(plan, undisturbed, opened):

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import alive, descendants, needs_proc, wait_until
 from store_helpers import as_nobody, needs_modes, open_folder, record
 from sweep_helpers import rows_of
 
@@ -23,7 +24,7 @@ from dpmc_core.cli import sweep as command
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.store import Store
 from dpmc_core.store import rows as tables
-from dpmc_core.sweep import parse_epsilons, parse_seeds, pools
+from dpmc_core.sweep import SweepReport, parse_epsilons, parse_seeds, pools
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [
@@ -182,6 +183,20 @@ def test_progress_can_be_read_by_programs(file):
     assert [line["done"] for line in lines] == sorted({line["done"] for line in lines})
 
 
+def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
+    now = 0.0
+    monkeypatch.setattr(command.time, "monotonic", lambda: now)
+    for seconds_each, first in ((0.1, 5), (3.0, 2)):
+        now = 0.0
+        told = command._Lines()
+        for done in range(1, 9):
+            now += seconds_each
+            told(SweepReport(total=100, done=done))
+        left = [json.loads(line)["seconds_left"] for line in capsys.readouterr().out.splitlines()]
+        assert left[: first - 1] == [None] * (first - 1)
+        assert left[first - 1] == pytest.approx(seconds_each * (100 - first))
+
+
 def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
     done = dpmc(*SMALL, "--store", finished[0], "--curves", tmp_path / "curves")
     assert done.returncode == 0, done.stderr
@@ -214,8 +229,11 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
     assert child.returncode == 130, err
     assert time.monotonic() - pressed < 5
     assert "Traceback" not in err
-    assert "the same command goes on from there" in err
+    told = re.search(
+        r"dpmc: stopping: .*\ndpmc: (\d+) of \d+ rows are kept.*goes on from there", err
+    )
     kept = rows(file)
+    assert len(kept) == int(told[1])
     assert kept
     assert kept.items() <= rows(finished[0]).items()
     assert dpmc(*SMALL, "--store", file).returncode == 0
@@ -238,6 +256,40 @@ def test_being_told_to_end_keeps_what_is_finished(file):
     _, err = child.communicate(timeout=30)
     assert child.returncode == 130, err
     assert len(rows(file)) >= 3
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, number):
+    """Also where it waits for a locked store, deep inside the database."""
+    Store(file).close()
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "dpmc_core", *map(str, SMALL), "--store", file, "--json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    child.stdout.readline()  # it has begun
+    time.sleep(2)  # and has rows that cannot be written
+    kin = descendants(child.pid)
+    child.send_signal(number)
+    pressed = time.monotonic()
+    assert child.stderr.readline().startswith("dpmc: stopping: ")
+    assert time.monotonic() - pressed < 1
+    child.send_signal(number)
+    _, err = child.communicate(timeout=5)
+    assert time.monotonic() - pressed < 3
+    assert child.returncode == 130
+    assert err.startswith("dpmc: ended at once; every row stored before is kept")
+    other.execute("ROLLBACK")
+    other.close()
+    assert wait_until(lambda: not any(map(alive, kin)), 5)
+    done = dpmc(*SMALL, "--store", file)
+    assert done.returncode == 0, done.stderr
+    assert rows(file) == rows(finished[0])
 
 
 # --- mistakes --------------------------------------------------------------------------------
@@ -397,7 +449,7 @@ def filled(file):
 def test_the_store_is_listed(capsys, filled):
     assert main(["store", "--store", str(filled)]) == 0
     out = capsys.readouterr().out
-    assert "a random 0.2 of the ratings  input-flip " in out
+    assert "a random 20 % of the ratings  input-flip " in out
     assert "input-flip (revision 99)" in out
     assert "radius=0.5" in out
     assert f"6 rows in {filled}" in out

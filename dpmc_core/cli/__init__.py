@@ -9,11 +9,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpmc_core import plugins
-from dpmc_core.cli import data, fit, guarantees, listing, protocol, recommend, release, store, sweep
+from dpmc_core.cli import (
+    data,
+    fit,
+    guarantees,
+    listing,
+    protocol,
+    recommend,
+    release,
+    split,
+    store,
+    sweep,
+)
 from dpmc_core.cli.arguments import join_negative_ranges
+from dpmc_core.cli.output import INTERRUPTED
 from dpmc_core.errors import DpmcError
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130
+DONE, FAILED = 0, 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,6 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (listing, data, recommend, fit, release, guarantees, protocol, sweep, store):
+    groups = (listing, data, recommend, fit, split, release, guarantees, protocol, sweep, store)
+    for group in groups:
         group.add_to(commands)
     return parser

@@ -12,7 +12,7 @@ from dpmc_core.data import ReadOptions
 from dpmc_core.data.samples import DRAWN
 from dpmc_core.errors import InvalidSetting, number_or_text, shown, unknown_name
 from dpmc_core.model import Task
-from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, Split, ranks_only
+from dpmc_core.problem import SEED, LeaveLast, RandomShare, SharePerUser, Split, ranks_only
 from dpmc_core.settings import parse_setting
 
 # Options of reading that are text whatever they look like; a column's number is one, 007 a name.
@@ -28,7 +28,12 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     add("--epsilon", metavar="E", type=number, help="privacy budget, > 0")
     add("--delta", metavar="D", type=number, help="probability of failure, in 0..1")
     add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
-    add(
+    add_prepare(parser)
+
+
+def add_prepare(parser: argparse.ArgumentParser) -> None:
+    """The preparation, step by step."""
+    parser.add_argument(
         "--prepare",
         metavar="STEP=VALUE",
         action="append",
@@ -83,7 +88,8 @@ def add_split(parser: argparse.ArgumentParser) -> Any:
     group.add_argument(
         "--leave-last",
         action="store_true",
-        help="test on the latest rating of every user (default for ranking)",
+        help="test on the latest rating of every user, without times on a random one (default for"
+        " ranking)",
     )
     return group
 
@@ -100,9 +106,13 @@ def split_of(args: argparse.Namespace) -> Split | None:
 def add_run(parser: argparse.ArgumentParser) -> None:
     """The seed of a run, and how its report is written."""
     add = parser.add_argument
-    seed = "repeat a run exactly (default 0)"
-    add("--seed", metavar="N", type=integer, default=0, help=seed)
+    add_seed(parser)
     add("--json", action="store_true", help="one JSON object instead of the report")
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    seed = f"repeat a run exactly (default {SEED}, as in the app)"
+    parser.add_argument("--seed", metavar="N", type=integer, default=SEED, help=seed)
 
 
 def number(text: str) -> float:

@@ -15,6 +15,7 @@ from dpmc_core.views.cards import Card
 from dpmc_core.views.run_card import metrics_table
 
 LINE = 100  # characters
+INTERRUPTED = 130  # exit status after Ctrl-C
 BAR = 24  # cells of a bar of progress
 REDRAW = 0.1  # seconds between redraws on a terminal
 REPEAT = 10.0  # seconds between plain lines elsewhere

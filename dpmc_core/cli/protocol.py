@@ -69,7 +69,8 @@ def add_to(commands: Any) -> None:
         "--holdout",
         metavar="SHARE",
         type=arguments.number,
-        help="share to test on (default 0.2, federated: everybody's latest click)",
+        help="share to test on (default 0.2, federated: everybody's latest click, without times a"
+        " random one)",
     )
     add(
         "--watch",

@@ -13,7 +13,7 @@ from dpmc_core.errors import number_text
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Trust
-from dpmc_core.problem import options_text, prepared_facts
+from dpmc_core.problem import options_text, prepared_facts, usual_task
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.registry import has_setting
 
@@ -52,7 +52,7 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     reading = arguments.reading_of(args, args.data, [Task(args.task)] if args.task else ())
     data = datasets.load(args.data, **reading)
-    task = Task(args.task) if args.task else _task(data.ratings.clicks)
+    task = Task(args.task) if args.task else usual_task(data.ratings)
     public: PublicFacts = prepared_facts(data.ratings.public, task)
     change = UNITS[args.unit]
     advice = core.recommend(
@@ -84,7 +84,3 @@ def run(args: argparse.Namespace) -> None:
     print(output.paragraph(f"Certified: epsilon {advice.certified:.4g}{at} {change.label}."))
     print(output.paragraph(f"Why: {advice.reason}."))
     print(f"\n{command}")
-
-
-def _task(clicks: bool) -> Task:
-    return Task.RANKING if clicks else Task.RATINGS

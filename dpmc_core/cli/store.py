@@ -13,6 +13,7 @@ from dpmc_core import registry
 from dpmc_core import store as core
 from dpmc_core.cli import arguments, output
 from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.problem import split_words
 from dpmc_core.store import CurveInfo, Store
 
 
@@ -57,7 +58,7 @@ def listing(args: argparse.Namespace) -> None:
             (
                 info.name,
                 ", ".join(info.prepare) or "-",
-                info.split,
+                split_words(info.split),
                 info.mechanism + _standing(info),
                 differing(info) or "-",
                 f"{info.rows:,}",

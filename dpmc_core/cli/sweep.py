@@ -5,21 +5,23 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import multiprocessing
 import os
 import signal
+import socket
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from dpmc_core import registry
 from dpmc_core import sweep as core
 from dpmc_core.cli import arguments
-from dpmc_core.cli.output import Progress
+from dpmc_core.cli.output import INTERRUPTED, Progress
 from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.model import Task
@@ -27,6 +29,7 @@ from dpmc_core.store import Store, curves, records, shipped
 from dpmc_core.sweep import presets
 from dpmc_core.views import people
 
+_OVER = 0  # no number of a signal: nothing more to listen to
 EPILOG = """examples:
   dpmc sweep --data movie-night --mechanisms input-flip,output --epsilons 0.1:10:11 --seeds 1:5
   dpmc sweep --data u1.base --test u1.test --mechanisms output --epsilons 1 4 --set bound=0.1,1
@@ -179,7 +182,7 @@ def run(args: argparse.Namespace) -> None:
 
         show = _Lines() if args.json else _Bar()
         try:
-            with _stop_button() as stop:
+            with _stop_button(show) as stop:
                 report = core.run(plan.units, store, open_pool, on_progress=show, stop=stop)
         finally:
             show.close()
@@ -283,6 +286,9 @@ class _Bar:
         self._progress.close()
 
 
+_GROUND = 5  # units, or seconds, before which nobody can tell how long the others take
+
+
 class _Lines:
     """The same for programs: a JSON object per line, whenever something changed."""
 
@@ -302,7 +308,9 @@ class _Lines:
         if json.dumps(state) == self._last:
             return
         self._last = json.dumps(state)
-        seconds = (time.monotonic() - self._start) / done * left if done else None
+        spent = time.monotonic() - self._start
+        grounded = done and (done >= _GROUND or spent >= _GROUND or not left)
+        seconds = spent / done * left if grounded else None
         sys.stdout.write(json.dumps(state | {"seconds_left": seconds}) + "\n")
         sys.stdout.flush()
 
@@ -310,21 +318,48 @@ class _Lines:
         """Every line is out already."""
 
 
-@contextmanager
-def _stop_button() -> Iterator[Any]:
-    """Ctrl-C and SIGTERM ask to stop; a second one stops by force."""
-    pressed = False
+STOPPING = (
+    "stopping: what is being computed is dropped; waiting until finished rows are stored and the"
+    " workers have ended. A second Ctrl-C (or SIGTERM) ends it at once"
+)
+ENDED = "ended at once; every row stored before is kept, and the same command goes on from there"
 
-    def press(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        nonlocal pressed
-        if pressed:
-            raise KeyboardInterrupt
-        pressed = True
+
+@contextmanager
+def _stop_button(show: _Bar | _Lines) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM ask to stop, and are answered at once; a second one ends the process.
+
+    A thread of its own listens: a main thread that waits for a locked store does not.
+    """
+    pressed = threading.Event()
+    ear, mouth = socket.socketpair()
+    mouth.setblocking(False)
+
+    def listen() -> None:
+        while (number := ear.recv(1)[0]) != _OVER:
+            if number not in signals:
+                continue
+            show.close()
+            if pressed.is_set():
+                print(f"dpmc: {ENDED}", file=sys.stderr, flush=True)
+                for worker in multiprocessing.active_children():
+                    worker.kill()
+                os._exit(INTERRUPTED)  # its claims end with it
+            pressed.set()
+            print(f"dpmc: {STOPPING}", file=sys.stderr, flush=True)
 
     signals = [signal.SIGINT, signal.SIGTERM]
-    before = [signal.signal(number, press) for number in signals]
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    before = [signal.signal(number, lambda *_: None) for number in signals]
+    others = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
     try:
-        yield lambda: pressed
+        yield pressed.is_set
     finally:
+        signal.set_wakeup_fd(others)
         for number, handler in zip(signals, before, strict=True):
             signal.signal(number, handler)
+        mouth.send(bytes([_OVER]))
+        listener.join()
+        ear.close()
+        mouth.close()

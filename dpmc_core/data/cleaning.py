@@ -88,6 +88,9 @@ def check(table: Table, options: ReadOptions) -> Checked:
     report = [f"{table.source.name}: {table.words}"]
     if not faults:
         report.append(f"ratings lie in {low:g}..{high:g} ({origin})")
+    if table.known is not None:
+        changed = "" if table.known.exact else "; the file itself may have been changed"
+        report.append(f"from {table.known.title}, {table.known.by}{changed}")
     keep, reasons = _usable(table, low, high)
     left_out: dict[str, int] = {}
     spoilt = [

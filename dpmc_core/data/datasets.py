@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,17 @@ def load(data: str | Path, **options: Any) -> Dataset:
     if name in samples.SAMPLES or name in samples.ON_DEMAND:
         plain = {key: value for key, value in options.items() if key != "for_ranking"}
         return _load_sample(name, plain)
-    path = Path(data)
+    return _load_source(Source.file(_located(name)), name, options)
+
+
+def file_of(data: str | Path) -> Path | None:
+    """The file that `load` reads, None for a sample. Raises BadRatings as `load` does."""
+    name = str(data)
+    return None if name in samples.SAMPLES or name in samples.ON_DEMAND else _located(name)
+
+
+def _located(name: str) -> Path:
+    path = Path(name)
     if not path.exists() and name in download.ARCHIVES:
         path = download.downloaded(name)
     if not path.exists():
@@ -76,7 +85,7 @@ def load(data: str | Path, **options: Any) -> Dataset:
                 f" folder with one of {', '.join(public_sets.FOLDER_FILES)}"
             )
         path = file
-    return _load_source(Source.file(path), name, options)
+    return path
 
 
 def load_upload(content: bytes, filename: str, tell: Tell | None = None, **options: Any) -> Dataset:
@@ -238,12 +247,10 @@ def _load_source(
 
 def _name_of(table: Table) -> str:
     """A short name: the public set's, with the file where it is one fold of it; else the file's."""
-    if table.known is None:
+    known = table.known
+    if known is None:
         return table.source.name
-    folder = "" if table.source.path is None else table.source.path.resolve().parent.name
-    name = folder if folder in download.ARCHIVES else table.known.id
-    whole = any(fnmatch(table.source.name, pattern) for pattern in public_sets.FOLDER_FILES)
-    return name if whole else f"{name}/{table.source.name}"
+    return known.id if known.file == known.files[0] else f"{known.id}/{known.file}"
 
 
 def _with_titles(ratings: Ratings, table: Table) -> tuple[Ratings, Genres | None]:

@@ -1,7 +1,8 @@
 """Download of public rating sets: checked, unpacked once.
 
 An archive arrives in a temporary folder beside its final place. Only one with the published
-checksum is unpacked there, and what it holds then appears under its final name, complete.
+checksum is unpacked there, and what it holds then appears under its final name, complete, with a
+note of where it came from.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dpmc_core import paths
-from dpmc_core.data.public_sets import MOVIELENS_LATER_TERMS, MOVIELENS_TERMS
+from dpmc_core.data import public_sets
 from dpmc_core.errors import BadRatings, DpmcError, unknown_name
 
 BASE = "https://files.grouplens.org/datasets/movielens/"
@@ -45,29 +46,20 @@ class Archive:
     md5: str | None = None
 
 
-def _movielens(name: str, title: str, megabytes: float, terms: str, md5: str | None) -> Archive:
-    return Archive(name, title, f"{BASE}{name}.zip", megabytes, terms, md5)
+def _movielens(name: str, megabytes: float, md5: str | None) -> Archive:
+    known = public_sets.SETS[name]
+    return Archive(name, known.title, f"{BASE}{name}.zip", megabytes, known.licence, md5)
 
 
 ARCHIVES: Mapping[str, Archive] = {
     archive.name: archive
     for archive in (
-        _movielens(
-            "ml-100k", "MovieLens 100K", 5, MOVIELENS_TERMS, "0e33842e24a9c977be4e0107933c0723"
-        ),
-        _movielens("ml-1m", "MovieLens 1M", 6, MOVIELENS_TERMS, "c4d9eecfca2ab87c1945afe126590906"),
-        _movielens(
-            "ml-10m", "MovieLens 10M", 63, MOVIELENS_TERMS, "ce571fd55effeba0271552578f2648bd"
-        ),
-        _movielens(
-            "ml-25m",
-            "MovieLens 25M",
-            250,
-            MOVIELENS_LATER_TERMS,
-            "6b51fb2759a8657d3bfcbfc42b592ada",
-        ),
+        _movielens("ml-100k", 5, "0e33842e24a9c977be4e0107933c0723"),
+        _movielens("ml-1m", 6, "c4d9eecfca2ab87c1945afe126590906"),
+        _movielens("ml-10m", 63, "ce571fd55effeba0271552578f2648bd"),
+        _movielens("ml-25m", 250, "6b51fb2759a8657d3bfcbfc42b592ada"),
         # Rebuilt by GroupLens now and then, so its checksum is read beside it.
-        _movielens("ml-latest-small", "MovieLens latest, small", 1, MOVIELENS_LATER_TERMS, None),
+        _movielens("ml-latest-small", 1, None),
     )
 }
 
@@ -108,7 +100,10 @@ def fetch(archive: Archive, home: Path | None = None, progress: Progress | None 
             _download(archive, packed, expected, progress)
             _unpack(archive, packed, unpacked)
             inside = list(unpacked.iterdir())
-            (inside[0] if len(inside) == 1 and inside[0].is_dir() else unpacked).rename(folder)
+            ready = inside[0] if len(inside) == 1 and inside[0].is_dir() else unpacked
+            if (known := public_sets.SETS.get(archive.name)) is not None:
+                public_sets.write_note(known, ready, archive.url, expected)
+            ready.rename(folder)
     except OSError as error:
         if folder.is_dir():  # another process was quicker
             return folder

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import cast
 
-from dpmc_core.data import public_sets
 from dpmc_core.data.lines import blocks, cut_line
-from dpmc_core.data.public_sets import Known
 from dpmc_core.data.source import (
     NONE,
     SEPARATORS,
@@ -92,8 +90,8 @@ class Layout:
 
     skip: lines before the first row. columns: names, or None where there is no header.
     roles: position from 0 of each; without a rating each row is a click. rows: the first few, for a
-    preview. guessed: columns taken by position under names that say nothing. faults: what
-    nobody can guess.
+    preview. jester: as the jokes of that name are written. guessed: columns taken by position under
+    names that say nothing. faults: what nobody can guess.
     """
 
     encoding: str
@@ -106,6 +104,7 @@ class Layout:
     rows: tuple[tuple[str, ...], ...] = ()
     shape: FileShape = FileShape.ROWS
     json: bool = False
+    jester: bool = False
     guessed: bool = False
     faults: tuple[Fault, ...] = ()
 
@@ -122,6 +121,8 @@ class Layout:
     @property
     def words(self) -> str:
         """The layout in words."""
+        if self.jester:
+            return "one line per user: how many jokes, then 100 ratings, 99 where there is none"
         if self.json:
             cut = "JSON lines"
         else:
@@ -136,7 +137,7 @@ class Layout:
         return f"{cut}; {order}{taken}"
 
 
-def recognise(source: Source, options: ReadOptions, known: Known | None = None) -> Layout:
+def recognise(source: Source, options: ReadOptions) -> Layout:
     """The layout of a text file. Raises BadRatings where it is no table at all."""
     head = source.head()
     for magic, what in _BINARY.items():
@@ -148,17 +149,15 @@ def recognise(source: Source, options: ReadOptions, known: Known | None = None) 
         raise BadRatings(f"{source.name} holds no ratings, only blank lines")
     first, line = filled[0]
     lines = [text for _, text in filled]
-    if known is public_sets.JESTER:
-        return Layout(encoding, skip=first, width=101)
+    if options.layout is FileShape.GUESS and _is_jester(line):
+        return Layout(encoding, skip=first, width=101, jester=True)
     if _is_json(lines):
         return _json(options, encoding, lines, first)
     text = "\n".join(lines).lstrip()
     for begins, what in _MARKUP.items():
         if re.match(begins, text, re.IGNORECASE) and options.separator is None:
             raise BadRatings(f"{source.name} is {what}")
-    separator = options.separator or (known.separator if known else None)
-    if separator is None or (options.separator is None and separator not in line):
-        separator = _separator(lines)
+    separator = options.separator or _separator(lines)
     if not separator:
         raise Refused(
             source.name,
@@ -172,6 +171,18 @@ def recognise(source: Source, options: ReadOptions, known: Known | None = None) 
             ],
         )
     return _table(source, options, encoding, separator, filled)
+
+
+def _is_jester(line: str) -> bool:
+    """How many jokes were rated, then 100 columns, 99 where one was not."""
+    fields = line.split(",")
+    if len(fields) != 101:
+        return False
+    try:
+        numbers = [float(field) for field in fields]
+    except ValueError:
+        return False
+    return numbers[0] == sum(number != 99 for number in numbers[1:])
 
 
 def _encoding(head: bytes) -> str:

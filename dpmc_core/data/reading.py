@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data import public_sets as sets
+from dpmc_core.data import public_sets
 from dpmc_core.data.layout import (
     Layout,
     date_of,
@@ -251,7 +251,7 @@ def read_table(
     """
     known = known_set(source, options)
     head = parquet_head(source, options) if is_parquet(source) else None
-    layout = head or recognise(source, options, known)
+    layout = head or recognise(source, options)
     faults = list(layout.faults)
     ranged = options.low is not None or known is not None or layout.clicks or options.for_ranking
     if ask_range and not ranged:
@@ -260,14 +260,14 @@ def read_table(
         raise Refused(source.name, faults)
     if isinstance(layout, ParquetHead):
         return _read_parquet(source, layout, options, tell)
-    if known is sets.JESTER:
+    if layout.jester:
         return _read_jester(source, layout, known, tell)
     return _read_text(source, layout, options, known, tell)
 
 
 def known_set(source: Source, options: ReadOptions) -> Known | None:
     """The public set that a file is. Raises BadRatings where the file is too large."""
-    known = sets.recognise(source, source.head())
+    known = public_sets.recognise(source)
     # A public set on disk is what it is; the limit guards uploads and unknown files.
     on_disk = known is not None and source.path is not None
     source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
@@ -395,7 +395,7 @@ def _object_rows(
         yield rows, np.array(numbers, dtype=np.int64)
 
 
-def _read_jester(source: Source, layout: Layout, known: Known, tell: Tell | None) -> Table:
+def _read_jester(source: Source, layout: Layout, known: Known | None, tell: Tell | None) -> Table:
     cutter = Cutter(",", 101, tuple(range(101)), layout.skip)
     parts: list[Floats] = []
     for rows, at in cutter.rows(blocks(source, layout.encoding, tell)):
@@ -437,7 +437,7 @@ def _read_jester(source: Source, layout: Layout, known: Known, tell: Tell | None
             rows=len(values),
             entries=len(users),
         ),
-        words="one line per user: how many jokes, then 100 ratings, 99 where there is none",
+        words=layout.words,
         rating_name="the ratings",
         whole=True,
     )
@@ -656,7 +656,8 @@ class Preview:
     """A first look at a file before it is read: for choosing columns by hand.
 
     columns: names, or 1, 2, ... where there is no header; roles: role -> position from 0;
-    rows: the first few as text; low, high: the known public range of a recognised set, else None.
+    rows: the first few as text; known: the public set it is and how it was recognised; low, high:
+    its public range; None where it is none.
     columns_matter: each line is one rating, so that there are columns to choose. text: a text file,
     with an encoding. faults: what has to be said before it can be read, beside the range.
     """
@@ -679,16 +680,16 @@ def preview(source: Source, options: ReadOptions) -> Preview:
     if is_parquet(source):
         head = parquet_head(source, options)
         return Preview(head.names, head.roles, (), head.words, text=False, faults=head.faults)
-    layout = recognise(source, options, known)
+    layout = recognise(source, options)
     return Preview(
         columns=layout.columns or tuple(str(k + 1) for k in range(layout.width)),
         roles=dict(layout.roles),
         rows=layout.rows[:8],
         words=layout.words,
-        known=known.title if known else None,
+        known=f"{known.title}, {known.by}" if known else None,
         low=known.low if known else None,
         high=known.high if known else None,
-        columns_matter=known is not sets.JESTER and layout.shape is FileShape.ROWS,
+        columns_matter=not layout.jester and layout.shape is FileShape.ROWS,
         faults=layout.faults,
     )
 

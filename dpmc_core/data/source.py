@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import codecs
 import enum
+import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range
+from dpmc_core.stopping import look
 
 MEGABYTE = 1_000_000
 HEAD = 65_536  # bytes looked at to recognise a format
@@ -224,6 +227,16 @@ class Source:
     def head(self) -> bytes:
         with self.open() as file:
             return file.read(HEAD)
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 of the whole content, in hexadecimal."""
+        digest = hashlib.sha256()
+        with self.open() as file:
+            while piece := file.read(MEGABYTE):
+                digest.update(piece)
+                look()
+        return digest.hexdigest()
 
     def beside(self, name: str) -> Path | None:
         """A file of that name in the same folder, where there is one."""

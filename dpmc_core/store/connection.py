@@ -121,6 +121,16 @@ class Store:
                 found |= {row["key"] for row in self.connection.execute(query, some)}
         return found
 
+    def stamp(self) -> int:
+        """A number that changes whenever another connection has written."""
+        with sentences(self.path):
+            return self._pragma("data_version")
+
+    def units(self) -> set[str]:
+        """The unit keys of all rows."""
+        with sentences(self.path):
+            return {row["key"] for row in self.connection.execute("SELECT key FROM result")}
+
     def add(self, records: Iterable[Record]) -> int:
         """Write finished units, all or none; a unit that is there already stays as it is.
 

@@ -21,7 +21,7 @@ from dpmc_core.errors import (
 )
 from dpmc_core.experiment import baselines_of, settings_dict
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import GIVEN, Split, build_problem, default_split, options_text, ranks_only
+from dpmc_core.problem import Split, build_problem, default_split, options_text, ranks_only
 from dpmc_core.settings import parse_setting, settings_of
 from dpmc_core.store import curve_key, digest, unit_key
 from dpmc_core.sweep.sources import SweepData, open_source
@@ -126,13 +126,14 @@ class Unit:
     """What a worker needs to know beside the data; `key` decides the result, times aside.
 
     source: fingerprint of the data; name: what it is called. steps: the whole preparation as
-    command-line text. split: None where the test ratings are given.
+    command-line text. split: None where the test ratings are given; tested: these in words.
     """
 
     source: str
     name: str
     steps: tuple[str, ...]
     split: Split | None
+    tested: str
     mechanism: Mechanism
     seed: int
 
@@ -156,8 +157,8 @@ class Unit:
 
     @property
     def _fixed(self) -> tuple[str, list[str], str, str, int]:
-        words = GIVEN if self.split is None else str(self.split)
-        return self.source, list(self.steps), words, self.mechanism.id, self.mechanism.revision
+        method = self.mechanism
+        return self.source, list(self.steps), self.tested, method.id, method.revision
 
     def __str__(self) -> str:
         at = "" if self.epsilon is None else f" at epsilon {self.epsilon:g}"
@@ -206,14 +207,13 @@ def plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
     order = list(_spread([m for variants in methods for m in variants], grid.epsilons))
     units: dict[str, Unit] = {}
     for seed, (mark, source), mechanism in itertools.product(grid.seeds, opened.items(), order):
-        steps, split = settled[mark, mechanism.task]
-        unit = Unit(mark, source.name, steps, split, mechanism, seed)
+        unit = Unit(mark, source.name, *settled[mark, mechanism.task], mechanism, seed)
         units.setdefault(unit.key, unit)
     return Plan(tuple(units.values()), opened)
 
 
-def _settle(grid: Grid, source: SweepData, task: Task) -> tuple[tuple[str, ...], Split | None]:
-    """The whole preparation of a task, and the split, tried out before anything runs.
+def _settle(grid: Grid, source: SweepData, task: Task) -> tuple[tuple[str, ...], Split | None, str]:
+    """The whole preparation of a task, the split and its words, tried out before anything runs.
 
     Tiny data may have splits that cannot be prepared: a few seeds get their chance.
     """
@@ -230,7 +230,7 @@ def _settle(grid: Grid, source: SweepData, task: Task) -> tuple[tuple[str, ...],
         except DpmcError as error:
             first = first or error
             continue
-        return problem.steps, split
+        return problem.steps, split, problem.split
     assert first is not None  # a grid has seeds
     raise first
 

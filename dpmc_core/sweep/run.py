@@ -19,6 +19,7 @@ TICK = 0.2  # seconds between two looks at the stop button
 COMPANY = 2  # times a unit may lose its worker beside others, before it runs on its own
 ALONE = 2  # times it may on its own, before it is given up
 BREAKS = 8  # broken pools in a row without one finished unit
+SPARING = 10  # how long the looks for others' rows rest, in their own times: there may be 100,000
 PATIENCE = 60.0  # seconds to go on trying a locked store once everything else is done
 ELSEWHERE = "what is left is being computed by another sweep on this store; waiting for its rows"
 
@@ -27,8 +28,9 @@ ELSEWHERE = "what is left is being computed by another sweep on this store; wait
 class SweepReport:
     """How far a sweep is.
 
-    skipped: rows that were there or came from another sweep; done: those computed by this one.
-    failed: units without a result, with the reason in a sentence.
+    skipped: rows that were there or came from another sweep; done: those written by this one;
+    together the rows that the store has. failed: units without a result, with the reason in a
+    sentence.
     """
 
     total: int
@@ -68,27 +70,34 @@ def run(
         return report
     with store.claims() as claims:
         writer = _Writer(store, report, claims)
+
+        def tell(at_once: bool = False) -> None:
+            writer.find_others(todo, at_once=at_once)
+            on_progress(report)
+
         try:
             while todo and not report.stopped:
-                before = report.done, len(report.failed)
+                before = writer.finished, len(report.failed)
                 pool = open_pool()
                 try:
-                    broken, suspects = _drain(pool, todo, lost, report, writer, on_progress, stop)
+                    broken, suspects = _drain(pool, todo, lost, report, writer, tell, stop)
                 except BaseException:
                     pool.close(at_once=True)
                     raise
                 pool.close(at_once=report.stopped or broken)
                 _sort_out(suspects, todo, lost, report, writer)
-                onward = report.done > before[0] or (report.done and len(report.failed) > before[1])
+                finished = writer.finished
+                onward = finished > before[0] or (finished and len(report.failed) > before[1])
                 breaks = breaks + 1 if broken and not onward else 0
                 if breaks == BREAKS:
                     raise DpmcError(
                         f"the worker processes ended {BREAKS} times before any unit was through:"
                         " is there enough memory? The rows so far are kept"
                     )
-                on_progress(report)
+                tell()
         finally:
-            writer.finish(patience, stop, lambda: on_progress(report))
+            writer.finish(patience, stop, tell)
+        tell(at_once=True)
     return report
 
 
@@ -98,7 +107,7 @@ def _drain(
     lost: Counter[str],
     report: SweepReport,
     writer: _Writer,
-    on_progress: OnProgress,
+    tell: Callable[[], None],
     stop: Callable[[], bool],
 ) -> tuple[bool, list[Unit]]:
     """Work until nothing is left, the stop button, or a broken pool; then the units it took."""
@@ -106,11 +115,9 @@ def _drain(
     suspects: list[Unit] = []
     broken = False
     while running or (todo and not broken):
-        if stop():
-            report.stopped = True
-            break
+        report.stopped = bool(stop())
         try:
-            for _ in range(len(todo)):  # one look at each
+            for _ in range(0 if report.stopped else len(todo)):  # one look at each
                 # One more than there are workers, so that none waits while a row is written.
                 if len(running) > pool.size or not _may_start(todo[0], running, lost):
                     break
@@ -125,10 +132,10 @@ def _drain(
                 todo.popleft()
         except BrokenExecutor:
             broken = True
-        elsewhere = bool(todo) and not running and not broken
+        elsewhere = bool(todo) and not running and not broken and not report.stopped
         if elsewhere:
             time.sleep(TICK)
-        done, _ = wait(running, TICK, FIRST_COMPLETED)
+        done, _ = wait(running, 0 if report.stopped else TICK, FIRST_COMPLETED)
         cut_off = False
         for future in done:
             unit = running.pop(future)
@@ -150,14 +157,17 @@ def _drain(
                 writer.claims.drop(unit.key)
             else:
                 writer.waiting.append(outcome)
-                report.done += 1
         if cut_off:  # one handed over meanwhile would never answer
             todo.extendleft(running.values())
             running.clear()
         writer.retry()
         if not writer.waiting:
             report.note = ELSEWHERE if elsewhere else ""
-        on_progress(report)
+        tell()
+        if report.stopped:  # unless that was the last of it
+            todo.extendleft(running.values())
+            report.stopped = bool(todo)
+            break
     return broken, suspects
 
 
@@ -196,19 +206,43 @@ class _Writer:
     def __init__(self, store: Store, report: SweepReport, claims: Claims) -> None:
         self._store, self._report, self.claims = store, report, claims
         self.waiting: list[Record] = []
-        self._again = 0.0
+        self._again = self._look = 0.0
+        self._seen = -1
+
+    @property
+    def finished(self) -> int:
+        """How many units of this sweep have a result, written or waiting."""
+        return self._report.done + len(self.waiting)
 
     def is_there(self, unit: Unit) -> bool:
         with suppress(StoreLocked):
             return bool(self._store.present([unit.key]))
         return False  # at worst it is computed twice
 
+    def find_others(self, todo: deque[Unit], *, at_once: bool = False) -> None:
+        """Count the rows that other sweeps have written since, so that nothing runs twice and the
+        count is the store's."""
+        start = time.monotonic()
+        if start < self._look and not at_once:
+            return
+        with suppress(StoreLocked):
+            stamp = self._store.stamp()
+            if stamp == self._seen:
+                return
+            there = self._store.present(unit.key for unit in todo)
+            left = [unit for unit in todo if unit.key not in there]
+            self._report.skipped += len(todo) - len(left)
+            todo.clear()
+            todo.extend(left)
+            self._seen = stamp
+        self._look = start + SPARING * (time.monotonic() - start)
+
     def retry(self) -> None:
         """Write what waits. Raises StoreError unless the store is merely locked."""
         if not self.waiting or time.monotonic() < self._again:
             return
         try:
-            self._store.add(self.waiting)
+            new = self._store.add(self.waiting)
         except StoreLocked as error:
             self._report.note = f"{error}; waiting with {_rows(len(self.waiting))}"
             self._again = time.monotonic() + 1.0
@@ -219,6 +253,8 @@ class _Writer:
         else:
             for record in self.waiting:
                 self.claims.drop(record["key"])
+            self._report.done += new
+            self._report.skipped += len(self.waiting) - new
             self.waiting.clear()
             self._report.note = ""
 
@@ -228,9 +264,9 @@ class _Writer:
         while self.waiting:
             self._again = 0.0
             self.retry()
+            tell()
             if not self.waiting:
                 break
-            tell()
             if time.monotonic() > end or stop():
                 lost = len(self.waiting)
                 self.waiting.clear()

@@ -97,7 +97,7 @@ def _record(unit: Unit, source: SweepData) -> Record:
     record = result.as_dict()
     del record["baselines"], record["evaluation"]
     public = problem.train.public
-    record["data"] |= {"source": unit.source, "title": source.title}
+    record["data"] |= {"source": unit.source, "title": source.title, "split": unit.tested}
     record["data"] |= {"low": public.low, "high": public.high, "cap": public.cap}
     record["data"]["prepared"] = list(problem.train.prepared)
     record["guarantee"] |= every_unit(result.guarantee)

@@ -13,14 +13,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from dpmc_core.views.lines import LEVEL, Line, Placed, Reference, short
+from dpmc_core import registry
+from dpmc_core.errors import capital
+from dpmc_core.views.lines import (
+    AS_CLAIMED,
+    LEVEL,
+    Interval,
+    Line,
+    Picture,
+    Placed,
+    Reference,
+    short,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -126,6 +137,8 @@ class Duel(NamedTuple):
     """Two lines on the epsilons x that both cover, with every lead in order; seeds in common.
 
     claimed: the one whose epsilon is only claimed where the other's is certified, or empty.
+    signs: at each x +1 where `one` is better beyond doubt, -1 where `other` is, else 0; empty where
+    there are too few seeds.
     """
 
     one: Line
@@ -134,6 +147,7 @@ class Duel(NamedTuple):
     seeds: int
     leads: tuple[Lead, ...]
     claimed: str = ""
+    signs: tuple[int, ...] = ()
 
 
 def duels(placed: Sequence[Placed], rng: np.random.Generator) -> list[Duel]:
@@ -145,12 +159,14 @@ def duels(placed: Sequence[Placed], rng: np.random.Generator) -> list[Duel]:
     ]
 
 
-def verdicts(placed: Sequence[Placed], rng: np.random.Generator) -> tuple[list[str], list[str]]:
-    """(pairs with a winner somewhere, pairs without one), a sentence each."""
+def verdicts(placed: Sequence[Placed], found: Sequence[Duel]) -> tuple[list[str], list[str]]:
+    """(pairs with a winner somewhere, pairs without one), a sentence each.
+
+    found: their duels.
+    """
     if len(placed) < 2:
         return ["Choose two mechanisms or more to see which is better where."], []
-    found = duels(placed, rng)
-    found.sort(key=lambda duel: -len(duel.leads))  # those that change places first
+    found = sorted(found, key=lambda duel: -len(duel.leads))  # those that change places first
     won = [duel_words(duel) for duel in found if duel.leads]
     rest = [duel_words(duel) for duel in found if not duel.leads]
     if found and not won:
@@ -158,6 +174,108 @@ def verdicts(placed: Sequence[Placed], rng: np.random.Generator) -> tuple[list[s
     if len(found) < len(placed) * (len(placed) - 1) // 2:
         won.append("Pairs whose epsilons count different things are not compared.")
     return won, rest
+
+
+class Standing(NamedTuple):
+    """How a line stands at each of its epsilons among those whose epsilons count the same.
+
+    ahead, behind: at each epsilon the labels of those it is better and worse than beyond doubt.
+    rivals: at each epsilon, how many it was compared with.
+    """
+
+    placed: Placed
+    ahead: tuple[tuple[str, ...], ...]
+    behind: tuple[tuple[str, ...], ...]
+    rivals: tuple[int, ...]
+
+    @property
+    def best(self) -> tuple[bool, ...]:
+        """Where it is better than all it was compared with, beyond doubt."""
+        pairs = zip(self.ahead, self.rivals, strict=True)
+        return tuple(0 < rivals == len(ahead) for ahead, rivals in pairs)
+
+
+def standings(placed: Sequence[Placed], found: Sequence[Duel]) -> list[Standing]:
+    """Every line among the others, those whose epsilons count the same side by side.
+
+    found: their duels.
+    """
+    units = list(dict.fromkeys(one.counts for one in placed))
+    ordered = sorted(placed, key=lambda one: units.index(one.counts))
+    return [_standing(one, [d for d in found if one.line in (d.one, d.other)]) for one in ordered]
+
+
+def _standing(one: Placed, mine: Sequence[Duel]) -> Standing:
+    ahead: list[tuple[str, ...]] = []
+    behind: list[tuple[str, ...]] = []
+    rivals = []
+    for x in one.x:
+        signs: dict[str, int] = {}
+        for found in mine:
+            rival, side = (found.other, 1) if found.one is one.line else (found.one, -1)
+            near = np.flatnonzero(np.isclose(found.x, x, rtol=1e-8, atol=0))
+            if len(near) and found.signs:
+                signs[rival.label] = side * found.signs[near[0]]
+        ahead.append(tuple(label for label, sign in signs.items() if sign > 0))
+        behind.append(tuple(label for label, sign in signs.items() if sign < 0))
+        rivals.append(len(signs))
+    return Standing(one, tuple(ahead), tuple(behind), tuple(rivals))
+
+
+def standing_words(one: Standing, k: int) -> str:
+    """How it stands at its k-th epsilon."""
+    if not one.rivals[k]:
+        return "nothing to compare with"
+    if one.best[k]:
+        return "clearly better than all others"
+    if one.behind[k]:
+        return f"clearly worse than {', '.join(one.behind[k])}"
+    return "nothing is clearly better"
+
+
+def standings_table(found: Sequence[Standing]) -> dict[str, list[object]]:
+    """Every epsilon of every line with what is clearly better and worse there."""
+    rows = [
+        (
+            one.placed.line.label,
+            float(f"{x:.4g}"),
+            one.placed.counts,
+            standing_words(one, k),
+            ", ".join(one.ahead[k]),
+        )
+        for one in found
+        for k, x in enumerate(one.placed.x)
+    ]
+    names = ("mechanism", "epsilon", "counts", "stands", "clearly better than")
+    columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
+def leader_words(found: Sequence[Standing]) -> str:
+    """Which of several is clearly best, and where, in a few words; '' where nothing can be said."""
+    if not any(rivals for one in found for rivals in one.rivals):
+        return ""
+    leading = [one for one in found if any(one.best)]
+    unbeaten = [one for one in found if any(one.rivals) and not any(one.behind)]
+    only = (leading or unbeaten)[0] if len(leading or unbeaten) == 1 else None
+    claimed = AS_CLAIMED if only is not None and not only.placed.solid else ""
+    if not leading and len(unbeaten) == 1:
+        text = f"{unbeaten[0].placed.line.label} is never clearly beaten"
+    elif not leading and not unbeaten:
+        text = "Each is clearly beaten somewhere"
+    elif not leading:
+        text = f"{len(unbeaten)} of {len(found)} are never clearly beaten"
+    elif len(leading) == 1:
+        (one,) = leading
+        places = np.flatnonzero(one.best)
+        first, last = (short(float(one.placed.x[k])) for k in (places[0], places[-1]))
+        unbroken = len(places) == places[-1] - places[0] + 1
+        where = f"from epsilon {first} to {last}" if first != last else f"at epsilon {first}"
+        text = f"{one.placed.line.label} is clearly best {'' if unbroken else 'in places '}{where}"
+    else:
+        text = f"{len(leading)} are each clearly best somewhere"
+    several = len({one.placed.counts for one in found}) > 1
+    return text + claimed + (", among those counted alike" if several else "")
 
 
 def duel(a: Placed, b: Placed, rng: np.random.Generator) -> Duel:
@@ -183,7 +301,7 @@ def duel(a: Placed, b: Placed, rng: np.random.Generator) -> Duel:
         leads.append(Lead(better, worse, float(x[start]), float(x[end]), decided, crossing))
     hollow = [side.line.label for side in (a, b) if not side.solid]
     claimed = hollow[0] if len(hollow) == 1 else ""
-    return Duel(a.line, b.line, x, seeds, tuple(leads), claimed)
+    return Duel(a.line, b.line, x, seeds, tuple(leads), claimed, tuple(signs.tolist()))
 
 
 def duel_words(found: Duel) -> str:
@@ -371,6 +489,128 @@ def answer_words(answer: Answer, without: Reference | None = None) -> str:
     found = estimate_words(epsilon, float(x[0]), float(x[-1]))
     hollow = "" if answer.placed.solid else " This epsilon is claimed, not certified."
     return f"{name}: {wanted} needs epsilon {found} {unit}.{hollow}"
+
+
+def answers_table(answers: Sequence[Answer]) -> dict[str, list[object]]:
+    """What each line needs for the wanted value."""
+    table: dict[str, list[object]] = {
+        name: []
+        for name in ("mechanism", "wanted", "epsilon", "from", "to", "counts", "certified", "best")
+    }
+    for one in answers:
+        line, x = one.placed.line, one.placed.x
+        values = (
+            line.label,
+            line.metric.text(one.wanted),
+            reach_words(one),
+            "" if math.isinf(one.epsilon.low) else short(max(one.epsilon.low, x[0]), 2),
+            "not reached" if math.isinf(one.epsilon.high) else short(one.epsilon.high, 2),
+            one.placed.counts,
+            one.placed.solid,
+            line.metric.text(one.best),
+        )
+        for column, value in zip(table.values(), values, strict=True):
+            column.append(value)
+    return table
+
+
+def reach_words(answer: Answer) -> str:
+    """The epsilon alone, or why there is none: '1.2', '0.1 or less', 'not reached'."""
+    if math.isinf(answer.epsilon.value):
+        return "not reached"
+    if answer.epsilon.value <= answer.placed.x[0]:
+        return f"{short(float(answer.placed.x[0]), 2)} or less"
+    return short(answer.epsilon.value, 2)
+
+
+# --- the finding, in a title -------------------------------------------------------------------
+
+
+def finding(answers: Sequence[Answer], without: Reference | None = None) -> str:
+    """What the wanted quality costs, as a title; '' without answers, or from a single seed.
+
+    What is certified goes before what is only claimed, and epsilons that count different things are
+    not ranked. without: the line without privacy.
+    """
+    if not answers or min(one.epsilon.seeds for one in answers) < 2:
+        return ""
+    metric, wanted = answers[0].placed.line.metric, answers[0].wanted
+    goal = f"{metric.spoken} {metric.text(wanted)}"
+    there = [one for one in answers if math.isfinite(one.epsilon.value)]
+    proved = [one for one in there if one.placed.solid]
+    if not there:
+        if without is not None and not metric.reached(without.level.mean, wanted):
+            return f"Not even without privacy does anything reach {goal}"
+        name = "Nothing here reaches" if len(answers) > 1 else _short_of_goal(answers[0])
+        return f"{name} {goal}"
+    if not proved and all(one.placed.counts.endswith(AS_CLAIMED) for one in there):
+        return f"Nothing certified in this unit reaches {goal}"
+    if not proved:
+        return f"Only claims that are not proved reach {goal}"
+    first = min(proved, key=lambda one: one.epsilon.value)
+    name, least = first.placed.line.label, reach_words(first)
+    if len(proved) == 1:
+        rest = "nothing else gets there" if len(there) == 1 else "others only claim to get there"
+        return f"{name} needs epsilon {least} for {goal}" + (
+            f"; {rest}" if len(answers) > 1 else ""
+        )
+    most = reach_words(max(proved, key=lambda one: one.epsilon.value))
+    span = f"epsilon {least}" if least == most else f"epsilon {least} to {most}"
+    if len({one.placed.counts for one in proved}) > 1:
+        return f"{capital(goal)} takes {span}, counted in different units"
+    rivals = [one for one in proved if one is not first]
+    if first.epsilon.seeds > 1 and all(first.epsilon.high < one.epsilon.low for one in rivals):
+        return f"{name} needs least for {goal}: epsilon {least}"
+    many = f"{len(proved)} of {len(answers)} methods"
+    if len(proved) < len(there):
+        many = f"{len(proved)} certified methods of {len(answers)}"
+    return f"{capital(goal)} takes {span} with {many}"
+
+
+def _short_of_goal(answer: Answer) -> str:
+    return f"{answer.placed.line.label} does not reach"
+
+
+def guess_words(picture: Picture) -> str:
+    """Below which epsilon nothing is clearly better than guessing; '' where something always is.
+
+    By the setting, which counts what each method protects.
+    """
+    floors = {registry.get(line.mechanism).floor for line in picture.lines}
+    rivals = [line for line in picture.lines if line.mechanism not in floors]
+    guesses = {line.mechanism: line for line in (*picture.lines, *picture.guesses)}
+    levels = {level.mechanism: level.level for level in picture.floors}
+    known = [line for line in rivals if _guess_of(line) in guesses or _guess_of(line) in levels]
+    seeds = [interval.seeds for line in known for interval in line.intervals]
+    if not known or len(known) < len(rivals) or min(seeds) < FEWEST:
+        return ""
+    starts = [_clears(line, guesses, levels) for line in known]
+    first = min(float(line.epsilon[0]) for line in known)
+    if min(starts) <= first:
+        return ""
+    if math.isinf(min(starts)):
+        return "No better than guessing at any epsilon"
+    return f"Below epsilon {short(min(starts))}, no better than guessing"
+
+
+def _guess_of(line: Line) -> str:
+    return registry.get(line.mechanism).floor
+
+
+def _clears(line: Line, guesses: Mapping[str, Line], levels: Mapping[str, Interval]) -> float:
+    """The smallest epsilon at which a line is clearly better than its own guess; inf for none."""
+    guess = guesses.get(_guess_of(line))
+    for epsilon, here in zip(line.epsilon.tolist(), line.intervals, strict=True):
+        other = levels.get(_guess_of(line)) if guess is None else guess.at(epsilon)
+        if other is None:
+            continue
+        gap = line.metric.sign * (here.mean - other.mean)
+        if gap > here.half_width + other.half_width:
+            return float(epsilon)
+    return math.inf
+
+
+# --- the slider of wanted values ---------------------------------------------------------------
 
 
 def limits(values: Sequence[float]) -> tuple[float, float, float]:

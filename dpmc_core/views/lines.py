@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -102,12 +102,40 @@ class Line:
         near = np.flatnonzero(np.abs(self.epsilon - epsilon) <= 1e-9 * epsilon)
         return self.intervals[near[0]] if len(near) else None
 
-    def has(self, epsilons: Collection[float], seeds: Collection[int]) -> bool:
+    def has(self, epsilons: Iterable[float], seeds: Iterable[int]) -> bool:
         """Whether every seed has a value at every epsilon."""
-        rows = np.isin(self.epsilon, list(epsilons))
-        columns = np.isin(self.seeds, list(seeds))
+        epsilons, seeds = list(epsilons), list(seeds)
+        rows = np.isin(self.epsilon, epsilons)
+        columns = np.isin(self.seeds, seeds)
         found = self.values[rows][:, columns]
         return found.shape == (len(epsilons), len(seeds)) and not bool(np.isnan(found).any())
+
+    def joined(self, other: Line) -> Line:
+        """With the values of the same curve from elsewhere, where this one has none."""
+        grid, drawn = (
+            np.array(sorted({*mine.tolist(), *theirs.tolist()}))
+            for mine, theirs in ((self.epsilon, other.epsilon), (self.seeds, other.seeds))
+        )
+        values = np.full((len(grid), len(drawn)), math.nan)
+        for line in (other, self):
+            cells = np.ix_(np.searchsorted(grid, line.epsilon), np.searchsorted(drawn, line.seeds))
+            values[cells] = np.where(np.isnan(line.values), values[cells], line.values)
+
+        def together(mine: Floats, theirs: Floats) -> Floats:
+            facts = dict(zip(other.epsilon.tolist(), theirs.tolist(), strict=True))
+            facts |= dict(zip(self.epsilon.tolist(), mine.tolist(), strict=True))
+            return np.array([facts[epsilon] for epsilon in grid.tolist()])
+
+        return replace(
+            self,
+            epsilon=grid,
+            seeds=drawn,
+            values=values,
+            claimed=together(self.claimed, other.claimed),
+            certified={
+                unit: together(x, other.certified[unit]) for unit, x in self.certified.items()
+            },
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,17 +209,57 @@ class Picture(NamedTuple):
         guesses = {line.label: line for line in (*second.guesses, *first.guesses)}
         return Picture(
             self.metric,
-            tuple(
-                sorted(
-                    found.values(),
-                    key=lambda line: (mechanisms.index(line.mechanism), len(line.label)),
-                )
-            ),
+            _ordered(found.values(), mechanisms),
             _together(first.floors, second.floors),
             _together(first.twins, second.twins),
             (*self.came, *came),
             tuple(guess for guess in guesses.values() if guess.mechanism not in mechanisms),
         )
+
+    def joined(self, other: Picture, mechanisms: Sequence[str]) -> Picture:
+        """With every value that came with the program and that this one has not.
+
+        mechanisms: in the order of their lines.
+        """
+        own = {line.label: line for line in self.lines}
+        came = [
+            line
+            for line in other.lines
+            if line.mechanism in mechanisms
+            and not (line.label in own and own[line.label].has(line.epsilon, line.seeds))
+        ]
+        guesses = _joined(self.guesses, other.guesses)
+        return Picture(
+            self.metric,
+            _ordered(_joined(self.lines, came), mechanisms),
+            _fuller(self.floors, other.floors),
+            _fuller(self.twins, other.twins),
+            (*self.came, *came),
+            tuple(guess for guess in guesses if guess.mechanism not in mechanisms),
+        )
+
+
+def _ordered(found: Iterable[Line], mechanisms: Sequence[str]) -> tuple[Line, ...]:
+    rank = {id: k for k, id in enumerate(mechanisms)}
+    return tuple(sorted(found, key=lambda line: (rank[line.mechanism], len(line.label))))
+
+
+def _joined(own: Sequence[Line], came: Sequence[Line]) -> list[Line]:
+    found = {line.label: line for line in own}
+    for line in came:
+        known = found.get(line.label)
+        found[line.label] = line if known is None else known.joined(line)
+    return list(found.values())
+
+
+def _fuller(own: Sequence[Reference], came: Sequence[Reference]) -> tuple[Reference, ...]:
+    """Each reference once, from where it has more seeds."""
+    found: dict[str, Reference] = {}
+    for level in (*own, *came):
+        known = found.get(level.mechanism)
+        if known is None or len(level.values) > len(known.values):
+            found[level.mechanism] = level
+    return tuple(found.values())
 
 
 def _without(level: Reference) -> str:
@@ -350,6 +418,9 @@ class Count(enum.Enum):
     USER = "same unit: per user"
 
 
+AS_CLAIMED = ", as claimed"  # after the unit of a line that has nothing finite in the one asked for
+
+
 class Placed(NamedTuple):
     """A line on an epsilon axis. x: (E). counts: the unit of x, in words.
 
@@ -384,7 +455,7 @@ def place(line: Line, count: Count) -> Placed:
     return Placed(
         line,
         shown,
-        f"{line.change.label}, as claimed",
+        line.change.label + AS_CLAIMED,
         False,
         f"nothing finite is certified {words}: {why}",
     )
@@ -506,18 +577,16 @@ def came_words(picture: Picture) -> str:
         return ""
     seeds = max(len(line.seeds) for line in picture.came)
     versions = ", ".join(sorted({line.version for line in picture.came}))
-    return (
-        f"Computed beforehand with version {versions}, {seeds} seeds, default settings,"
-        f" and shipped with the app: {'; '.join(line.label for line in picture.came)}. Runs of your"
-        " own take their place."
-    )
+    text = f"Computed beforehand: version {versions}, {seeds} seeds"
+    if len({line.label for line in picture.came}) < len(picture.lines):
+        text += f" ({'; '.join(line.label for line in picture.came)})"
+    return f"{text}."
 
 
 def caption(placed: Sequence[Placed]) -> str:
     """What a band and a mark mean; nothing without lines."""
     said = "; ".join(sorted({band_words(one.band) for one in placed}))
-    marks = "Filled markers are certified in the unit they stand at, hollow ones only claimed."
-    return f"{sentence(said)} {marks}" if said else ""
+    return f"{sentence(said)} Filled: certified; hollow: only claimed." if said else ""
 
 
 def words(picture: Picture, placed: Sequence[Placed]) -> str:
@@ -536,15 +605,15 @@ def words(picture: Picture, placed: Sequence[Placed]) -> str:
 
 
 def table(placed: Sequence[Placed]) -> dict[str, list[object]]:
-    """Every point of several lines."""
+    """Every point of several lines, values as people read them."""
     found: dict[str, list[object]] = {
         name: []
         for name in ("mechanism", "epsilon", "counts", "certified", "mean", "from", "to", "seeds")
     }
     for one in placed:
         for x, *rest, seeds in zip(*one.band, strict=True):
-            mean, low, high = (round(float(v), 4) for v in rest)
-            values = (one.line.label, float(f"{x:.4g}"), one.counts, one.solid, mean, low, high)
+            spoken = [one.line.metric.text(float(v)) for v in rest]
+            values = (one.line.label, float(f"{x:.4g}"), one.counts, one.solid, *spoken)
             for column, value in zip(found.values(), (*values, int(seeds)), strict=True):
                 column.append(value)
     return found
@@ -552,14 +621,15 @@ def table(placed: Sequence[Placed]) -> dict[str, list[object]]:
 
 def means_table(placed: Sequence[Placed]) -> dict[str, list[str]]:
     """Means by the epsilon each mechanism was run at; names are short, settings stay."""
-    found = {"mechanism": [_short_label(one.line) for one in placed]}
+    found = {"mechanism": [short_label(one.line) for one in placed]}
     for epsilon in sorted({float(e) for one in placed for e in one.line.epsilon}):
         there = [(one.line.metric, one.line.at(epsilon)) for one in placed]
         found[f"{epsilon:g}"] = ["" if at is None else m.text(at.mean) for m, at in there]
     return found
 
 
-def _short_label(line: Line) -> str:
+def short_label(line: Line) -> str:
+    """Its label for a narrow place."""
     name = registry.get(line.mechanism).name
     return line.label.replace(name, cards.SHORT.get(line.mechanism, name), 1)
 

@@ -114,7 +114,9 @@ class Instrument {
       return button
     })
     this.game = make("div", "dpmc-game", this.rest)
-    this.promise = make("p", "dpmc-promise", this.rest)
+    const promise = make("p", "dpmc-promise", this.rest)
+    this.method = make("strong", "", promise)
+    this.promise = make("span", "", promise)
     this.answer = make("p", "dpmc-answer", this.rest)
     this.answer.setAttribute("aria-live", "polite")
     const buttons = make("div", "dpmc-buttons", this.rest)
@@ -175,7 +177,8 @@ class Instrument {
     show(this.lists, !!view.people && !!view.lists)
     show(this.needs, !!view.needed)
     this.game.replaceChildren()
-    say(this.promise, view.promise)
+    say(this.method, view.method)
+    say(this.promise, ` ${view.promise[0].toLowerCase()}${view.promise.slice(1)}`)
     this.sketch()
     plotly(view.plotly).then((library) => this.plotted(library), () => {})
   }

@@ -15,6 +15,7 @@ from typing import Any
 
 import streamlit as st
 
+from dpmc_core import registry
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Trust
 from dpmc_core.ratings import PublicFacts
@@ -86,6 +87,7 @@ def view(
         "lower": picture.metric.lower,
         "percent": picture.metric.share,
         "kind": "certified" if upheld else "claimed, not certified",
+        "method": registry.get(first.id).name,
         "promise": cards.protects(made[0]),
         "stops": [_stop(picture, epsilon) for epsilon in epsilons],
         "needed": None if line is None else _needed(picture, epsilons),

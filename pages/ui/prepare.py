@@ -10,12 +10,13 @@ from dpmc_core.problem import LeaveLast, RandomShare, Split, default_split, spli
 from dpmc_core.ratings import PublicFacts
 from pages.ui import widgets
 
-_SPLITS = {"share": split_words(str(RandomShare())), "last": "each user's latest rating"}
 
-
-def controls(public: PublicFacts, task: Task) -> tuple[list[Transform], Split]:
+def controls(
+    public: PublicFacts, task: Task, *, timed: bool = True
+) -> tuple[list[Transform], Split]:
     """The chosen steps, in order, and the hold-out; each step says what it does to privacy.
 
+    timed: whether the ratings have times, so that a user has a latest one.
     The same choices on every page and in the address.
     """
     grid = st.grid(4, min_column_width=200)
@@ -63,7 +64,10 @@ def controls(public: PublicFacts, task: Task) -> tuple[list[Transform], Split]:
     held = widgets.choose(
         "Held out for testing",
         "the hold-out",
-        _SPLITS,
+        {
+            "share": split_words(str(RandomShare())),
+            "last": "each user's latest rating" if timed else "one random rating of each user",
+        },
         "holdout" if default == "share" else "ranking_holdout",
         default,
         place=grid,

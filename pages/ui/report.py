@@ -140,13 +140,13 @@ def html(run: Run) -> str:
 
 def comparison(
     title: str,
-    fig: Figure,
+    drawn: Sequence[tuple[str, Figure]],
     words: Sequence[str],
     table: Mapping[str, Sequence[object]],
     command: str,
 ) -> str:
-    """A comparison as one file: the chart, the sentences, the numbers and the command."""
-    parts = [*_charts([("", fig)]), _paragraphs(*words), _heading("Numbers"), _table(table)]
+    """A comparison as one file: charts by their titles, sentences, numbers and the command."""
+    parts = [*_charts(drawn), _paragraphs(*words), _heading("Numbers"), _table(table)]
     return _file(title, parts, command)
 
 

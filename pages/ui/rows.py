@@ -50,12 +50,14 @@ class Place(NamedTuple):
 
 
 class GridRows(NamedTuple):
-    """What a store holds of a grid. last: changes with every row of the store; present: finished
-    units; pictures: one for each metric asked for."""
+    """What there is of a grid. last: changes with every row of the store; present: units with a row
+    in the store; pictures: one for each metric asked for; came: further units whose rows came with
+    the app."""
 
     last: int
     present: int
     pictures: tuple[Picture, ...]
+    came: int = 0
 
 
 def place(name: str) -> Place:
@@ -124,22 +126,38 @@ def read(
     metrics: Sequence[Metric],
     epsilons: Collection[float],
     seeds: Collection[int] | None = None,
-    enough: Callable[[Line], bool] = lambda _: True,
+    enough: Callable[[Line], bool] | None = None,
 ) -> GridRows:
-    """The rows of a grid: each curve as it is in the store, else as it came with the app.
+    """The rows of a grid, those in the store joined by those that came with the app.
 
-    enough: of a curve in the store, to be preferred. Raises StoreError.
+    enough: of a curve in the store, to stand alone; any other is then drawn as it came with the
+    app. Raises StoreError.
     """
-    found = GridRows(0, 0, tuple(Picture(metric) for metric in metrics))
+    found, stored = GridRows(0, 0, tuple(Picture(metric) for metric in metrics)), frozenset[str]()
     with suppress(StoreMissing), Store(where.store, read_only=True) as file:
-        found = _stored(file, wanted, mechanisms, metrics, epsilons, seeds)
-    pictures = found.pictures
-    for id in mechanisms:
-        came = [picture.only(wanted.curves) for picture in shipped(where.name, id) or ()]
-        if came and came[0].lines:
-            sides = zip(pictures, came, strict=False)
-            pictures = tuple(mine.filled(theirs, mechanisms, enough) for mine, theirs in sides)
-    return found._replace(pictures=pictures)
+        found, stored = _stored(file, wanted, mechanisms, metrics, epsilons, seeds)
+    names = [metric.name for metric in metrics]
+    marks = (where.name, wanted.name, names, tuple(epsilons), seeds and tuple(seeds), found.last)
+
+    def joined() -> tuple[Picture, ...]:
+        pictures = found.pictures
+        for id in mechanisms:
+            came = [picture.only(wanted.curves) for picture in shipped(where.name, id) or ()]
+            if came and came[0].lines:
+                sides = zip(pictures, came, strict=False)
+                pictures = tuple(
+                    mine.joined(theirs, mechanisms)
+                    if enough is None
+                    else mine.filled(theirs, mechanisms, enough)
+                    for mine, theirs in sides
+                )
+        return pictures
+
+    came_units = shipped_units(where.name, registry.get(mechanisms[0]).task)
+    return found._replace(
+        pictures=state.kept("joined rows", (*marks, enough is None), joined),
+        came=len(came_units.intersection(wanted.units) - stored),
+    )
 
 
 def _stored(
@@ -149,16 +167,17 @@ def _stored(
     metrics: Sequence[Metric],
     epsilons: Collection[float],
     seeds: Collection[int] | None,
-) -> GridRows:
-    """The rows of a store, read again only when something has arrived."""
+) -> tuple[GridRows, frozenset[str]]:
+    """The rows of a store and their units, read again only when something has arrived."""
     last = store.last_row(file)
     names = [metric.name for metric in metrics]
     marks = (str(file.path), wanted.name, names, tuple(epsilons), seeds and tuple(seeds), last)
     options = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
 
-    def read_again() -> GridRows:
+    def read_again() -> tuple[GridRows, frozenset[str]]:
         pictures = tuple(lines.read(file, mechanisms, metric, **options) for metric in metrics)
-        return GridRows(last, len(file.present(wanted.units)), pictures)
+        present = frozenset(file.present(wanted.units))
+        return GridRows(last, len(present), pictures), present
 
     return state.kept("rows", marks, read_again)
 
@@ -173,6 +192,16 @@ def shipped(name: str, mechanism: str) -> tuple[Picture, ...] | None:
     with file:
         found = tuple(lines.read(file, [mechanism], metric) for metric in metrics_of(task))
     return found if found[0].lines else None
+
+
+@st.cache_resource(max_entries=20, show_spinner=False)
+def shipped_units(name: str, task: Task) -> frozenset[str]:
+    """The keys of the runs that came with the app."""
+    file = files.load(name, task)
+    if file is None:
+        return frozenset()
+    with file:
+        return frozenset(file.units())
 
 
 def keys_of(picture: Picture) -> Keys:

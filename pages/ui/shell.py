@@ -23,6 +23,7 @@ _LOOK = (
     "<style>"
     ".st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;"
     " z-index: 999991; }"
+    ":has(> .st-key-share) { position: absolute; }"
     "</style>"
 )
 # The accent must be light to be read as text on a dark surface; what is written on it is dark.
@@ -30,6 +31,8 @@ _ON_ACCENT = (
     "<style>"
     '[data-testid^="stBaseButton-primary"]:not(:disabled),'
     '[data-testid^="stBaseButton-primary"]:not(:disabled) * { color: #14161a; }'
+    '[data-testid^="stBaseButton-primary"]:not(:disabled):is(:hover, :active, :focus-visible)'
+    " { background-color: #b6bff6; border-color: #b6bff6; }"
     "</style>"
 )
 

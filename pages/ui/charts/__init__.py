@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dpmc_core.views.lines import Band
 
 Floats = NDArray[np.float64]
-Place = tuple[float, float, str, str]  # x, y, and the sides that a name is held by
 
 HEIGHT = 380
 
@@ -348,53 +347,6 @@ def _stretches(there: Iterable[bool]) -> list[slice]:
         elif yes:
             found.append(slice(k, k + 1))
     return found
-
-
-class Room:
-    """Where a name covers no line and no other name, in a picture as narrow as on a phone.
-
-    across, up: the ranges of its axes, the first one of logarithms.
-    """
-
-    _WIDE, _HIGH = 290, 300  # of the frame on a phone, pixels
-
-    def __init__(self, across: Sequence[float], up: Sequence[float]) -> None:
-        self.low = np.array([across[0], up[0]])
-        self.size = np.array([across[1], up[1]]) - self.low
-        self.taken = np.empty((0, 2))
-
-    def line(self, x: Iterable[float], y: Iterable[float]) -> None:
-        """A line that names keep clear of."""
-        points = (np.stack([list(x), list(y)], axis=1) - self.low) / self.size
-        at = np.arange(points[0, 0], points[-1, 0], 0.004)
-        whole = np.stack([at, np.interp(at, *points.T)], axis=1)
-        self.taken = np.concatenate([self.taken, whole])
-
-    def place(self, text: str, places: Sequence[Place], *, size: int = 13, away: int = 2) -> Place:
-        """The place that covers least, the first of equals; from now on it is taken.
-
-        away: pixels between the point that is named and its name.
-        """
-        boxes = [self._box(text, place, size, away) for place in places]
-        k = min(range(len(boxes)), key=lambda k: self._covered(*boxes[k]))
-        low, high = boxes[k]
-        inside = np.stack(np.meshgrid(*np.linspace(low, high, 12).T), axis=-1)
-        self.taken = np.concatenate([self.taken, inside.reshape(-1, 2)])
-        return places[k]
-
-    def _box(self, text: str, place: Place, size: int, away: int) -> tuple[Floats, Floats]:
-        x, y, xanchor, yanchor = place
-        corner = (np.array([x, y]) - self.low) / self.size
-        extent = np.array([0.52 * size * len(text) / self._WIDE, 1.5 * size / self._HIGH])
-        gap = np.array([away / self._WIDE, 2 / self._HIGH])
-        toward = np.array([1 if xanchor == "left" else -1, 1 if yanchor == "bottom" else -1])
-        near, far = corner + toward * gap, corner + toward * (gap + extent)
-        return np.minimum(near, far), np.maximum(near, far)
-
-    def _covered(self, low: Floats, high: Floats) -> float:
-        inside = ((self.taken > low) & (self.taken < high)).all(axis=1).sum()
-        outside = np.maximum(0, -low - 0.03) + np.maximum(0, high - 1.03)
-        return float(inside + 1000 * outside.sum())
 
 
 def rule(fig: Figure, at: float, theme: Theme) -> None:

@@ -1,15 +1,31 @@
-"""Several mechanisms in one picture: a metric against epsilon, with bands over seeds."""
+"""Several mechanisms in one picture: curves with bands, the price of a quality, who is better.
+
+All three have the same axis of epsilon, and name what they draw in a column at their right: outside
+the frame, where a name covers nothing, in lines so short that there is room on a phone.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
+import textwrap
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.views.comparison import isotonic
+from dpmc_core.metrics import Metric
+from dpmc_core.views import cards
+from dpmc_core.views.comparison import (
+    Answer,
+    Standing,
+    isotonic,
+    reach_words,
+    standing_words,
+)
 from dpmc_core.views.lines import (
+    AS_CLAIMED,
     ENVELOPE,
     GUESSING,
     WITHOUT,
@@ -18,13 +34,14 @@ from dpmc_core.views.lines import (
     Picture,
     Placed,
     envelope,
+    short,
+    short_label,
 )
 from pages.ui.charts import (
     EPSILON_AXIS,
     LIGHT,
-    LONG_LEGEND,
     Figure,
-    Room,
+    Style,
     Theme,
     band,
     faded,
@@ -34,18 +51,53 @@ from pages.ui.charts import (
     marker,
     powers,
     style,
-    wrapped,
 )
 
-HEIGHT = 480
-_LABEL = 0.06  # height of a line's name, as a share of the axis on a phone
+Ends = tuple[float, float]
+
+_FRAME = {"l": 48, "r": 118, "b": 46}  # pixels around what is drawn
+_LEAST = 360  # pixels that curves are high
+_ROW = 46  # of a mechanism among several
+_WIDE = 17  # characters in a line of a name: all that a phone has room for
+_SIZE, _HIGH = 12, 16  # of a name, and of its lines
+_LEADER = 0.07  # of the width: from the ends of curves to their names
+_NEAR = 0.75  # of the width: from here on a curve is led to its name
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
+MISSING = "no curve yet"
+
+
+class _Tag(NamedTuple):
+    """A name in the column. at: what it belongs to, on the vertical axis; None: nothing yet.
+
+    look: of a mechanism; None for a level, in `color`. end: where the curve ends.
+    """
+
+    text: str
+    at: float | None
+    color: str
+    look: Style | None = None
+    solid: bool = True
+    end: float | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        return name_lines(self.text)
+
+
+def name_lines(text: str) -> list[str]:
+    """A name in lines for the column; a line break in it stays."""
+    whole = {"break_long_words": False, "break_on_hyphens": False}
+    parts = text.replace(" %", "\u00a0%").split("\n")
+    return [line for part in parts for line in textwrap.wrap(part, _WIDE, **whole)]
+
+
+# --- curves ------------------------------------------------------------------------------------
 
 
 def compare(
     picture: Picture,
     placed: Sequence[Placed],
-    ends: tuple[float, float],
+    ends: Ends,
     theme: Theme = LIGHT,
     waiting: Sequence[str] = (),
     guesses: Sequence[Placed] = (),
@@ -55,119 +107,222 @@ def compare(
     placed, guesses: the lines of the picture. ends: epsilons that always have room, and waiting:
     mechanisms without a point yet, so that the picture stands still while it fills.
     """
-    # on a phone the legend is a column, and takes its room from the picture
-    named = [*placed, *waiting, *guesses, *picture.twins]
-    fig = figure(theme, height=HEIGHT + 20 * len(named), legend=LONG_LEGEND)
-    low, high = _axis(ends, [*placed, *guesses])
+    across = axis(ends, [*placed, *guesses])
     bands = [one.band for one in placed]
-    reach = [float(v) for over in bands for v in (*over.low, *over.high)]
-    reach += [level.level.mean for _, level in picture.levels]
-    reach += [float(v) for one in guesses for v in one.band.mean]
-    up = _round_range(reach)
+    reach = [level.level.mean for _, level in picture.levels]
+    reach += [float(v) for over in (*bands, *(one.band for one in guesses)) for v in over.mean]
+    up, step = _round_range([*reach, *_bands(reach, bands)])
     drawn = {one.line.mechanism for one in placed}
-    room = Room((math.log10(low), math.log10(high)), up)
-    for one in (*placed, *guesses):
-        room.line(np.log10(one.x), one.band.mean)
-    _levels(fig, picture, [*drawn, *waiting], (low, high), (up[0], up[1]), room, theme)
+    tags = _levels_tags(picture, [*drawn, *waiting], guesses, across[1], theme)
+    tags += _lines_tags(placed, theme)
+    tags += [_Tag(f"{short_name(id)}\n{MISSING}", None, theme.muted, style(id)) for id in waiting]
+    high = max(_LEAST, sum(_HIGH * len(tag.lines) + 4 for tag in tags))
+    fig = _framed(theme, high)
+    for name, level in picture.levels:
+        color = _level_color(name, level.mechanism, [*drawn, *waiting], theme)
+        text = f"{name}: {picture.metric.text(level.level.mean)}"
+        look = (color, "dot" if name == GUESSING else "dash")
+        horizontal(fig, across, level.level.mean, look, text)
     best = envelope(placed)
     if best is not None:
-        _envelope(fig, best, picture.metric.form, theme)
+        _envelope(fig, best, picture.metric, theme)
     for one in guesses:
-        # several of them, each beside other methods, are told apart by their own colours
-        color = style(one.line.mechanism).color if len(guesses) > 1 else theme.muted
-        _guess(fig, one, picture.metric.form, color)
+        _guess(fig, one, _guess_color(one, guesses, theme))
     for one, over in zip(placed, bands, strict=True):
-        color = faded(style(one.line.mechanism).color, 0.16)
-        band(fig, over, color, showlegend=False, legendgroup=one.line.key)
+        band(fig, over, faded(style(one.line.mechanism).color, 0.16))
     for one, over in zip(placed, bands, strict=True):
-        _line(fig, one, over, picture.metric.form, theme)
-    for id in waiting:
-        # a place in the legend for a curve that is still to come
-        line(fig, [None], [None], style(id), "", name=wrapped(f"{registry.get(id).name} · waiting"))
-    fig.x(**EPSILON_AXIS | _round_ticks(high), range=[math.log10(low), math.log10(high)])
-    fig.y(range=up, tickformat=picture.metric.ticks, title=picture.metric.axis)
+        _line(fig, one, over, theme)
+    edge = _epsilons(fig, across, [one.counts for one in placed])
+    _column(fig, tags, up, high, across, edge, theme)
+    fig.y(range=up, **_ticks(picture.metric, up, step))
+    fig.note(
+        text=picture.metric.axis,
+        showarrow=False,
+        font={"size": 13, "color": theme.muted},
+        **_corner(x=0, y=1, xanchor="left", yanchor="bottom", yshift=8),
+    )
     return fig
 
 
-def _levels(
-    fig: Figure,
+def axis(ends: Ends, placed: Sequence[Placed]) -> Ends:
+    """The axis of epsilon: all of the grid, and whatever a change of unit moves beyond it."""
+    inside = [float(x) for one in placed for x in one.x]
+    return min([ends[0], *inside]) / 1.15, max([ends[1], *inside]) * 1.15
+
+
+def short_name(id: str) -> str:
+    """A mechanism's name for a narrow place."""
+    return cards.SHORT.get(id, registry.get(id).name)
+
+
+def roomy(fig: Figure) -> Figure:
+    """The same with names that fit in whatever letters a reader has, where a page is no phone."""
+    margin = fig.layout["margin"] | {"r": _FRAME["r"] + 40}
+    return Figure(fig.layout | {"margin": margin}, fig.data)
+
+
+def _framed(theme: Theme, high: float, above: int = 34) -> Figure:
+    """An empty picture whose frame is so many pixels high, with some above."""
+    whole = high + above + _FRAME["b"]
+    return figure(theme, height=whole, margin=_FRAME | {"t": above}, showlegend=False)
+
+
+def _corner(**place: object) -> dict[str, object]:
+    """A place in shares of the frame."""
+    return {"xref": "paper", "yref": "paper"} | place
+
+
+def _epsilons(fig: Figure, across: Ends, counts: Sequence[str]) -> float:
+    """The axis of epsilon; returns its right end, beyond which are names."""
+    low, high = (math.log10(end) for end in across)
+    edge = high + _LEADER * (high - low)
+    units = set(counts)
+    counted = f"epsilon {units.pop()}" if len(units) == 1 else "epsilon"
+    wide = powers(-2, 9) if across[1] > 200 else {}  # an epsilon per user may be thousands
+    fig.x(
+        **EPSILON_AXIS | wide | {"title": f"{counted} (left: more private)"},
+        range=[low, edge],
+        automargin=False,
+    )
+    return 10**edge
+
+
+def _lines_tags(placed: Sequence[Placed], theme: Theme) -> list[_Tag]:
+    mixed = len({one.counts for one in placed}) > 1
+    found = []
+    for one in placed:
+        name = short_label(one.line)
+        unit = f"\n{_unit(one)}" if mixed else ""
+        last, look = float(one.band.mean[-1]), style(one.line.mechanism)
+        found.append(_Tag(name + unit, last, theme.ink, look, one.solid, float(one.x[-1])))
+    return found
+
+
+def _unit(one: Placed) -> str:
+    """What an epsilon counts, for a narrow place."""
+    return one.counts.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
+
+
+def _levels_tags(
     picture: Picture,
     mechanisms: Sequence[str],
-    across: tuple[float, float],
-    up: tuple[float, float],
-    room: Room,
+    guesses: Sequence[Placed],
+    end: float,
+    theme: Theme,
+) -> list[_Tag]:
+    """Names of guesses, of the reference and of papers' own methods without privacy."""
+    several = len([name for name, _ in picture.levels if name == GUESSING]) + len(guesses) > 1
+    found = []
+    for name, level in picture.levels:
+        words = f"{name}: {level.label.lower()}" if several and name == GUESSING else name
+        mean = level.level.mean
+        color = _level_color(name, level.mechanism, mechanisms, theme)
+        found.append(_Tag(f"{words} {picture.metric.text(mean)}", mean, color, end=end))
+    for one in guesses:
+        last = float(one.band.mean[-1])
+        name = f"{GUESSING}: {one.line.label.lower()}" if several else GUESSING
+        color = _guess_color(one, guesses, theme)
+        text = f"{name} {picture.metric.text(last)}"
+        found.append(_Tag(text, last, color, end=float(one.x[-1])))
+    return found
+
+
+def _level_color(name: str, level: str, mechanisms: Sequence[str], theme: Theme) -> str:
+    """A line without privacy that belongs to a single mechanism has its colour."""
+    if name in (WITHOUT, GUESSING):
+        return theme.ink if name == WITHOUT else theme.muted
+    own = [id for id in mechanisms if registry.get(id).twin == level]
+    return style(own[0]).color if len(own) == 1 else theme.muted
+
+
+def _guess_color(one: Placed, guesses: Sequence[Placed], theme: Theme) -> str:
+    """Several, each beside other methods, are told apart by their own colours."""
+    return style(one.line.mechanism).color if len(guesses) > 1 else theme.muted
+
+
+def _column(
+    fig: Figure,
+    tags: Sequence[_Tag],
+    up: Sequence[float],
+    high: float,
+    across: Ends,
+    edge: float,
     theme: Theme,
 ) -> None:
-    """The lines without an epsilon: guesses and the reference with their names beside them.
-
-    Papers' own methods without privacy are named in the legend, where there is room for many; one
-    that belongs to a single mechanism has its colour. across, up: the ends of the axes; room:
-    with the curves in it.
-    """
-    gap, sign = _LABEL * (up[1] - up[0]), picture.metric.sign
-    named: list[tuple[str, float, bool]] = []  # whether it is a guess
-    for name, level in picture.levels:
-        text = f"{name}: {picture.metric.text(level.level.mean)}"
-        if name == GUESSING:
-            text = text.replace(name, f"{name} ({level.label.lower()})", 1)
-        if name in (WITHOUT, GUESSING):
-            named.append((text, level.level.mean, name == GUESSING))
-            color, dash = (theme.ink, "dash") if name == WITHOUT else (theme.muted, "dot")
-            shown = {"showlegend": False}
-        else:
-            own = [id for id in mechanisms if registry.get(id).twin == level.mechanism]
-            color, dash = style(own[0]).color if len(own) == 1 else theme.muted, "dash"
-            shown = {"name": wrapped(text)}
-        horizontal(fig, across, level.level.mean, (color, dash), text, **shown)
-    # outside rather than between them
-    wanted = [mean + (-sign if guess else sign) * gap / 2 for _, mean, guess in named]
-    ends = [(math.log10(across[0]), "left"), (math.log10(across[1]), "right")]
-    for (text, mean, guess), y in zip(named, _apart(wanted, gap), strict=True):
-        yanchor = "bottom" if y > mean else "top"
-        places = [(x, mean, side, yanchor) for x, side in (ends[::-1] if guess else ends)]
-        x, _, xanchor, _ = room.place(text, places)
-        fig.note(
-            x=x,
-            y=y,
-            text=text,
-            showarrow=False,
-            xanchor=xanchor,
-            yanchor="middle",
-            font={"color": theme.muted if guess else theme.ink, "size": 13},
-            bgcolor=faded(theme.paper, 0.75),
-            borderpad=0,
+    """Names beside the frame, as near as may be to what they name, and led to it."""
+    scale = (up[1] - up[0]) / high
+    wanted = [high if tag.at is None else (up[1] - tag.at) / scale for tag in tags]
+    places = spread(wanted, [_HIGH * len(tag.lines) + 4.0 for tag in tags], high)
+    near = across[0] * (edge / across[0]) ** _NEAR
+    for tag, place in zip(tags, places, strict=True):
+        y = up[1] - place * scale
+        led = tag.at is not None and tag.end is not None and tag.end >= near
+        look = tag.look
+        shown = {} if look is None else marker(look, theme, solid=tag.solid)
+        sizes = [0, shown.get("size", 0)]
+        fig.draw(
+            "scatter",
+            x=[tag.end, edge] if led else [None, edge],
+            y=[tag.at, y] if led else [None, y],
+            mode="lines" if look is None else "lines+markers",
+            line={"color": tag.color if look is None else look.color, "width": 1},
+            marker=shown | {"size": sizes, "opacity": 1 if tag.at is not None else 0.4},
+            cliponaxis=False,
+            hoverinfo="skip",
         )
+        _name(fig, tag.lines, 1 - place / high, theme.ink if look is not None else theme.muted)
 
 
-def _apart(wanted: Sequence[float], gap: float) -> list[float]:
-    """The places nearest to the wanted ones that keep their order and a gap between any two."""
+def spread(wanted: Sequence[float], heights: Sequence[float], room: float) -> list[float]:
+    """Places nearest to the wanted ones, in their order, for what is so high and may not overlap.
+
+    All between 0 and `room`, in its unit, where there is room for them.
+    """
+    if not len(wanted):
+        return []
     order = np.argsort(wanted, kind="stable")
-    steps = gap * np.arange(len(order))
-    moved = isotonic(np.asarray(wanted)[order] - steps, np.ones(len(order))) if len(order) else []
+    high = np.asarray(heights, dtype=float)[order]
+    middle = np.cumsum(high) - high / 2  # of each, were they packed at 0
+    moved = isotonic(np.asarray(wanted, dtype=float)[order] - middle, np.ones(len(order)))
     places = np.empty(len(order))
-    places[order] = moved + steps
+    places[order] = np.clip(moved, 0, max(0.0, room - float(high.sum()))) + middle
     return [float(place) for place in places]
 
 
-def _line(fig: Figure, one: Placed, over: Band, form: str, theme: Theme) -> None:
-    look = style(one.line.mechanism)
+def _name(fig: Figure, lines: Sequence[str], y: float, color: str) -> None:
+    """A name in the column at a height of the frame."""
+    fig.note(
+        text="<br>".join(lines),
+        showarrow=False,
+        align="left",
+        font={"size": _SIZE, "color": color},
+        borderpad=0,
+        **_corner(x=1, y=y, xanchor="left", yanchor="middle", xshift=13),
+    )
+
+
+def _line(fig: Figure, one: Placed, over: Band, theme: Theme) -> None:
+    look, text = style(one.line.mechanism), one.line.metric.text
     counts = one.counts if one.solid else f"{one.counts}, not certified"
     line(
         fig,
         over.x.tolist(),
         over.mean.tolist(),
         look,
-        name=wrapped(f"{one.line.label} · {counts}"),
-        legendgroup=one.line.key,
+        name=f"{one.line.label} · {counts}",
         marker=marker(look, theme, solid=one.solid),
-        customdata=np.stack([over.low, over.high, over.seeds], axis=1).tolist(),
-        hover=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{y:{form}}}</b>,"
-        f" band %{{customdata[0]:{form}}} to %{{customdata[1]:{form}}}, seeds: %{{customdata[2]}}"
-        "<extra></extra>",
+        customdata=[
+            [text(mean), text(low), text(high), int(seeds)]
+            for mean, low, high, seeds in zip(
+                over.mean, over.low, over.high, over.seeds, strict=True
+            )
+        ],
+        hover=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{customdata[0]}}</b>,"
+        " band %{customdata[1]} to %{customdata[2]}, seeds: %{customdata[3]}<extra></extra>",
     )
 
 
-def _guess(fig: Figure, one: Placed, form: str, color: str) -> None:
+def _guess(fig: Figure, one: Placed, color: str) -> None:
     """A private guess against its own epsilon."""
     fig.draw(
         "scatter",
@@ -175,43 +330,241 @@ def _guess(fig: Figure, one: Placed, form: str, color: str) -> None:
         y=one.band.mean.tolist(),
         mode="lines",
         line={"color": color, "dash": "dot", "width": 2},
-        name=wrapped(f"guessing: {one.line.label} · {one.counts}"),
-        hovertemplate=f"guessing: {one.line.label}<br>epsilon %{{x:.4g}} {one.counts}"
-        f"<br><b>%{{y:{form}}}</b><extra></extra>",
+        name=f"{GUESSING}: {one.line.label} · {one.counts}",
+        customdata=[one.line.metric.text(float(mean)) for mean in one.band.mean],
+        hovertemplate=f"{GUESSING}: {one.line.label}<br>epsilon %{{x:.4g}} {one.counts}"
+        "<br><b>%{customdata}</b><extra></extra>",
     )
 
 
-def _envelope(fig: Figure, best: Envelope, form: str, theme: Theme) -> None:
+def _envelope(fig: Figure, best: Envelope, metric: Metric, theme: Theme) -> None:
     """A broad pale line behind the others: what hindsight would have chosen."""
+    texts = [metric.text(float(value)) for value in best.value]
     fig.draw(
         "scatter",
         x=best.x.tolist(),
         y=best.value.tolist(),
         mode="lines",
         line={"color": faded(theme.muted, 0.3), "width": 9},
-        name=wrapped(ENVELOPE),
-        customdata=list(best.winners),
-        hovertemplate=f"{ENVELOPE}<br>epsilon %{{x:.4g}} {best.counts}: %{{customdata}}"
-        f"<br><b>%{{y:{form}}}</b> on the other seeds<extra></extra>",
+        name=ENVELOPE,
+        customdata=list(zip(best.winners, texts, strict=True)),
+        hovertemplate=f"{ENVELOPE}<br>epsilon %{{x:.4g}} {best.counts}: %{{customdata[0]}}"
+        "<br><b>%{customdata[1]}</b> on the other seeds<extra></extra>",
     )
 
 
-def _axis(ends: tuple[float, float], placed: Sequence[Placed]) -> tuple[float, float]:
-    """All of the grid, and whatever a change of unit moves beyond it."""
-    inside = [float(x) for one in placed for x in one.x]
-    return min([ends[0], *inside]) / 1.15, max([ends[1], *inside]) * 1.15
+def _bands(reach: Sequence[float], bands: Sequence[Band]) -> list[float]:
+    """How far bands go, up to a third of what means reach over: one wild seed hides no curve."""
+    if not bands:
+        return []
+    room = (max(reach) - min(reach)) / 3
+    least, most = min(reach) - room, max(reach) + room
+    return [min(max(float(v), least), most) for over in bands for v in (*over.low, *over.high)]
 
 
-def _round_ticks(high: float) -> dict[str, object]:
-    """Powers of ten alone on wide axes: per user, an epsilon may be thousands of times larger."""
-    return powers(-2, 9) if high > 200 else {}
-
-
-def _round_range(values: Sequence[float]) -> list[float]:
-    """A range that ends on round numbers, with some room."""
+def _round_range(values: Sequence[float]) -> tuple[list[float], float]:
+    """A range that ends on round numbers, with some room, and the step between those."""
     if not values:
-        return [0.0, 1.0]
+        return [0.0, 1.0], 0.1
     low, high = min(values), max(values)
     room = 0.06 * (high - low) or 0.01
     step = next((s for s in _STEPS if high - low <= 12 * s), _STEPS[-1])
-    return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]
+    return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)], step
+
+
+def _ticks(metric: Metric, up: Sequence[float], step: float) -> dict[str, object]:
+    """Eight ticks at most, in the form that values have everywhere."""
+    sizes = (step * k * 10.0**power for power in range(9) for k in (1, 2, 5))
+    wide = next(size for size in sizes if up[1] - up[0] <= 8 * size)
+    values = [wide * k for k in range(math.ceil(up[0] / wide - 1e-9), 1 + int(up[1] / wide + 1e-9))]
+    texts = [f"{100 * v:.6g} %" if metric.share else f"{v:.6g}" for v in values]
+    return {"tickmode": "array", "tickvals": values, "ticktext": texts, "automargin": False}
+
+
+# --- rows of mechanisms ------------------------------------------------------------------------
+
+
+def price(
+    answers: Sequence[Answer], across: Ends, theme: Theme = LIGHT, waiting: Sequence[str] = ()
+) -> Figure:
+    """What a wanted quality costs: a dot with its interval for each mechanism.
+
+    The dot is filled where the epsilon is certified, else hollow. across: the axis of the curves.
+    """
+    placed = [one.placed for one in answers]
+    fig, edge = _rows(placed, across, theme, waiting)
+    mixed = len({one.counts for one in placed}) > 1
+    for k, one in enumerate(answers):
+        look = style(one.placed.line.mechanism)
+        value, low, high = one.epsilon[:3]
+        reached, first = math.isfinite(value), float(one.placed.x[0])
+        if math.isfinite(low) and one.epsilon.seeds > 1:
+            _interval(fig, -k, (max(low, first), min(high, edge)), look)
+            _open(fig, -k, first, "triangle-left", look, low <= first < value)
+            _open(fig, -k, edge, "triangle-right", look, high > float(one.placed.x[-1]))
+        text = reach_words(one)
+        if reached:
+            unit = f" {_unit(one.placed)}" if mixed else ""
+            shown = f"<b>{text}</b>{unit}"
+            fig.draw(
+                "scatter",
+                x=[value],
+                y=[-k],
+                mode="markers",
+                marker=marker(look, theme, solid=one.placed.solid, size=12),
+                name=one.placed.line.label,
+                hovertemplate=f"{one.placed.line.label}<br>epsilon {text} {one.placed.counts}"
+                + ("" if one.placed.solid else ", not certified")
+                + f"<br>interval {_span(one)}<extra></extra>",
+            )
+        else:
+            shown = f"{text}: best {one.placed.line.metric.text(one.best)}"
+        _say(fig, -k, value if reached else edge, shown, across, edge, theme, faint=not reached)
+    return fig
+
+
+def standing(
+    found: Sequence[Standing], across: Ends, theme: Theme = LIGHT, waiting: Sequence[str] = ()
+) -> Figure:
+    """Where each mechanism is clearly the best (thick), where none is clearly better (thin)."""
+    fig, edge = _rows([one.placed for one in found], across, theme, waiting)
+    for k, one in enumerate(found):
+        look, x = style(one.placed.line.mechanism), one.placed.x
+        if not any(one.rivals):
+            _say(fig, -k, edge, "nothing to compare with", across, edge, theme, faint=True)
+            continue
+        cells = _cells(x, across)
+        told = [standing_words(one, j) for j in range(len(x))]
+        good = [
+            bool(rivals) and not behind
+            for rivals, behind in zip(one.rivals, one.behind, strict=True)
+        ]
+        for width, there in ((4, good), (15, one.best)):
+            places = [(cells[j] if yes else (None, None), None) for j, yes in enumerate(there)]
+            fig.draw(
+                "scatter",
+                x=[end for pair, gap in places for end in (*pair, gap)],
+                y=[-k] * (3 * len(places)),
+                mode="lines",
+                line={"color": look.color, "width": width},
+                hoverinfo="skip",
+            )
+        shown = marker(look, theme, solid=one.placed.solid, size=8)
+        size = shown["size"]
+        fig.draw(
+            "scatter",
+            x=x.tolist(),
+            y=[-k] * len(x),
+            mode="markers",
+            marker=shown | {"size": [size if yes else 0 for yes in good]},
+            name=one.placed.line.label,
+            hoverinfo="skip",
+        )
+        fig.draw(
+            "scatter",
+            x=x.tolist(),
+            y=[-k] * len(x),
+            mode="markers",
+            marker={"size": 16, "opacity": 0},
+            customdata=told,
+            hovertemplate=f"{one.placed.line.label}<br>epsilon %{{x:.4g}} {one.placed.counts}"
+            "<br>%{customdata}<extra></extra>",
+        )
+    return fig
+
+
+def _rows(
+    placed: Sequence[Placed], across: Ends, theme: Theme, waiting: Sequence[str]
+) -> tuple[Figure, float]:
+    """A frame with a row for each mechanism, named at the right; those that wait come last."""
+    mixed = len({one.counts for one in placed}) > 1
+    names = [short_label(one.line) + (f"\n{_unit(one)}" if mixed else "") for one in placed]
+    names += [short_name(id) for id in waiting]
+    row = max([_ROW, *(_HIGH * len(name_lines(name)) + 6 for name in names)])
+    count = len(names)
+    fig = _framed(theme, count * row, above=8)
+    edge = _epsilons(fig, across, [one.counts for one in placed])
+    fig.y(range=[0.5 - count, 0.5], showticklabels=False, showgrid=False, automargin=False)
+    colors = [style(one.line.mechanism).color for one in placed] + [theme.muted] * len(waiting)
+    for k, (name, color) in enumerate(zip(names, colors, strict=True)):
+        ends = (across[0], edge)
+        horizontal(fig, ends, -k, (faded(color, 0.45), "dot"), name, hoverinfo="skip")
+        fig.data[-1]["line"]["width"] = 1.5
+        _name(fig, name_lines(name), 1 - (k + 0.5) / count, theme.ink)
+        if k >= len(placed):
+            _say(fig, -k, edge, MISSING, across, edge, theme, faint=True)
+    return fig, edge
+
+
+def _interval(fig: Figure, row: float, ends: Ends, look: Style) -> None:
+    fig.draw(
+        "scatter",
+        x=list(ends),
+        y=[row] * 2,
+        mode="lines",
+        line={"color": faded(look.color, 0.5), "width": 7},
+        hoverinfo="skip",
+    )
+
+
+def _open(fig: Figure, row: float, x: float, symbol: str, look: Style, there: bool) -> None:
+    """The end of an interval that goes on beyond the epsilons computed."""
+    if there:
+        fig.draw(
+            "scatter",
+            x=[x],
+            y=[row],
+            mode="markers",
+            marker={"symbol": symbol, "size": 10, "color": look.color},
+            cliponaxis=False,
+            hoverinfo="skip",
+        )
+
+
+def _say(
+    fig: Figure,
+    row: float,
+    x: float,
+    text: str,
+    across: Ends,
+    edge: float,
+    theme: Theme,
+    *,
+    faint: bool,
+) -> None:
+    """Words above a row, at an epsilon, inside the frame."""
+    share = math.log(x / across[0]) / math.log(edge / across[0])
+    side = "left" if share < 0.3 else "right" if share > 0.65 else "center"
+    shift = {"left": -6, "right": 6, "center": 0}[side] if not faint else 0
+    fig.note(
+        x=math.log10(x),
+        y=row,
+        text=text,
+        showarrow=False,
+        xanchor=side,
+        yanchor="bottom",
+        xshift=shift,
+        yshift=8,
+        font={"size": 13, "color": theme.muted if faint else theme.ink},
+        borderpad=0,
+    )
+
+
+def _span(answer: Answer) -> str:
+    if answer.epsilon.seeds < 2:
+        return "unknown: one seed"
+    x = answer.placed.x
+    low, high = answer.epsilon.low, answer.epsilon.high
+    first = f"below {short(float(x[0]))}" if low <= x[0] else short(low, 2)
+    last = f"beyond {short(float(x[-1]))}" if high > x[-1] else short(high, 2)
+    return f"{first} to {last}"
+
+
+def _cells(x: np.ndarray, across: Ends) -> list[Ends]:
+    """From half way to the epsilon before to half way to the next, in logarithms."""
+    at = np.log(x)
+    middle = (at[:-1] + at[1:]) / 2
+    first = 2 * at[0] - middle[0] if len(x) > 1 else at[0] - 0.1
+    last = 2 * at[-1] - middle[-1] if len(x) > 1 else at[-1] + 0.1
+    edges = np.clip(np.exp([first, *middle, last]), *across)
+    return list(itertools.pairwise(edges.tolist()))
