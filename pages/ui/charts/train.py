@@ -87,7 +87,7 @@ def both(one: KeptRun, other: KeptRun, theme: Theme) -> Figure:
             name=name,
             marker=size,
         )
-    fig.x("round", range=[0, last + 1])
+    fig.x("round", range=[0, last + 1], **({"dtick": 1} if last < 15 else {}))  # no half rounds
     fig.y(_held_out(metric), range=[min(ends), max(ends)], tickformat=metric.ticks)
     return fig
 
