@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from dpmc_core import metrics, registry
@@ -95,6 +96,7 @@ def run(
     *,
     steps: Sequence[Transform] = (),
     split: Split | None = None,
+    known: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> Result:
     """Fit the mechanism, then its baselines, and measure all of them on the test ratings.
 
@@ -104,9 +106,10 @@ def run(
     on_step sees every step with the method it belongs to. Once `stop()` is true the run ends at its
     next look; the model it has by then is measured where that takes no more than half a second.
     solve: where a mechanism that adds its noise last gets its solve from. so_far: told the result
-    as soon as the mechanism is measured, and again with each baseline. Raises DpmcError where the
-    run was stopped before there was a publishable model and its measures, BadRatings before any
-    work where nothing can be measured on the test ratings.
+    as soon as the mechanism is measured, and again with each baseline. known: measures of baselines
+    on the same problem and seed, which are not fitted again. Raises DpmcError where the run was
+    stopped before there was a publishable model and its measures, BadRatings before any work where
+    nothing can be measured on the test ratings.
     """
     check_number("seed", seed, at_least=0, integer=True)
     with stopping(stop):
@@ -132,7 +135,7 @@ def run(
             guarantee=mechanism.guarantee(problem.train.public).given(problem.train.prepared),
             model=model,
             metrics=found,
-            baselines={},
+            baselines={o.id: known[o.id] for o in baselines_of(mechanism) if o.id in known},
             trace=trace,
             seconds=seconds,
             stopped=stopped,
@@ -142,6 +145,8 @@ def run(
         with suppress(Stopped):
             for other in baselines_of(mechanism) if with_baselines else ():
                 look()
+                if other.id in known:
+                    continue
                 model, _, cut = _fit(other, problem, seed, on_step)
                 if model is not None and not cut:
                     found = measure(other, model, problem, seed)

@@ -142,7 +142,7 @@ def choices(content: bytes, name: str) -> None:
     if pressed:
         options = {**how, **chosen, **LIMITS}
         work = runs.reading_of(content, name, options)
-        state.jobs().start(READING, work, pool=READERS).wait(SHORT)
+        state.jobs().start(READING, work, places=READERS).wait(SHORT)
 
 
 def written(*, needed: bool) -> None:

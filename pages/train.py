@@ -1,17 +1,22 @@
 """One run, live: train a mechanism, then look at what it learned."""
 
 import secrets
+from collections.abc import Collection, Sequence
 
 import streamlit as st
 
 from dpmc_core import registry
+from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
-from dpmc_core.problem import SEED, build_problem, split_words
-from dpmc_core.views import cards, run_card, training
-from dpmc_core.views.run_card import Run
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.problem import SEED, build_problem, default_split, split_words
+from dpmc_core.views import cards, lines, run_card, training
+from dpmc_core.views.run_card import KeptRun, Run
+from dpmc_core.views.training import Film, TopItem
 from pages.ui import (
     blocks,
+    film,
     prepare,
     report,
     rows,
@@ -22,7 +27,7 @@ from pages.ui import (
     widgets,
 )
 from pages.ui.charts import train as charts_train
-from pages.ui.jobs import Snapshot
+from pages.ui.jobs import Job, Snapshot
 
 JOB = "train"
 
@@ -30,7 +35,7 @@ JOB = "train"
 def page() -> None:
     blocks.heading(
         "Train one mechanism",
-        "Choose data, a mechanism and epsilon, then press Train and watch it learn.",
+        "Choose data, a mechanism and epsilon, then press Train, or Step for one round at a time.",
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         data = sources.pick()
@@ -43,48 +48,136 @@ def page() -> None:
         blocks.problem(error)
         return
     cls = registry.get(id)
-    chosen = widgets.settings(cls)
-    with st.expander("Preparation, hold-out and randomness", icon=":material/shuffle:"):
+    left, right = st.columns(2)
+    with left:
+        chosen = widgets.settings(cls)
+    with right, st.expander("Preparation, hold-out and randomness", icon=":material/shuffle:"):
         timed = dataset.ratings.times is not None
         steps, split = prepare.controls(dataset.ratings.public, cls.task, timed=timed)
         seed = randomness()
     mechanism = widgets.build(id, epsilon, chosen)
     job = state.jobs().get(JOB)
-    if blocks.start_and_stop(job, "Train", ":material/play_arrow:", possible=mechanism is not None):
+    pressed = buttons(job, possible=mechanism is not None)
+    if pressed and mechanism is not None:
         fresh = seed is None
         number = secrets.randbits(128) if fresh else seed
+        usual = not steps and split == default_split(cls.task)
         work = runs.train(
             mechanism,
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
+            spend=state.tally().spend if data == sources.UPLOAD else None,
+            reference=expected(data, id) if usual else None,
+            number=state.shelf().number(),
             data=dataset.opened,
             reading=dataset.reading,
             title=dataset.title,
             split=split,
             fresh=fresh,
-            spend=state.tally().spend if data == sources.UPLOAD else None,
         )
-        state.jobs().start(JOB, work, about=data)
+        job = state.jobs().start(JOB, work, about=data)
+        if pressed == "Step":
+            job.step()
         st.rerun()
     if data == sources.UPLOAD:
         rows.tally()
     if job is None:
-        st.caption("Nothing has been trained yet in this session.")
+        example(data, mechanism)
+        strip()
         return
-    blocks.ticking(JOB, live)
+    blocks.ticking(JOB, stage)
     now = job.snapshot()
-    if drawable(now) and (now.result is not None or not now.active):
-        with st.expander("How it trained, round by round", icon=":material/show_chart:"):
-            rounds(now, "rounds")
-    if now.result is not None:
-        if now.state == "stopped" and not now.result.result.stopped:
+    run: Run | None = now.result
+    if run is not None:
+        state.shelf().put(run_card.keep(run, job.about))
+    strip()
+    if run is not None:
+        if now.state == "stopped" and not run.result.stopped:
             st.warning("Stopped before everything was trained that it is compared with.")
-        result(now.result)
+        result(run)
+    if drawable(now) and (run is not None or not now.active):
+        with st.expander("How it trained, round by round", icon=":material/show_chart:"):
+            rounds(now)
+    if run is not None:
+        downloads(run)
+
+
+def buttons(job: Job | None, *, possible: bool) -> str:
+    """What runs the training; which of the two that begin one was pressed, if any."""
+    now = Snapshot("done") if job is None else job.snapshot()
+    pressed = ""
+    with st.container(horizontal=True):
+        ready = possible and not now.active
+        if st.button("Train", type="primary", icon=":material/play_arrow:", disabled=not ready):
+            pressed = "Train"
+        going = job is not None and now.active and not now.stopping and now.result is None
+        if st.button(
+            "Step",
+            icon=":material/skip_next:",
+            disabled=not (ready or going),
+            on_click=job.step if job is not None and going else None,
+            help="One round at a time.",
+        ):
+            pressed = "" if going else "Step"
+        if now.held and job is not None:
+            st.button("Go on", icon=":material/resume:", on_click=job.resume, disabled=not going)
+        else:
+            st.button(
+                "Pause",
+                icon=":material/pause:",
+                on_click=job.pause if job is not None and going else None,
+                disabled=not going,
+            )
+        blocks.stop(job)
+        st.button(
+            "Reset",
+            icon=":material/restart_alt:",
+            on_click=lambda: state.jobs().drop(JOB),
+            disabled=job is None,
+            help="Back to the start. The runs that are remembered stay.",
+        )
+    return pressed
+
+
+def expected(data: str, id: str) -> float | None:
+    """What is reached without privacy, where curves came with the app: to fix the axis."""
+    found = rows.shipped(data, id)
+    levels = [] if found is None else found[0].levels
+    return next((float(one.level.mean) for name, one in levels if name == lines.WITHOUT), None)
+
+
+def stage(now: Snapshot) -> None:
+    """Progress, and the run as it goes; afterwards its rounds can be replayed."""
+    blocks.progress_or_problem(now)
+    if now.shown is not None:
+        film.show(now.shown, live=now.active and now.result is None)
+
+
+def example(data: str, mechanism: Mechanism | None) -> None:
+    """Before the first run: what one looks like, on a part of a sample."""
+    if mechanism is None:
+        return
+    clicks = mechanism.task is Task.RANKING
+    sample = data if data in SAMPLES else ("bookshop-clicks" if clicks else "movie-night")
+    try:
+        shown = _example(sample, repr(mechanism), mechanism)
+    except DpmcError:  # settings for other data
+        return
+    st.caption(
+        f"An example: {mechanism.name} on {SAMPLES[sample].title}, the busiest people and titles"
+        " only. Press Train for a run of your own."
+    )
+    film.show(shown)
+
+
+@st.cache_resource(max_entries=100, show_spinner=False)
+def _example(sample: str, settings: str, _mechanism: Mechanism) -> Film:  # noqa: ARG001
+    return runs.example(_mechanism, sources.get(sample).ratings)
 
 
 def randomness() -> int | None:
     """The seed, or None for fresh randomness from the operating system."""
-    left, right = st.columns([1, 3], vertical_alignment="bottom")
+    left, right = st.columns(2, vertical_alignment="bottom")
     fresh = widgets.toggle(
         "Fresh randomness",
         "fresh randomness",
@@ -106,65 +199,154 @@ def randomness() -> int | None:
     return None if fresh else int(seed)
 
 
-def live(now: Snapshot) -> None:
-    """Progress, and until there is a result objective and metric per round."""
-    blocks.progress_or_problem(now)
-    if drawable(now) and now.active and now.result is None:
-        rounds(now, "live")
-
-
 def drawable(now: Snapshot) -> bool:
     return any(p.objective is not None or p.metric is not None for p in now.points)
 
 
-def rounds(now: Snapshot, key: str) -> None:
+def rounds(now: Snapshot) -> None:
     """Objective and metric round by round."""
     last = now.points[-1]
     cls = registry.get(last.mechanism)
     metric = headline(cls.task)
-    lower = ", lower is better" if metric.lower else ""
-    quality = f"{metric.title}<br>(held out{lower})"
     known = [p for p in now.points if p.objective is not None]
     seen = [p for p in now.points if p.metric is not None]
-    lines = {
-        "objective": ([p.round for p in known], [p.objective for p in known]),
-        quality: ([p.round for p in seen], [p.metric for p in seen]),
-    }
-    shown = {name: line for name, line in lines.items() if line[0]}
-    names = [name.split("<br>")[0] for name in shown]
+    names = ["objective"] * bool(known) + [metric.title] * bool(seen)
     alt = f"{cls.name}: {' and '.join(names)} over {last.round} rounds."
     if seen:
         latest = metric.text(seen[-1].metric)
         alt += f" Latest {metric.spoken}: {latest} in round {seen[-1].round}."
     theme = state.theme()
     blocks.chart(
-        state.kept(  # until there are new points: a tick may come without any
+        state.kept(
             "live figure",
             (now.points, theme),
-            lambda: charts_train.live(last.mechanism, shown, last.total, theme),
+            lambda: charts_train.rounds(
+                last.mechanism,
+                [(p.round, p.objective) for p in known],
+                [(p.round, p.metric) for p in seen],
+                metric,
+                now.shown.axis,
+                theme,
+            ),
         ),
         alt=alt,
         caption=blocks.EVALUATION
         + " An objective computed from raw ratings is not private either: for watching only."
         * any(p.raw for p in known),
-        table=None
-        if key == "live"
-        else {
+        table={
             "round": [p.round for p in now.points],
             "objective": [p.objective for p in now.points],
-            metric.spoken: [p.metric for p in now.points],
+            metric.spoken: ["" if p.metric is None else metric.text(p.metric) for p in now.points],
         },
-        key=key,
+        key="rounds",
     )
+
+
+def strip() -> None:
+    """The runs that are remembered; two that are ticked are compared."""
+    shelf = state.shelf()
+    if not shelf.runs:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.header("Your runs", anchor=False, width="content")
+        words = "Tick two to compare them." if len(shelf.runs) > 1 else "Train again to compare."
+        st.caption(f"{words} The last {shelf.LIMIT} stay, and what is pinned.", width="stretch")
+        st.button(
+            "Clear",
+            type="tertiary",
+            icon=":material/delete:",
+            on_click=shelf.clear,
+            help="Forget all runs that are not pinned.",
+        )
+    with st.container(horizontal=True, gap="small"):
+        for run in shelf.runs:
+            card(run)
+    if shelf.pair is not None:
+        compare(*shelf.pair)
+
+
+def card(run: KeptRun) -> None:
+    """A remembered run: what it was, what it reached."""
+    shelf, number = state.shelf(), run.number
+    with st.container(border=True, width=200, gap="small", key=f"card {number}"):
+        more = " · stopped" if run.stopped else ""
+        st.markdown(f"**Run {number}** · {blocks.escape(run.facts['mechanism'])}")
+        epsilon = run.facts.get("epsilon")
+        at = "" if epsilon is None else f" · epsilon {epsilon}"
+        st.caption(f"{blocks.escape(run.title)}{at}{more}")
+        st.markdown(f"{run.metric.title} **{run.metric.text(run.value)}**")
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            key = f"tick {number}"
+            st.session_state[key] = number in shelf.ticked
+            st.checkbox("Compare", key=key, on_change=shelf.tick, args=(number,))
+            pinned = number in shelf.pinned
+            st.button(
+                "Unpin" if pinned else "Pin",
+                key=f"pin {number}",
+                type="tertiary",
+                icon=":material/keep_off:" if pinned else ":material/keep:",
+                on_click=shelf.pin,
+                args=(number,),
+                disabled=shelf.full and not pinned,
+            )
+
+
+def compare(one: KeptRun, other: KeptRun) -> None:
+    """Two remembered runs: curves overlaid, lists side by side, settings where they differ."""
+    st.header(run_card.compared(one, other), anchor=False)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        if one.metric is other.metric:
+            chart = state.kept(
+                "two runs",
+                (one.number, other.number, state.theme(), one.film, other.film),
+                lambda: charts_train.both(one, other, state.theme()),
+            )
+            words = [f"Run {r.number}. {training.film_words(r.film)}" for r in (one, other)]
+            blocks.chart(
+                chart,
+                alt=" ".join(words),
+                caption="One draw of the noise each: another seed may turn a small difference"
+                " around.",
+                table=run_card.rounds_table(one, other),
+                key="two runs",
+            )
+        else:
+            st.markdown("They predict different things, so their numbers share no axis.")
+    with right:
+        differing = run_card.differing(one, other)
+        if differing["what differs"]:
+            blocks.show_table(differing, alt="Settings of the two runs that differ")
+        else:
+            st.markdown("Their settings are the same.")
+    person, theirs = (run.film.corner.person for run in (one, other))
+    if one.about != other.about or person != theirs:
+        return
+    same = {item.item for item in one.top} & {item.item for item in other.top}
+    who = blocks.escape(one.film.corner.names[one.film.corner.middle])
+    st.markdown(f"**What person {who} would be shown: {len(same)} titles in both (bold)**")
+    lists = [(f"Run {run.number}", run.top) for run in (one, other)]
+    if other.clear is not None:
+        lists.append(("Without privacy", other.clear))
+    for column, (name, top) in zip(st.columns(len(lists)), lists, strict=True):
+        with column:
+            titles(name, top, same)
+
+
+def titles(name: str, top: Sequence[TopItem], bold: Collection[int]) -> None:
+    """A list of titles in order, some of them bold."""
+    st.markdown(f"**{name}**")
+    text = [(blocks.escape(item.title), item.item in bold) for item in top]
+    marked = [f"**{words}**" if strong else words for words, strong in text]
+    st.markdown("\n".join(f"{k}. {words}" for k, words in enumerate(marked, 1)) or "Nothing yet.")
 
 
 def result(run: Run) -> None:
-    """Everything about a finished run: the answer, pictures of the model, what it recommends."""
+    """Everything about a finished run: people and titles, then numbers, then what it learned."""
     found = run.result
     epsilon = cards.epsilon_text(found.guarantee.claimed.epsilon)
-    st.header(
-        f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}", anchor=False
-    )
+    st.header(run_card.finding(found), anchor=False)
+    st.caption(f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}")
     if found.stopped:
         st.warning(
             f"Stopped after {found.rounds} rounds: the numbers are those of the model so far.",
@@ -172,9 +354,10 @@ def result(run: Run) -> None:
         )
     left, right = st.columns([3, 2], gap="large")
     with left:
-        answer(run)
+        recommendations(run)
     with right, st.container(border=True):
         blocks.guarantee(found.guarantee)
+    answer(run)
     pictures = report.pictures(run, state.theme())
     for column, one in zip(st.columns(len(pictures), gap="medium"), pictures, strict=True):
         with column:
@@ -185,8 +368,6 @@ def result(run: Run) -> None:
                 blocks.chart(
                     one.fig, alt=one.alt, key=one.key, caption=one.caption, table=one.table
                 )
-    recommendations(run)
-    downloads(run)
 
 
 def answer(run: Run) -> None:
@@ -211,43 +392,36 @@ def answer(run: Run) -> None:
 
 @st.fragment
 def recommendations(run: Run) -> None:
-    """The top 10 of one user, with and without privacy."""
+    """The top 10 of one person, without and with privacy."""
     train = run.result.problem.train
-    st.header("What one person would be shown")
+    left, right = st.columns([1, 3], vertical_alignment="bottom")
     user = widgets.number(
-        "User",
-        "the user",
+        "Person",
+        "the person",
         1,
         train.public.users,
-        1,
+        run.film.corner.person + 1 if run.film else 1,
         "top_user",
-        help="Users are counted from 1.",
-        width=160,
+        place=left,
+        help="Counted from 1. At first the one with the median number of ratings.",
     )
-    columns = st.columns(2, gap="large")
-    models = (("With privacy", run.result.model), ("Without privacy", run.clear))
-    lists = [training.top_items(m, train, user - 1) if m else () for _, m in models]
-    same = {item.item for item in lists[0]} & {item.item for item in lists[1]}
-    for column, (label, model), items in zip(columns, models, lists, strict=True):
-        column.markdown(f"**{label}**")
-        if model is None:
-            column.caption("It is trained last: not there yet, or stopped before.")
-            continue
-        both = ["yes" if item.item in same else "" for item in items]
-        blocks.show_table(
-            ({"in both lists": both} if run.clear else {})
-            | {
-                "item": [item.title for item in items],
-                "score": [round(item.score, 3) for item in items],
-            },
-            place=column,
-            alt=f"Top 10 items of user {user}, {label.lower()}",
+    found = training.top_items(run.result.model, train, user - 1)
+    clear = training.top_items(run.clear, train, user - 1) if run.clear else ()
+    same = {item.item for item in found} & {item.item for item in clear}
+    if run.clear:
+        right.markdown(
+            f"**{len(same)} of {len(found)}** titles for person {user} are in both lists (bold)."
         )
-    count = f"{len(same)} of {len(lists[0])} items are in both lists. " if run.clear else ""
-    st.caption(
-        f"{count}Items the user rated in training are left out; the list without privacy is for"
-        " comparison only."
-    )
+    left, right = st.columns(2)
+    with left:
+        if run.clear:
+            titles("Without privacy", clear, same)
+        else:
+            st.markdown("**Without privacy**")
+            st.caption("Trained last: not there yet, or stopped before.")
+    with right:
+        titles("With privacy", found, same)
+    st.caption("Left out: what the person rated in training. Without privacy: to compare only.")
 
 
 def downloads(run: Run) -> None:

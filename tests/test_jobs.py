@@ -2,7 +2,6 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -13,7 +12,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import RandomShare, build_problem
 from dpmc_core.stopping import Stopped
 from pages.ui import runs
-from pages.ui.jobs import Job, Jobs, cancel_all
+from pages.ui.jobs import Job, Jobs, Places, Snapshot, cancel_all
 from pages.ui.private import Tally
 
 
@@ -42,8 +41,8 @@ class Gate:
 
 
 def test_at_most_so_many_at_once_and_then_in_order():
-    pool, gates = ThreadPoolExecutor(2), [Gate() for _ in range(4)]
-    jobs = [Job(gate, pool=pool) for gate in gates]
+    places, gates = Places(2), [Gate() for _ in range(4)]
+    jobs = [Job(gate, places=places) for gate in gates]
     wait_for(lambda: [state_of(job) for job in jobs] == ["running"] * 2 + ["queued"] * 2)
     assert [job.snapshot().ahead for job in jobs] == [0, 0, 0, 1]
     gates[1].go.set()
@@ -58,19 +57,97 @@ def test_at_most_so_many_at_once_and_then_in_order():
 
 def test_progress_points_and_time_left():
     gate = Gate()
-    job = Job(gate, pool=ThreadPoolExecutor(1))
+    job = Job(gate, places=Places(1))
     wait_for(lambda: job.snapshot().done == 1)
     now = job.snapshot()
     assert (now.total, now.label, now.points, now.share) == (4, "first", ("point",), 0.25)
-    assert now.left is not None
-    assert now.left >= 0
+    assert now.left is None  # one round is no ground for an estimate
     gate.go.set()
     wait_for(lambda: state_of(job) == "done")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "done", "left"),
+    [(300.0, 1, None), (300.0, 3, None), (11.9, 9, None), (22.0, 4, 120.0), (46.0, 13, 63.0)],
+)
+def test_time_left_is_told_after_three_rounds_and_two_seconds(seconds, done, left):
+    """Counted from the first round, told at second 10: what came before says nothing of a pace."""
+    now = Snapshot("running", done=done, total=34, seconds=seconds, since=(10.0, 1))
+    assert now.left == left
+
+
+class Rounds:
+    """Work of four rounds, each of which may be waited at."""
+
+    def __call__(self, report, stopped):
+        for k in range(1, 5):
+            if stopped():
+                return "cut"
+            report(k, 4, f"round {k}", k, halt=True)
+        return "whole"
+
+
+def test_step_pause_and_resume():
+    gate, places = Gate(), Places(1)
+    first = Job(gate, places=places)
+    job = Job(Rounds(), places=places)
+    job.pause()
+    gate.go.set()
+    wait_for(lambda: job.snapshot().paused)
+    assert state_of(first) == "done"
+    now = job.snapshot()
+    assert (now.done, now.state, now.active) == (1, "running", True)
+    for done in (2, 3):
+        job.step()
+        wait_for(lambda done=done: job.snapshot().done == done and job.snapshot().paused)
+    before = job.snapshot().seconds
+    time.sleep(0.05)
+    assert job.snapshot().seconds == before  # a person's time is not the work's
+    job.resume()
+    wait_for(lambda: state_of(job) == "done")
+    assert job.snapshot().result == "whole"
+
+
+def test_one_that_waits_for_a_person_keeps_nobody_waiting():
+    places, before = Places(1), Gate()
+    Job(before, places=places)
+    held = Job(Rounds(), places=places)
+    held.pause()
+    before.go.set()
+    wait_for(lambda: held.snapshot().paused)
+    gates = [Gate(), Gate()]
+    others = [Job(gate, places=places) for gate in gates]
+    wait_for(lambda: state_of(others[0]) == "running")
+    held.resume()  # its turn comes next, not at once
+    time.sleep(0.1)
+    assert (held.snapshot().done, state_of(others[1])) == (1, "queued")
+    gates[0].go.set()
+    wait_for(lambda: state_of(held) == "done")
+    gates[1].go.set()
+    wait_for(lambda: state_of(others[1]) == "done")
+
+
+def test_a_paused_job_stops_at_once_even_where_all_places_are_taken():
+    places, gate = Places(1), Gate()
+    first = Job(Gate(), places=places)
+    held = Job(Rounds(), places=places)
+    held.pause()
+    first.cancel()
+    wait_for(lambda: held.snapshot().paused)
+    other = Job(gate, places=places)
+    wait_for(lambda: state_of(other) == "running")
+    held.cancel()
+    wait_for(lambda: state_of(held) == "stopped")
+    assert state_of(other) == "running"
+    gate.go.set()
+    wait_for(lambda: state_of(other) == "done")
+    last = Job(Rounds(), places=places)  # the places are counted right afterwards
+    wait_for(lambda: state_of(last) == "done")
+
+
 def test_a_running_and_a_queued_job_can_be_stopped():
-    pool = ThreadPoolExecutor(1)
-    running, queued = Job(Gate(), pool=pool), Job(Gate(), pool=pool)
+    places = Places(1)
+    running, queued = Job(Gate(), places=places), Job(Gate(), places=places)
     wait_for(lambda: state_of(running) == "running" and state_of(queued) == "queued")
     queued.cancel()
     wait_for(lambda: state_of(queued) == "stopped")
@@ -78,22 +155,22 @@ def test_a_running_and_a_queued_job_can_be_stopped():
     assert queued.snapshot().message == "Stopped before it began."
     running.cancel()
     wait_for(lambda: state_of(running) == "stopped")
-    later = Job(Gate(), pool=pool)
+    later = Job(Gate(), places=places)
     wait_for(lambda: state_of(later) == "running")
     later.cancel()
 
 
 def test_all_jobs_are_stopped_when_the_server_ends():
-    pool = ThreadPoolExecutor(1)
-    jobs = [Job(Gate(), pool=pool) for _ in range(3)]
+    places = Places(1)
+    jobs = [Job(Gate(), places=places) for _ in range(3)]
     wait_for(lambda: state_of(jobs[0]) == "running")
     cancel_all()
-    pool.shutdown()  # returns: no thread is left
-    assert [state_of(job) for job in jobs] == ["stopped"] * 3
+    wait_for(lambda: [state_of(job) for job in jobs] == ["stopped"] * 3)
+    wait_for(lambda: not [t for t in threading.enumerate() if t.name == "dpmc-job"])
 
 
 def test_failures_are_sentences_and_free_their_slot(caplog):
-    pool = ThreadPoolExecutor(1)
+    places = Places(1)
 
     def bad_setting(*_):
         raise InvalidSetting("epsilon", "> 0", 0)
@@ -106,7 +183,7 @@ def test_failures_are_sentences_and_free_their_slot(caplog):
 
     messages = []
     for work in (bad_setting, too_large, broken):
-        job = Job(work, pool=pool)
+        job = Job(work, places=places)
         wait_for(lambda job=job: state_of(job) == "failed")
         messages.append(job.snapshot().message)
     assert messages[0] == "Epsilon must be > 0, got 0."
@@ -137,7 +214,7 @@ def test_stopping_is_told_before_the_work_has_noticed():
         report(1, 2, "first")
         noticed.wait(5)
 
-    job = Job(deaf, pool=ThreadPoolExecutor(1))
+    job = Job(deaf, places=Places(1))
     wait_for(lambda: job.snapshot().done == 1)
     assert not job.snapshot().stopping
     job.cancel()
@@ -156,12 +233,16 @@ def test_a_result_may_be_there_before_the_end():
         go.wait(5)
         return "whole"
 
-    job = Job(work, pool=ThreadPoolExecutor(1))
+    job = Job(work, places=Places(1))
     wait_for(lambda: job.snapshot().result == "half")
     assert job.snapshot().active
     go.set()
     wait_for(lambda: state_of(job) == "done")
     assert job.snapshot().result == "whole"
+
+
+def rating_problem():
+    return build_problem(datasets.load("restaurants"), Task.RATINGS, seed=1)
 
 
 def small_problem():
@@ -172,7 +253,7 @@ def train(mechanism="gradient", stop=lambda _: False, problem=small_problem):
     """All that a training job reports, and what it returns."""
     said = []
 
-    def report(_done, _total, label, point=None, result=None):
+    def report(_done, _total, label, point=None, result=None, **_):
         said.append((label, point, result))
 
     about = {"data": "one-bit-lab", "reading": {}, "title": "", "split": None, "fresh": False}
@@ -180,24 +261,26 @@ def train(mechanism="gradient", stop=lambda _: False, problem=small_problem):
     return said, work(report, lambda: stop(said))
 
 
-def test_the_private_result_is_told_before_guessing_and_no_privacy():
+def test_guessing_comes_first_then_the_private_result_then_no_privacy():
+    """Where the picture starts from is known before its first round, and is cheap."""
     said, last = train()
     results = [result for _, _, result in said if result is not None]
     beside = ["private-majority", "reference-binary", "clear"]
-    assert [list(r.result.baselines) for r in results] == [beside[:k] for k in range(4)]
-    assert [r.clear is not None for r in results] == [False, False, True, True]
+    assert [list(r.result.baselines) for r in results] == [beside[:k] for k in range(1, 4)]
+    assert [r.clear is not None for r in results] == [False, True, True]
     assert all(r.result.metrics == last.result.metrics for r in results)
     labels = [label for label, _, _ in said]
-    assert labels[:2] == ["preparing the data", "Gradient perturbation: starting"]
+    guess = "Private majority, for comparison: starting"
+    assert labels[:3] == ["preparing the data", guess, "Gradient perturbation: starting"]
     assert [label for label in labels if label.endswith("for comparison: starting")]
 
 
 def test_a_training_that_is_stopped_is_not_measured_on_the_way_nor_compared(monkeypatch):
     looks, real = [], experiment.measure
     monkeypatch.setattr(experiment, "measure", lambda *a: looks.append(a[0].id) or real(*a))
-    _, last = train(stop=lambda said: len(said) > 2)
+    _, last = train(stop=lambda said: any(point is not None for _, point, _ in said))
     assert last.result.stopped
-    assert not last.result.baselines
+    assert list(last.result.baselines) == ["private-majority"]
     assert looks.count("gradient") <= 2  # the first round, and the model that is shown
 
 
@@ -212,8 +295,8 @@ def test_looking_at_held_out_ratings_takes_a_small_part_of_the_time(monkeypatch)
     monkeypatch.setattr(experiment, "measure", slow)
     said, _ = train()
     assert len([point for _, point, _ in said if point is not None]) > 3
-    # The first round, the last one and the result: the next look would be 3 seconds later.
-    assert looked.count("gradient") == 3
+    # Half a second of looks, the last round and the result: the next look would be seconds later.
+    assert looked.count("gradient") == 4
 
 
 def test_a_training_run_tells_what_it_spends():
@@ -235,8 +318,18 @@ def test_a_training_run_tells_what_it_spends():
 def test_a_stop_during_the_comparisons_keeps_the_private_result():
     _, last = train(stop=lambda said: any(result is not None for *_, result in said))
     assert not last.result.stopped
-    assert not last.result.baselines
+    assert list(last.result.baselines) == ["private-majority"]
     assert last.clear is None
+
+
+def test_a_stopped_run_has_its_last_round_in_its_film(monkeypatch):
+    """Also where it was not looked at any more, and every look says to stop by then."""
+    monkeypatch.setattr(runs.Camera, "wants", lambda *_: False)
+    one_round = lambda said: any(point is not None for _, point, _ in said)  # noqa: E731
+    _, last = train("private-frank-wolfe", one_round, rating_problem)
+    assert last.result.stopped
+    (frame,) = last.film.frames
+    assert (frame.round, frame.metric) == (last.result.rounds, last.result.metrics["rmse"])
 
 
 def test_a_reading_can_be_stopped_after_its_last_line():

@@ -6,7 +6,7 @@ import io
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.errors import number_text, sentence
 from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
-from dpmc_core.metrics import METRICS
+from dpmc_core.metrics import METRICS, Metric, headline
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import Split, default_split, options_text, split_words
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.views import cards
 from dpmc_core.views.text import escape_markdown
+from dpmc_core.views.training import Film, TopItem, top_items
 
 SEED_NOTE = (
     "A fixed seed is for demonstration: whoever knows it can compute the noise and subtract it."
@@ -32,7 +33,7 @@ class Run:
 
     data, reading: what `datasets.load` is given, name and options; title: of the data. fresh: the
     seed came from the operating system and is not told. clear: the model of the reference
-    without privacy, where it was trained.
+    without privacy, where it was trained. film: the run round by round; number: in its session.
     """
 
     result: Result
@@ -42,6 +43,8 @@ class Run:
     fresh: bool
     reading: Mapping[str, Any] = field(default_factory=dict)
     clear: Model | None = None
+    film: Film | None = None
+    number: int = 0
 
 
 def methods(result: Result) -> dict[str, Mapping[str, float]]:
@@ -54,6 +57,145 @@ def methods(result: Result) -> dict[str, Mapping[str, float]]:
     }
     others = {roles.get(id, id): found for id, found in result.baselines.items()}
     return {result.mechanism.name: result.metrics} | others
+
+
+def finding(result: Result) -> str:
+    """What a run found, as a title: how much of the way from guessing to no privacy it keeps."""
+    metric = headline(result.mechanism.task)
+    value = result.metrics[metric.name]
+    shown = f"{metric.title} {metric.text(value)}"
+    floor, best = (
+        result.baselines.get(id, {}).get(metric.name)
+        for id in (result.mechanism.floor, registry.REFERENCES[result.mechanism.task])
+    )
+    if floor is None:
+        return shown if best is None else f"{shown}, without privacy {metric.text(best)}"
+    if best is not None and metric.reached(floor, best):
+        return f"{shown}: nothing can be learnt here, no privacy reaches {metric.text(best)}"
+    if not metric.distance(value - floor) or metric.sign * (value - floor) < 0:
+        return f"{shown}: no better than guessing ({metric.text(floor)})"
+    if best is None:
+        return f"{shown}: {metric.distance(value - floor)} better than guessing"
+    if metric.reached(value, best):
+        return f"{shown}: as good as without privacy ({metric.text(best)})"
+    kept = (value - floor) / (best - floor)
+    return f"{shown}: keeps {100 * kept:.0f} % of what can be gained over guessing"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KeptRun:
+    """What is remembered of a run: small, and without any rating but the corner in its film.
+
+    about: the data it is forgotten with. facts: what decided it, by name, as text; usual: those
+    that are a setting's default. clear: the list of the film's person without privacy.
+    """
+
+    number: int
+    about: str
+    title: str
+    mechanism: str
+    metric: Metric
+    metrics: Mapping[str, float]
+    film: Film
+    clear: tuple[TopItem, ...] | None
+    facts: Mapping[str, str]
+    usual: frozenset[str]
+    stopped: bool
+
+    @property
+    def value(self) -> float:
+        return self.metrics[self.metric.name]
+
+    @property
+    def top(self) -> tuple[TopItem, ...]:
+        """The list of the film's person, with privacy."""
+        return self.film.frames[-1].top
+
+
+def keep(run: Run, about: str) -> KeptRun:
+    """What is remembered of a run; about: see `KeptRun`."""
+    result, film = run.result, run.film
+    assert film is not None  # it was watched
+    mechanism, problem = result.mechanism, result.problem
+    settings = {
+        name: number_text(value) if isinstance(value, float) else str(value)
+        for name, value in settings_dict(mechanism).items()
+    }
+    facts = {
+        "data": run.title,
+        "mechanism": mechanism.name,
+        **settings,
+        "preparation": ", ".join(problem.steps) or "none",
+        "held out": split_words(problem.split),
+        "seed": "not kept" if run.fresh else str(result.seed),
+    }
+    if result.stopped:
+        facts["stopped"] = f"after round {result.rounds}"
+    usual = {
+        s.name
+        for s in settings_of(type(mechanism))
+        if s.name != "epsilon" and getattr(mechanism, s.name) == s.default
+    }
+    person = film.corner.person
+    own = result.baselines.get(registry.REFERENCES[mechanism.task], {})
+    return KeptRun(
+        number=run.number,
+        about=about,
+        title=run.title,
+        mechanism=mechanism.id,
+        metric=film.metric,
+        metrics=result.metrics,
+        film=replace(film, reference=own.get(film.metric.name)),  # none that others reached
+        clear=top_items(run.clear, problem.train, person) if run.clear else None,
+        facts=facts,
+        usual=frozenset(usual),
+        stopped=result.stopped,
+    )
+
+
+def differing(one: KeptRun, other: KeptRun) -> dict[str, list[str]]:
+    """What decided two runs, where it differs, as columns; own settings left alone do not count."""
+    names = [
+        name
+        for name in {**one.facts, **other.facts}
+        if one.facts.get(name) != other.facts.get(name)
+        and not any(
+            name not in b.facts and name in a.usual for a, b in ((one, other), (other, one))
+        )
+    ]
+    return {"what differs": names} | {
+        f"run {run.number}": [run.facts.get(name, "") for name in names] for run in (one, other)
+    }
+
+
+def rounds_table(one: KeptRun, other: KeptRun) -> dict[str, list[Any]]:
+    """The metric of two runs by round, as columns."""
+    seen = [{f.round: f.metric for f in run.film.frames} for run in (one, other)]
+    rounds = sorted(seen[0] | seen[1])
+    columns: dict[str, list[Any]] = {"round": rounds}
+    for run, values in zip((one, other), seen, strict=True):
+        found = [values.get(k) for k in rounds]
+        columns[f"run {run.number}"] = ["" if v is None else run.metric.text(v) for v in found]
+    return columns
+
+
+def compared(one: KeptRun, other: KeptRun) -> str:
+    """Which of two runs is better, as a title."""
+    names = " and ".join(f"run {run.number}" for run in (one, other))
+    same = [one.facts[name] == other.facts[name] for name in ("data", "preparation", "held out")]
+    if one.metric is not other.metric or not all(same):
+        return f"{names.capitalize()} were tested on different ratings"
+    gap = one.metric.distance(one.value - other.value)
+    if not gap:
+        values = " and ".join(dict.fromkeys(one.metric.text(run.value) for run in (one, other)))
+        return f"{names.capitalize()} are about equally good: {one.metric.spoken} {values}"
+    better, worse = (one, other)
+    if one.metric.sign * (one.value - other.value) < 0:
+        better, worse = worse, better
+    return (
+        f"Run {better.number} is better by {gap}: {one.metric.spoken}"
+        f" {one.metric.text(better.value)} against {one.metric.text(worse.value)}"
+    )
 
 
 def metrics_table(found: Mapping[str, Mapping[str, float]]) -> dict[str, list[str]]:

@@ -148,6 +148,9 @@ def progress(now: Snapshot) -> None:
         words = f"waiting for {now.ahead} run{'s' if now.ahead != 1 else ''} before this one"
         st.progress(0.0, text=words if now.ahead else "starting")
         return
+    if now.paused:
+        st.progress(now.share, text=f"paused · {escape(now.label)}")
+        return
     left = "" if now.left is None else f" · at most about {duration(now.left)} left"
     st.progress(now.share, text=f"{escape(now.label) or 'starting'}{left}")
 

@@ -6,14 +6,17 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dpmc_core.errors import DpmcError, sentence
 
 AT_ONCE = 2  # jobs share one interpreter; more would only slow each other down
+_GROUND = 3, 2.0  # units of work and seconds before there is ground for an estimate
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,10 @@ class Snapshot:
     """What a page may know of a job at one moment.
 
     state: queued, running, done, stopped or failed. ahead: jobs before it in the queue. points:
-    what the work reported so far, in order. result: what it returned, or has so far. message: why
-    it failed or stopped, in a sentence. stopping: asked to end, which it does at its next look.
+    what the work reported so far, in order. result: what it returned, or has so far. shown: what it
+    shows of itself by now. message: why it failed or stopped, in a sentence. stopping: asked to
+    end, which it does at its next look. held: asked to wait at its next halt; paused: waits there.
+    since: seconds and units done when the work that `total` counts began.
     """
 
     state: str = "queued"
@@ -33,8 +38,12 @@ class Snapshot:
     points: tuple[Any, ...] = ()
     seconds: float = 0.0
     result: Any = None
+    shown: Any = None
     message: str = ""
     stopping: bool = False
+    held: bool = False
+    paused: bool = False
+    since: tuple[float, int] = (0.0, 0)
 
     @property
     def active(self) -> bool:
@@ -46,44 +55,130 @@ class Snapshot:
 
     @property
     def left(self) -> float | None:
-        """Seconds left at the pace so far; None before the first report."""
-        if not self.done or not self.total:
+        """Seconds left at the pace so far; None while there is no ground for an estimate."""
+        seconds, done = self.seconds - self.since[0], self.done - self.since[1]
+        if not self.total or done < _GROUND[0] or seconds < _GROUND[1]:
             return None
-        return max(0.0, self.seconds * (self.total - self.done) / self.done)
+        return max(0.0, seconds * (self.total - self.done) / done)
 
 
-Tell = Callable[..., None]  # how work says where it is: done, total, label, point, result
+Tell = Callable[..., None]  # how work says where it is, see Job._report
 Work = Callable[[Tell, Callable[[], bool]], Any]
 
 
-_POOL = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="dpmc-job")
-READERS = ThreadPoolExecutor(
-    AT_ONCE, thread_name_prefix="dpmc-read"
-)  # no file waits for a training
+class Places:
+    """Room for so much work at once, each in a thread; beyond that, first come, first served.
+
+    Work that waits for a person leaves its place to others: a class that goes step by step would
+    otherwise stop the whole server.
+    """
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._free = at_once
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._lock = threading.Lock()
+
+    def submit(self, call: Callable[[], None]) -> Future[None]:
+        future: Future[None] = Future()
+
+        def run() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    call()
+                finally:
+                    future.set_result(None)
+            self._leave()
+
+        thread = threading.Thread(target=run, name="dpmc-job")
+        self._enter(thread.start)
+        return future
+
+    @contextmanager
+    def left(self, stopped: Callable[[], bool]) -> Iterator[None]:
+        """Leave the place inside the block; then be the next to have one, at once if stopped."""
+        self._leave()
+        yield
+        there = threading.Event()
+        begin = there.set
+        self._enter(begin, first=True)
+        while not there.wait(0.05):
+            with self._lock:
+                if stopped() and begin in self._waiting:  # one too many, but it only has to end
+                    self._waiting.remove(begin)
+                    self._free -= 1
+                    return
+
+    def _enter(self, begin: Callable[[], object], first: bool = False) -> None:
+        with self._lock:
+            (self._waiting.appendleft if first else self._waiting.append)(begin)
+        self._fill()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._free += 1
+        self._fill()
+
+    def _fill(self) -> None:
+        while True:
+            with self._lock:
+                if self._free <= 0 or not self._waiting:
+                    return
+                self._free -= 1
+                begin = self._waiting.popleft()
+            begin()
+
+
+_PLACES = Places()
+READERS = Places()  # no file waits for a training
 _active: list[Job] = []  # queued or running, in the order they begin
 
 
 class Job:
-    """One piece of work that begins once a thread is free, first come, first served.
+    """One piece of work that begins once there is a place, first come, first served.
 
     Its snapshot is replaced whole and by one thread at a time, so that anyone may look.
     """
 
-    def __init__(self, work: Work, about: str = "", pool: Executor = _POOL) -> None:
+    def __init__(self, work: Work, about: str = "", places: Places = _PLACES) -> None:
         self.about = about
-        self._pool = pool
+        self._places = places
         self._work: Work | None = work
         self._stop = threading.Event()
+        self._turn = threading.Condition()
+        self._free, self._once = True, False  # to go on, and to go on up to the next halt
         self._now = Snapshot()
         self._started = 0.0
-        self._future = pool.submit(self._run)
         _active.append(self)
+        self._future = places.submit(self._run)
         self._future.add_done_callback(self._over)
 
     def cancel(self) -> None:
         """Ask the work to end, which it does at its next report; in the queue it never begins."""
         self._stop.set()
+        with self._turn:
+            self._turn.notify_all()
         self._future.cancel()
+
+    def pause(self) -> None:
+        """Let the work wait at its next halt."""
+        with self._turn:
+            self._free = False
+
+    def resume(self) -> None:
+        """Let the work go on."""
+        with self._turn:
+            self._free = True
+            self._turn.notify_all()
+
+    def step(self, seconds: float = 0.3) -> None:
+        """Let the work go on up to its next halt, and give it a moment to get there."""
+        with self._turn:
+            self._free, self._once = False, self._now.paused
+            self._turn.notify_all()
+            self._turn.wait_for(self._halted, seconds)
+
+    def _halted(self) -> bool:
+        return not self._now.active or (self._now.paused and not self._once)
 
     def wait(self, seconds: float) -> None:
         """Give short work the time to end."""
@@ -91,28 +186,54 @@ class Job:
 
     def snapshot(self) -> Snapshot:
         now = self._now
-        if now.state == "running":
+        if now.state == "running" and not now.paused:
             now = replace(now, seconds=time.monotonic() - self._started)
         elif now.state == "queued":
             before = itertools.takewhile(lambda job: job is not self, list(_active))
-            waiting = [job for job in before if job._pool is self._pool]
+            waiting = [job for job in before if job._places is self._places]
             now = replace(now, ahead=sum(job._now.state == "queued" for job in waiting))
-        return replace(now, stopping=now.active and self._stop.is_set())
+        stopping, held = self._stop.is_set(), not self._free
+        return replace(now, stopping=now.active and stopping, held=now.active and held)
 
     def _change(self, **values: Any) -> None:
         self._now = replace(self._now, **values)
 
     def _report(
-        self, done: int, total: int, label: str, point: Any = None, result: Any = None
+        self,
+        done: int,
+        total: int,
+        label: str,
+        point: Any = None,
+        result: Any = None,
+        *,
+        shown: Any = None,
+        halt: bool = False,
     ) -> None:
+        """How much of how much is done, and what there is so far. halt: a good moment to wait."""
         now = self._now
+        if total != now.total or done < now.done:
+            self._change(since=(time.monotonic() - self._started, done))
         self._change(
             done=done,
             total=total,
             label=label,
             points=now.points if point is None else (*now.points, point),
             result=now.result if result is None else result,
+            shown=now.shown if shown is None else shown,
         )
+        if halt and not self._free:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait for a person: to go on, to go on once, or to stop; that time is not counted."""
+        begun = time.monotonic()
+        with self._places.left(self._stop.is_set), self._turn:
+            self._change(paused=True, seconds=begun - self._started)
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: self._free or self._once or self._stop.is_set())
+            self._once = False
+            self._started += time.monotonic() - begun
+            self._change(paused=False)
 
     def _run(self) -> None:
         self._started = time.monotonic()
@@ -138,7 +259,9 @@ class Job:
             )
 
     def _finish(self, **values: Any) -> None:
-        self._change(seconds=time.monotonic() - self._started, **values)
+        with self._turn:
+            self._change(seconds=time.monotonic() - self._started, **values)
+            self._turn.notify_all()
 
     def _over(self, future: Future[None]) -> None:
         """Let go of the work and the data in it."""
@@ -149,7 +272,7 @@ class Job:
 
 
 def cancel_all() -> None:
-    """Stop every job there is: Python does not end before the threads of a pool do."""
+    """Stop every job there is: Python does not end before their threads do."""
     for job in list(_active):
         job.cancel()
 
@@ -160,11 +283,11 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
 
-    def start(self, name: str, work: Work, about: str = "", pool: Executor = _POOL) -> Job:
+    def start(self, name: str, work: Work, about: str = "", places: Places = _PLACES) -> Job:
         """about: the data it works on, so that it can be forgotten with it."""
         if name in self._jobs:
             self._jobs[name].cancel()
-        self._jobs[name] = Job(work, about, pool)
+        self._jobs[name] = Job(work, about, places)
         return self._jobs[name]
 
     def drop(self, name: str) -> None:

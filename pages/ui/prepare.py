@@ -19,7 +19,7 @@ def controls(
     timed: whether the ratings have times, so that a user has a latest one.
     The same choices on every page and in the address.
     """
-    columns = st.columns(4)
+    grid = st.grid(4, min_column_width=200)
     cap = widgets.number(
         "Cap on ratings per user",
         "the cap",
@@ -27,7 +27,7 @@ def controls(
         public.items,
         None,
         "cap",
-        place=columns[0],
+        place=grid,
         placeholder="no cap",
         help="Keep at most this many ratings of each person, chosen without looking at their"
         " values. It bounds what one person can reveal: a guarantee for k ratings is k times the"
@@ -40,7 +40,7 @@ def controls(
         public.items,
         None,
         "top_items",
-        place=columns[1],
+        place=grid,
         placeholder="all items",
         help="Which items are rated most is read off the data without noise: the guarantee then"
         " holds only if that choice is public.",
@@ -54,7 +54,7 @@ def controls(
             public.high,
             None,
             "binarise",
-            place=columns[2],
+            place=grid,
             placeholder="above the middle",
             help="Ratings from here on become +1, the others -1; left empty, those strictly above"
             " the middle of the range. Neither reads a rating.",
@@ -70,7 +70,7 @@ def controls(
         },
         "holdout" if default == "share" else "ranking_holdout",
         default,
-        place=columns[3],
+        place=grid,
         help="These ratings are never trained on; the metrics are measured on them.",
     )
     steps: list[Transform] = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +14,19 @@ from dpmc_core.data import Dataset, Refused, datasets, download
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
-from dpmc_core.problem import Problem
+from dpmc_core.privacy import witness
+from dpmc_core.problem import Problem, build_problem, default_split, generator
+from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import stopping
+from dpmc_core.views import noise
 from dpmc_core.views.run_card import Run
+from dpmc_core.views.training import Camera, Film
 from pages.ui.jobs import Tell, Work
 
-# Seconds between two looks at the held-out ratings while training, and the part of the time that
-# looking may take where there are many.
-_LOOK_EVERY, _LOOK_SHARE = 0.25, 0.1
+# Seconds that looking at held-out ratings while training may take in all, and the part of the
+# time beyond that.
+_LOOKS, _LOOK_SHARE = 0.5, 0.1
+_EXAMPLE = 60  # users and items
 
 
 @dataclass(frozen=True)
@@ -42,64 +49,123 @@ def train(
     make: Callable[[], Problem],
     seed: int,
     *,
+    number: int = 0,
     spend: Callable[[float], None] | None = None,
+    reference: float | None = None,
     **about: Any,
 ) -> Work:
-    """Prepare the data, fit the mechanism, then its floor and its twin, reporting every round.
+    """Prepare the data, fit the floor, the mechanism, then its twins, reporting every round.
 
-    about: what a `Run` says beside its result.
+    about: what a `Run` says beside its result and its number.
     spend: told the mechanism's epsilon with its first round, whether or not the run gets further.
+    reference: the headline metric without privacy, where it is known before; it decides the axis.
     """
+    metric = headline(mechanism.task).name
 
     def work(report: Tell, stopped: Callable[[], bool]) -> Run:
         report(0, 0, "preparing the data")
         with stopping(stopped):
             problem = make()
+        known: dict[str, Mapping[str, float]] = {}
+        for guess in experiment.baselines_of(mechanism):
+            if guess.id == mechanism.floor:  # cheap, and where the picture of the run starts from
+                report(0, 0, f"{guess.name}, for comparison: starting")
+                alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
+                known[guess.id] = alone.metrics
+        floor = known[mechanism.floor][metric] if known else None
+        camera = Camera(mechanism, problem, f"run {number}", floor, reference)
         models: dict[str, Model] = {}
-        begun: list[bool] = []
-        look_at = 0.0
-        report(0, 0, f"{mechanism.name}: starting")
+        begun = time.monotonic()
+        looked = 0.0
+        report(0, 0, f"{mechanism.name}: starting", shown=camera.film)
+
+        def look(step: Step, model: Model) -> float | None:
+            """The metric in this round, where there is time for it."""
+            nonlocal looked
+            start = time.monotonic()
+            last = step.final or step.index == step.total
+            if stopped() or not (last or looked < _LOOKS + _LOOK_SHARE * (start - begun)):
+                return None
+            found = experiment.measure(mechanism, model, problem, seed)
+            looked += time.monotonic() - start
+            return found[metric]
 
         def on_step(method: Mechanism, step: Step) -> None:
-            nonlocal look_at
             if step.model is not None:
                 models[method.id] = step.model
-            mine = method.id == mechanism.id
-            if mine and spend is not None and not begun:
-                begun.append(True)
-                spend(epsilon_of(method))
-            metric = None
-            start = time.monotonic()
-            due = start >= look_at or step.final
-            if mine and step.model is not None and due and not stopped():
-                found = experiment.measure(method, step.model, problem, seed)
-                metric = found.get(headline(method.task).name)
-                end = time.monotonic()
-                look_at = end + max(_LOOK_EVERY, (end - start) / _LOOK_SHARE)
-            name = method.name if mine else f"{method.name}, for comparison"
+            heard, publications[:] = tuple(publications), []
+            if method.id != mechanism.id:
+                words = f"{method.name}, for comparison: round {step.index} of at most {step.total}"
+                report(step.index, step.total, words)
+                return
+            if step.index == 1:
+                camera.tell(total=step.total)
+                if spend is not None:
+                    spend(epsilon_of(method))
+            camera.hear(heard)
+            value = None
+            if step.model is not None and camera.wants(step):
+                value = look(step, step.model)
+                camera.see(step.index, step.model, value)
             objective, raw = step.trace.get("objective"), "objective" in step.raw
-            point = Round(method.id, step.index, step.total, objective, metric, raw)
             report(
                 step.index,
                 step.total,
-                f"{name}: round {step.index} of at most {step.total}",
-                point if mine else None,
+                f"{method.name}: round {step.index} of at most {step.total}",
+                Round(method.id, step.index, step.total, objective, value, raw),
+                shown=camera.film,
+                halt=not (step.final or step.index == step.total),
             )
 
         others = [method.id for method in experiment.baselines_of(mechanism)]
-        reference = registry.REFERENCES[mechanism.task]
+        twin = registry.REFERENCES[mechanism.task]
 
         def show(result: experiment.Result) -> None:
-            """The private model first; guessing and methods without privacy join it later."""
-            clear = models.get(reference) if reference in result.baselines else None
+            """The private model first; methods without privacy join it later."""
             left = [id for id in others if id not in result.baselines]
             label = f"{registry.get(left[0]).name}, for comparison: starting" if left else ""
-            report(0, 0, label, result=Run(result=result, clear=clear, **about))
+            report(0, 0, label, result=so_far(result), shown=camera.film)
 
-        result = experiment.run(mechanism, problem, seed, on_step, stopped, so_far=show)
-        return Run(result=result, clear=models.get(reference), **about)
+        def so_far(result: experiment.Result) -> Run:
+            frames = camera.film.frames
+            if not frames or frames[-1].round < result.rounds or frames[-1].metric is None:
+                with stopping(lambda: False):  # small, and there even where the run was stopped
+                    camera.see(result.rounds, result.model, result.metrics[metric])
+            clear = None
+            if twin in result.baselines:
+                camera.tell(reference=result.baselines[twin][metric])
+                clear = models.get(twin)
+            return Run(result=result, clear=clear, film=camera.film, number=number, **about)
+
+        with witness() if camera.witnesses else nullcontext([]) as publications:
+            result = experiment.run(
+                mechanism, problem, seed, on_step, stopped, so_far=show, known=known
+            )
+        return so_far(result)
 
     return work
+
+
+def example(mechanism: Mechanism, ratings: Ratings) -> Film:
+    """A run on the busiest users and most rated items of a sample: small enough not to wait for.
+
+    Raises DpmcError.
+    """
+    small = noise.block(ratings, _EXAMPLE, _EXAMPLE)
+    rng = generator(0, f"example of {ratings.fingerprint}")
+    pair = default_split(mechanism.task)(small, rng)
+    about = {"data": "", "title": "", "split": default_split(mechanism.task), "fresh": False}
+    found: list[Run] = []
+
+    def report(*_: Any, result: Run | None = None, **__: Any) -> None:
+        found.extend([] if result is None else [result])
+
+    def enough() -> bool:
+        return bool(found and found[-1].clear)  # its twin is not in the picture
+
+    run = train(mechanism, lambda: build_problem(pair, mechanism.task), 0, **about)(report, enough)
+    assert run.film is not None
+    return dataclasses.replace(run.film, id=f"example {mechanism!r} on {ratings.fingerprint}")
 
 
 def reading_of(content: bytes, name: str, options: Mapping[str, Any]) -> Work:

@@ -79,6 +79,7 @@ def keep_upload(dataset: Dataset) -> None:
 def forget_upload() -> None:
     """Drop an upload and what was computed from it."""
     state.jobs().forget_about(UPLOAD)
+    state.shelf().forget_about(UPLOAD)
     state.private().close()
     state.tally(fresh=True)
     state.drop_kept()

@@ -12,6 +12,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
 from pages.ui.private import Private, Tally
+from pages.ui.shelf import Shelf
 from pages.ui.text import escape
 
 T = TypeVar("T")
@@ -35,6 +36,12 @@ def tally(fresh: bool = False) -> Tally:
     if fresh or "tally" not in st.session_state:
         st.session_state["tally"] = Tally()
     kept: Tally = st.session_state["tally"]
+    return kept
+
+
+def shelf() -> Shelf:
+    """The training runs that this session remembers."""
+    kept: Shelf = st.session_state.setdefault("shelf", Shelf())
     return kept
 
 

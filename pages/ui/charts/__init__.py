@@ -76,6 +76,7 @@ STYLES = {
     "private-mean": Style(_SKY, "hourglass", "dot"),
     "local-mean": Style(_ORANGE, "bowtie", "dot"),
 }
+ENDS = (_RED, _BLUE)  # of a scale of values: the lowest and the highest
 _SPARE = (_PURPLE, _GREEN, _BLUE, _ORANGE, _RED, _SKY)
 _SPARE_MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
 

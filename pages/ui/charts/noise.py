@@ -21,6 +21,7 @@ from dpmc_core.views.noise import (
 )
 from dpmc_core.views.recovery import RecoveryBounds
 from pages.ui.charts import (
+    ENDS,
     EPSILON_AXIS,
     LONG_LEGEND,
     Figure,
@@ -37,7 +38,7 @@ from pages.ui.charts import (
 )
 from pages.ui.text import in_chart
 
-_LOW, _HIGH = "#d55e00", "#0072b2"  # the ends of a scale of values
+_LOW, _HIGH = ENDS
 _SECOND = Style("#d55e00", "x", "8px,3px")  # a second recovery beside the mechanism's own
 _STRATEGIES = {
     "importance": Style("#009e73", "cross", "solid"),

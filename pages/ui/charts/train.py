@@ -2,41 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
+from dpmc_core.metrics import Metric
+from dpmc_core.views.run_card import KeptRun
 from dpmc_core.views.training import CalibrationCurve, ErrorCdf
-from pages.ui.charts import Figure, Style, Theme, figure, line, style
+from pages.ui.charts import Figure, Style, Theme, figure, horizontal, line, style, wrapped
 
 View = TypeVar("View")
-Lines = Mapping[str, tuple[Sequence[int], Sequence[float]]]
+Points = Sequence[tuple[int, float]]  # round and value
 
 
-def live(mechanism: str, lines: Lines, total: int, theme: Theme) -> Figure:
-    """One panel per line (its rounds and values), in order; a fixed height, so nothing jumps."""
+def _held_out(metric: Metric) -> str:
+    """The name of an axis in two lines."""
+    return f"{metric.title}<br>(held out{', lower is better' if metric.lower else ''})"
+
+
+def rounds(
+    mechanism: str,
+    objective: Points,
+    quality: Points,
+    metric: Metric,
+    axis: tuple[float, float],
+    theme: Theme,
+) -> Figure:
+    """Objective and held-out metric by round, a panel for each that there is."""
     look = style(mechanism)
-    count = len(lines)
+    free = {"title": "objective"}
+    fixed = {"title": _held_out(metric), "range": list(axis), "tickformat": metric.ticks}
+    shown = [(objective, ".4~g", free), (quality, metric.form, fixed)]
+    shown = [(points, form, up) for points, form, up in shown if points]
     fig = figure(theme, height=400, showlegend=False)
-    panels = fig.panels(count, 1, down=0.09)
-    last = min(total, 10)
-    for k, (name, (rounds, values)) in zip(panels, lines.items(), strict=True):
+    panels = fig.panels(len(shown), 1, down=0.09)
+    last = max(k for points, *_ in shown for k, _ in points)
+    for panel, (points, form, up) in zip(panels, shown, strict=True):
         fig.draw(
             "scatter",
-            x=list(rounds),
-            y=list(values),
-            mode="lines+markers" if len(rounds) < 40 else "lines",
+            x=[k for k, _ in points],
+            y=[value for _, value in points],
+            mode="lines+markers" if len(points) < 40 else "lines",
             line={"color": look.color, "width": 2.5},
             marker={"symbol": look.marker, "size": 6},
-            hovertemplate="round %{x}: <b>%{y:.4~g}</b><extra></extra>",
-            panel=k,
+            hovertemplate=f"round %{{x}}: <b>%{{y:{form}}}</b><extra></extra>",
+            panel=panel,
         )
-        fig.y(name, panel=k)
-        last = max([last, *rounds])
-    for k in panels:
-        fig.x(panel=k, range=[0.5, last + 0.5])
-        if k < count:
-            fig.x(panel=k, matches=f"x{count}", showticklabels=False)
-    fig.x("round", panel=count)
+        fig.y(**up, panel=panel)
+        fig.x(panel=panel, range=[0.5, last + 0.5])
+        if panel < len(shown):
+            fig.x(panel=panel, matches=f"x{len(shown)}", showticklabels=False)
+    fig.x("round", panel=len(shown))
+    return fig
+
+
+def both(one: KeptRun, other: KeptRun, theme: Theme) -> Figure:
+    """The metric of two runs by round, between their floors and what no privacy reaches."""
+    metric, films = one.metric, (one.film, other.film)
+    last = max(film.frames[-1].round for film in films)
+    ends = [end for film in films for end in film.axis]
+    fig = figure(theme, height=340)
+    lines = {
+        "guessing": (tuple(film.floor for film in films), (theme.muted, "dot")),
+        "no privacy": (tuple(film.reference for film in films), (theme.ink, "dash")),
+    }
+    for name, (levels, look) in lines.items():
+        for level in sorted({level for level in levels if level is not None}):
+            text = f"{name}: {metric.text(level)}"
+            horizontal(fig, (0, last + 1), level, look, text, name=text)
+    alike = one.mechanism == other.mechanism
+    for run, dash in ((one, "solid"), (other, "dash" if alike else "solid")):
+        look = style(run.mechanism)._replace(dash=dash)
+        hover = f"run {run.number}, round %{{x}}: <b>%{{y:{metric.form}}}</b><extra></extra>"
+        name = wrapped(f"run {run.number}: {run.facts['mechanism']}")
+        seen = [f for f in run.film.frames if f.metric is not None]
+        size = {"symbol": look.marker, "size": 10 if len(seen) < 3 else 6}
+        if alike and run is other:
+            size |= {"color": theme.paper, "line": {"color": look.color, "width": 2}}
+        line(
+            fig,
+            [f.round for f in seen],
+            [f.metric for f in seen if f.metric is not None],
+            look,
+            hover,
+            name=name,
+            marker=size,
+        )
+    fig.x("round", range=[0, last + 1], **({"dtick": 1} if last < 15 else {}))  # no half rounds
+    fig.y(_held_out(metric), range=[min(ends), max(ends)], tickformat=metric.ticks)
     return fig
 
 

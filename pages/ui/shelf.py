@@ -1,0 +1,78 @@
+"""The training runs that a session remembers. No Streamlit inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # every page has a shelf, only Train the machinery to fill it
+    from dpmc_core.views.run_card import KeptRun
+
+
+class Shelf:
+    """The runs that a session remembers, the oldest first: no more than LIMIT.
+
+    One more pushes out the oldest that is not pinned. Two of them may be ticked, to be compared.
+    """
+
+    LIMIT = 8
+
+    def __init__(self) -> None:
+        self.runs: list[KeptRun] = []
+        self.pinned: set[int] = set()
+        self.ticked: list[int] = []
+        self._last = 0
+
+    def number(self) -> int:
+        """The number of the next run."""
+        self._last += 1
+        return self._last
+
+    def put(self, run: KeptRun) -> None:
+        """Remember a run, or what more is known of it."""
+        numbers = [one.number for one in self.runs]
+        if run.number in numbers:
+            self.runs[numbers.index(run.number)] = run
+            return
+        self.runs.append(run)
+        if len(self.runs) > self.LIMIT:
+            oldest = next(one for one in self.runs if one.number not in self.pinned)
+            self._drop({oldest.number})
+
+    def __contains__(self, number: int) -> bool:
+        return any(run.number == number for run in self.runs)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more may be pinned: a new run needs a place."""
+        return len(self.pinned) >= self.LIMIT - 1
+
+    def pin(self, number: int) -> None:
+        """Pin a run, or unpin it."""
+        if number in self.pinned or not self.full:
+            self.pinned ^= {number}
+
+    def tick(self, number: int) -> None:
+        """Tick a run, or untick it; a third takes the place of the first."""
+        if number in self.ticked:
+            self.ticked.remove(number)
+        else:
+            self.ticked = [*self.ticked[-1:], number]
+
+    @property
+    def pair(self) -> tuple[KeptRun, KeptRun] | None:
+        """The two ticked runs, the older one first."""
+        found = [run for run in self.runs if run.number in self.ticked]
+        return (found[0], found[1]) if len(found) == 2 else None
+
+    def clear(self) -> None:
+        """Forget all that are not pinned."""
+        self._drop({run.number for run in self.runs} - self.pinned)
+
+    def forget_about(self, data: str) -> None:
+        """Forget the runs on a data set."""
+        self._drop({run.number for run in self.runs if run.about == data})
+
+    def _drop(self, numbers: set[int]) -> None:
+        self.runs = [run for run in self.runs if run.number not in numbers]
+        self.pinned -= numbers
+        self.ticked = [number for number in self.ticked if number not in numbers]

@@ -1,0 +1,143 @@
+"""Train in Chromium: a run goes by, is stepped through, scrubbed, remembered and compared."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser_helpers import settle, turn_to, visit
+
+pytestmark = pytest.mark.browser
+
+
+def scrubber(page):
+    return page.get_by_role("slider", name="Round")
+
+
+def press(page, name):
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def told(page):
+    """What stands beside the scrubber."""
+    return page.locator(".bar output")
+
+
+def done(page):
+    expect(page.get_by_role("heading", name="Take it with you")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("button", name="Train", exact=True)).to_be_enabled(timeout=60_000)
+    settle(page)
+
+
+def at_end(page, rounds):
+    expect(told(page)).to_have_text(f"round {rounds} of {rounds}", timeout=15_000)
+
+
+def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
+    visit(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
+    at_end(page, 15)
+    expect(page.get_by_role("button", name="Replay")).to_be_visible()
+    assert page.get_by_role("img", name=re.compile("^RMSE: .*guessing")).count() == 1
+    lines = page.locator(".film li")
+    assert lines.count() == 10
+    end = page.locator(".film canvas").last.evaluate("e => e.toDataURL()")
+    sent = []
+    page.on("websocket", lambda _: sent.append("new"))
+    scrubber(page).focus()
+    for _ in range(15):
+        scrubber(page).press("ArrowLeft")
+    expect(told(page)).to_have_text("before round 1")
+    assert lines.count() == 0
+    assert page.locator(".film canvas").last.evaluate("e => e.toDataURL()") != end
+    scrubber(page).press("ArrowRight")
+    expect(told(page)).to_have_text("round 1 of 15")
+    assert lines.count() == 10
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+    state = page.locator('[data-testid="stApp"]').get_attribute("data-test-script-state")
+    assert state == "notRunning"
+    assert not sent
+
+
+def test_a_short_run_takes_its_time_and_can_be_skipped(page, server):
+    visit(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
+    press(page, "Train")
+    done(page)
+    press(page, "Reset")
+    settle(page)
+    press(page, "Train")
+    expect(page.get_by_role("button", name="Skip")).to_be_visible()
+    press(page, "Skip")
+    at_end(page, 15)
+    press(page, "Replay")
+    begun = page.evaluate("performance.now()")
+    at_end(page, 15)
+    taken = page.evaluate("performance.now()") - begun
+    assert 2000 < taken < 9000  # about three seconds, on a busy machine maybe more
+
+
+def test_step_pause_go_on_stop_and_reset(page, server):
+    """Task: train, stop, train again, compare both."""
+    visit(page, server + "train?data=movie-night&mechanism=private-frank-wolfe&epsilon=3")
+    for rounds in (1, 2):
+        press(page, "Step")
+        expect(page.get_by_text(f"paused · Private Frank-Wolfe: round {rounds} of")).to_be_visible(
+            timeout=60_000
+        )
+        expect(told(page)).to_have_text(f"round {rounds} of 15", timeout=15_000)
+    press(page, "Go on")
+    press(page, "Pause")
+    expect(page.get_by_text("paused ·")).to_be_visible(timeout=60_000)
+    press(page, "Stop")
+    done(page)
+    expect(page.get_by_text("Stopped after")).to_be_visible()
+    press(page, "Reset")
+    expect(page.get_by_text("An example:")).to_be_visible()
+    expect(page.get_by_text("Stopped after")).not_to_be_visible()
+    page.get_by_label("epsilon").first.focus()
+    page.locator('[data-testid="stSlider"] input').first.press("ArrowRight")
+    settle(page)
+    press(page, "Train")
+    done(page)
+    for number in (1, 2):
+        page.locator(f".st-key-card-{number}").get_by_text("Compare").click()
+        settle(page)
+    finding = re.compile("^Run [12]( and run 2 are| is better)")
+    expect(page.get_by_role("heading", name=finding)).to_be_visible()
+    chart = page.locator('[data-testid="stPlotlyChart"][aria-label^="Run 1. RMSE"]')
+    assert chart.count() == 1
+    for column in ("Run 1", "Run 2"):
+        expect(page.get_by_text(column, exact=True).first).to_be_visible()
+    # They wait while one looks elsewhere.
+    turn_to(page, "Noise")
+    settle(page)
+    turn_to(page, "Train")
+    expect(page.locator(".st-key-card-2")).to_be_visible()
+    at_end(page, 15)
+    assert chart.count() == 1
+
+
+@pytest.mark.parametrize("width", [390, 1366])
+def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    tab = context.new_page()
+    visit(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
+    for _ in range(2):
+        press(tab, "Train")
+        done(tab)
+    for number in (1, 2):
+        tab.locator(f".st-key-card-{number}").get_by_text("Compare").click()
+        settle(tab)
+    main = tab.locator('[data-testid="stMain"]')
+    assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    box = tab.locator(".film").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    context.close()
+
+
+def test_with_reduced_motion_nothing_plays(browser, server):
+    context = browser.new_context(reduced_motion="reduce")
+    tab = context.new_page()
+    visit(tab, server + "train?data=one-bit-lab&mechanism=private-effects")
+    assert told(tab).inner_text() == "round 4 of 4"
+    context.close()

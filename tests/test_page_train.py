@@ -1,0 +1,349 @@
+"""Train as a person uses it: an example first, a run to watch, runs that are remembered."""
+
+import gc
+import json
+import time
+import weakref
+
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.data import datasets
+from dpmc_core.metrics import METRICS
+from dpmc_core.model import Task
+from dpmc_core.views.training import FRAMES, SIDE
+from pages.ui import charts, runs
+from pages.ui.shelf import Shelf
+from tests.page_helpers import all_text, button, charts_of, open_page, texts
+
+pytestmark = pytest.mark.usefixtures("own_session")
+LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
+
+
+def films(app):
+    """What the player was told, as a dictionary; None where there is none."""
+    players = [one.proto for one in app.get("bidi_component")]
+    told = [player.json for player in players if player.component_name == "dpmc_film"]
+    return json.loads(told[0]) if told else None
+
+
+def press(app, label):
+    found = button(app, label)
+    assert not found.disabled, label
+    found.click().run()
+    assert not app.exception
+
+
+def wait_until(app, there, seconds=60):
+    """Rerun as the half-second ticks do."""
+    end = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)
+        app.run()
+        assert not app.exception
+
+
+def over(app):
+    return not app.progress and not button(app, "Train").disabled
+
+
+def train(app):
+    press(app, "Train")
+    wait_until(app, lambda: over(app))
+
+
+def cards(app):
+    return [m.value for m in app.markdown if m.value.startswith("**Run ") and "·" in m.value]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("data", "mechanism"),
+    [
+        ("movie-night", "input-flip"),
+        ("movie-night", "private-frank-wolfe"),
+        ("bookshop-clicks", "dplcf"),
+    ],
+)
+def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, data, mechanism):
+    app = open_page("train", theme, data=data, mechanism=mechanism)
+    shown = films(app)
+    assert "An example" in all_text(app)
+    assert shown["frames"]
+    assert not shown["live"]
+    assert {name for name, _ in shown["legend"]}
+    assert [line["text"].split(" ")[0] for line in shown["lines"]] == ["guessing", "no"]
+    assert shown["colors"]["paper"] == (charts.DARK if theme == "dark" else charts.LIGHT).paper
+    assert not app.metric
+
+
+def test_an_example_is_made_once_for_all_sessions(monkeypatch):
+    made, real = [], runs.example
+    monkeypatch.setattr(runs, "example", lambda *given: made.append(1) or real(*given))
+    for _ in range(2):
+        open_page("train", data="jokes", mechanism="gradient", epsilon="7")
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("id", registry.noisy(Task.BINARY) + registry.noisy(Task.RATINGS))
+def test_an_example_costs_less_than_a_second(id):
+    """In processor time, which other programs on the machine disturb less."""
+    ratings = datasets.load("movie-night").ratings
+    seconds = []
+    while not seconds or (seconds[-1] > 1 and len(seconds) < 5):
+        start = time.process_time()
+        shown = runs.example(registry.create(id, epsilon=1.0), ratings)
+        seconds.append(time.process_time() - start)
+    assert seconds[-1] < 1
+    assert shown.frames
+    assert shown.reference is not None
+
+
+def test_settings_that_cannot_be_have_no_example():
+    app = open_page("train", data="one-bit-lab", mechanism="input-flip")
+    app.number_input(key="input-flip.p_plus").set_value(0.2).run()
+    assert films(app) is None
+    assert app.error
+
+
+def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_its_result():
+    app = open_page("train", epsilon="4", **LAB)
+    train(app)
+    shown = films(app)
+    assert [frame["round"] for frame in shown["frames"]] == [1, 2, 3, 4]
+    assert (shown["rows"], shown["columns"]) == (SIDE, SIDE)
+    assert shown["frames"][-1]["text"] == app.metric[0].value
+    low, high = shown["axis"]
+    for line, tile in zip(shown["lines"], app.metric[1:], strict=False):
+        assert line["text"].endswith(tile.value)
+        assert low < line["at"] < high
+    names = [shown["names"][str(item)] for item in shown["frames"][-1]["top"]]
+    assert len(names) == 10
+    assert all(name in texts(app) for name in names)  # the result begins with the same person
+
+
+def test_the_axis_is_the_same_before_and_after_no_privacy_is_known():
+    app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
+    press(app, "Step")
+    wait_until(app, lambda: films(app)["frames"])
+    before = films(app)
+    assert [line["text"].split(" ")[0] for line in before["lines"]] == ["guessing", "no"]
+    press(app, "Go on")
+    wait_until(app, lambda: over(app))
+    assert films(app)["axis"] == before["axis"]
+
+
+def test_one_metric_has_one_form():
+    """No 0.6045 beside 60.5 %: in tiles, tables and where the mouse is."""
+    app = open_page("train", data="one-bit-lab", mechanism="objective", epsilon="4")
+    app.session_state["rounds table"] = True
+    train(app)
+    drawn = next(c for c in charts_of(app) if "rounds" in c.proto.alt)
+    figure = json.loads(drawn.proto.spec)
+    assert METRICS["accuracy"].form in figure["data"][-1]["hovertemplate"]
+    assert figure["layout"]["yaxis"]["range"] == films(app)["axis"]
+    tables = [frame.value for frame in app.dataframe if "accuracy" in frame.value.columns]
+    assert tables
+    assert all(str(value).endswith(" %") for t in tables for value in t["accuracy"] if value)
+
+
+def test_step_goes_one_round_at_a_time_and_go_on_to_the_end():
+    app = open_page("train", **LAB)
+    for done in (1, 2, 3):
+        press(app, "Step")
+        wait_until(app, lambda done=done: len(films(app)["frames"]) == done)
+        assert app.progress[0].text.startswith("paused")
+        assert films(app)["live"]
+        assert not app.metric
+        assert button(app, "Pause") is None
+    press(app, "Go on")
+    wait_until(app, lambda: over(app))
+    assert len(films(app)["frames"]) == 4
+    assert app.metric
+
+
+def test_a_step_that_is_the_last_one_ends_the_run():
+    app = open_page("train", data="one-bit-lab", mechanism="private-popularity")
+    press(app, "Step")
+    wait_until(app, lambda: over(app))
+    assert app.metric
+
+
+def test_pause_holds_a_run_and_stop_ends_it_while_it_waits():
+    app = open_page("train", data="movie-night", mechanism="private-frank-wolfe")
+    press(app, "Train")
+    press(app, "Pause")
+    wait_until(app, lambda: app.progress[0].text.startswith("paused"))
+    rounds = len(films(app)["frames"])
+    assert rounds
+    time.sleep(0.3)
+    app.run()
+    assert len(films(app)["frames"]) == rounds
+    assert "left" not in app.progress[0].text
+    press(app, "Stop")
+    wait_until(app, lambda: over(app))
+    assert "Stopped after" in app.warning[0].value
+    assert "stopped" in " ".join(c.value for c in app.caption)
+
+
+def test_reset_goes_back_to_the_example_and_keeps_the_cards():
+    app = open_page("train", **LAB)
+    assert button(app, "Reset").disabled
+    train(app)
+    assert films(app)["id"] == "run 1"
+    press(app, "Reset")
+    assert "An example" in all_text(app)
+    assert not app.metric
+    assert len(cards(app)) == 1
+    train(app)
+    assert films(app)["id"] == "run 2"
+
+
+def test_two_runs_are_compared_with_only_what_differs():
+    app = open_page("train", data="one-bit-lab", mechanism="private-effects", epsilon="1")
+    train(app)
+    assert "Train again" in all_text(app)
+    app.select_slider(key="epsilon").set_value(10.0).run()
+    train(app)
+    assert len(cards(app)) == 2
+    for number in (1, 2):
+        app.checkbox(key=f"tick {number}").check().run()
+    assert not app.exception
+    better = next(s.value for s in app.header if " is better by " in s.value)
+    assert better.startswith("Run ")
+    drawn = next(c for c in charts_of(app) if c.proto.alt.startswith("Run 1."))
+    names = [t.get("name", "") for t in json.loads(drawn.proto.spec)["data"]]
+    assert sum(name.startswith("run ") for name in names) == 2
+    (table,) = (f.value for f in app.dataframe if "what differs" in f.value.columns)
+    assert table.to_dict("list") == {"what differs": ["epsilon"], "run 1": ["1"], "run 2": ["10"]}
+    lists = [m.value for m in app.markdown if m.value.startswith("1. ")]
+    assert len(lists) == 5  # run 1, run 2, no privacy; and of the result: without and with
+    assert films(app)["frames"]
+    app.switch_page("pages/data.py").run()
+    app.switch_page("pages/train.py").run()
+    assert not app.exception
+    assert app.checkbox(key="tick 1").value
+    app.checkbox(key="tick 1").uncheck().run()
+    assert not [s for s in app.header if " is better by " in s.value]
+
+
+def test_runs_of_different_tasks_can_stand_side_by_side():
+    app = open_page("train", data="one-bit-lab", mechanism="private-effects")
+    train(app)
+    app = app.selectbox(key="mechanism").set_value("private-popularity").run()
+    train(app)
+    for number in (1, 2):
+        app.checkbox(key=f"tick {number}").check().run()
+    assert any("different ratings" in s.value for s in app.header)
+    assert not app.exception
+
+
+@pytest.fixture
+def uploaded():
+    """The page on an upload of 40 people and 30 titles."""
+    rows = [f"u{u},i{i},{1 + (u * i + u) % 5}" for u in range(40) for i in range(30) if (u + i) % 3]
+    content = "\n".join(["who,what,stars", *rows]).encode()
+    app = open_page("train")
+    app.session_state["upload"] = datasets.load_upload(content, "mine.csv", low=1, high=5)
+    app.session_state["next data"] = "upload"
+    return app.run()
+
+
+def forget(app):
+    app.switch_page("pages/data.py").run()
+    app.segmented_control(key="way").set_value("upload").run()
+    press(app, "Forget this upload")
+
+
+def test_the_example_on_an_upload_is_a_samples_and_spends_nothing(uploaded):
+    assert "An example: Input perturbation on Movie night" in all_text(uploaded)
+    assert "in 0 private runs" in all_text(uploaded)
+    assert not {"u1", "i1"} & {*films(uploaded)["names"].values()}
+
+
+def test_what_is_remembered_of_an_upload_goes_with_it_and_holds_no_ratings(uploaded):
+    app = uploaded
+    for _ in range(2):
+        train(app)
+    assert len(cards(app)) == 2
+    for number in (1, 2):
+        app.checkbox(key=f"tick {number}").check().run()
+    assert films(app)["names"]
+    ratings = weakref.ref(app.session_state["upload"].ratings)
+    parts = [weakref.ref(app.session_state["shelf"].runs[0])]
+    forget(app)
+    assert not app.session_state["shelf"].runs
+    app.switch_page("pages/train.py").run()
+    assert not cards(app)
+    assert "An example" in all_text(app)
+    gc.collect()
+    assert ratings() is None
+    assert not [one for one in parts if one() is not None]
+
+
+def test_a_run_on_a_sample_outlives_an_upload(uploaded):
+    app = uploaded
+    train(app)
+    app.selectbox(key="data").set_value("one-bit-lab").run()
+    train(app)
+    app.session_state["data"] = "upload"
+    forget(app)
+    assert [run.number for run in app.session_state["shelf"].runs] == [2]
+
+
+class Card:
+    """What a shelf knows of a run."""
+
+    def __init__(self, number, about="movie-night"):
+        self.number, self.about = number, about
+
+
+def numbers(shelf):
+    return [run.number for run in shelf.runs]
+
+
+def test_the_oldest_run_that_is_not_pinned_makes_room():
+    shelf = Shelf()
+    made = [shelf.number() for _ in range(Shelf.LIMIT + 2)]
+    for number in made[: Shelf.LIMIT]:
+        shelf.put(Card(number))
+    shelf.pin(1)
+    shelf.tick(2)
+    shelf.put(Card(made[-2]))
+    shelf.put(Card(made[-1]))
+    assert numbers(shelf) == [1, *range(4, Shelf.LIMIT + 3)]
+    assert shelf.ticked == []
+    shelf.clear()
+    assert numbers(shelf) == [1]
+
+
+def test_a_new_run_always_has_a_place():
+    shelf = Shelf()
+    for number in range(1, Shelf.LIMIT + 1):
+        shelf.put(Card(number))
+        shelf.pin(number)
+    assert len(shelf.pinned) == Shelf.LIMIT - 1
+    shelf.put(Card(99))
+    assert 99 in numbers(shelf)
+    assert len(shelf.runs) == Shelf.LIMIT
+
+
+def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first():
+    shelf = Shelf()
+    for number in (1, 2, 3):
+        shelf.put(Card(number))
+        shelf.tick(number)
+    again = Card(2)
+    shelf.put(again)
+    assert shelf.pair == (again, shelf.runs[2])
+    shelf.forget_about("movie-night")
+    assert (shelf.runs, shelf.pair, shelf.ticked) == ([], None, [])
+
+
+def test_all_that_the_player_is_told_is_small():
+    app = open_page("train", data="one-bit-lab", mechanism="private-frank-wolfe")
+    app.number_input(key="private-frank-wolfe.rounds").set_value(150).run()
+    train(app)
+    assert 30 <= len(films(app)["frames"]) <= FRAMES
+    assert len(json.dumps(films(app))) < FRAMES * 2500
