@@ -14,7 +14,7 @@ import pytest
 
 from dpmc_core import experiment, registry, sweep
 from dpmc_core.cli import main
-from dpmc_core.data import datasets, download
+from dpmc_core.data import datasets, download, public_sets
 from dpmc_core.data.transforms import CapPerUser
 from dpmc_core.metrics import METRICS
 from dpmc_core.metrics import RANKING as RANKED
@@ -675,6 +675,7 @@ def test_a_public_set_is_downloaded_once_its_terms_are_accepted(monkeypatch, tmp
         folder.mkdir(parents=True)
         lines = [f"{u}\t{i}\t{1 + (u + i) % 5}\t1" for u in range(1, 9) for i in range(1, 9)]
         (folder / "u.data").write_text("\n".join(lines) + "\n")
+        public_sets.write_note(public_sets.SETS["ml-100k"], folder, "https://example.org", "")
 
     monkeypatch.setattr(download, "get", get)
     press(app, "Accept these terms and download")
