@@ -40,14 +40,15 @@ def page() -> None:
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         data = sources.pick()
-        names = {id: f"{id}: {cls.title}" for id, cls in SCENARIOS.items()}
-        names[FLOW] = f"{FLOW}: {TITLE}"
+        names = {FLOW: f"{FLOW}: {TITLE}"}
+        if Task.RATINGS in sources.tasks(data):  # clicks have no ratings to hide
+            names = {id: f"{id}: {cls.title}" for id, cls in SCENARIOS.items()} | names
         scenario = widgets.choose(
             "Scenario",
             "the scenario",
             names,
             "scenario",
-            "2",
+            next(iter(names)),
             help="2: the same users answer in every round. 3: whoever is online answers, and"
             " somebody may leave in the middle of a round. Federated: shops that each hold their"
             " own users learn top lists together.",

@@ -7,6 +7,7 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
 from dpmc_core.privacy import Shares
 from dpmc_core.protocol import attacks
+from dpmc_core.protocol.federated import FLOW
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import messages, scenarios
 from pages.ui import charts
@@ -157,7 +158,8 @@ def test_names_with_markup_reach_the_picture_escaped(ratings):
     assert "<b>user" not in str(fig.data[0]["text"])
 
 
-def test_clicks_have_no_gradients_to_hide_and_the_page_says_so():
-    app = open_page("protocol", data="bookshop-clicks")
-    assert "every rating to learn from is 1" in plain(app.error[0].value).lower()
-    assert not charts_of(app)
+def test_clicks_have_no_ratings_to_hide_so_only_shops_play():
+    app = open_page("protocol", data="bookshop-clicks", scenario="2")
+    assert not app.error
+    assert app.selectbox(key="scenario").value == FLOW
+    assert "“2”" in plain(app.warning[0].value)  # the link asked for another

@@ -1,0 +1,55 @@
+"""Every page with every data set, task and mechanism, and at every epsilon: none ends in an error."""
+
+import pytest
+
+from app import SECTIONS
+from dpmc_core import registry
+from dpmc_core.data import SAMPLES
+from dpmc_core.sweep.presets import EPSILONS
+from pages.ui import sources
+from tests.page_helpers import at_stop, open_page
+
+pytestmark = pytest.mark.usefixtures("own_session")
+
+PAGES = [entry.file for section in SECTIONS.values() for entry in section]
+WITH_MECHANISM = ("what_if", "train", "noise", "guarantees")
+
+
+def whole(app, what):
+    assert not app.exception, what
+    assert not app.error, (what, [error.value for error in app.error])
+
+
+def options(id):
+    return registry.offered(clicks=SAMPLES[id].clicks)
+
+
+@pytest.mark.parametrize("data", SAMPLES)
+@pytest.mark.parametrize("page", WITH_MECHANISM)
+def test_with_every_mechanism(page, data):
+    app = open_page(page, data=data, epsilon="0.7")
+    for id in options(data):
+        app.session_state["mechanism"] = id
+        app.run()
+        whole(app, id)
+        assert app.session_state["mechanism"] == id
+        if page == "what_if":
+            assert at_stop(app)["epsilon"] == "0.7"
+
+
+@pytest.mark.parametrize("data", SAMPLES)
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in WITH_MECHANISM])
+def test_with_every_task(page, data):
+    tasks = sources.tasks(data) if page == "compare" else [None]
+    for task in tasks:
+        link = {} if task is None else {"task": task.value}
+        whole(open_page(page, data=data, **link), task)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_at_every_epsilon(page):
+    app = open_page(page)
+    for epsilon in EPSILONS:
+        app.session_state["epsilon"] = epsilon
+        app.run()
+        whole(app, epsilon)
