@@ -1,4 +1,4 @@
-"""Every page with every data set, task and mechanism, and at every epsilon: none ends in an error."""
+"""No page ends in an error: with every data set, task and mechanism, and at every epsilon."""
 
 import pytest
 
