@@ -21,6 +21,7 @@ from pages.ui.charts import protocol as charts_protocol
 
 AT, PLAYING = "message", "protocol playing"  # in the address; in the session alone
 BEAT = 1.2  # seconds a message stays while playing
+RULES = "Who plays, and by which rules"  # the head of what folds the choices of a scenario
 NOBODY = -1
 LEAVERS = {NOBODY: "nobody"} | {
     k: f"the {word} user" for k, word in enumerate(("first", "second", "third", "fourth"))
@@ -66,7 +67,7 @@ def users(data: str, scenario: str) -> None:
     """Users, a recommender and a third party: the messages, attacks on them, promise and cost."""
     ratings = sources.get(data).ratings
     items = scenarios.small_items(ratings)
-    with st.expander("Who plays, and by which rules", icon=":material/tune:"):
+    with st.expander(RULES, icon=":material/tune:"):
         rules = rules_of_users(items, scenario, shared=data != sources.UPLOAD)
     epsilon = widgets.epsilon()
     play = scenarios.demonstrate(ratings, scenario=scenario, epsilon=epsilon, **rules)
@@ -225,9 +226,14 @@ def attacks(play: scenarios.ScenarioPlay) -> None:
                 f"It recovers {hit} of {len(table['user'])} differences of gradients. Each user's"
                 " noise is the same in every round, so it cancels"
                 + (
-                    ": **without masks the difference lies open.** Switch the masks on above."
+                    ": **without masks the difference lies open.**"
                     if hit
                     else "; the fresh masks do not: **what is left is a uniform number.**"
+                )
+                + (
+                    f" Switch the masks {'on' if hit else 'off'} under “{RULES}” and compare."
+                    if play.run.settings.number == "2"
+                    else ""
                 )
             )
             blocks.show_table(table, alt="Difference attack on each user")
@@ -283,7 +289,7 @@ def shops(data: str) -> None:
     """Shops that learn together: the messages, the budget, promise and cost."""
     part: Ratings = sources.look(data, corner)
     public = sources.facts(data, Task.RANKING)
-    with st.expander("Who plays, and by which rules", icon=":material/tune:"):
+    with st.expander(RULES, icon=":material/tune:"):
         chosen, watched = rules_of_shops(part, shared=data != sources.UPLOAD)
     epsilon = widgets.epsilon()
     flow = build(epsilon=epsilon, **chosen)

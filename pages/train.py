@@ -447,6 +447,7 @@ def downloads(run: Run) -> None:
                 on_click="ignore",
                 icon=":material/download:",
             )
+    st.caption("A picture: point at a chart and press its camera.")
     if found.model.factors is not None:
         why = "" if run.fresh else f" {run_card.SEED_NOTE}"
         st.caption(

@@ -134,7 +134,7 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
     page.wait_for_url("**message=2**")
     page.get_by_role("tab").nth(2).click()
     page.wait_for_url("**seen=**")
-    page.get_by_text("Who plays, and by which rules").click()
+    page.get_by_text("Who plays, and by which rules", exact=True).click()
     page.get_by_text("Masks", exact=True).click()
     page.wait_for_url("**masks=false**")
     page.get_by_role("radio", name="rounds").or_(page.get_by_role("button", name="rounds")).click()
@@ -142,7 +142,7 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
     settle(page)
     here = look_of(page)
     visit(page, page.url)
-    page.get_by_text("Who plays, and by which rules").click()
+    page.get_by_text("Who plays, and by which rules", exact=True).click()
     settle(page)
     assert look_of(page) == here
 
@@ -152,7 +152,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     turn_to(page, "Protocol")
     page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
     settle(page)
-    page.get_by_text("Who plays, and by which rules").click()
+    page.get_by_text("Who plays, and by which rules", exact=True).click()
     field = page.get_by_label("Item", exact=True)
     field.click()
     page.get_by_role("option").nth(1).click()
@@ -165,7 +165,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     turn_to(page, "Protocol")
     page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
     settle(page)
-    page.get_by_text("Who plays, and by which rules").click()
+    page.get_by_text("Who plays, and by which rules", exact=True).click()
     assert field.input_value() == chosen
 
 
