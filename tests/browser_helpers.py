@@ -95,11 +95,18 @@ def turn_to(page, title):
 
 def upload_ratings(page, server, folder):
     """Ratings of 30 users and 20 items, written to `folder`, uploaded on the Data page and read."""
+    visit(page, server + "data?way=upload")
+    read_ratings(page, folder)
+
+
+def read_ratings(page, folder):
+    """The same where a file can be chosen on the page."""
     file = folder / "mine.csv"
     rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(30) for i in range(20) if (u + i) % 3]
     file.write_text("\n".join(["who,what,stars", *rows]) + "\n")
-    visit(page, server + "data?way=upload")
-    page.locator('input[type="file"]').set_input_files(file)
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Upload", exact=True).click()
+    chooser.value.set_files(file)
     settle(page)
     for label, value in (("Lowest possible rating", "1"), ("Highest possible rating", "5")):
         page.get_by_role("spinbutton", name=label).fill(value)
