@@ -153,6 +153,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
     settle(page)
     page.get_by_text("Who plays, and by which rules", exact=True).click()
+    settle(page)
     field = page.get_by_label("Item", exact=True)
     field.click()
     page.get_by_role("option").nth(1).click()
