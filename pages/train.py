@@ -386,8 +386,6 @@ def answer(run: Run) -> None:
         f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
         f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
     )
-    if not run.fresh:
-        st.caption(run_card.SEED_NOTE)
 
 
 @st.fragment

@@ -83,6 +83,6 @@ def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_c
         page.goto(server + SHARED)
         page.get_by_text("runs ·").wait_for()
         assert button(page, "Start").is_disabled()
-        button(page, "Cancel").click()
-        button(page, "Resume").wait_for()
+        button(page, "Stop").click()
+        button(page, "Go on").wait_for()
         assert wait_until(lambda: not members(shared), 2)

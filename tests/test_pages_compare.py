@@ -346,16 +346,16 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     tick_until(app, lambda: traces(app))
     other = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
     assert other.button[0].disabled
-    assert not button(other, "Cancel").disabled
+    assert not button(other, "Stop").disabled
     assert other.get("progress")
     elsewhere = open_page("compare", **LINK)
     assert "Another grid is being computed on Movie night" in all_text(elsewhere)
-    button(other, "Cancel").click().run()
+    button(other, "Stop").click().run()
     assert not other.exception
     app.run()
-    resume = button(app, "Resume")
+    resume = button(app, "Go on")
     assert not resume.disabled
-    assert "Resume goes on" in all_text(app)
+    assert "press Go on" in all_text(app)
     with Store(read_only=True) as store:
         before = queries.last_row(store)
     resume.click().run()
@@ -487,7 +487,7 @@ def test_a_curve_begun_on_what_if_can_be_stopped_and_is_known_to_compare():
     )
     button(app, "Stop").click().run()
     assert not app.exception
-    assert button(app, "Compute the curve") or button(app, "Continue")
+    assert button(app, "Compute the curve") or button(app, "Go on")
     assert not any(s.running for s in sweeps.found(paths.home() / "sweeps"))
 
 
