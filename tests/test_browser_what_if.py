@@ -209,5 +209,5 @@ def test_a_quality_that_is_not_on_the_axis_is_not_asked_for(instrument):
 
 
 def test_what_is_only_claimed_limits_no_attacker(instrument):
-    page = instrument("?mechanism=output")
+    page = instrument("?mechanism=dpmf")
     assert text(page, "attack").startswith("No limit on an attacker is proved")
