@@ -180,7 +180,7 @@ def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
 
 def test_more_seeds_are_computed_beside_the_shipped_ones():
     app = open_page("compare", **LINK | {"seeds": "6"})
-    assert "85 of 102 runs are there; Start goes on with the others" in all_text(app)
+    assert "85 of 102 runs are there: press Start for the others" in all_text(app)
     assert not button(app, "Start").disabled
     fill(ids=IDS[:1], seeds=(6,))
     app = open_page("compare", **LINK | {"seeds": "6"})
