@@ -26,7 +26,8 @@ def folder():
 
 
 def button(page, name):
-    return page.get_by_role("button", name=name, exact=True)
+    main = page.get_by_test_id("stMainBlockContainer")  # the header has a Stop too
+    return main.get_by_role("button", name=name, exact=True)
 
 
 def serve(folder):
