@@ -14,7 +14,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "What if",
             ":material/tune:",
             "What does epsilon cost? Move one slider and see accuracy and risk at once.",
-            after=("compare", "Which method costs least? Compare them"),
+            after=("compare", "Which mechanism costs least? Compare them"),
         ),
     ),
     "Try": (

@@ -287,11 +287,13 @@ def curve(question: Inquiry, where: Place, plan: Planned) -> None:
     st.header(told.rstrip(".") or "At other epsilons", anchor=False)
     blocks.chart(
         charts_answer.shares(
-            *(method.id, found, question.keep, question.epsilon, best(question), state.theme())
+            *(method.id, found, question.keep, question.epsilon, best(question), state.theme()),
+            counted=question.change.label,
         ),
         alt=told or "The share of the gain at each epsilon.",
         key="answer curve",
-        caption=blocks.EVALUATION,
+        caption=f"{blocks.EVALUATION} Means over {len(SEEDS)} seeds; the answer is over"
+        f" {len(core.SEEDS)}.",
         table=words.curve_table(found, picture),
     )
 

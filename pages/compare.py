@@ -133,12 +133,12 @@ def the_task(data: str) -> Task:
     if len(known) == 1:
         return known[0]
     return widgets.choose(
-        "Task",
+        "Predict",
         "the task",
         {task: _TASKS[task] for task in known},
         "task",
         known[0],
-        help="What is predicted. Methods for different tasks cannot share a chart.",
+        help="What is predicted. Mechanisms for different tasks cannot share a chart.",
     )
 
 
@@ -174,25 +174,25 @@ def read(where: Place, grid: Grid, keys: Keys) -> GridRows:
 
 
 def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
-    """Start, Resume and Cancel of this very grid, whoever started it; whether it runs."""
+    """Start, Go on and Stop of this very grid, whoever started it; whether it runs."""
     last = sweeps.look(where.folder, keys.name)
     running = last is not None and last.running
     there = read(where, grid, keys)
     idle = not running and there.present + there.came < len(keys.units)
     with st.container(horizontal=True, vertical_alignment="center"):
         start = st.button(
-            "Resume" if idle and there.present else "Start",
+            "Go on" if idle and there.present else "Start",
             type="primary",
             icon=":material/play_arrow:",
             disabled=not idle,
         )
-        cancel = st.button("Cancel", icon=":material/stop:", disabled=not running)
+        stop = st.button("Stop", icon=":material/stop:", disabled=not running)
     if where.private and idle:
         st.caption(rows.ON_DISK)
     if start and idle:
         rows.start(grid, where, keys)
         st.rerun()
-    if cancel:
+    if stop:
         sweeps.cancel(where.folder, keys.name)
         st.rerun()
     return running
@@ -210,7 +210,7 @@ def others(where: Place, keys: Keys) -> None:
             title = blocks.escape(str(other.about.get("title", "other data")))
             url = widgets.address(other.about.get("link", {}))
             st.markdown(f"Another grid is being computed on {title}{far}. [Look at it]({url})")
-            if st.button("Cancel it", key=f"cancel {other.key}", icon=":material/stop:"):
+            if st.button("Stop it", key=f"stop {other.key}", icon=":material/stop:"):
                 sweeps.cancel(where.folder, other.key)
                 st.rerun()
 
@@ -254,9 +254,9 @@ def progress(where: Place, keys: Keys, now: Sweep | None, there: GridRows) -> No
         whence = f"; {many} came with the app" if there.came else ""
         st.caption(f"All {total:,} runs of this grid are there{whence}.")
     elif done:
-        goes = "Resume" if there.present else "Start"
+        press = "Go on" if there.present else "Start"
         st.info(
-            f"{done:,} of {total:,} runs are there; {goes} goes on with the others.",
+            f"{done:,} of {total:,} runs are there: press {press} for the others.",
             icon=":material/pause_circle:",
         )
     else:

@@ -14,6 +14,7 @@ from dpmc_core.data import (
     datasets,
     download,
 )
+from dpmc_core.data.cleaning import size_words
 from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.model import Task
@@ -75,7 +76,7 @@ def page() -> None:
         upload()
     elif way == "public":
         public_set()
-    id = sources.pick("Open now")
+    id = sources.pick()
     try:
         dataset = sources.get(id)
     except (DpmcError, OSError) as error:
@@ -316,7 +317,10 @@ def facts(dataset: sources.Dataset) -> None:
         " before any rating is read."
     )
     with st.expander("What was found in the data", icon=":material/fact_check:", expanded=True):
-        st.markdown("\n".join(f"- {blocks.escape(sentence(s))}" for s in dataset.report))
+        size = size_words(dataset.ratings)  # what the tiles say
+        st.markdown(
+            "\n".join(f"- {blocks.escape(sentence(s))}" for s in dataset.report if s != size)
+        )
         st.caption(blocks.escape(f"Source: {dataset.source}. Licence: {dataset.licence}."))
 
 

@@ -100,7 +100,7 @@ def shapes(id: str, cards: Mapping[float, Guarantee], epsilon: float, pinned: fl
     releases = dict(card.releases)
     st.header("Its shape")
     if not releases:
-        st.markdown("This method adds no noise.")
+        st.markdown("This mechanism adds no noise.")
         return
     order = sorted(releases, key=lambda name: releases[name] is not noise.main_release(card))
     views = {
@@ -147,7 +147,7 @@ def sizes(
     unit = next((v.unit for other, _, v in views if other == id), None)
     alike = [view for view in views if view[2].unit == unit]
     if unit is None:
-        st.markdown("This method adds no noise.")
+        st.markdown("This mechanism adds no noise.")
         return
     others = sorted({name for _, name, v in views if v.unit != unit})
     label = registry.create(id, epsilon=epsilon, **chosen).guarantee(public).change.label

@@ -324,7 +324,8 @@ def compare(one: KeptRun, other: KeptRun) -> None:
         return
     same = {item.item for item in one.top} & {item.item for item in other.top}
     who = blocks.escape(one.film.corner.names[one.film.corner.middle])
-    st.markdown(f"**What person {who} would be shown: {len(same)} titles in both (bold)**")
+    many = "title" if len(same) == 1 else "titles"
+    st.markdown(f"**What person {who} would be shown: {len(same)} {many} in both (bold)**")
     lists = [(f"Run {run.number}", run.top) for run in (one, other)]
     if other.clear is not None:
         lists.append(("Without privacy", other.clear))
@@ -386,8 +387,6 @@ def answer(run: Run) -> None:
         f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
         f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
     )
-    if not run.fresh:
-        st.caption(run_card.SEED_NOTE)
 
 
 @st.fragment

@@ -1,5 +1,6 @@
 """What does epsilon cost? One slider over computed curves; nothing is trained while it moves."""
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -33,7 +34,7 @@ HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
     "epsilon": ("stop", 1.0, lambda text: {f"{e:g}": e for e in EPSILONS}[text]),
     "person": ("person", 0, lambda text: range(len(people.QUANTILES))[int(text)]),
     "asked": ("asked", 0, lambda text: range(2)[int(text)]),
-    "need": ("wanted", None, float),
+    "need": ("wanted", None, lambda text: wanted(text)),
 }
 
 
@@ -47,7 +48,7 @@ def page() -> None:
     with below:
         more = st.container(horizontal=True, vertical_alignment="center")
     with more:
-        id = widgets.mechanism(data, "Method")
+        id = widgets.mechanism(data)
     try:
         where = rows.place(data)
         grid = grid_of(where, id)
@@ -161,7 +162,7 @@ def runs(where: Place, grid: Grid, keys: Keys) -> bool:
             spends = "On real data every run spends its epsilon again: publish none of it."
             st.caption(f"{spends} {rows.ON_DISK}")
         if st.button(
-            "Continue" if done else "Compute the curve",
+            "Go on" if done else "Compute the curve",
             type="primary",
             icon=":material/timeline:",
         ):
@@ -291,6 +292,14 @@ def standing() -> dict[str, Any]:
     return found | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
 
 
+def wanted(text: str) -> float:
+    """A quality out of an address. Raises ValueError."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
 def moved() -> None:
     """The instrument was let go: the address and the other pages know."""
     told = st.session_state[KEY]
@@ -308,7 +317,7 @@ def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
     st.caption(
         blocks.escape(
             f"{blocks.EVALUATION} {sentence(lines.band_words(line.band))} Tested on"
-            f" {split_words(line.info.split)}. Epsilon counts {line.change.label}. Filled is"
+            f" {split_words(line.info.split)}. Filled is"
             f" certified, hollow only claimed. Version {line.version}, default settings."
         )
     )

@@ -33,7 +33,7 @@ def test_the_first_page_opens_under_its_own_name_with_all_that_the_link_asks_for
     visit(page, server + "what_if?data=restaurants&mechanism=gradient&epsilon=3")
     assert page.get_by_role("heading", name="What does privacy cost?").is_visible()
     assert page.get_by_label("Data", exact=True).input_value() == "Neighbourhood restaurants"
-    assert page.get_by_role("button", name="Method: Gradient perturbation").is_visible()
+    assert page.get_by_role("button", name="Mechanism: Gradient perturbation").is_visible()
     assert not page.get_by_text("Page not found").is_visible()
 
 

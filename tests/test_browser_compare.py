@@ -33,7 +33,8 @@ def wait_for(condition, seconds=120):
 
 
 def button(page, name):
-    return page.get_by_role("button", name=name, exact=True)
+    main = page.get_by_test_id("stMainBlockContainer")  # the header has a Stop too
+    return main.get_by_role("button", name=name, exact=True)
 
 
 def runs(page):
@@ -62,8 +63,8 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     page.get_by_text("What an epsilon counts").wait_for()
     before = runs(page)
     wait_for(lambda: runs(page) is not None and runs(page)[0] > before[0])
-    button(page, "Cancel").click()
-    button(page, "Resume").wait_for()
+    button(page, "Stop").click()
+    button(page, "Go on").wait_for()
     settle(page)
     kept = runs(page)
     time.sleep(1.5)
@@ -81,10 +82,10 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     alone = Path(download.value.path()).read_text()
     assert "plotly.js" in alone
     assert "dpmc sweep" in alone
-    button(page, "Resume").click()
+    button(page, "Go on").click()
     wait_for(lambda: runs(page) is not None and runs(page)[0] > kept[0])
-    button(page, "Cancel").click()
-    button(page, "Resume").wait_for()
+    button(page, "Stop").click()
+    button(page, "Go on").wait_for()
 
 
 def test_two_tabs_share_a_sweep(page, browser, server):
@@ -94,12 +95,12 @@ def test_two_tabs_share_a_sweep(page, browser, server):
     other = context.new_page()
     visit(other, address)  # opened before anything runs
     button(page, "Start").click()
-    wait_for(lambda: button(page, "Cancel").is_enabled())
+    wait_for(lambda: button(page, "Stop").is_enabled())
     button(other, "Start").click()  # joins the sweep that runs
-    wait_for(lambda: button(other, "Cancel").is_enabled())
+    wait_for(lambda: button(other, "Stop").is_enabled())
     wait_for(lambda: (runs(other) or (0,))[0] > 0)
-    button(other, "Cancel").click()
-    wait_for(lambda: button(page, "Resume").count() == 1)  # the first tab sees it end
+    button(other, "Stop").click()
+    wait_for(lambda: button(page, "Go on").count() == 1)  # the first tab sees it end
     context.close()
 
 
@@ -145,11 +146,11 @@ def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
     visit(page, server + "compare?data=movie-night&mechanisms=output&cap=290")
     pills = page.get_by_test_id("stButtonGroup").first
     for label, option, mechanism in (
-        ("Task", "Ratings", "DPALS"),
-        ("Task", "Top lists", "Private popularity and taste"),
+        ("Predict", "Ratings", "DPALS"),
+        ("Predict", "Top lists", "Private popularity and taste"),
         ("Data", "Bookshop clicks", "Private popularity and taste"),
         ("Data", "Jokes", "Private popularity and taste"),
-        ("Task", "Likes and dislikes", "Output perturbation"),
+        ("Predict", "Likes and dislikes", "Output perturbation"),
     ):
         choose(page, label, option)
         assert not page.get_by_role("alert").count()

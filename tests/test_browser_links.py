@@ -35,11 +35,10 @@ def shared(page, title):
             slider = page.get_by_test_id("stSlider").filter(has_text="epsilon").first
             found[key] = slider.locator("input").get_attribute("aria-valuetext")
         elif key == "mechanism":
-            opener = page.get_by_role("button", name=re.compile("^(Mechanism|Method): "))
+            opener = page.get_by_role("button", name=re.compile("^Mechanism: "))
             found[key] = opener.locator("strong").inner_text()
         else:
-            label = "Open now" if title == "Ratings" else "Data"
-            found[key] = page.get_by_label(label, exact=True).input_value()
+            found[key] = page.get_by_label("Data", exact=True).input_value()
     return found
 
 

@@ -26,7 +26,8 @@ def folder():
 
 
 def button(page, name):
-    return page.get_by_role("button", name=name, exact=True)
+    main = page.get_by_test_id("stMainBlockContainer")  # the header has a Stop too
+    return main.get_by_role("button", name=name, exact=True)
 
 
 def serve(folder):
@@ -83,6 +84,6 @@ def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_c
         page.goto(server + SHARED)
         page.get_by_text("runs ·").wait_for()
         assert button(page, "Start").is_disabled()
-        button(page, "Cancel").click()
-        button(page, "Resume").wait_for()
+        button(page, "Stop").click()
+        button(page, "Go on").wait_for()
         assert wait_until(lambda: not members(shared), 2)

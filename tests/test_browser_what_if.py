@@ -65,7 +65,7 @@ def test_knob_rule_and_dot_are_one_thing_on_one_axis(instrument):
         assert knob(page)[0] == pytest.approx(here, abs=1.5)
         assert rule["x"] + rule["width"] / 2 == pytest.approx(here, abs=1.5)
         assert dot["x"] + dot["width"] / 2 == pytest.approx(here, abs=1.5)
-        assert text(page, "epsilon") == f"epsilon {epsilon:g}"
+        assert text(page, "epsilon") == f"epsilon {epsilon:g} per rating"
 
 
 def test_dragging_moves_numbers_lists_and_tiles_but_neither_axes_nor_layout(instrument):
@@ -186,3 +186,28 @@ def test_on_a_phone_the_number_comes_first_then_slider_lists_and_card(page, serv
     assert tops == sorted(tops)
     main = page.get_by_test_id("stMain")
     assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+
+
+def test_before_the_first_point_the_axis_stands_on_a_phone_too(page, server):
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, server + "?mechanism=private-taste")
+    page.locator(".dpmc-plot .xtick").first.wait_for(state="attached", timeout=10_000)
+    assert page.get_by_role("button", name="Compute the curve").is_visible()
+
+
+def test_a_quality_that_is_not_on_the_axis_is_not_asked_for(instrument):
+    page = instrument("?need=5")
+    goal, button = page.locator(".dpmc-goal"), page.get_by_role("button", name="I need")
+    assert goal.is_hidden()
+    button.click()
+    assert goal.is_visible()
+    for _ in range(60):
+        goal.press("ArrowUp")
+    assert page.locator(".dpmc-frame").bounding_box()["y"] - 12 <= goal.bounding_box()["y"]
+    button.click()
+    assert goal.is_hidden()
+
+
+def test_what_is_only_claimed_limits_no_attacker(instrument):
+    page = instrument("?mechanism=dpmf")
+    assert text(page, "attack").startswith("No limit on an attacker is proved")

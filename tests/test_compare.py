@@ -517,8 +517,10 @@ def test_the_title_names_what_a_wanted_quality_costs():
         found_of(0.65, elsewhere, low) == "Nothing certified in this unit reaches accuracy 65.0 %"
     )
     both = found_of(0.4, a, low, claimed)
-    assert both == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 certified methods of 3"
-    assert found_of(0.4, a, low) == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 methods"
+    assert both == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 certified mechanisms of 3"
+    assert (
+        found_of(0.4, a, low) == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 mechanisms"
+    )
     assert comparison.finding([]) == ""
     assert found_of(0.65, placed(line(rising, seeds=1))) == ""  # one seed finds nothing
 
@@ -536,7 +538,7 @@ def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
     fast = shifted("a", [0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
     slow, near = shifted("b", [0] * 7), shifted("c", [1e-6] * 7)
     assert found_of(0.65, fast, slow).startswith("A needs least for accuracy 65.0 %: epsilon 0.")
-    assert found_of(0.65, slow, near) == "Accuracy 65.0 % takes epsilon 1 with 2 of 2 methods"
+    assert found_of(0.65, slow, near) == "Accuracy 65.0 % takes epsilon 1 with 2 of 2 mechanisms"
     units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
     other = shifted("d", [0.02] * 7, **units)
     text = found_of(0.65, slow, other)

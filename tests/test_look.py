@@ -22,6 +22,7 @@ from dpmc_core.views.noise import BeforeAfter
 from pages.ui import blocks, charts, report
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import noise as charts_noise
+from pages.ui.charts import train as charts_train
 from tests.page_helpers import placed_line
 
 THEMES = (charts.LIGHT, charts.DARK)
@@ -308,3 +309,21 @@ def test_the_head_of_a_column_is_never_cut_off():
     shown = Mock()
     blocks.show_table({head: ["1"]}, place=shown, column_config={head: narrow})
     assert shown.dataframe.call_args.kwargs["column_config"][head]["width"] >= 7 * len(head)
+
+
+def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
+    """And their axis lies about what they run between, though a film began without knowing it."""
+    runs = []
+    for number, value in ((1, 1.03), (2, 1.02)):
+        frames = [Mock(round=k, metric=value) for k in (1, 2, 3)]
+        film = Mock(frames=frames, axis=(0.0, 1.5), floor=1.05, reference=1.0)
+        run = Mock(number=number, mechanism="dpals", metric=METRICS["rmse"], film=film)
+        run.facts = {"mechanism": "DPALS"}
+        runs.append(run)
+    fig = charts_train.both(*runs, charts.LIGHT)
+    one, other = (t for t in fig.data if t.get("name", "").startswith("run "))
+    assert one["line"]["dash"] != other["line"]["dash"]
+    assert one["marker"]["size"] != other["marker"]["size"]
+    assert all(t["marker"].get("color") != charts.LIGHT.paper for t in (one, other))
+    low, high = fig.layout["yaxis"]["range"]
+    assert 0.9 < low < 1.0 < 1.05 < high < 1.2

@@ -231,7 +231,7 @@ def test_two_runs_are_compared_with_only_what_differs():
 def test_runs_of_different_tasks_can_stand_side_by_side():
     app = open_page("train", data="one-bit-lab", mechanism="private-effects")
     train(app)
-    app = app.selectbox(key="mechanism").set_value("private-popularity").run()
+    app = app.radio(key="mechanism").set_value("private-popularity").run()
     train(app)
     for number in (1, 2):
         app.checkbox(key=f"tick {number}").check().run()

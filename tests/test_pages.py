@@ -656,7 +656,7 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     assert not [t for t in instrument(app)["figure"]["data"] if t.get("fill") == "toself"]
     stand_at(app, 0.1)
     assert at_stop(app)["value"] is None
-    press(app, "Continue")
+    press(app, "Go on")
     run_until_whole(app)
     assert not app.info
     assert "in 126 private runs" in all_text(app)  # none of them twice

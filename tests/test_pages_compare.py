@@ -180,7 +180,7 @@ def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
 
 def test_more_seeds_are_computed_beside_the_shipped_ones():
     app = open_page("compare", **LINK | {"seeds": "6"})
-    assert "85 of 102 runs are there; Start goes on with the others" in all_text(app)
+    assert "85 of 102 runs are there: press Start for the others" in all_text(app)
     assert not button(app, "Start").disabled
     fill(ids=IDS[:1], seeds=(6,))
     app = open_page("compare", **LINK | {"seeds": "6"})
@@ -346,16 +346,16 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     tick_until(app, lambda: traces(app))
     other = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
     assert other.button[0].disabled
-    assert not button(other, "Cancel").disabled
+    assert not button(other, "Stop").disabled
     assert other.get("progress")
     elsewhere = open_page("compare", **LINK)
     assert "Another grid is being computed on Movie night" in all_text(elsewhere)
-    button(other, "Cancel").click().run()
+    button(other, "Stop").click().run()
     assert not other.exception
     app.run()
-    resume = button(app, "Resume")
+    resume = button(app, "Go on")
     assert not resume.disabled
-    assert "Resume goes on" in all_text(app)
+    assert "press Go on" in all_text(app)
     with Store(read_only=True) as store:
         before = queries.last_row(store)
     resume.click().run()
@@ -487,7 +487,7 @@ def test_a_curve_begun_on_what_if_can_be_stopped_and_is_known_to_compare():
     )
     button(app, "Stop").click().run()
     assert not app.exception
-    assert button(app, "Compute the curve") or button(app, "Continue")
+    assert button(app, "Compute the curve") or button(app, "Go on")
     assert not any(s.running for s in sweeps.found(paths.home() / "sweeps"))
 
 

@@ -299,8 +299,17 @@ def test_all_of_a_persons_ratings_cost_more_than_one():
     assert all_of_them.right(card) == pytest.approx(1 / (1 + math.exp(-3.0)))
 
 
+def test_where_nothing_is_proved_no_limit_stands_for_certainty():
+    proved = registry.create("input-flip", epsilon=10.0).guarantee(PUBLIC[Task.BINARY])
+    _, many = stops.questions(proved, Task.BINARY, 500)
+    assert many.right(proved) == 1  # as far as numbers go
+    assert many.bounded(proved)
+    claimed = registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS])
+    assert not any(one.bounded(claimed) for one in stops.questions(claimed, Task.RATINGS, 20))
+
+
 @pytest.mark.parametrize(
-    ("share", "text"), [(0.5, "50"), (0.731, "73"), (0.9951, ">99"), (1.0, "100")]
+    ("share", "text"), [(0.5, "50"), (0.731, "73"), (0.994, "99"), (0.995, ">99"), (1.0, ">99")]
 )
 def test_certainty_is_not_rounded_up(share, text):
     assert stops.percent(share) == text

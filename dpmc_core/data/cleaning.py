@@ -146,13 +146,21 @@ def _as_clicks(ratings: Floats) -> Floats:
     return np.where(np.isfinite(ratings), 1.0, ratings)
 
 
+def size_words(ratings: Ratings) -> str:
+    """How many users, items and ratings there are."""
+    public = ratings.public
+    return (
+        f"{public.users:,} users, {public.items:,} items, {len(ratings):,} ratings:"
+        f" {100 * ratings.density:.3g} % of all cells"
+    )
+
+
 def facts_of(ratings: Ratings) -> tuple[str, ...]:
     """What is worth knowing about valid ratings: size, empty and short rows, a single value."""
     public = ratings.public
     counts = np.diff(ratings.indptr)
     lines = [
-        f"{public.users:,} users, {public.items:,} items, {len(ratings):,} ratings:"
-        f" {100 * ratings.density:.3g} % of all cells",
+        size_words(ratings),
         f"a user has {counts.min():,} to {counts.max():,} ratings, the median is"
         f" {np.median(counts):g}",
     ]

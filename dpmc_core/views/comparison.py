@@ -561,9 +561,9 @@ def finding(answers: Sequence[Answer], without: Reference | None = None) -> str:
     rivals = [one for one in proved if one is not first]
     if first.epsilon.seeds > 1 and all(first.epsilon.high < one.epsilon.low for one in rivals):
         return f"{name} needs least for {goal}: epsilon {least}"
-    many = f"{len(proved)} of {len(answers)} methods"
+    many = f"{len(proved)} of {len(answers)} mechanisms"
     if len(proved) < len(there):
-        many = f"{len(proved)} certified methods of {len(answers)}"
+        many = f"{len(proved)} certified mechanisms of {len(answers)}"
     return f"{capital(goal)} takes {span} with {many}"
 
 

@@ -68,7 +68,7 @@ def two_values(task: Task) -> tuple[str, str] | None:
     return {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}.get(task)
 
 
-class Frame(NamedTuple):
+class Axes(NamedTuple):
     """The axes of a density, the same for every epsilon: the noise from -reach to reach, and the
     density up to top."""
 
@@ -89,7 +89,7 @@ class Density(NamedTuple):
     density: Floats | None
     bar_centers: Floats
     bar_heights: Floats
-    frame: Frame
+    frame: Axes
     half: float
     beyond: float
 
@@ -102,7 +102,7 @@ def density(
     release: Additive | ModifiedLaplace,
     seed: int = 0,
     draws: int = 5_000,
-    within: Frame | None = None,
+    within: Axes | None = None,
 ) -> Density:
     """Exact density within a frame (default: its own), with `draws` fresh samples."""
     noise = _additive(release)
@@ -122,16 +122,16 @@ def density(
         density=exact,
         bar_centers=(edges[:-1] + edges[1:]) / 2,
         bar_heights=heights,
-        frame=within or Frame(reach, 1.1 * float((heights if exact is None else exact).max())),
+        frame=within or Axes(reach, 1.1 * float((heights if exact is None else exact).max())),
         half=_half(noise, size),
         beyond=float((size > reach).mean()),
     )
 
 
-def frame(release: Additive | ModifiedLaplace) -> Frame:
+def frame(release: Additive | ModifiedLaplace) -> Axes:
     """The axes on which a release is drawn at every epsilon; release: at epsilon 1."""
     own = density(release)
-    return Frame(own.frame.reach, _TALL * own.frame.top / 1.1)
+    return Axes(own.frame.reach, _TALL * own.frame.top / 1.1)
 
 
 def _additive(release: Additive | ModifiedLaplace) -> Additive:

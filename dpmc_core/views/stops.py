@@ -140,10 +140,17 @@ class Question:
 
     def right(self, card: Guarantee) -> float:
         """How often the best attacker is right; a coin is right half of the time."""
-        if self.rated is not None:
-            public = dataclasses.replace(card.public, cap=self.rated)
-            card = dataclasses.replace(card, public=public)
-        return card.attacker(self.change)
+        return self._of(card).attacker(self.change)
+
+    def bounded(self, card: Guarantee) -> bool:
+        """Whether any limit on the attacker is proved; certainty is not what replaces it."""
+        return math.isfinite(self._of(card).loss(self.change).epsilon)
+
+    def _of(self, card: Guarantee) -> Guarantee:
+        if self.rated is None:
+            return card
+        public = dataclasses.replace(card.public, cap=self.rated)
+        return dataclasses.replace(card, public=public)
 
 
 def questions(card: Guarantee, task: Task, rated: int) -> tuple[Question, Question]:
@@ -162,7 +169,7 @@ def questions(card: Guarantee, task: Task, rated: int) -> tuple[Question, Questi
     whole = ROW_VALUES
     return (
         Question(f"this {name}", _WHICH[task], one),
-        Question(f"all {rated} {name}s", f"All {rated} {name}s at once, yes or no?", whole, rated),
+        Question(f"all {rated} {name}s", f"Which of two sets of {name}s was it?", whole, rated),
     )
 
 
@@ -207,9 +214,5 @@ def guess(mechanism: Mechanism, card: Guarantee, question: Question) -> dict[str
 
 
 def percent(share: float) -> str:
-    """Out of a hundred, never rounded up to certainty."""
-    return ">99" if 0.995 < share < 1 else f"{100 * share:.0f}"
-
-
-def finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    """Out of a hundred, of a proved limit: never rounded up to certainty, which none gives."""
+    return ">99" if share >= 0.995 else f"{100 * share:.0f}"

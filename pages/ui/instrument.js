@@ -176,7 +176,7 @@ class Instrument {
     show(this.who, !!view.people)
     show(this.lists, !!view.people && !!view.lists)
     show(this.needs, !!view.needed)
-    this.game.replaceChildren()
+    this.fold()
     say(this.method, view.method)
     say(this.promise, ` ${view.promise[0].toLowerCase()}${view.promise.slice(1)}`)
     this.sketch()
@@ -218,13 +218,14 @@ class Instrument {
   // On a phone the names of lines stand below the chart instead of beside it.
   fit(layout) {
     const narrow = this.width < NARROW
+    const names = layout.annotations || [] // none before the first point
     layout.margin = this.margin
     if (narrow) {
       layout.annotations = []
       layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (k % 3 === 0 ? text : ""))
     }
-    say(this.legend, narrow ? this.view.figure.layout.annotations
-      .map((note) => note.text.replaceAll("<br>", ", ")).join(" \u00b7 ") : "")
+    say(this.legend, narrow
+      ? names.map((note) => note.text.replaceAll("<br>", ", ")).join(" \u00b7 ") : "")
   }
 
   sides() {
@@ -323,9 +324,18 @@ class Instrument {
     }
   }
 
+  // In steps, and on the axis.
   rounded(value) {
     const step = this.view.needed.step
-    return Math.round(Math.round(value / step) * step * 1e6) / 1e6
+    const [low, high] = this.view.figure.layout.yaxis.range.map((end) => end / step)
+    const steps = Math.max(Math.ceil(low), Math.min(Math.floor(high), Math.round(value / step)))
+    return Math.round(steps * step * 1e6) / 1e6
+  }
+
+  // Whether a quality is asked for that this chart can show: another metric has another axis.
+  wishes() {
+    const [low, high] = this.view.figure.layout.yaxis.range
+    return this.wanted !== null && !!this.view.needed && low <= this.wanted && this.wanted <= high
   }
 
   go(place) {
@@ -359,7 +369,7 @@ class Instrument {
     this.track.style.setProperty("--x", `${this.at(this.stop)}px`)
     this.knob.setAttribute("aria-valuenow", this.stop)
     this.knob.setAttribute("aria-valuetext", `epsilon ${now.epsilon}: ${now.text}`)
-    say(this.epsilon, `epsilon ${now.epsilon}`)
+    say(this.epsilon, `epsilon ${now.epsilon} ${view.unit}`)
     say(this.value, now.text)
     say(this.half, now.half)
     say(this.keeps, now.kept)
@@ -436,7 +446,8 @@ class Instrument {
     const view = this.view
     const asked = view.questions[view.people ? this.person : 0]
     const right = view.right[view.people ? this.person : 0][this.asked][this.stop]
-    say(this.right, `Attacker right ${right} times in 100`)
+    say(this.right, right === null ? "No limit on an attacker is proved"
+      : `Attacker right ${right} times in 100`)
     this.choices.forEach((button, k) => {
       say(button, asked[k].short)
       button.title = asked[k].text
@@ -452,13 +463,13 @@ class Instrument {
   want() {
     const stops = this.view.stops.filter((stop) => stop.value !== null)
     const middle = stops[Math.floor(stops.length / 2)].value
-    this.tell("wanted", this.wanted === null ? this.rounded(middle) : null)
-    if (this.wanted !== null) this.goal.focus({ preventScroll: true })
+    this.tell("wanted", this.wishes() ? null : this.rounded(middle))
+    if (this.wishes()) this.goal.focus({ preventScroll: true })
   }
 
   wish() {
     const view = this.view
-    const on = this.wanted !== null && !!view.needed
+    const on = this.wishes()
     show(this.goal, on)
     show(this.need, on)
     show(this.answer, on)
@@ -479,6 +490,9 @@ class Instrument {
     this.goal.style.left = `${this.at(-view.room)}px`
     this.goal.style.width = `${this.at(view.stops.length - 1 + view.room) - this.at(-view.room)}px`
     say(this.goalText, `I need ${goal}`)
+    const [bottom, top] = view.figure.layout.yaxis.range
+    this.goal.setAttribute("aria-valuemin", bottom)
+    this.goal.setAttribute("aria-valuemax", top)
     this.goal.setAttribute("aria-label", "the wanted quality")
     this.goal.setAttribute("aria-valuenow", this.wanted)
     this.goal.setAttribute("aria-valuetext", goal)
@@ -551,6 +565,8 @@ class Instrument {
   end() {
     this.watch.disconnect()
     clearInterval(this.timer)
+    clearTimeout(this.soon)
+    clearTimeout(this.later)
     if (this.library && this.plot.data) this.library.purge(this.plot)
   }
 }

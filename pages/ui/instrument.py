@@ -89,6 +89,7 @@ def view(
         "kind": "certified" if upheld else "claimed, not certified",
         "method": registry.get(first.id).name,
         "promise": cards.protects(made[0]),
+        "unit": made[0].change.label,
         "stops": [_stop(picture, epsilon) for epsilon in epsilons],
         "needed": None if line is None else _needed(picture, epsilons),
         "questions": [
@@ -105,7 +106,11 @@ def view(
             for pair in asked
         ],
         "right": [
-            [[stops.percent(one.right(card)) for card in made] for one in pair] for pair in asked
+            [
+                [stops.percent(one.right(card)) if one.bounded(card) else None for card in made]
+                for one in pair
+            ]
+            for pair in asked
         ],
         "games": [
             [stops.guess(m, card, one) for m, card in zip(mechanisms, made, strict=True)]

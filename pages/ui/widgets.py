@@ -135,7 +135,7 @@ def toggle(
     return chosen
 
 
-def mechanism(data: str, label: str = "Mechanism") -> str:
+def mechanism(data: str) -> str:
     """Which mechanism; the same choice on every page and in the address."""
     ids = sources.mechanisms(data)
     try:
@@ -145,12 +145,10 @@ def mechanism(data: str, label: str = "Mechanism") -> str:
     found, _ = groups.cards_of(ids, public)
     rest, _ = groups.cards_of([id for id in ids if id not in found], groups.ANY)
     cards = found | rest  # where these sizes ask for other settings, it can be chosen all the same
-    return picker({id: cards[id] for id in ids if id in cards}, rows.ready(data), label)
+    return picker({id: cards[id] for id in ids if id in cards}, rows.ready(data))
 
 
-def picker(
-    cards: Mapping[str, Guarantee], ready: Collection[str] = (), label: str = "Mechanism"
-) -> str:
+def picker(cards: Mapping[str, Guarantee], ready: Collection[str] = ()) -> str:
     """The same by their cards: grouped by promise. ready: ids whose curve came with the app."""
     found = groups.grouped(cards)
     choices = {choice.id: choice for group in found for choice in group.choices}
@@ -159,7 +157,7 @@ def picker(
     now = st.session_state.get("mechanism") or _asked(names)
     state.from_link("mechanism", "the mechanism", names, first)
     state.only_among("mechanism", names, first)
-    with st.popover(f"{label}: **{blocks.escape(names.get(now, names[first]))}**"):
+    with st.popover(f"Mechanism: **{blocks.escape(names.get(now, names[first]))}**"):
         st.caption("● certified, ○ only claimed; what it predicts; what it publishes.")
         heads, at = {}, 1
         for group in found:

@@ -72,8 +72,13 @@ def shares(
     epsilon: float,
     best: str,
     theme: Theme,
+    *,
+    counted: str,
 ) -> Figure:
-    """The share of the gain against epsilon, with the limit and the epsilon asked about."""
+    """The share of the gain against epsilon, with the limit and the epsilon asked about.
+
+    counted: what an epsilon counts.
+    """
     fig, look = figure(theme, height=320, showlegend=False), style(mechanism)
     there = [(one.epsilon, one.share) for one in found if one.share is not None]
     x = [e for e, _ in there]
@@ -97,7 +102,8 @@ def shares(
     line(fig, x, [share for _, share in there], look, hover)
     rule(fig, epsilon, theme)
     low, high = (pick(share for _, share in there) for pick in (min, max))
-    fig.x(**EPSILON_AXIS, range=[math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06])
+    title = {"title": f"epsilon {counted} (left: more private)"}
+    fig.x(**EPSILON_AXIS | title, range=[math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06])
     fig.y(
         "share of the gain kept",
         range=[max(min(_ENDS[0], low - 0.05), _FAR[0]), min(max(_ENDS[1], high + 0.05), _FAR[1])],

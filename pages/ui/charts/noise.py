@@ -10,10 +10,10 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.views.implicit import COEFFICIENTS, SamplingWeights, VariantNoise, variant
 from dpmc_core.views.noise import (
+    Axes,
     BeforeAfter,
     ChannelChances,
     Density,
-    Frame,
     Ruler,
     Scale,
     coded,
@@ -137,7 +137,7 @@ def _step(most: float) -> float:
     return power * max(m for m in (1, 2, 5) if m * power <= most * (1 + 1e-9))
 
 
-def _ruler(fig: Figure, ruler: Ruler, frame: Frame, at: float, theme: Theme) -> None:
+def _ruler(fig: Figure, ruler: Ruler, frame: Axes, at: float, theme: Theme) -> None:
     """From 0 as far as the ruler is long, or to the end of the axis; at: its height."""
     end = min(ruler.length, frame.reach)
     fig.shape(type="line", x0=0, x1=end, y0=at, y1=at, line={"color": theme.ink, "width": 3})

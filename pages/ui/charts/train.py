@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from dpmc_core.metrics import Metric
+from dpmc_core.views import training
 from dpmc_core.views.run_card import KeptRun
 from dpmc_core.views.training import CalibrationCurve, ErrorCdf
 from pages.ui.charts import Figure, Style, Theme, figure, horizontal, line, style, wrapped
@@ -59,7 +60,8 @@ def both(one: KeptRun, other: KeptRun, theme: Theme) -> Figure:
     """The metric of two runs by round, between their floors and what no privacy reaches."""
     metric, films = one.metric, (one.film, other.film)
     last = max(film.frames[-1].round for film in films)
-    ends = [end for film in films for end in film.axis]
+    # a film's own axis was fixed before its reference was known
+    ends = [end for f in films for end in training.axis(metric, f.floor, f.reference)]
     fig = figure(theme, height=340)
     lines = {
         "guessing": (tuple(film.floor for film in films), (theme.muted, "dot")),
@@ -75,9 +77,8 @@ def both(one: KeptRun, other: KeptRun, theme: Theme) -> Figure:
         hover = f"run {run.number}, round %{{x}}: <b>%{{y:{metric.form}}}</b><extra></extra>"
         name = wrapped(f"run {run.number}: {run.facts['mechanism']}")
         seen = [f for f in run.film.frames if f.metric is not None]
-        size = {"symbol": look.marker, "size": 10 if len(seen) < 3 else 6}
-        if alike and run is other:
-            size |= {"color": theme.paper, "line": {"color": look.color, "width": 2}}
+        large = len(seen) < 3 or (alike and run is other)  # hollow would mean: only claimed
+        size = {"symbol": look.marker, "size": 10 if large else 6}
         line(
             fig,
             [f.round for f in seen],
