@@ -66,6 +66,7 @@ def own_session() -> Iterator[None]:
         from pages.ui import state
 
         state.jobs.clear()
+        state.private.clear()
 
     AppTest.from_function(end).run()
 
