@@ -15,7 +15,7 @@ app: $(VENV)/.app
 
 test: $(VENV)/.dev
 	@echo "==> Running every test"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 slow: $(VENV)/.dev
 	@echo "==> Files of ratings against a plain reader"
