@@ -59,10 +59,11 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     wait_for(lambda: page.evaluate(POINTS) > few)
     page.reload()
     wait_for(lambda: page.evaluate(POINTS) > few)
-    assert button(page, "Start").is_disabled()  # this very sweep still runs
     page.get_by_text("What an epsilon counts").wait_for()
+    settle(page)
+    assert button(page, "Stop").is_enabled()  # this very sweep still runs
     before = runs(page)
-    wait_for(lambda: runs(page) is not None and runs(page)[0] > before[0])
+    wait_for(lambda: (now := runs(page)) is not None and now[0] > before[0])
     button(page, "Stop").click()
     button(page, "Go on").wait_for()
     settle(page)
@@ -83,7 +84,7 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     assert "plotly.js" in alone
     assert "dpmc sweep" in alone
     button(page, "Go on").click()
-    wait_for(lambda: runs(page) is not None and runs(page)[0] > kept[0])
+    wait_for(lambda: (now := runs(page)) is not None and now[0] > kept[0])
     button(page, "Stop").click()
     button(page, "Go on").wait_for()
 

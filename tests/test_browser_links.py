@@ -29,7 +29,7 @@ def shared(page, title):
     if title == "What if":  # its method is in a list that opens, and its slider its own
         stands = page.locator(".dpmc-knob").get_attribute("aria-valuetext")
         method = page.locator(".dpmc-promise strong").inner_text()
-        found = {"epsilon": stands.split()[1].rstrip(":"), "mechanism": f"{method} · likes"}
+        found = {"epsilon": stands.split()[1].rstrip(":"), "mechanism": method}
     for key in [key for key in HAS.get(title, SHARED) if key not in found]:
         if key == "epsilon":
             slider = page.get_by_test_id("stSlider").filter(has_text="epsilon").first

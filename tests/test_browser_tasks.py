@@ -65,7 +65,7 @@ def test_what_epsilon_1_per_user_costs_on_a_sample(start):
     start.get_by_text("Protect the whole person").click()
     start.get_by_text("protects everything one person rated").wait_for()
     settle(start)
-    assert start.locator(".dpmc-epsilon").inner_text() == "epsilon 1"
+    assert start.locator(".dpmc-epsilon").inner_text() == "epsilon 1 per user"
     error = float(start.locator(".dpmc-value").inner_text())
     kept = int(text(start, r"keeps (\d+) % of the gain over guessing")[1])
     guessing, without = (
@@ -113,7 +113,7 @@ def test_why_the_claim_of_output_perturbation_fails(start):
 
 
 def test_the_smallest_epsilon_for_an_accuracy_of_70_percent(start):
-    start.get_by_role("link", name="Which method costs least?").click()
+    start.get_by_role("link", name="Which mechanism costs least?").click()
     start.get_by_role("heading", name=re.compile("Accuracy .* takes epsilon"), level=1).wait_for()
     settle(start)
     slider = start.get_by_role("slider", name="Wanted accuracy")

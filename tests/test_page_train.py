@@ -34,7 +34,7 @@ def press(app, label):
     assert not app.exception
 
 
-def wait_until(app, there, seconds=60):
+def wait_until(app, there, seconds=150):
     """Rerun as the half-second ticks do."""
     end = time.monotonic() + seconds
     while not there():

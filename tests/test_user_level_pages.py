@@ -38,4 +38,4 @@ def test_what_if_opens_with_the_shipped_curve():
     assert not app.error
     assert instrument(app)["title"].startswith("RMSE")
     assert at_stop(app)["value"] is not None
-    assert "per user" in all_text(app)
+    assert instrument(app)["unit"] == "per user"
