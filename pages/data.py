@@ -21,7 +21,7 @@ from dpmc_core.model import Task
 from dpmc_core.views import data as picture
 from pages.ui import blocks, prepare, runs, shell, sources, state, widgets
 from pages.ui.charts import data as charts_data
-from pages.ui.jobs import READERS, Snapshot
+from pages.ui.jobs import READERS, Snapshot, look
 
 WAYS = {"sample": "Open", "upload": "Upload your own", "public": "Download a public set"}
 MAX_MEGABYTES = 200
@@ -171,8 +171,8 @@ def outcome() -> None:
     if now.state == "stopped":  # perhaps after the last line was read
         st.warning("Stopped: nothing of the file is kept.")
     elif now.active:
-        blocks.stop(job)
-        blocks.ticking(READING, blocks.progress_or_problem)
+        blocks.stop(job, now)
+        blocks.ticking(job, now, blocks.progress_or_problem)
     elif isinstance(now.result, Refused):
         refused(now.result, now.result.name)
     elif now.result is not None:
@@ -289,10 +289,12 @@ def public_set() -> None:
         )
         return
     job = state.jobs().get(name)
-    if blocks.start_and_stop(job, "Accept these terms and download", ":material/download:"):
+    now = look(job)
+    accept = "Accept these terms and download"
+    if blocks.start_and_stop(job, now, accept, ":material/download:"):
         state.jobs().start(name, runs.download_of(name))
         st.rerun()
-    blocks.ticking(name, progress)
+    blocks.ticking(job, now, progress)
 
 
 def progress(now: Snapshot) -> None:

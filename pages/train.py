@@ -27,7 +27,7 @@ from pages.ui import (
     widgets,
 )
 from pages.ui.charts import train as charts_train
-from pages.ui.jobs import Job, Snapshot
+from pages.ui.jobs import Job, Snapshot, look
 
 JOB = "train"
 
@@ -57,7 +57,8 @@ def page() -> None:
         seed = randomness()
     mechanism = widgets.build(id, epsilon, chosen)
     job = state.jobs().get(JOB)
-    pressed = buttons(job, possible=mechanism is not None)
+    now = look(job)
+    pressed = buttons(job, now, possible=mechanism is not None)
     if pressed and mechanism is not None:
         fresh = seed is None
         number = secrets.randbits(128) if fresh else seed
@@ -85,8 +86,7 @@ def page() -> None:
         example(data, mechanism)
         strip()
         return
-    blocks.ticking(JOB, stage)
-    now = job.snapshot()
+    blocks.ticking(job, now, stage)
     run: Run | None = now.result
     if run is not None:
         state.shelf().put(run_card.keep(run, job.about))
@@ -102,9 +102,8 @@ def page() -> None:
         downloads(run)
 
 
-def buttons(job: Job | None, *, possible: bool) -> str:
+def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> str:
     """What runs the training; which of the two that begin one was pressed, if any."""
-    now = Snapshot("done") if job is None else job.snapshot()
     pressed = ""
     with st.container(horizontal=True):
         ready = possible and not now.active
@@ -128,7 +127,7 @@ def buttons(job: Job | None, *, possible: bool) -> str:
                 on_click=job.pause if job is not None and going else None,
                 disabled=not going,
             )
-        blocks.stop(job)
+        blocks.stop(job, now)
         st.button(
             "Reset",
             icon=":material/restart_alt:",

@@ -12,7 +12,7 @@ from dpmc_core.data import datasets
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.views.training import FRAMES, SIDE
-from pages.ui import charts, runs
+from pages.ui import blocks, charts, runs
 from pages.ui.shelf import Shelf
 from tests.page_helpers import all_text, button, charts_of, open_page, texts
 
@@ -347,3 +347,19 @@ def test_all_that_the_player_is_told_is_small():
     train(app)
     assert 30 <= len(films(app)["frames"]) <= FRAMES
     assert len(json.dumps(films(app))) < FRAMES * 2500
+
+
+def test_a_run_that_ends_while_the_page_is_drawn_leaves_no_button_behind(monkeypatch):
+    """The page says what one look at the run said, and is drawn anew where that is over."""
+    whole = blocks.stop
+
+    def late(job, now):
+        whole(job, now)
+        if job is not None:
+            job.wait(60)
+
+    app = open_page("train", **LAB)
+    monkeypatch.setattr(blocks, "stop", late)
+    press(app, "Train")
+    assert over(app)
+    assert button(app, "Stop").disabled

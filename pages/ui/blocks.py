@@ -119,22 +119,20 @@ def guarantee(card: Guarantee) -> None:
         st.caption(f"**{capital(name)}**: {escape(sentence(text))}")
 
 
-def start_and_stop(job: Job | None, label: str, icon: str, *, possible: bool = True) -> bool:
+def start_and_stop(job: Job | None, now: Snapshot, label: str, icon: str) -> bool:
     """The buttons of a job; whether it is to start."""
-    active = job is not None and job.snapshot().active
     with st.container(horizontal=True):
-        start = st.button(label, type="primary", icon=icon, disabled=active or not possible)
-        stop(job)
+        start = st.button(label, type="primary", icon=icon, disabled=now.active)
+        stop(job, now)
     return start
 
 
-def stop(job: Job | None) -> None:
+def stop(job: Job | None, now: Snapshot) -> None:
     """The button that ends a job."""
-    now = Snapshot("done") if job is None else job.snapshot()
     st.button(
         "Stop",
         icon=":material/stop:",
-        on_click=job.cancel if now.active else None,
+        on_click=job.cancel if job is not None and now.active else None,
         disabled=not now.active or now.stopping,
     )
 
@@ -169,17 +167,15 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def ticking(name: str, body: Callable[[Snapshot], None]) -> None:
-    """Draw `body(snapshot)` every half second while the named job runs, and once after it.
+def ticking(job: Job | None, first: Snapshot, body: Callable[[Snapshot], None]) -> None:
+    """Draw `body(snapshot)` every half second while a job runs, and once after it.
 
-    The page is drawn anew when the job has a first result, and when it is over.
+    first: what the page around it shows. The page is drawn anew when the job has a first result,
+    and when it is over: be it while the page was drawn.
     """
-    job = state.jobs().get(name)
     if job is None:
         return
-    first = job.snapshot()
     running = first.active
-
     pace = 0.5 if first.result is None else 1.0  # every tick takes time from the job
 
     @st.fragment(run_every=pace if running else None)

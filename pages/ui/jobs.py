@@ -271,6 +271,11 @@ class Job:
             self._change(state="stopped", message="Stopped before it began.")
 
 
+def look(job: Job | None) -> Snapshot:
+    """Where a job is, to draw a whole page from; over, where there is none."""
+    return Snapshot("done") if job is None else job.snapshot()
+
+
 def cancel_all() -> None:
     """Stop every job there is: Python does not end before their threads do."""
     for job in list(_active):
