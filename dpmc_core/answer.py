@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dpmc_core import metrics, registry
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
-from dpmc_core.experiment import Result
+from dpmc_core.experiment import Result, publications
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.paired import Bracket, Paired
@@ -34,7 +34,6 @@ from dpmc_core.privacy import (
     RATING,
     USER_EMPTIED,
     USER_REPLACED,
-    Additive,
     Budget,
     Change,
     Guarantee,
@@ -44,7 +43,6 @@ from dpmc_core.privacy import (
     Release,
     Trust,
     calibrate,
-    witness,
 )
 from dpmc_core.problem import GIVEN, Split, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -193,11 +191,11 @@ def told_apart(mechanism: Mechanism, ratings: Ratings) -> Told | None:
     card = mechanism.guarantee(ratings.public)
     items = ratings.public.items
     rated = np.bincount(ratings.items, minlength=items).astype(float)
+    if (found := card.per_item) is not None:
+        counts = publications(mechanism, ratings, {found.query})[-1].private
+        scale = found.scale * (math.sqrt(2) if isinstance(found, Laplace) else 1.0)
+        return _told(counts, np.full(items, scale), found)
     for _, release in card.releases:
-        if isinstance(release, Additive) and release.shape == (items,):
-            counts = _before_noise(mechanism, ratings, release)
-            scale = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1.0)
-            return _told(counts, np.full(items, scale), release)
         if isinstance(release, LocalChannel):
             missing, gain = release.reported_if_missing, release.reported_if_rated
             return _told(rated, _spread(ratings.public.users, missing, gain - missing), release)
@@ -208,13 +206,6 @@ def told_apart(mechanism: Mechanism, ratings: Ratings) -> Told | None:
             balance = np.bincount(ratings.items, ratings.values, minlength=items)
             return _told(np.abs(balance), 2 * _spread(rated, flip, 1 - 2 * flip), release)
     return None
-
-
-def _before_noise(mechanism: Mechanism, ratings: Ratings, release: Release) -> Floats:
-    with witness({release.query}) as seen:
-        for _ in mechanism.fit(ratings, np.random.default_rng(0)):
-            look()
-    return next(p.private for p in seen if p.release.query == release.query)
 
 
 def _spread(reports: Floats | int, chance: float, gain: float) -> Floats:

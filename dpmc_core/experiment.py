@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from dpmc_core import metrics, registry
 from dpmc_core.data import Dataset, Transform
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.model import AddsNoiseLast, Estimator, Mechanism, Model, Rounds, Step, Task
-from dpmc_core.privacy import Guarantee
+from dpmc_core.privacy import Guarantee, Publication, witness
 from dpmc_core.problem import Problem, Split, build_problem, generator
 from dpmc_core.ratings import Ratings
 from dpmc_core.settings import settings_of, show_setting
@@ -153,6 +155,17 @@ def run(
                     result = replace(result, baselines={**result.baselines, other.id: found})
                     tell(result)
         return result
+
+
+def publications(
+    mechanism: Mechanism, ratings: Ratings, queries: Collection[str]
+) -> list[Publication]:
+    """What a mechanism publishes up to the first answer to each of some queries, before and after
+    the noise: for looking at only. No more is fitted than that takes."""
+    with witness(until=queries) as found:
+        for _ in mechanism.fit(ratings, np.random.default_rng(0)):
+            look()
+    return found
 
 
 def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> dict[str, float]:

@@ -25,9 +25,7 @@ def best(model: Model, train: Ratings, user: int, length: int) -> tuple[Ints, Fl
     """
     items = np.arange(train.public.items)
     scores = np.array(model.predict(np.full(len(items), user), items), dtype=float)
-    scores[train.items[train.indptr[user] : train.indptr[user + 1]]] = -np.inf
-    found = np.argsort(-scores, kind="stable")[:length]
-    found = found[scores[found] > -np.inf]
+    found = _unrated(scores, train, user, length)
     return found, scores[found]
 
 
@@ -49,14 +47,15 @@ def of(model: Model, train: Ratings) -> list[list[int]]:
 
 def popular(train: Ratings) -> list[list[int]]:
     """What the sampled users would be shown if everybody were shown what most rated."""
-    counts = np.bincount(train.items, minlength=train.public.items)
-    order = np.argsort(-counts, kind="stable")
-    found = []
-    for user in sample(train):
-        own = train.items[train.indptr[user] : train.indptr[user + 1]]
-        fresh = order[: LENGTH + len(own)]
-        found.append(fresh[~np.isin(fresh, own)][:LENGTH].tolist())
-    return found
+    counts = np.bincount(train.items, minlength=train.public.items).astype(float)
+    return [_unrated(counts, train, int(user), LENGTH).tolist() for user in sample(train)]
+
+
+def _unrated(scores: Floats, train: Ratings, user: int, length: int) -> Ints:
+    scores = scores.copy()
+    scores[train.items[train.indptr[user] : train.indptr[user + 1]]] = -np.inf
+    found = np.argsort(-scores, kind="stable")[:length]
+    return found[scores[found] > -np.inf]
 
 
 def shared(some: Iterable[Sequence[int]], others: Iterable[Sequence[int]]) -> list[int]:

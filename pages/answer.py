@@ -16,7 +16,7 @@ from dpmc_core.store import StoreError, digest
 from dpmc_core.sweep import Keys, Unit
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import answer as words
-from dpmc_core.views import lines
+from dpmc_core.views import groups, lines
 from dpmc_core.views.lines import Picture
 from pages.ui import blocks, rows, shell, sources, state, sweeps, widgets
 from pages.ui.charts import answer as charts_answer
@@ -71,7 +71,7 @@ def predicted(data: str, protect: Protect) -> Task:
     """What is predicted: what the data offer and a method protects, the usual first."""
     offered = [task for task in sources.tasks(data) if protect.possible(task)]
     usual = Task.RATINGS if Task.RATINGS in offered else Task.RANKING
-    names = {task: words.PREDICT[task] for task in words.PREDICT if task in offered}
+    names = {task: groups.PREDICTS[task] for task in reversed(groups.PREDICTS) if task in offered}
     if st.session_state.get("answer_task", usual) not in names:
         del st.session_state["answer_task"]  # chosen for other data
     return widgets.choose(

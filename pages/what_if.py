@@ -54,16 +54,19 @@ def page() -> None:
         grid = grid_of(where, id)
         came = rows.shipped(data, id)
         keys = rows.keys(grid, where) if came is None else rows.keys_of(came[0])
-        card = promise(data, id, curves(where, id, keys))
+        found = curves(where, id, keys)
+        card = promise(data, id, found)
         with whom:
             protect(data, card)
         with body:
-            running = came is None and runs(where, grid, keys)
-            moving(where, id, keys, running=running)
+            if came is None and runs(where, grid, keys):
+                arriving(where, id, keys)
+            else:
+                moving(where, id, found)
         with more, st.popover("Why?", icon=":material/verified_user:"):
             blocks.guarantee(card)
         with below:
-            numbers(curves(where, id, keys), certified=cards.upheld(card))
+            numbers(found, certified=cards.upheld(card))
     except (DpmcError, OSError) as error:
         blocks.problem(error)
 
@@ -199,29 +202,33 @@ def curves(where: Place, id: str, keys: Keys) -> tuple[Picture, ...]:
 # --- the instrument ----------------------------------------------------------------------------
 
 
-def moving(where: Place, id: str, keys: Keys, *, running: bool) -> None:
-    """The slider with everything that moves with it; while runs go on, this part looks again."""
+def arriving(where: Place, id: str, keys: Keys) -> None:
+    """The instrument while runs go on: this part looks again; a stop is the whole page's matter."""
+    at = standing()["stop"]
 
-    @st.fragment(run_every=TICK if running else None)
-    def draw() -> None:
-        if running:
-            now = sweeps.look(where.folder, keys.name)
-            if now is None or not now.running:
-                st.rerun()
-            rows.progress(now, read(where, id, keys).present, len(keys.units))
-        if where.private:
-            answered()
-            rows.tally()
-        found = curves(where, id, keys)
-        theme = state.theme()
-        body = state.kept(
-            "instrument",
-            (where.name, id, found, theme, running),
-            lambda: view(where, id, found, running=running),
-        )
-        instrument.show(body | standing(), key=KEY, on_change=moved)
+    @st.fragment(run_every=TICK)
+    def again() -> None:
+        now = sweeps.look(where.folder, keys.name)
+        if now is None or not now.running or standing()["stop"] != at:
+            st.rerun()
+        rows.progress(now, read(where, id, keys).present, len(keys.units))
+        moving(where, id, curves(where, id, keys), running=True)
 
-    draw()
+    again()
+
+
+def moving(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = False) -> None:
+    """The slider with everything that moves with it."""
+    if where.private:
+        answered()
+        rows.tally()
+    theme = state.theme()
+    body = state.kept(
+        "instrument",
+        (where.name, id, found, theme, running),
+        lambda: view(where, id, found, running=running),
+    )
+    instrument.show(body | standing(), key=KEY, on_change=moved)
 
 
 def view(where: Place, id: str, found: tuple[Picture, ...], *, running: bool) -> dict[str, Any]:

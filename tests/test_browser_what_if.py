@@ -4,6 +4,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 from dpmc_core.sweep.presets import EPSILONS
 from tests.browser_helpers import settle, visit
@@ -115,6 +116,16 @@ def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, serv
     visit(page, link)
     page.wait_for_selector(PLOTTED, state="attached")
     assert [text(page, n) for n in ("number", "who", "attack", "answer")] == shown
+
+
+def test_the_card_below_follows_the_slider(instrument):
+    page = instrument()
+    drag_to(page, 3.0)
+    page.mouse.up()
+    page.wait_for_url(re.compile("epsilon=3"))
+    settle(page)
+    page.get_by_role("button", name="Why?").click()
+    expect(page.get_by_text("certified: epsilon 3")).to_be_visible()
 
 
 def test_a_dragged_wish_reads_the_epsilon_it_takes(instrument):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy.accounting import Loss, attacker_certainty, gaussian_delta
 from dpmc_core.privacy.changes import Change, sensitivity_at
-from dpmc_core.privacy.releases import Release, Releases
+from dpmc_core.privacy.releases import Additive, Release, Releases
 from dpmc_core.ratings import PublicFacts
 
 if TYPE_CHECKING:
@@ -169,6 +169,13 @@ class Guarantee(Generic[R]):
                 return nothing_holds, _unbounded(release, change)
             spent += release.loss(s)
         return (spent, "") if any(self.releases) else (nothing_holds, "nothing is randomised")
+
+    @property
+    def per_item(self) -> Additive | None:
+        """The first release that adds noise to one number per item; None where none does."""
+        items = (self.public.items,)
+        found = (release for _, release in self.releases if release.shape == items)
+        return next((release for release in found if isinstance(release, Additive)), None)
 
     def repeated(self, times: int) -> Self:
         """The card of so many publications of the same ratings, each with noise of its own."""

@@ -20,11 +20,6 @@ PROTECT: Mapping[Protect, str] = {
     Protect.RATING: "each rating, even from the server",
     Protect.PERSON: "the whole person, server trusted",
 }
-PREDICT: Mapping[Task, str] = {
-    Task.RANKING: "top lists",
-    Task.RATINGS: "ratings",
-    Task.BINARY: "likes",
-}
 _FLOORS = {
     "private-popularity": "with a private popular list",
     "local-popularity": "with a private popular list",

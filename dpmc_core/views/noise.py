@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, capital
+from dpmc_core.experiment import publications
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     CELL,
@@ -27,7 +28,6 @@ from dpmc_core.privacy import (
     Release,
     SymbolChannel,
     sensitivity_at,
-    witness,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views.cards import percent
@@ -430,13 +430,9 @@ def before_after(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
     Releases whose values belong to no cell of the block, item or pair of items are left out.
     """
     wanted = {r.query for _, r in mechanism.guarantee(corner.public).releases}
-    with witness(until=wanted) as publications:
-        for step in mechanism.fit(corner, np.random.default_rng(0)):
-            if step.final:
-                break
     pictures: dict[str, BeforeAfter] = {}
     foreign = _foreign(mechanism, corner.public)
-    for p in publications:
+    for p in publications(mechanism, corner, wanted):
         if p.release.query in pictures or p.release.query in foreign:
             continue
         before, after = _cells(p.private, corner), _cells(p.published, corner)

@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 
 from dpmc_core import toplists
 from dpmc_core.errors import DpmcError
+from dpmc_core.experiment import publications
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
-    Additive,
     ModifiedLaplace,
     RandomizedResponse,
     Release,
     SymbolChannel,
     Trust,
-    witness,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import Store, curves, shipped, top_lists
@@ -283,24 +282,19 @@ def scores(mechanisms: Sequence[Mechanism], train: Ratings) -> tuple[Scores, ...
     mechanisms: the method at every stop. The same draw is behind all of them, at their scales.
     Empty where a method releases nothing item by item.
     """
-    first, items = mechanisms[0], train.public.items
-    made = [mechanism.guarantee(train.public).releases for mechanism in mechanisms]
-    each = [[r for _, r in one if isinstance(r, Additive) and r.shape == (items,)] for one in made]
-    releases = [found[0] for found in each if found]
+    made = [mechanism.guarantee(train.public).per_item for mechanism in mechanisms]
+    releases = [release for release in made if release is not None]
     if len(releases) < len(mechanisms):
         return ()
-    with witness(until={releases[0].query}) as publications:
-        for step in first.fit(train, np.random.default_rng(1)):
-            if step.final:
-                break
-    seen = next(p for p in publications if p.release.query == releases[0].query)
+    items, query = train.public.items, releases[0].query
+    seen = publications(mechanisms[0], train, {query})[-1]
     draw = (seen.published - seen.private) / releases[0].scale
     order = np.argsort(-np.bincount(train.items, minlength=items), kind="stable")
     chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
     return tuple(
         Scores(
             title(train, item),
-            releases[0].query,
+            query,
             float(seen.private[item]),
             tuple(float(seen.private[item] + release.scale * draw[item]) for release in releases),
         )

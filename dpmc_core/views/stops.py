@@ -128,13 +128,15 @@ def needed(line: Line) -> Needed:
 
 @dataclass(frozen=True)
 class Question:
-    """What an attacker asks. short: on a switch. change: what the two answers differ in.
+    """What an attacker asks. short: on a switch. answers: that it is so, and that it is not.
 
-    rated: of a person, whose ratings are asked for all at once; None for a question about less.
+    change: what the two differ in. rated: of a person, whose ratings are asked for all at once;
+    None for a question about less.
     """
 
     short: str
     text: str
+    answers: tuple[str, str]
     change: Change
     rated: int | None = None
 
@@ -159,24 +161,26 @@ def questions(card: Guarantee, task: Task, rated: int) -> tuple[Question, Questi
     rated: how many ratings the person gave.
     """
     if card.change.per_user:
+        yes = ("yes", "no")
         return (
-            Question("in the data?", "Was this person in the data?", USER_EMPTIED),
-            Question("which ratings?", "Which of two sets of ratings was it?", USER_REPLACED),
+            Question("in the data?", "Was this person in the data?", yes, USER_EMPTIED),
+            Question("which ratings?", "Which of two sets of ratings was it?", yes, USER_REPLACED),
         )
     one, name = (CELL, "click") if task is Task.RANKING else (RATING, "rating")
     if card.change is CELL:
         one = CELL
-    whole = ROW_VALUES
+    which, answers = _WHICH[task]
+    sets = f"Which of two sets of {name}s was it?"
     return (
-        Question(f"this {name}", _WHICH[task], one),
-        Question(f"all {rated} {name}s", f"Which of two sets of {name}s was it?", whole, rated),
+        Question(f"this {name}", which, answers, one),
+        Question(f"all {rated} {name}s", sets, answers, ROW_VALUES, rated),
     )
 
 
 _WHICH = {
-    Task.BINARY: "Was this title liked?",
-    Task.RATINGS: "Was it the best rating or the worst?",
-    Task.RANKING: "Was this title clicked?",
+    Task.BINARY: ("Was this title liked?", ("liked", "not")),
+    Task.RATINGS: ("Was it the best rating or the worst?", ("the best", "the worst")),
+    Task.RANKING: ("Was this title clicked?", ("clicked", "not")),
 }
 
 

@@ -16,7 +16,6 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.privacy import Guarantee
 from dpmc_core.store import guarded
 from dpmc_core.views import cards
-from pages.ui import state
 from pages.ui.charts import Figure
 from pages.ui.jobs import Job, Snapshot
 from pages.ui.text import escape

@@ -28,11 +28,6 @@ from pages.ui.charts import curve as charts_curve
 _HERE = Path(__file__).parent
 STATES = ("stop", "person", "asked", "wanted")
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
-_ANSWERS = {
-    Task.BINARY: (("liked", True), ("not", False)),
-    Task.RATINGS: (("the best", True), ("the worst", False)),
-    Task.RANKING: (("clicked", True), ("not", False)),
-}
 _PERSON = 20  # ratings of somebody where no person is shown
 
 
@@ -97,9 +92,7 @@ def view(
                 {
                     "short": one.short,
                     "text": one.text,
-                    "answers": (("yes", True), ("no", False))
-                    if card_is_personal(made[0])
-                    else _ANSWERS[first.task],
+                    "answers": list(zip(one.answers, (True, False), strict=True)),
                 }
                 for one in pair
             ]
@@ -141,11 +134,6 @@ _SERVED = {
     Trust.AGGREGATOR: "noisy and masked to the server",
     Trust.FEDERATED: "raw to the own party, noisy from it",
 }
-
-
-def card_is_personal(card: Any) -> bool:
-    """Whether what an attacker asks of it is a yes or no about a person."""
-    return bool(card.change.per_user)
 
 
 def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:

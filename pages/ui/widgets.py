@@ -341,20 +341,3 @@ def build(id: str, epsilon: float, chosen: Mapping[str, Any] | None) -> Mechanis
 def address(values: Mapping[str, object]) -> str:
     """Where this page opens with these choices."""
     return f"{(st.context.url or '').split('?')[0]}?{urlencode(values, doseq=True)}"
-
-
-def toggle_play() -> None:
-    """Start or stop the sweep over epsilons."""
-    st.session_state["playing"] = not st.session_state.get("playing")
-    if st.session_state["playing"] and st.session_state.get("epsilon") == EPSILONS[-1]:
-        st.session_state["epsilon"] = EPSILONS[0]
-
-
-def play_is_over() -> bool:
-    """Move the slider one step to the right, before it is drawn; True past the end."""
-    k = EPSILONS.index(st.session_state.get("epsilon", 1.0)) + 1
-    if k < len(EPSILONS):
-        st.session_state["epsilon"] = EPSILONS[k]
-        return False
-    st.session_state["playing"] = False
-    return True

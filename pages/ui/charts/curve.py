@@ -10,7 +10,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpmc_core.views.lines import GUESSING, WITHOUT, Line, Picture
-from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, marker, rule, style
+from pages.ui.charts import (
+    Figure,
+    Style,
+    Theme,
+    band,
+    faded,
+    figure,
+    line,
+    marker,
+    rule,
+    shaded,
+    style,
+)
 
 PUBLISHED = "the paper's estimate"
 HEIGHT, TALL = 192, 340  # with people above it, and alone
@@ -174,4 +186,5 @@ def _reach(picture: Picture) -> tuple[float, float]:
 def colors(theme: Theme, mechanism: str) -> dict[str, Any]:
     """What the component around the chart draws with."""
     look: Style = style(mechanism)
-    return {"ink": theme.ink, "muted": theme.muted, "method": look.color, "paper": theme.paper}
+    method = shaded(look.color, theme)
+    return {"ink": theme.ink, "muted": theme.muted, "method": method, "paper": theme.paper}
