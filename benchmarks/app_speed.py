@@ -7,7 +7,8 @@ Times run from the server's first byte to the first frame of the chart, a plain 
 Plotly's. While the knob is dragged over all stops, from each move of the pointer to the frame after
 the one in which number and rule have moved; after it is let go, to the address. Chromium draws
 without a graphics card here. Small files are asked for one by one over one connection, as a browser
-asks for a hundred at first.
+asks for a hundred at first. Each mechanism's example, which Train shows before a first run, is made
+once.
 """
 
 import http.client
@@ -29,6 +30,13 @@ import streamlit as st
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # the pages are no part of the package
+
+from dpmc_core import registry  # noqa: E402
+from dpmc_core.data import datasets  # noqa: E402
+from dpmc_core.model import Task  # noqa: E402
+from pages.ui import runs  # noqa: E402
+
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 FRAME, PLOTTED = ".dpmc-plot svg", ".dpmc-plot .scatterlayer .trace"
 WATCH = """() => {
@@ -58,6 +66,20 @@ def main() -> None:
         serve(os.environ | {"DPMC_HOME": home}) as (address, _),
     ):
         measure(address)
+    seconds = examples()
+    slowest = max(seconds, key=seconds.__getitem__)
+    longest = f"{seconds[slowest]:.2f} s ({slowest})"
+    print(f"an example on Train, {len(seconds)} mechanisms: at most {longest}")
+
+
+def examples() -> dict[str, float]:
+    """Seconds that each mechanism's example takes, by id."""
+    ratings, found = datasets.load("movie-night").ratings, {}
+    for id in registry.noisy(Task.BINARY) + registry.noisy(Task.RATINGS):
+        start = time.perf_counter()
+        runs.example(registry.create(id, epsilon=1.0), ratings)
+        found[id] = time.perf_counter() - start
+    return found
 
 
 @contextmanager

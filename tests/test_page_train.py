@@ -87,15 +87,8 @@ def test_an_example_is_made_once_for_all_sessions(monkeypatch):
 
 
 @pytest.mark.parametrize("id", registry.noisy(Task.BINARY) + registry.noisy(Task.RATINGS))
-def test_an_example_costs_less_than_a_second(id):
-    """In processor time, which other programs on the machine disturb less."""
-    ratings = datasets.load("movie-night").ratings
-    seconds = []
-    while not seconds or (seconds[-1] > 1 and len(seconds) < 5):
-        start = time.process_time()
-        shown = runs.example(registry.create(id, epsilon=1.0), ratings)
-        seconds.append(time.process_time() - start)
-    assert seconds[-1] < 1
+def test_an_example_is_small_and_whole(id):
+    shown = runs.example(registry.create(id, epsilon=1.0), datasets.load("movie-night").ratings)
     assert shown.frames
     assert shown.reference is not None
 
