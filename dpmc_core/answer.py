@@ -35,6 +35,7 @@ from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
     Budget,
+    Certified,
     Change,
     Guarantee,
     Laplace,
@@ -331,10 +332,11 @@ class Verdict(enum.Enum):
 
 
 class Cost(NamedTuple):
-    """Certified epsilons. replaced: where a row becomes any other, None where the unit is no row;
-    year: of all publications; each: what each may spend so that a year costs what was asked."""
+    """What is certified of one publication. Epsilons: replaced: where a row becomes any other, None
+    where the unit is no row; year: of all publications, at the delta asked for; each: what each may
+    spend so that a year costs what was asked."""
 
-    certified: float
+    certified: Certified
     replaced: float | None
     year: float
     each: float
@@ -488,7 +490,8 @@ def _cost(question: Inquiry, advice: Advice, card: Guarantee) -> Cost:
     change, delta = question.change, question.delta
     replaced = card.certified(USER_REPLACED, delta).epsilon if change.per_user else None
     if question.times == 1:
-        return Cost(advice.certified, replaced, advice.certified, advice.certified)
+        once = advice.certified.epsilon
+        return Cost(advice.certified, replaced, once, once)
 
     def at(setting: float) -> Guarantee:
         method = registry.create(advice.mechanism.id, epsilon=setting, delta=delta)
@@ -501,7 +504,7 @@ def _cost(question: Inquiry, advice: Advice, card: Guarantee) -> Cost:
         advice.certified,
         replaced,
         card.repeated(question.times).certified(change, delta).epsilon,
-        at(setting).certified(change, delta).epsilon,
+        at(setting).certified(change).epsilon,
     )
 
 

@@ -241,9 +241,10 @@ def ledger(card: Guarantee) -> None:
     rows = cards.ledger(card, change)
     blocks.show_table(cards.ledger_table(rows), alt="Releases and their cost")
     total = card.certified(change)
+    whole = cards.budget_text(total.epsilon, total.delta)
     st.markdown(
         f"Together, {UNITS[unit]} ({change.relation}): **epsilon"
-        f" {cards.epsilon_text(total.epsilon)}**. {blocks.escape(sentence(total.reason))}"
+        f" {whole}**. {blocks.escape(sentence(total.reason))}"
         f" For one person: {blocks.escape(sentence(cards.person(card)))}"
     )
     st.caption(blocks.escape(f"Claim: {card.source}."))

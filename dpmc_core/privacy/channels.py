@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
-from dpmc_core.privacy.accounting import Loss, channel_epsilon
-from dpmc_core.privacy.releases import Release
+from dpmc_core.privacy.accounting import Loss, Pure, channel_epsilon
+from dpmc_core.privacy.releases import Release, whole
 from dpmc_core.stopping import look
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ class Channel(Release):
     def loss(self, sensitivity: float) -> Loss:
         if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
             return Loss()
-        return Loss(epsilon=self.times * sensitivity * self.cell_epsilon)
+        cells = whole(sensitivity)
+        each = sensitivity * self.cell_epsilon / cells
+        return Loss.of(Pure(each, self.times * cells))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -146,10 +146,10 @@ def channel_of_missing(
     if isinstance(rng, SecureSource):
         ranks, symbols = rng.channel_of_zeros(row, total - len(taken))
         return _free_cells(ranks, taken), symbols
-    cells = hits(taken, total, 1 - row[0], rng)
+    others = row[1:]
+    cells = hits(taken, total, float(others.sum()), rng)  # 1 - row[0] would lose its digits
     if not len(cells):
         return cells, np.empty(0, dtype=np.int64)
-    others = row[1:]
     return cells, rng.choice(len(others), size=len(cells), p=others / others.sum()) + 1
 
 

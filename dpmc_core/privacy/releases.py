@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 from dpmc_core.privacy import noise
-from dpmc_core.privacy.accounting import Loss
+from dpmc_core.privacy.accounting import Loss, Pure
 from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import look
@@ -120,6 +120,15 @@ class Release:
                 raise _Enough
 
 
+def whole(count: float) -> int:
+    """How many equal parts a sensitivity has that counts them: 1 where it is no whole number.
+
+    The rounding of exact samplers, which raises sensitivities, makes none more.
+    """
+    found = round(count) if math.isfinite(count) else 0
+    return found if found and abs(count - found) <= 1e-9 * found else 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class Additive(Release):
     """Independent noise of a fixed scale added to a real array."""
@@ -170,15 +179,21 @@ class Additive(Release):
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(Additive):
-    """Coordinate-wise Laplace noise; epsilon = l1 sensitivity / scale."""
+    """Coordinate-wise Laplace noise; epsilon = l1 sensitivity / scale.
+
+    alone: each rating that changes moves its own number and no other, so k of them are k answers
+    with the sensitivity of one rating.
+    """
 
     norm: ClassVar[str] = "l1"
+    alone: bool = False
 
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.abs(np.subtract(one, other, dtype=float)).sum())
 
     def loss(self, sensitivity: float) -> Loss:
-        return Loss(epsilon=self.times * sensitivity / self.scale)
+        count = whole(sensitivity / self.sensitivity[RATING]) if self.alone and sensitivity else 1
+        return Loss.of(Pure(sensitivity / count / self.scale, self.times * count, laplace=True))
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.laplace_density(x, self.scale)
@@ -210,7 +225,7 @@ class NormLaplace(Additive):
         return float(np.linalg.norm(np.subtract(one, other, dtype=float), axis=-1).sum())
 
     def loss(self, sensitivity: float) -> Loss:
-        return Loss(epsilon=self.times * sensitivity / self.scale)
+        return Loss.of(Pure(sensitivity / self.scale, self.times))
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
         return self._noise((count, self.length), rng)[:, 0]
