@@ -36,18 +36,23 @@ _CLIPS = (
 
 
 class Flaw(enum.Enum):
-    """What is wrong with the copy. words: the same for people."""
+    """What is wrong with the copy."""
 
-    words: str
+    HALVED = "halved"
+    SHARED = "shared"
+    UNCLIPPED = "unclipped"
 
-    HALVED = "halved", "half the noise"
-    SHARED = "shared", "one draw of noise for all numbers of an answer"
-    UNCLIPPED = "unclipped", "nothing is clipped"
+    @property
+    def words(self) -> str:
+        """The same for people."""
+        return _WORDS[self]
 
-    def __new__(cls, value: str, words: str) -> Flaw:
-        fault = object.__new__(cls)
-        fault._value_, fault.words = value, words
-        return fault
+
+_WORDS = {
+    Flaw.HALVED: "half the noise",
+    Flaw.SHARED: "one draw of noise for all numbers of an answer",
+    Flaw.UNCLIPPED: "nothing is clipped",
+}
 
 
 def faults_of(mechanism: Mechanism, public: PublicFacts) -> tuple[Flaw, ...]:

@@ -330,7 +330,11 @@ class Keeper:
 
 
 def _only(count: int, canary: int) -> Bits:
-    return np.arange(count) == canary
+    """The coins of one canary alone, of none for -1."""
+    coins: Bits = np.zeros(count, dtype=bool)
+    if canary >= 0:
+        coins[canary] = True
+    return coins
 
 
 def _values(publication: Publication) -> Floats:
@@ -344,14 +348,14 @@ def _values(publication: Publication) -> Floats:
     return whole
 
 
-def _near(p: Publication, q: Publication, width: Floats | float = 0.0) -> Bits:
+def _near(p: Publication, q: Publication, width: Floats | float = 0.0) -> Any:
     """Which parts are alike, as far as rounding goes; width: how far canaries move each number."""
     one, other = _values(p), _values(q)
     rounding = np.maximum(1e-9 * (1 + np.abs(one)), 1e-6 * np.asarray(width))
-    apart: Bits = np.asarray(np.abs(one - other) > rounding)
-    whole: Any = apart.any(axis=-1) if isinstance(p.release, NormLaplace) else apart
-    near: Bits = np.logical_not(whole)
-    return near
+    apart: Any = np.abs(one - other) > rounding
+    if isinstance(p.release, NormLaplace):
+        apart = apart.any(axis=-1)  # a part is a row
+    return np.logical_not(apart)
 
 
 def _ratio(history: History, none: History, every: History, seen: History) -> float:
