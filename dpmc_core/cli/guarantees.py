@@ -27,8 +27,8 @@ HEADS = (
 
 MEASURED = (
     "measured: a lower bound that an audit of the default settings found on small data (`dpmc audit"
-    " MECHANISM` runs it); above claimed it refutes the claim, below it confirms nothing. -: none at"
-    " these settings."
+    " MECHANISM` runs it); above claimed it refutes the claim, below it confirms nothing. -: none"
+    " at these settings."
 )
 
 

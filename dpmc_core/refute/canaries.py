@@ -47,7 +47,7 @@ _REHEARSED = 8  # canaries of which a rehearsal measures what they move
 _SUREST = 20  # of so many canaries one is guessed where they meet and noise is Gaussian
 _SHARES = (1, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)  # of the canaries, to be guessed
 _NO_CELL = -1e12  # in place of a number where sparse rows have none
-_GAUSSIAN = "noise is Gaussian, as on the card"
+_GAUSSIAN = "Gaussian noise, as on the card"
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from dpmc_core.errors import check_number
+from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.faults import Flaw, plant
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.model import Mechanism, Task
@@ -48,6 +48,8 @@ def refute(
     if ratings is None:
         ratings, data = small_data(mechanism), data or "small invented ratings"
     card = mechanism.guarantee(ratings.public).given(ratings.prepared)
+    if not any(card.releases):
+        raise InvalidSetting("the mechanism", "one that adds noise", mechanism.id)
     change = change or card.change
     own = card.claimed if card.change is change else None
     delta = card.claimed.delta if card.claimed else 0.0

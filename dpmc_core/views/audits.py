@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpmc_core.privacy import Change
 from dpmc_core.refute import Measured, Method, Neighbours, Refuted, Report, Spent
+from dpmc_core.refute.report import TIGHT
 from dpmc_core.views import cards
 
 METHODS = {
@@ -27,7 +28,7 @@ def verdict(report: Report) -> str:
 def _refuted(report: Report) -> str:
     certified, claimed = report.certified.epsilon, report.claimed
     for limit, word in ((certified, "certified"), (claimed, "claimed")):
-        if limit is not None and report.measured > limit:
+        if limit is not None and report.measured > limit * TIGHT:
             least = cards.epsilon_text(report.measured)
             return f"Refuted: at least {least} where {cards.epsilon_text(limit)} is {word}."
     unfit = [
