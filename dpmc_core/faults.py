@@ -28,9 +28,10 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import settings_of
 
-# Settings that bound what a rating or a row adds to an answer.
+# Settings that bound what a rating or a row adds to an answer. Output perturbation's bound is none:
+# what its card counts is the width of all matrices that it may publish.
 _CLIPS = (
-    *("bound", "clamp", "clip", "clip_l2", "contributions", "factor_clip"),
+    *("clamp", "clip", "clip_l2", "contributions", "factor_clip"),
     *("residual", "residual_clip"),
 )
 

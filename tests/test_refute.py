@@ -40,9 +40,9 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.refute import Method, Refuted, refute, small_data
-from dpmc_core.refute.canaries import Keeper, Plan, plans
+from dpmc_core.refute.canaries import CanaryPlan, Keeper, plans
+from dpmc_core.refute.pairs import RatingTable, changed, neighbours
 from dpmc_core.refute.probe import run
-from dpmc_core.refute.rows import Table, changed, neighbours
 from dpmc_core.refute.shipped import _records, shipped
 from dpmc_core.release import export
 from dpmc_core.views import audits
@@ -216,7 +216,7 @@ def table_of(cap=None, clicks=False):
     values = np.ones(len(users)) if clicks else rng.integers(1, 6, len(users))
     public = PublicFacts(users=8, items=6, low=0 if clicks else 1, high=1 if clicks else 5, cap=cap)
     keep = np.array([sum(users[:k] == u) < (cap or 9) for k, u in enumerate(users)])
-    return Table.of(Ratings.build(users[keep], items[keep], values[keep], public))
+    return RatingTable.of(Ratings.build(users[keep], items[keep], values[keep], public))
 
 
 @pytest.mark.parametrize("change", Change)
@@ -253,7 +253,8 @@ def test_canaries_are_of_the_unit(change):
                 other = coins.copy()
                 other[canary] ^= True
                 one, two = (
-                    Table.of(plan.planted(c)).values if c.any() else None for c in (coins, other)
+                    RatingTable.of(plan.planted(c)).values if c.any() else None
+                    for c in (coins, other)
                 )
                 if one is None or two is None:
                     continue
@@ -321,7 +322,7 @@ def test_answers_in_which_canaries_meet_are_told_from_the_others(larger):
     mechanism = Pairwise(larger=larger)
     ratings = small_data(mechanism)
     keeper = keeper_of(mechanism, ratings)
-    (plan,) = plans(Table.of(ratings), RATING, np.random.default_rng(0))
+    (plan,) = plans(RatingTable.of(ratings), RATING, np.random.default_rng(0))
     history = run(mechanism, plan.planted(np.arange(plan.count) % 2 == 0), 1)
     owners = keeper._owners(plan, history, 1)
     assert list(owners) == [0]
@@ -333,7 +334,7 @@ def test_all_scores_at_once_are_those_of_one_canary_after_another():
     mechanism = registry.create("objective", epsilon=1.0)
     ratings = small_data(mechanism)
     keeper = keeper_of(mechanism, ratings)
-    (plan,) = plans(Table.of(ratings), RATING, np.random.default_rng(0))
+    (plan,) = plans(RatingTable.of(ratings), RATING, np.random.default_rng(0))
     plan = plan.first(12)
     history = run(mechanism, plan.planted(np.arange(12) % 3 == 0), 1)
     at_once = keeper._apart(plan, history, [0], keeper._known)
@@ -345,8 +346,8 @@ def test_all_scores_at_once_are_those_of_one_canary_after_another():
 def test_fewer_canaries_leave_the_other_cells_as_they_were():
     table = table_of()
     for plan in plans(table, USER_EMPTIED, np.random.default_rng(0)):
-        few: Plan = plan.first(2)
-        kept = Table.of(few.planted(np.zeros(2, dtype=bool))).values
+        few: CanaryPlan = plan.first(2)
+        kept = RatingTable.of(few.planted(np.zeros(2, dtype=bool))).values
         changed_rows = np.unique(np.nonzero(few.owner >= 0)[0])
         others = np.delete(np.arange(8), changed_rows)
         assert len(changed_rows) == 2

@@ -8,7 +8,6 @@ how many are guessed is decided by a rehearsal with coins and noise of its own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,9 +32,9 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.privacy.audit import canary_bound, gaussian_canary_bound
 from dpmc_core.ratings import Ratings
+from dpmc_core.refute.pairs import RatingTable
 from dpmc_core.refute.probe import History, run
 from dpmc_core.refute.report import CONFIDENCE, Inapplicable, Measured, Method, refuted_by
-from dpmc_core.refute.rows import Table
 from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
@@ -51,13 +50,13 @@ _GAUSSIAN = "Gaussian noise, as on the card"
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class CanaryPlan:
     """Canaries in a table: `heads` and `tails` are what the cells of each hold, by its coin.
 
     owner: users x items, which canary a cell belongs to, -1: none.
     """
 
-    table: Table
+    table: RatingTable
     heads: Floats
     tails: Floats
     owner: Ints
@@ -67,7 +66,7 @@ class Plan:
         up = np.append(coins, False)[self.owner]  # -1 is the last
         return replace(self.table, values=np.where(up, self.heads, self.tails)).ratings()
 
-    def first(self, count: int) -> Plan:
+    def first(self, count: int) -> CanaryPlan:
         """The same with fewer canaries: the others' cells are as they were."""
         gone = self.owner >= count
         return replace(
@@ -78,10 +77,10 @@ class Plan:
         )
 
 
-def plans(table: Table, change: Change, rng: np.random.Generator) -> list[Plan]:
+def plans(table: RatingTable, change: Change, rng: np.random.Generator) -> list[CanaryPlan]:
     """Ways to plant canaries of a unit; each is tried in a rehearsal."""
     values, low, high = table.values, table.ends[0], table.ends[-1]
-    users = len(values)
+    users, items = values.shape
     if change in (RATING, CELL):
         where = np.argwhere(~np.isnan(values)) if change is RATING else _any_cells(table, rng)
         where = rng.permutation(where)[:MOST]
@@ -89,11 +88,12 @@ def plans(table: Table, change: Change, rng: np.random.Generator) -> list[Plan]:
         owner[where[:, 0], where[:, 1]] = np.arange(len(where))
         chosen = owner >= 0
         heads = np.where(chosen, high, values)
-        return [Plan(table, heads, np.where(chosen, _tail(change, low), values), owner, len(where))]
+        tails = np.where(chosen, low if change is RATING else np.nan, values)
+        return [CanaryPlan(table, heads, tails, owner, len(where))]
     found = []
-    for rows in (_single, _full):
-        fullest = int(np.count_nonzero(~np.isnan(values), axis=1).argmax())  # stays: never no data
-        chosen = rng.permutation(np.delete(np.arange(users), fullest))[:MOST]
+    fullest = int(np.count_nonzero(~np.isnan(values), axis=1).argmax())  # stays: never no data
+    others = rng.permutation(np.delete(np.arange(users), fullest))[:MOST]
+    for rows, chosen in ((_single, others[:items]), (_full, others)):
         heads, tails, owner = values.copy(), values.copy(), np.full(values.shape, -1)
         heads[chosen] = rows(table, len(chosen), rng, values[chosen], change)
         if change is ROW_VALUES or (change is USER_REPLACED and len(table.ends) > 1):
@@ -101,11 +101,11 @@ def plans(table: Table, change: Change, rng: np.random.Generator) -> list[Plan]:
         else:
             tails[chosen] = np.nan
         owner[chosen] = np.arange(len(chosen))[:, None]
-        found.append(Plan(table, heads, tails, owner, len(chosen)))
+        found.append(CanaryPlan(table, heads, tails, owner, len(chosen)))
     return found
 
 
-def _any_cells(table: Table, rng: np.random.Generator) -> NDArray[np.intp]:
+def _any_cells(table: RatingTable, rng: np.random.Generator) -> NDArray[np.intp]:
     """Cells of users who have room for one more rating at most: one canary a user under a cap."""
     users, items = table.values.shape
     if table.most == items:
@@ -113,33 +113,29 @@ def _any_cells(table: Table, rng: np.random.Generator) -> NDArray[np.intp]:
     return np.column_stack([np.arange(users), _some_rated(table, rng)])
 
 
-def _some_rated(table: Table, rng: np.random.Generator) -> NDArray[np.intp]:
+def _some_rated(table: RatingTable, rng: np.random.Generator) -> NDArray[np.intp]:
     priority = np.where(np.isnan(table.values), -1.0, rng.random(table.values.shape))
     chosen: NDArray[np.intp] = priority.argmax(axis=1)
     return chosen
 
 
-def _tail(change: Change, low: float) -> float:
-    return low if change is RATING else math.nan
-
-
 def _single(
-    table: Table,
+    table: RatingTable,
     count: int,
     rng: np.random.Generator,  # noqa: ARG001 - as for the other kind
     own: Floats,
     change: Change,
 ) -> Floats:
-    """One rating each, of another item as long as there are any; the own ones are moved to it."""
+    """One rating each, of an item of its own."""
     rows = np.full((count, table.public.items), np.nan)
     if change is ROW_VALUES:
         return np.where(np.isnan(own), np.nan, table.ends[-1])
-    rows[np.arange(count), np.arange(count) % table.public.items] = table.ends[-1]
+    rows[np.arange(count), np.arange(count)] = table.ends[-1]
     return rows
 
 
 def _full(
-    table: Table, count: int, rng: np.random.Generator, own: Floats, change: Change
+    table: RatingTable, count: int, rng: np.random.Generator, own: Floats, change: Change
 ) -> Floats:
     """Random ends on random items."""
     n = table.public.items
@@ -150,6 +146,16 @@ def _full(
     place = rng.random((count, n)).argsort(axis=1)
     rows: Floats = np.where(place < size, ends, np.nan)
     return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """What a rehearsal decided. alone: the answers in which canaries do not meet; none: each
+    canary takes a run to score."""
+
+    plan: CanaryPlan
+    alone: tuple[int, ...]
+    guesses: int
 
 
 @dataclass(frozen=True)
@@ -163,18 +169,24 @@ class Keeper:
     delta: float
     seed: int
 
-    def audit(self, ratings: Ratings, runs: int, tell: Callable[[Measured], None]) -> Measured:
-        """One run with canaries, at most `runs` of them where each takes a run to score."""
-        rng = np.random.default_rng([self.seed, 2])
-        table = Table.of(ratings)
-        if self.change in (RATING, ROW_VALUES) and len(table.ends) == 1:
-            raise Inapplicable("all ratings are alike, so no value can change")
-        plan, alone, guesses = self._rehearsed(plans(table, self.change, rng), runs)
-        coins = rng.random(plan.count) < 0.5
+    def audit(
+        self,
+        ratings: Ratings,
+        runs: int,
+        tell: Callable[[Measured], None],
+        rehearsed: Rehearsal | None = None,
+    ) -> Measured:
+        """One run with canaries, at most `runs` of them where each takes a run to score.
+
+        rehearsed: of the same mechanism and ratings, at a seed of its own.
+        """
+        found = rehearsed or self.rehearsed(ratings, runs)
+        plan, guesses = found.plan, found.guesses
+        coins = np.random.default_rng([self.seed, 5]).random(plan.count) < 0.5
         history = run(self.mechanism, plan.planted(coins), self.seed + 2)
         scores = np.zeros(plan.count)
-        if alone:
-            scores = self._apart(plan, history, alone, self._known)
+        if found.alone:
+            scores = self._apart(plan, history, found.alone, self._known)
         else:
             for canary, score in enumerate(self._one_by_one(plan, history)):
                 scores[canary] = score
@@ -183,7 +195,7 @@ class Keeper:
         right = int(((scores > 0) == coins)[surest].sum())
         return self._measured(plan.count, guesses, right, plan.count, valid=True)
 
-    def _guesses(self, plan: Plan, history: History, alone: Sequence[int]) -> int:
+    def _guesses(self, plan: CanaryPlan, history: History, alone: Sequence[int]) -> int:
         """How many to guess: what the rehearsal's scores promise to be best.
 
         A log likelihood ratio of s is right with chance 1/(1 + e^-|s|). Where canaries meet it is
@@ -229,23 +241,27 @@ class Keeper:
             given=_GAUSSIAN if self._gaussian else "",
         )
 
-    def _rehearsed(self, found: Sequence[Plan], runs: int) -> tuple[Plan, tuple[int, ...], int]:
-        """The plan that promises most, the answers in which its canaries do not meet, and how many
-        to guess."""
-        rng = np.random.default_rng([self.seed, 3])
-        best: tuple[float, Plan, tuple[int, ...], History] | None = None
-        for plan in found:
-            history = run(self.mechanism, plan.planted(rng.random(plan.count) < 0.5), self.seed + 3)
+    def rehearsed(self, ratings: Ratings, runs: int) -> Rehearsal:
+        """Which canaries promise most, how they are scored, and how many to guess.
+
+        Raises Inapplicable where nothing can change.
+        """
+        table, rng = RatingTable.of(ratings), np.random.default_rng([self.seed, 2])
+        if self.change in (RATING, ROW_VALUES) and len(table.ends) == 1:
+            raise Inapplicable("all ratings are alike, so no value can change")
+        best: tuple[float, Rehearsal] | None = None
+        for plan in plans(table, self.change, rng):
+            coins = rng.random(plan.count) < 0.5
+            history = run(self.mechanism, plan.planted(coins), self.seed + 3)
             alone = tuple(self._owners(plan, history, self.seed + 3))
             used = plan if alone else plan.first(runs)
             power = self._power(used, history, alone)
             if best is None or power > best[0]:
-                best = power, used, alone, history
+                best = power, Rehearsal(used, alone, self._guesses(used, history, alone))
         assert best is not None
-        _, plan, alone, history = best
-        return plan, alone, self._guesses(plan, history, alone)
+        return best[1]
 
-    def _power(self, plan: Plan, history: History, alone: tuple[int, ...]) -> float:
+    def _power(self, plan: CanaryPlan, history: History, alone: tuple[int, ...]) -> float:
         """How far the scores of a canary with and without lie apart, in standard deviations."""
         count = min(_REHEARSED, plan.count)
         without = self._seen(plan, _only(plan.count, -1), history, self.seed + 3)
@@ -260,7 +276,7 @@ class Keeper:
         noise = np.sqrt(own + 0.25 * others * (0 if alone else plan.count - 1) + 1e-300)
         return float(np.median(own / noise))
 
-    def _one_by_one(self, plan: Plan, history: History) -> Iterator[float]:
+    def _one_by_one(self, plan: CanaryPlan, history: History) -> Iterator[float]:
         """The log likelihood ratio of each canary, every other one taken half for there."""
         none, every = self._ends(plan, history, self._known)
         for canary in range(plan.count):
@@ -268,7 +284,7 @@ class Keeper:
             seen = self._seen(plan, _only(plan.count, canary), history, self._known)
             yield _ratio(history, none, every, seen)
 
-    def _apart(self, plan: Plan, history: History, alone: Sequence[int], seed: int) -> Floats:
+    def _apart(self, plan: CanaryPlan, history: History, alone: Sequence[int], seed: int) -> Floats:
         """Log likelihood ratios of all canaries at once, from answers in which they do not meet."""
         none, every = self._ends(plan, history, seed)
         owners, scores = self._owners(plan, history, seed), np.zeros(plan.count)
@@ -280,7 +296,7 @@ class Keeper:
             scores += np.bincount(owners[k][owned], ratio[owned], minlength=plan.count)
         return scores
 
-    def _owners(self, plan: Plan, history: History, seed: int) -> dict[int, Ints]:
+    def _owners(self, plan: CanaryPlan, history: History, seed: int) -> dict[int, Ints]:
         """Answers in which every part hangs on one canary's coin at most: which one's, by part.
 
         Every canary has a number, which runs write digit by digit, and then its complement: a part
@@ -314,12 +330,12 @@ class Keeper:
         apart = {k for k in apart if numbers[k][differs[k]].max() <= plan.count}
         return {k: np.where(differs[k], numbers[k] - 1, -1) for k in apart}
 
-    def _ends(self, plan: Plan, history: History, seed: int) -> tuple[History, History]:
+    def _ends(self, plan: CanaryPlan, history: History, seed: int) -> tuple[History, History]:
         """What is asked with no canary there and with all of them."""
         every = np.ones(plan.count, dtype=bool)
         return tuple(self._seen(plan, coins, history, seed) for coins in (~every, every))  # type: ignore[return-value]
 
-    def _seen(self, plan: Plan, coins: Bits, history: History, seed: int) -> History:
+    def _seen(self, plan: CanaryPlan, coins: Bits, history: History, seed: int) -> History:
         return run(self.mechanism, plan.planted(coins), seed, history)[: len(history)]
 
     @property

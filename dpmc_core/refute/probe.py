@@ -31,8 +31,8 @@ from dpmc_core.privacy import (
     witness,
 )
 from dpmc_core.ratings import Ratings
+from dpmc_core.refute.pairs import RatingTable, RowPair, changed, neighbours
 from dpmc_core.refute.report import TIGHT, Inapplicable, Measured, Method, Spent, refuted_by
-from dpmc_core.refute.rows import Rows, Table, changed, neighbours
 from dpmc_core.stopping import look
 
 _DRAWN = 0.5  # share of the pairs that are drawn; the others change the worst one so far
@@ -60,7 +60,7 @@ def run(
 class _Worst:
     """The worst pair so far: how far each answer moved, of what history, and its rank."""
 
-    rows: Rows
+    rows: RowPair
     moved: tuple[float, ...]
     history: History
     rank: tuple[float, float]
@@ -85,7 +85,7 @@ class Prober:
             raise Inapplicable("no release adds noise to an array: each cell is randomised itself")
         if self.change in (RATING, ROW_VALUES) and ratings.clicks:
             raise Inapplicable("all ratings are alike, so no value can change")
-        table, rng = Table.of(ratings), np.random.default_rng([self.seed, 1])
+        table, rng = RatingTable.of(ratings), np.random.default_rng([self.seed, 1])
         drawn = neighbours(table, self.change, rng)
         history = run(self.mechanism, ratings, self.seed)
         free = self._free(ratings, history)
@@ -115,7 +115,7 @@ class Prober:
         same = [np.array_equal(p.private, q.private) for p, q in zip(history, again, strict=False)]
         return np.array(same + [False] * (len(history) - len(same)))
 
-    def _moved(self, rows: Rows, table: Table, free: Bits) -> _Worst:
+    def _moved(self, rows: RowPair, table: RatingTable, free: Bits) -> _Worst:
         one = table.with_row(rows.user, rows.before).ratings()
         other = table.with_row(rows.user, rows.after).ratings()
         history = run(self.mechanism, one, self.seed)

@@ -66,7 +66,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class ChangedRow:
     """One user's row in two neighbouring data sets, on the items where they differ.
 
     user, items: counted from 0. before, after: ratings, None where there is none. rest: how many
@@ -101,7 +101,7 @@ class Measured:
     total: int
     refuted: Refuted = Refuted.NOTHING
     releases: tuple[Spent, ...] = ()
-    pair: Neighbours | None = None
+    pair: ChangedRow | None = None
     canaries: int = 0
     guesses: int = 0
     right: int = 0

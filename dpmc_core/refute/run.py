@@ -14,6 +14,7 @@ from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.refute.canaries import Keeper
+from dpmc_core.refute.pairs import check_cells
 from dpmc_core.refute.probe import Prober
 from dpmc_core.refute.report import Inapplicable, Measured, Method, Report, Tell
 from dpmc_core.refute.sampler import Sampler
@@ -47,6 +48,7 @@ def refute(
     check_number("seed", seed, at_least=0, integer=True)
     if ratings is None:
         ratings, data = small_data(mechanism), data or "small invented ratings"
+    check_cells(ratings.public)
     card = mechanism.guarantee(ratings.public).given(ratings.prepared)
     if not any(card.releases):
         raise InvalidSetting("the mechanism", "one that adds noise", mechanism.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpmc_core.privacy import Change
-from dpmc_core.refute import Measured, Method, Neighbours, Refuted, Report, Spent
+from dpmc_core.refute import ChangedRow, Measured, Method, Refuted, Report, Spent
 from dpmc_core.refute.report import TIGHT
 from dpmc_core.views import cards
 
@@ -85,7 +85,7 @@ def finding(found: Measured, change: Change) -> str:
     return f"{least}.{f' Given {found.given}.' if found.given else ''}"
 
 
-def pair(found: Neighbours) -> str:
+def pair(found: ChangedRow) -> str:
     """What differs between the two data sets of a probe."""
     gone = [value is None for value in found.after]
     came = [value is None for value in found.before]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, Change
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.refute.report import Neighbours
+from dpmc_core.refute.report import ChangedRow
 
 Floats = NDArray[np.float64]
 Rng = np.random.Generator
@@ -19,8 +19,15 @@ Rng = np.random.Generator
 _LARGEST = 4_000_000  # cells
 
 
+def check_cells(public: PublicFacts) -> None:
+    """Raise InvalidSetting where a whole matrix of ratings would be too large."""
+    cells = public.users * public.items
+    if cells > _LARGEST:
+        raise InvalidSetting("users x items", f"at most {_LARGEST:,} for an audit", cells)
+
+
 @dataclass(frozen=True, eq=False)
-class Table:
+class RatingTable:
     """Ratings as a matrix, and what a rating may be at its ends: (low, high), or 1 for clicks."""
 
     values: Floats
@@ -29,18 +36,14 @@ class Table:
     ends: tuple[float, ...]
 
     @classmethod
-    def of(cls, ratings: Ratings) -> Table:
-        """Raises InvalidSetting where the matrix would be too large."""
+    def of(cls, ratings: Ratings) -> RatingTable:
         public = ratings.public
-        if public.users * public.items > _LARGEST:
-            limit = f"at most {_LARGEST:,} cells (users x items) to audit on"
-            raise InvalidSetting("the data", limit, public.users * public.items)
         values = np.full(public.shape, np.nan)
         values[ratings.users, ratings.items] = ratings.values
         ends = (1.0,) if ratings.clicks else (public.low, public.high)
         return cls(values, public, ratings.prepared, ends)
 
-    def with_row(self, user: int, row: Floats) -> Table:
+    def with_row(self, user: int, row: Floats) -> RatingTable:
         values = self.values.copy()
         values[user] = row
         return replace(self, values=values)
@@ -58,17 +61,17 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowPair:
     """One user's row in two neighbouring data sets; everybody else's are those of a table."""
 
     user: int
     before: Floats
     after: Floats
 
-    def told(self) -> Neighbours:
+    def told(self) -> ChangedRow:
         same = (self.before == self.after) | (np.isnan(self.before) & np.isnan(self.after))
         items = np.flatnonzero(~same)
-        return Neighbours(
+        return ChangedRow(
             self.user,
             tuple(items.tolist()),
             _plain(self.before[items]),
@@ -81,7 +84,7 @@ def _plain(row: Floats) -> tuple[float | None, ...]:
     return tuple(None if np.isnan(value) else float(value) for value in row)
 
 
-def kinds_of_rows(table: Table, rng: Rng) -> Iterator[Floats]:
+def kinds_of_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
     """Rows that push queries to their limits, then random ones: endless."""
     n, most, low, high = table.public.items, table.most, table.ends[0], table.ends[-1]
     place, half = np.arange(n), n // 2
@@ -103,7 +106,7 @@ def kinds_of_rows(table: Table, rng: Rng) -> Iterator[Floats]:
         yield row
 
 
-def neighbours(table: Table, change: Change, rng: Rng) -> Iterator[Rows]:
+def neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterator[RowPair]:
     """Pairs of rows that the change turns into each other: known bad ones first. Endless."""
     counts = np.count_nonzero(~np.isnan(table.values), axis=1)
     fewest = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
@@ -116,13 +119,13 @@ def neighbours(table: Table, change: Change, rng: Rng) -> Iterator[Rows]:
         first = False
         rated = np.flatnonzero(~np.isnan(own))
         if change is USER_EMPTIED:
-            yield Rows(user, own, np.full(len(own), np.nan))
+            yield RowPair(user, own, np.full(len(own), np.nan))
         elif change in (RATING, ROW_VALUES):
             moved = rated if change is ROW_VALUES else rng.choice(rated, 1)
             before, after = own.copy(), own.copy()
             before[moved] = low if change is RATING else own[moved]
             after[moved] = high if change is RATING else low + high - own[moved]
-            yield Rows(user, before, after)
+            yield RowPair(user, before, after)
         elif change is CELL:
             after = own.copy()
             free = np.flatnonzero(np.isnan(own))
@@ -130,12 +133,12 @@ def neighbours(table: Table, change: Change, rng: Rng) -> Iterator[Rows]:
                 after[rng.choice(free)] = rng.choice(table.ends)
             else:
                 after[rng.choice(rated)] = np.nan
-            yield Rows(user, own, after)
+            yield RowPair(user, own, after)
         else:
-            yield Rows(user, own, low + high - own if rng.random() < 0.3 else next(kinds))
+            yield RowPair(user, own, low + high - own if rng.random() < 0.3 else next(kinds))
 
 
-def changed(rows: Rows, table: Table, change: Change, rng: Rng) -> Rows:
+def changed(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowPair:
     """The pair with one item's rating another one, or gone; still a pair of the change."""
     n = len(rows.before)
     before, after = rows.before.copy(), rows.after.copy()
@@ -151,6 +154,6 @@ def changed(rows: Rows, table: Table, change: Change, rng: Rng) -> Rows:
         before[item] = value
     else:
         after[item] = value
-    found = Rows(rows.user, before, after)
+    found = RowPair(rows.user, before, after)
     sizes = [np.count_nonzero(~np.isnan(row)) for row in (before, after)]
     return found if max(sizes) <= table.most and len(found.told().items) else rows
