@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from dpmc_core.data.transforms import ENTRY_ONLY
 from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting
 from dpmc_core.experiment import settings_dict
+from dpmc_core.faults import planted
 from dpmc_core.model import Constant, Dense, Mechanism, Model, Step, Task
 from dpmc_core.paths import check_folder, whole_file
 from dpmc_core.privacy import (
@@ -134,6 +135,9 @@ class Export:
 
 def check(mechanism: Mechanism, ratings: Ratings) -> None:
     """Raise CannotRelease, with the reason, where these ratings may not be released so."""
+    fault = planted(mechanism)
+    if fault is not None:
+        raise CannotRelease(f"{mechanism.id} has a planted fault ({fault.words}): for audits only")
     guarantee = mechanism.guarantee(ratings.public)
     entry = guarantee.change is CELL
     for step in ratings.prepared:

@@ -11,6 +11,7 @@ from typing import Any
 from dpmc_core import plugins
 from dpmc_core.cli import (
     answer,
+    audit,
     data,
     fit,
     guarantees,
@@ -82,7 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         *(listing, data, recommend, answer, fit, split, release),
-        *(guarantees, protocol, sweep, store),
+        *(guarantees, audit, protocol, sweep, store),
     )
     for group in groups:
         group.add_to(commands)

@@ -25,10 +25,16 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", metavar="DATA", help=DATA_HELP)
     add("mechanism", metavar="MECHANISM", help="a method's id")
+    add_budget(parser)
+    add_prepare(parser)
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """The budget and the other settings of a mechanism."""
+    add = parser.add_argument
     add("--epsilon", metavar="E", type=number, help="privacy budget, > 0")
     add("--delta", metavar="D", type=number, help="probability of failure, in 0..1")
     add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
-    add_prepare(parser)
 
 
 def add_prepare(parser: argparse.ArgumentParser) -> None:
