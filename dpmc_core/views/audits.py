@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dpmc_core.faults import Flaw
 from dpmc_core.privacy import Change
 from dpmc_core.refute import ChangedRow, Measured, Method, Refuted, Report, Spent
 from dpmc_core.refute.report import TIGHT
+from dpmc_core.refute.shipped import Shipped
 from dpmc_core.views import cards
 
 METHODS = {
     Method.PROBE: "Sensitivity probe",
     Method.CANARIES: "Canaries",
     Method.SAMPLER: "Sampler",
+}
+FLAWS = {
+    Flaw.HALVED: "Half the noise",
+    Flaw.SHARED: "One draw for all",
+    Flaw.UNCLIPPED: "No clip",
 }
 NOT_YET = "Not yet a bound."
 
@@ -117,3 +124,32 @@ def releases(found: Measured) -> list[tuple[str, ...]]:
 
 
 _SAMPLED = ("release", "at least", "card counts", "p")
+
+
+def tick(found: Shipped) -> str:
+    """What was measured beforehand, as it stands beside claimed and certified."""
+    how = "exact" if found.confidence is None else f"{100 * found.confidence:g} %"
+    return f"at least {cards.epsilon_text(found.measured)} ({METHODS[Method(found.method)]}, {how})"
+
+
+def table(report: Report) -> dict[str, list[str]]:
+    """Every release of every method in columns of text."""
+    columns: dict[str, list[str]] = {
+        "method": [],
+        "release": [],
+        "measured": [],
+        "the card": [],
+        "of": [],
+    }
+    for found in report.findings:
+        for release in found.releases:
+            row = (
+                METHODS[found.method],
+                release.name,
+                f"{release.measured:.4g}",
+                cards.epsilon_text(release.allowed),
+                release.norm,
+            )
+            for column, text in zip(columns.values(), row, strict=True):
+                column.append(text)
+    return columns

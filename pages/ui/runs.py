@@ -12,13 +12,17 @@ from typing import Any
 from dpmc_core import experiment, registry
 from dpmc_core.data import Dataset, Refused, datasets, download
 from dpmc_core.errors import DpmcError
+from dpmc_core.faults import Flaw
+from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.privacy import witness
 from dpmc_core.problem import Problem, build_problem, default_split, generator
 from dpmc_core.ratings import Ratings
+from dpmc_core.refute import Report, refute
 from dpmc_core.stopping import stopping
 from dpmc_core.views import noise
+from dpmc_core.views.lights import Lights, known_instance, lights
 from dpmc_core.views.run_card import Run
 from dpmc_core.views.training import Camera, Film
 from pages.ui.jobs import Tell, Work
@@ -166,6 +170,31 @@ def example(mechanism: Mechanism, ratings: Ratings) -> Film:
     run = train(mechanism, lambda: build_problem(pair, mechanism.task), 0, **about)(report, enough)
     assert run.film is not None
     return dataclasses.replace(run.film, id=f"example {mechanism!r} on {ratings.fingerprint}")
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What an audit found; lights: what one rating moves, of output perturbation alone."""
+
+    report: Report
+    lights: Lights | None = None
+
+
+def audit(mechanism: Mechanism, flaw: Flaw | None, seed: int) -> Work:
+    """Try to refute a mechanism on small invented ratings; what is there so far is shown."""
+
+    def work(report: Tell, stopped: Callable[[], bool]) -> Audited:
+        def tell(done: int, total: int, label: str, found: Report) -> None:
+            report(done, total, label, shown=Audited(found))
+
+        report(0, 0, "the first pair")
+        found = refute(mechanism, flaw=flaw, seed=seed, tell=tell, stop=stopped)
+        if found.stopped or flaw is not None or not isinstance(mechanism, Output):
+            return Audited(found)
+        report(0, 0, "one rating turned to the other sign", shown=Audited(found))
+        return Audited(found, lights(*known_instance(mechanism.epsilon)))
+
+    return work
 
 
 def reading_of(content: bytes, name: str, options: Mapping[str, Any]) -> Work:
