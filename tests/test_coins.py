@@ -34,6 +34,7 @@ from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.privacy.importance import amplified_losses, importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.release import ADDITIVE, CHANNELS, check, export, secured
+from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.implicit import binary_matrix
 from tests.statistics_helpers import assert_frequencies
 from tests.user_level_helpers import COLLECTED, RANKING, VARIANTS, build, make, rows_of
@@ -73,7 +74,8 @@ def test_a_harmless_choice_is_drawn_apart_and_counted():
 
 
 def one_bit():
-    found = []
+    probit = parse_setting(registry.get("objective"), "link", "probit")
+    found = [("objective", {"link": probit, "bound": 1.0, "estimator": Estimator.PUBLISHED})]
     for id, cls in sorted(registry.MECHANISMS.items()):
         if registry.adds_noise(cls) and cls.task is Task.BINARY:
             found.append((id, {}))

@@ -28,14 +28,15 @@ _SLACK = 1e-9  # relative: what floats lose in a term's length and weight
 class Sums:
     """What a `SampledLaplace` is asked: sums of public terms; as an array, these sums.
 
-    rows: ones, rows x terms: what each row adds up. terms: of d numbers each.
+    rows: rows x terms, sparse: its stored cells are what each row adds up, once each, whatever
+    their values. terms: of d numbers each.
     """
 
     rows: csr_array
     terms: Floats
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        return np.asarray(self.rows @ self.terms, dtype=dtype)
+        return self.counted(np.ones(len(self.rows.indices))).astype(dtype, copy=False)
 
     @property
     def lengths(self) -> Floats:
@@ -43,7 +44,7 @@ class Sums:
         return np.asarray(np.abs(self.terms).sum(axis=1))
 
     def counted(self, times: Floats) -> Floats:
-        """The sums with each of the ones counted so often."""
+        """The sums with each of the stored cells counted so often."""
         from scipy.sparse import csr_array
 
         rows = csr_array((times, self.rows.indices, self.rows.indptr), shape=self.rows.shape)
