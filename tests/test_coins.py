@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from replay import answers_replaced
+from replay import answers_replaced, replayed
 from scipy.sparse import csr_array
 
 from dpmc_core import privacy, registry
@@ -497,3 +497,17 @@ def test_what_is_asked_next_follows_from_answers_and_not_from_raw_counts(id, one
     if id in {"private-taste", "private-popularity"}:
         right = [step.model.factors.right for step in (first[-1], second[-1])]
         assert np.array_equal(*right)
+
+
+def test_features_of_the_first_round_hold_no_raw_count():
+    """Two crowds with a taste each, so that even random features tell of it: one user's row turns,
+    the answers stay, and nobody else's predictions move in any round."""
+    likes = np.arange(100)[:, None] % 2 == np.arange(12) % 2
+    one = np.random.default_rng(0).random(likes.shape) < np.where(likes, 0.8, 0.05)
+    other = one.copy()
+    other[4] = ~other[4]
+    mechanism = registry.create("private-taste", epsilon=1e4, rank=3)
+    first, second = replayed(mechanism, clicks(one), clicks(other), 4)
+    assert first.shown[0]["taste that is heard"] > 0.5
+    for a, b in zip(first.others, second.others, strict=True):
+        assert np.array_equal(a, b)
