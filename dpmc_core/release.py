@@ -39,6 +39,7 @@ from dpmc_core.privacy import (
     Publishes,
     RandomizedResponse,
     Release,
+    SampledLaplace,
     SymbolChannel,
     Trust,
     exact_noise,
@@ -49,7 +50,7 @@ from dpmc_core.ratings import Ratings
 from dpmc_core.version import version
 
 # What has an exact sampler. By exact type: another kind of noise may well be a subclass.
-ADDITIVE = (Laplace, Gaussian)
+ADDITIVE = (Laplace, Gaussian, SampledLaplace)
 CHANNELS = (RandomizedResponse, SymbolChannel)
 
 LARGEST = 100_000_000  # draws of exact noise
@@ -92,6 +93,12 @@ def _secured(release: Release, observed: int) -> Release:
 def _raised(release: Release, count: int, sensitivity: float) -> float:
     if type(release) is Laplace:
         return release.scale * exact_noise.laplace_epsilon(release.scale, count, sensitivity)
+    if type(release) is SampledLaplace:
+        # A drawn term is rounded with the sum: its e^{aw} grows by e^r at most, and so does
+        # 1 + q (e^{aw} - 1). One grid step more than the rounding itself pays for the floats here.
+        step = 2.0 ** exact_noise.grid(release.scale, count)
+        rounding = exact_noise.laplace_epsilon(release.scale, count, step)
+        return sensitivity * (1 + rounding / release.term_epsilon)
     if type(release) is Gaussian:
         return release.scale * exact_noise.gaussian_mu(release.scale, count, sensitivity)
     assert isinstance(release, CHANNELS)
@@ -111,15 +118,17 @@ def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, in
         if isinstance(release, ADDITIVE):
             kind = "laplace" if isinstance(release, Laplace) else "gaussian"
             found[kind, release.scale, count] += release.times
+            if isinstance(release, SampledLaplace):
+                found["coin", 0.0, 1] += release.times * observed
         else:
             found["channel", 0.0, 1] += release.times * count
     return found
 
 
 def _draws(guarantee: Guarantee, observed: int) -> tuple[int, int]:
-    """(values of Laplace and Gaussian noise, cells of channels) that are drawn."""
+    """(values of Laplace and Gaussian noise, cells of channels and coins) that are drawn."""
     drawn = counted(guarantee, observed)
-    cells = drawn.pop(("channel", 0.0, 1), 0)
+    cells = drawn.pop(("channel", 0.0, 1), 0) + drawn.pop(("coin", 0.0, 1), 0)
     return sum(count * times for (_, _, count), times in drawn.items()), cells
 
 
@@ -304,8 +313,13 @@ def _line(
     }
     spent = sensitivity_at(exact.sensitivity, change, public)
     if isinstance(plain, Laplace | Gaussian):
-        k, law = exact_noise.grid(plain.scale, count), type(plain).__name__
-        noise = {"noise": f"discrete {law} on multiples of 2^{k}", "scale": plain.scale, "grid": k}
+        k = exact_noise.grid(plain.scale, count)
+        law = "Laplace" if isinstance(plain, Laplace) else "Gaussian"
+        noise: dict[str, Any] = {"noise": f"discrete {law} on multiples of 2^{k}"}
+        noise |= {"scale": plain.scale, "grid": k}
+        if isinstance(plain, SampledLaplace):
+            noise["coins"] = "chances 1/weight, rounded down to multiples of 2^-62"
+            noise["budget"] = plain.budget  # of a term: what its weight is solved for
     else:
         assert isinstance(plain, RandomizedResponse | SymbolChannel)
         noise = {"noise": "channel, chances rounded to multiples of 2^-62"}

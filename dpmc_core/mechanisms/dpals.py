@@ -39,7 +39,7 @@ from dpmc_core.solvers.als import (
 )
 from dpmc_core.solvers.item_effects import noisy_factors
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import clip_dense_rows, clip_rows
+from dpmc_core.solvers.rows import cap_key, clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
 
 Floats = NDArray[np.float64]
@@ -204,7 +204,7 @@ class Dpals(EffectsFirst):
         """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; users scaled down."""
         most = self.most(ratings.public)
         if self.items is ItemBudget.UNIFORM:
-            weights = kept_at_random(ratings, most, int(rng.integers(2**63))).astype(float)
+            weights = kept_at_random(ratings, most, cap_key(rng)).astype(float)
         elif self.items is ItemBudget.TAIL:
             weights = (place_in_row(ratings, counts[ratings.items]) < most).astype(float)
         else:

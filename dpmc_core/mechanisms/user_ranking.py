@@ -20,12 +20,14 @@ from dpmc_core.privacy import (
     Budget,
     Gaussian,
     Guarantee,
+    Harmless,
     Laplace,
     Loss,
     Notion,
     Publishes,
     Releases,
     Trust,
+    harmless,
 )
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -210,7 +212,7 @@ class PrivateTaste:
         noise = releases.rounds.scale
         counts = Counts(releases.popularity.publish(rows, rng), releases.popularity.scale)
         hear = _heard(counts)
-        features = rng.uniform(-1.0, 1.0, (items, self.rank))  # no data in it
+        features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (items, self.rank))
         features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
         step = 0
         for asks, least in _ROUNDS:

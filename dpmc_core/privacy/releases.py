@@ -168,10 +168,11 @@ class Additive(Release):
         array = self._finite(value)
         self._admit(array)
         look()
+        counted = self._counted(value, array, rng)
         if isinstance(rng, SecureSource):
-            published = self._exact(array, rng)
+            published = self._exact(counted, rng)
         else:
-            published = array + self._noise(array.shape, rng)
+            published = counted + self._noise(counted.shape, rng)
         answer = self._shown(array, published)
         look()
         return answer
@@ -192,6 +193,15 @@ class Additive(Release):
         array = np.asarray(value, dtype=float)
         if not np.isfinite(array).all():  # noise does not hide a NaN or an infinity
             raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
+        return array
+
+    def _counted(
+        self,
+        value: ArrayLike,  # noqa: ARG002
+        array: Floats,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> Floats:
+        """What the noise is added to: the array itself, unless only a part of it is drawn."""
         return array
 
     def _exact(self, value: Floats, source: SecureSource) -> Floats:  # noqa: ARG002

@@ -20,6 +20,7 @@ from dpmc_core.privacy import (
     Notion,
     RandomizedResponse,
     Release,
+    SampledLaplace,
     Trust,
     sensitivity_at,
 )
@@ -33,6 +34,7 @@ _TRUST = {
 }
 _NOISE = {
     Laplace: "Laplace",
+    SampledLaplace: "Laplace",
     NormLaplace: "norm-Laplace",
     Gaussian: "Gaussian",
     RandomizedResponse: "randomised response",
