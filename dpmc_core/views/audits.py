@@ -96,7 +96,8 @@ def pair(found: ChangedRow) -> str:
     else:
         what = f"{count} ratings of {who}"
         does = "disappear" if all(gone) else "appear" if all(came) else "become others"
-    return f"{what} {does}, {found.rest or 'no'} other{'s' * (found.rest != 1)} stay{'s' * (found.rest == 1)}"
+    stay = "1 other stays" if found.rest == 1 else f"{found.rest or 'no'} others stay"
+    return f"{what} {does}, {stay}"
 
 
 def _rating(value: float | None) -> str:
