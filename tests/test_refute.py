@@ -171,6 +171,13 @@ def test_what_cannot_be_audited_is_refused():
         audit("private-mean", flaw=Flaw.SHARED)
     with pytest.raises(InvalidSetting, match="runs must be >= 2"):
         audit("private-mean", runs=1)
+    public = PublicFacts(users=2, items=2, low=-1, high=1)
+    alone = Ratings.build([1, 1], [0, 1], [1.0, -1.0], public)
+    with pytest.raises(InvalidSetting, match="users with ratings must be >= 2, got 1"):
+        audit("objective", ratings=alone)
+    huge = PublicFacts(users=10_000, items=10_000, low=-1, high=1)
+    with pytest.raises(InvalidSetting, match="users x items must be at most 4,000,000"):
+        audit("objective", ratings=Ratings.build([0, 1], [0, 1], [1.0, -1.0], huge))
     clicks = audit("dplcf", change=RATING)
     assert {method for method, _ in clicks.skipped} >= {Method.PROBE, Method.CANARIES}
 

@@ -81,8 +81,11 @@ def plans(table: RatingTable, change: Change, rng: np.random.Generator) -> list[
     """Ways to plant canaries of a unit; each is tried in a rehearsal."""
     values, low, high = table.values, table.ends[0], table.ends[-1]
     users, items = values.shape
+    fullest = int(np.count_nonzero(~np.isnan(values), axis=1).argmax())  # stays: never no data
     if change in (RATING, CELL):
         where = np.argwhere(~np.isnan(values)) if change is RATING else _any_cells(table, rng)
+        if change is CELL:
+            where = where[where[:, 0] != fullest]
         where = rng.permutation(where)[:MOST]
         owner = np.full(values.shape, -1)
         owner[where[:, 0], where[:, 1]] = np.arange(len(where))
@@ -91,7 +94,6 @@ def plans(table: RatingTable, change: Change, rng: np.random.Generator) -> list[
         tails = np.where(chosen, low if change is RATING else np.nan, values)
         return [CanaryPlan(table, heads, tails, owner, len(where))]
     found = []
-    fullest = int(np.count_nonzero(~np.isnan(values), axis=1).argmax())  # stays: never no data
     others = rng.permutation(np.delete(np.arange(users), fullest))[:MOST]
     for rows, chosen in ((_single, others[:items]), (_full, others)):
         heads, tails, owner = values.copy(), values.copy(), np.full(values.shape, -1)

@@ -1,9 +1,9 @@
 """The sensitivity probe: how far the queries of a mechanism really move between two data sets.
 
 Both data sets are run with the same random numbers, and the second one hears the answers that the
-first one got, so that all that differs is what the changed row does. An answer that hangs on no
-earlier answer moves so far whatever was published: its loss is exact, and those losses add up. How
-far the others move is held against the card, but bounds nothing: another history moves them
+first one got, so that all that differs is what the changed row does. An answer that asks the same
+after another history moves so far whatever was published: its loss is exact, and those losses add
+up. How far the others move is held against the card, but bounds nothing: another history moves them
 otherwise.
 """
 
@@ -109,7 +109,7 @@ class Prober:
         return self._measured(worst, free, pairs, pairs, _COINS if coins else "")
 
     def _free(self, ratings: Ratings, history: History) -> Bits:
-        """Which answers ask the same, to the last bit, whatever was answered before."""
+        """Which answers ask the same, to the last bit, after answers of another run."""
         others = run(self.mechanism, ratings, self.seed + 1)
         again = run(self.mechanism, ratings, self.seed, others)
         same = [np.array_equal(p.private, q.private) for p, q in zip(history, again, strict=False)]

@@ -49,6 +49,7 @@ def refute(
     if ratings is None:
         ratings, data = small_data(mechanism), data or "small invented ratings"
     check_cells(ratings.public)
+    check_number("users with ratings", int(np.unique(ratings.users).size), at_least=2)
     card = mechanism.guarantee(ratings.public).given(ratings.prepared)
     if not any(card.releases):
         raise InvalidSetting("the mechanism", "one that adds noise", mechanism.id)

@@ -46,7 +46,7 @@ from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 
-DRAWS = 20_000  # of each value of each release, at least
+DRAWS = 20_000  # of each value of each release, at least; of numbers in twos as many twos
 _OBSERVED = 64  # ratings, where a record leaves their number open
 _KEPT = 200_000  # draws that are looked at
 
@@ -127,7 +127,7 @@ def _additive(
     """
     shape = tuple(_OBSERVED if n is None else n for n in honest.shape)
     size = math.prod(shape)
-    times = max(2, math.ceil(2 * DRAWS / size))
+    times = max(2, math.ceil(min(2, size) * DRAWS / size))
     unit = moves if 0 < moves < math.inf else honest.scale  # no bound: as far as the noise
     pattern = _against_each_other(honest, shape, unit)
     here, there = (

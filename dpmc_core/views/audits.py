@@ -99,11 +99,12 @@ def pair(found: ChangedRow) -> str:
     who, count = f"user {found.user}", len(found.items)
     if count == 1:
         change = f"from {_rating(found.before[0])} to {_rating(found.after[0])}"
-        return f"item {found.items[0]} of {who} goes {change}, {found.rest} other ratings stay"
-    what = f"{count} ratings of {who}"
-    if all(gone):
-        return f"{what} disappear, {found.rest} stay"
-    return f"{what} {'appear' if all(came) else 'become others'}, {found.rest} stay"
+        what, does = f"item {found.items[0]} of {who}", f"goes {change}"
+    else:
+        what = f"{count} ratings of {who}"
+        does = "disappear" if all(gone) else "appear" if all(came) else "become others"
+    stay = "1 other stays" if found.rest == 1 else f"{found.rest or 'no'} others stay"
+    return f"{what} {does}, {stay}"
 
 
 def _rating(value: float | None) -> str:
