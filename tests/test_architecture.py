@@ -38,6 +38,8 @@ ORDER = [
     "recommend",
     "experiment",
     "release",
+    "deployment",
+    "verify",
     "store",
     "sweep",
     "paired",

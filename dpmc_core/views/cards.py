@@ -198,6 +198,17 @@ def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
     return Card(protects(guarantee), upheld(guarantee), tuple(facts))
 
 
+def promise(guarantee: Guarantee) -> str:
+    """What a release promises and under which condition, in one sentence."""
+    own = guarantee.certified()
+    given = [text for text in guarantee.caveats if text.startswith("certified given")]
+    condition = "".join(f"; {text}" for text in given)
+    return (
+        f"{protects(guarantee).rstrip('.')}: {certified(own)}, where"
+        f" {guarantee.change.relation}{condition}."
+    )
+
+
 def certified(proved: Certified) -> str:
     """'epsilon 1 per rating', or 'no bound per user: ...' with the reason."""
     if proved.finite:
