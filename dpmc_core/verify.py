@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Found]:
     if not path.is_file():
         raise DpmcError(f"there is no file {path}")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         card = json.loads(str(arrays.pop("card")))
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zipfile.error):
@@ -276,11 +277,11 @@ def _report_faults(guarantee: Guarantee, observed: int, arrays: Found) -> list[s
     """The reports of users under local privacy: cells in order, and symbols that exist."""
     ((_, release),) = guarantee.releases
     columns = {name: arrays[name] for name in ("users", "items", "symbols")}
-    lengths = {array.shape for array in columns.values()}
-    if len(lengths) != 1 or columns["users"].ndim != 1:
-        return [
-            f"arrays.symbols: its shape is {columns['symbols'].shape}, another than that of users"
-        ]
+    shapes = Counter(array.shape for array in columns.values())
+    usual = shapes.most_common(1)[0][0]
+    for name, array in columns.items():
+        if array.shape != usual or array.ndim != 1:
+            return [f"arrays.{name}: its shape is {array.shape} where {usual[-1:]} follows"]
     count = len(columns["symbols"])
     if None in release.shape and count != observed:
         return [f"arrays.symbols has {count} values where {observed} follow"]

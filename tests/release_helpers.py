@@ -22,8 +22,8 @@ RELEASED = [
         for name in ("strawman", "complementary", "symmetric", "optimal", "sampled")
     ),
     ("private-popularity", {"per": "cell", "delta": "0"}),
-    ("private-frank-wolfe", {"estimator": "published", "growth": "2", "calibration": "paper"}),
-    ("private-frank-wolfe-oja", {"estimator": "published"}),
+    ("private-frank-wolfe", {"estimator": "published", "growth": "2", "rounds": "3"}),
+    ("private-frank-wolfe-oja", {"estimator": "published", "calibration": "paper"}),
     ("private-svd", {"estimator": "published", "item_share": "0"}),
     ("private-svd", {"density": "0.5"}),
     ("private-pgd", {"estimator": "published", "radius": "5"}),
@@ -33,7 +33,11 @@ RELEASED = [
     ("private-taste", {"epsilon": "1000", "rank": "2"}),
     ("private-frank-wolfe", {"epsilon": "3000", "cap": "6"}),
     ("private-pgd", {"epsilon": "3000", "cap": "6"}),
-    ("dpals", {"epsilon": "3000"}),
+    *(
+        (id, {"epsilon": "3000"})
+        for id in ("dpals", "private-frank-wolfe", "private-frank-wolfe-oja", "private-pgd")
+    ),
+    *((id, {"epsilon": "30000"}) for id in ("private-svd", "svd-after-cleansing")),
 ]
 NEVER = {"modified-laplace", "dpmf"} | {
     f"dpimf-{name}" for name in ("strawman", "complementary", "symmetric", "optimal", "sampled")
