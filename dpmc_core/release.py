@@ -236,7 +236,9 @@ def export(
         arrays,
         "" if own is None else own.formula,
     )
-    return Export(arrays, card, guarantee)
+    packages = ("opendp", "numpy", "scipy")
+    card["versions"] = {"dpmc-lab": version()} | {p: metadata.version(p) for p in packages}
+    return Export(arrays, card | {"sha256": digest(card)}, guarantee)
 
 
 def _names(ratings: Ratings, arrays: Arrays) -> Arrays:
@@ -343,12 +345,13 @@ def card_of(
     arrays: Arrays,
     formula: str,
 ) -> tuple[Guarantee, dict[str, Any]]:
-    """The guarantee and the card: no seed, no measure, no fingerprint, which would all tell of raw
-    ratings. observed: the number of ratings, which matters where it is public; formula: of a user's
-    own predictions."""
+    """The guarantee and the card but for what only its writer knows: versions and a digest.
+
+    No seed, no measure, no fingerprint, which would all tell of raw ratings. observed: the number
+    of ratings, which matters where it is public; formula: of a user's own predictions.
+    """
     plain = mechanism.guarantee(public)
     guarantee = certificate(mechanism, public, observed, catalogue)
-    packages = ("opendp", "numpy", "scipy")
     existence = guarantee.change.covers_existence
     card = {
         "mechanism": mechanism.id,
@@ -381,9 +384,8 @@ def card_of(
         },
         "rows": _rows(catalogue, set(arrays), existence),
         "predictions": _predictions(set(arrays), formula),
-        "versions": {"dpmc-lab": version()} | {p: metadata.version(p) for p in packages},
     }
-    return guarantee, card | {"sha256": digest(card)}
+    return guarantee, card
 
 
 def digest(card: Mapping[str, Any]) -> str:

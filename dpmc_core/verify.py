@@ -109,20 +109,11 @@ def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee,
         name = min(set(on_card) ^ set(arrays))
         where = "in the file and not on the card" if name in arrays else "not in the file"
         raise NotVerified("", [f"arrays.{name} is {where}"])
-    guarantee, wanted = card_of(
-        mechanism,
-        public,
-        observed,
-        card["data"]["prepare"],
-        catalogue,
-        {name: (array, str(on_card[name].get("what"))) for name, array in arrays.items()},
-        str(card.get("predictions")),
-    )
-    wanted = json.loads(json.dumps(wanted))
-    for name in ("versions", "sha256"):  # of whoever wrote it
-        wanted.pop(name)
+    described = {name: (array, str(on_card[name].get("what"))) for name, array in arrays.items()}
+    rest = (card["data"]["prepare"], catalogue, described, str(card.get("predictions")))
+    guarantee, wanted = _part("releases", lambda: card_of(mechanism, public, observed, *rest))
     told = {name: value for name, value in card.items() if name not in ("versions", "sha256")}
-    faults = list(_differences(told, wanted, ""))
+    faults = list(_differences(told, json.loads(json.dumps(wanted)), ""))
     if not isinstance(card.get("versions"), dict) or "dpmc-lab" not in card["versions"]:
         faults.append("versions.dpmc-lab is missing")
     faults += _array_faults(guarantee, catalogue, observed, arrays)
@@ -305,10 +296,11 @@ def _report_faults(guarantee: Guarantee, observed: int, arrays: Found) -> list[s
             )
         elif count and (array.min() < low or array.max() > high):
             faults.append(f"arrays.{name} has values outside {low}..{high}")
+    if faults:
+        return faults
     cells = columns["users"].astype(np.int64) * items + columns["items"]
-    if not faults and (np.diff(cells) <= 0).any():
-        faults.append("arrays.users and arrays.items: cells are repeated or out of order")
-    return faults
+    apart = bool((np.diff(cells) > 0).all())
+    return [] if apart else ["arrays.users and arrays.items: cells are repeated or out of order"]
 
 
 def _name_faults(guarantee: Guarantee, catalogue: Catalogue, arrays: Found) -> list[str]:

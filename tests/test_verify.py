@@ -107,30 +107,51 @@ def edited(card, path):
 DERIVED = ("guarantee", "releases", "task", "randomness", "rows")
 
 
-@cases
-def test_an_edit_of_what_follows_names_the_field(files, case, tmp_path):
-    card, arrays = load(files(case))
-    last = len(card["releases"]) - 1  # between the first and the last they are alike
-    paths = [
-        p for p in leaves(card) if p[0] in DERIVED and (p[0] != "releases" or p[1] in (0, last))
-    ]
+def derived(card, arrays, guarantee):
+    """Paths to all values of a card that follow from others."""
+    paths = [p for p in leaves(card) if p[0] in DERIVED]
     paths += [("arrays", n, k) for n in arrays for k in ("type", "sha256")]
     paths += [("arrays", n, "shape", 0) for n, a in arrays.items() if a.ndim]
-    paths += [("catalogue", "condition")]
-    shapes = [release.shape for _, release in verify(files(case)).guarantee.releases]
+    shapes = [release.shape for _, release in guarantee.releases]
     if "symbols" not in arrays and (None,) in shapes:  # the number of ratings is public there
         paths = [path for path in paths if path[-1] != "coordinates"]
+    return [*paths, ("catalogue", "condition")]
+
+
+def named(path, faults):
+    """Whether some fault names the field at a path."""
+    field = [str(key) for key in path if not isinstance(key, int)]
+    return any(all(name in text for name in field) for text in faults)
+
+
+@cases
+def test_an_edit_of_what_follows_names_the_field(files, case, tmp_path):
+    """All at once: each field is held against what the settings say, whatever the others are."""
+    card, arrays = load(files(case))
+    paths = derived(card, arrays, verify(files(case)).guarantee)
     assert len(paths) > 15
+    wrong = card
     for path in paths:
+        wrong = edited(wrong, path)
+    save(tmp_path / "edited.npz", wrong, arrays)
+    with pytest.raises(NotVerified) as error:
+        verify(tmp_path / "edited.npz")
+    assert not [path for path in paths if not named(path, error.value.faults)]
+
+
+@pytest.mark.parametrize(
+    "case", [("private-item-mean", {}), ("input-flip", {}), ("output", {})], ids=name_of
+)
+def test_one_edit_is_enough(files, case, tmp_path):
+    card, arrays = load(files(case))
+    for path in derived(card, arrays, verify(files(case)).guarantee):
         save(tmp_path / "edited.npz", edited(card, path), arrays)
         with pytest.raises(NotVerified) as error:
             verify(tmp_path / "edited.npz")
-        text = str(error.value)
-        field = [str(key) for key in path if not isinstance(key, int)]
-        assert all(name in text for name in field), (path, text)
+        assert named(path, error.value.faults), path
 
 
-@pytest.mark.parametrize("case", RELEASED[::6], ids=name_of)
+@pytest.mark.parametrize("case", [("private-item-mean", {}), ("dplcf", {})], ids=name_of)
 def test_no_edit_of_a_card_goes_unnoticed(files, case, tmp_path):
     card, arrays = load(files(case))
     for path in leaves(card):
@@ -448,7 +469,7 @@ def test_the_command_says_in_one_sentence_what_a_file_promises(dpmc, files, tmp_
     status, text, err = dpmc("verify", path)
     assert (status, err) == (0, "")
     flat = " ".join(text.split())
-    for words in ("epsilon 1", "delta 1e-06", "per user", "certified given"):
+    for words in ("Epsilon 1", "delta 1e-06", "per user", "certified given"):
         assert words in flat
     status, text, _ = dpmc("verify", path, "--json")
     found = json.loads(text)

@@ -54,8 +54,10 @@ def on_catalogue(
 
     Rows are in the order of the lists. users: their ids, or how many there are: then those with
     ratings come first, by id, or with `shuffle` at places drawn at random. A promise per cell or
-    user needs that draw, from the operating system: whoever loses the last rating would else move
-    all behind. Raises BadRatings for ratings outside, where `outside` does not say to leave them.
+    user needs that draw, from the operating system: whoever loses the last rating leaves the list,
+    and all behind would move up by a row; drawn, only which rows there are matters.
+
+    Raises BadRatings for ratings outside, where `outside` does not say to leave them out.
     """
     if ratings.item_ids is None or ratings.user_ids is None:
         raise BadRatings(

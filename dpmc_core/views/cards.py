@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import NamedTuple
 
+from dpmc_core.errors import sentence
 from dpmc_core.privacy import (
     RATING,
     ROW_VALUES,
@@ -202,11 +203,9 @@ def promise(guarantee: Guarantee) -> str:
     """What a release promises and under which condition, in one sentence."""
     own = guarantee.certified()
     given = [text for text in guarantee.caveats if text.startswith("certified given")]
-    condition = "".join(f"; {text}" for text in given)
-    return (
-        f"{protects(guarantee).rstrip('.')}: {certified(own)}, where"
-        f" {guarantee.change.relation}{condition}."
-    )
+    what = protects(guarantee).rstrip(".")
+    told = f"{certified(own)} ({guarantee.change.relation}): {what[:1].lower()}{what[1:]}"
+    return sentence("; ".join([told, *given]))
 
 
 def certified(proved: Certified) -> str:
