@@ -116,7 +116,7 @@ def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee,
     faults = list(_differences(told, json.loads(json.dumps(wanted)), ""))
     if not isinstance(card.get("versions"), dict) or "dpmc-lab" not in card["versions"]:
         faults.append("versions.dpmc-lab is missing")
-    faults += _array_faults(guarantee, catalogue, observed, arrays)
+    faults += _part("arrays", lambda: _array_faults(guarantee, catalogue, observed, arrays))
     return mechanism, guarantee, faults
 
 

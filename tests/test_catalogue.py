@@ -272,6 +272,15 @@ def test_rows_of_users_have_names_where_these_are_listed(dpmc, file, lists, list
     assert drawn is not named
 
 
+def test_the_command_draws_the_places_of_users_whose_number_alone_is_known(dpmc, file, lists):
+    """At epsilon 25 reports are the ratings but for a chance of 1e-6; three draws that put all who
+    rated first have chance (8! 4! / 12!)^3 = 8e-9."""
+    words = ("--epsilon", 25, "--range", "1:5", "--catalogue", lists[0], "--users", 12)
+    found = [release(dpmc, file, "randomised-response", *words)[1] for _ in range(3)]
+    assert all(len(set(arrays["users"].tolist())) == 8 for arrays in found)
+    assert {tuple(sorted(set(a["users"].tolist()))) for a in found} != {tuple(range(8))}
+
+
 # Preparation that is free
 
 
@@ -375,3 +384,15 @@ def test_the_facts_of_a_release_do_not_tell_whether_all_ratings_are_alike():
     for one, other in pairwise(found):
         assert one[0].public == other[0].public
         assert one[1] == other[1] == ("binarise=middle",)
+
+
+def test_a_public_set_has_a_public_catalogue_and_says_whether_the_file_is_its_own(tmp_path):
+    (tmp_path / "u.data").write_text("1\t1\t3\t880000000\n2\t5\t4\t880000001\n")
+    assert load(tmp_path / "u.data", low=1, high=5).ratings.catalogue.origin is Origin.READ
+    (tmp_path / "README").write_text("MovieLens: 100,000 ratings")
+    for name in ("u.item", "u.user"):
+        (tmp_path / name).touch()
+    found = load(tmp_path / "u.data").ratings.catalogue
+    assert found.origin is Origin.PUBLIC
+    assert "MovieLens 100K" in found.condition
+    assert "may have been changed" in found.condition

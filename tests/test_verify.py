@@ -242,6 +242,7 @@ def test_reports_are_cells_in_order_each_once(files, tmp_path):
         (("data", "users"), 0, "data"),
         (("data", "items"), ITEMS + 1, "coordinates"),
         (("data", "items"), "many", "data"),
+        (("data", "items"), 10**30, "releases"),
         (("data", "high"), 9.0, "sensitivity"),
         (("data", "prepare"), ["top-items=3"], "prepare"),
         (("data", "prepare"), ["sort=3"], "prepare"),
