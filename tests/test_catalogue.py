@@ -143,6 +143,8 @@ def test_ratings_outside_are_refused_or_left_out_and_told(file):
         on_catalogue(ratings, ["a", "a"], USERS)
     with pytest.raises(InvalidSetting, match="number of users must be >= 8"):
         on_catalogue(ratings, ITEMS, 7)
+    with pytest.raises(InvalidSetting, match="number of users must be >= 1 and <= 2"):
+        on_catalogue(ratings, ITEMS, 10**12)
     with pytest.raises(BadRatings, match="no names"):
         on_catalogue(dataclasses.replace(ratings, item_ids=None), ITEMS, USERS)
 
@@ -188,8 +190,13 @@ def release(dpmc, file, *words):
         (["--catalogue", "items.txt"], "--users must be given with --catalogue"),
         (["--users", "12"], "--users must be given with --catalogue items.txt"),
         (["--catalogue", "from-data", "--users", "12"], "--users must be given with --catalogue"),
+        (["--outside", "leave-out"], "--outside must be given with --catalogue"),
         (["--catalogue", "none.txt", "--users", "12"], "there is no file none.txt"),
         (["--catalogue", "items.txt", "--users", "7"], "number of users must be >= 8"),
+        (["--catalogue", "items.txt", "--users", "0"], "users must be >= 1"),
+        (["--catalogue", "items.txt", "--users", "-3"], "there is no file -3"),
+        (["--catalogue", "items.txt", "--users", "9" * 30], "delta must be < 1/users"),
+        (["--catalogue", "items.txt", "--users", "9" * 5000], "--users must be an integer"),
         (["--catalogue", "few.txt", "--users", "12"], "--outside leave-out"),
     ],
 )

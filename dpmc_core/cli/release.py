@@ -25,7 +25,7 @@ from dpmc_core.data import (
     read_ids,
 )
 from dpmc_core.deployment import deployment_card
-from dpmc_core.errors import InvalidSetting
+from dpmc_core.errors import InvalidSetting, parsed
 from dpmc_core.model import Mechanism
 from dpmc_core.paths import check_new
 from dpmc_core.privacy import exact_noise
@@ -121,14 +121,16 @@ def catalogue_of(args: argparse.Namespace) -> Listed | str | None:
     if args.catalogue is None or args.catalogue == FROM_DATA:
         if args.users is not None:
             raise InvalidSetting("--users", "given with --catalogue items.txt", args.users)
+        if args.outside != Outside.ERROR.value:
+            raise InvalidSetting("--outside", "given with --catalogue items.txt", args.outside)
         return args.catalogue or None
     if args.users is None:
         raise InvalidSetting(
             "--users", "given with --catalogue: how many there are, or a file of their ids", None
         )
     items = read_ids(args.catalogue)
-    users = int(args.users) if args.users.isdecimal() else read_ids(args.users)
-    return items, users
+    users = args.users
+    return items, parsed(int, users, "--users") if users.isdecimal() else read_ids(users)
 
 
 def over(
