@@ -41,6 +41,8 @@ ORDER = [
     "faults",
     "release",
     "refute",
+    "deployment",
+    "verify",
     "store",
     "sweep",
     "paired",

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from replay import answers_replaced, replayed
+from replay import replayed
 from scipy.sparse import csr_array
 
 from dpmc_core import privacy, registry
@@ -435,10 +435,9 @@ def answered_alike(mechanism, one, other, seed=0):
     """The steps on two data sets, the second answered as the first was."""
     with privacy.witness() as seen:
         first = list(mechanism.fit(one, np.random.default_rng(seed)))
-    asked = []
-    with answers_replaced([p.published for p in seen], asked):
+    with privacy.witness(answers=seen) as asked:
         second = list(mechanism.fit(other, np.random.default_rng(seed)))
-    return first, second, [p.release for p in seen], [release for release, _ in asked]
+    return first, second, [p.release for p in seen], [p.release for p in asked]
 
 
 TELLING = {

@@ -22,6 +22,7 @@ from dpmc_core.cli import (
     split,
     store,
     sweep,
+    verify,
 )
 from dpmc_core.cli.arguments import join_negative_ranges
 from dpmc_core.cli.output import INTERRUPTED
@@ -82,7 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
-        *(listing, data, recommend, answer, fit, split, release),
+        *(listing, data, recommend, answer, fit, split, release, verify),
         *(guarantees, audit, protocol, sweep, store),
     )
     for group in groups:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import ClassVar
 
@@ -178,10 +178,12 @@ class Dpals(EffectsFirst):
             asked = left = ridge_rows(by_user, right, self.ridge)
             if self.aware:  # factors may shrink, directions go on
                 asked = ridge_rows(by_user, full_scale(found), self.ridge)
+            model = rows.model(Factors(left, right))
+            finds = f"u = (V_S' V_S + {self.ridge!r} I)^-1 V_S' y"
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=rows.model(Factors(left, right)),
+                model=replace(model, own=self.own_side(model, rows, None, finds)),
                 trace={
                     "largest item factor": float(np.abs(right).max()),
                     "user factors clipped": float(cut),

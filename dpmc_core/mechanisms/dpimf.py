@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Factors, Step, Task
+from dpmc_core.model import Factors, OwnSide, Step, Task
 from dpmc_core.privacy import (
     CELL,
     USER_REPLACED,
@@ -270,8 +270,20 @@ class Dpimf:
                 "loss": self.loss.value(matrix, factors, found),
                 "share of fixed factors that the clip shortens": self._share_clipped(factors),
             }
-            sides = (factors, found) if self.profiles is Profiles.ITEMS else (found, factors)
-            yield Step(k, self.rounds, Factors(*sides), raw, frozenset(raw), k == self.rounds)
+            items = self.profiles is Profiles.ITEMS
+            sides = (factors, found) if items else (found, factors)
+            model = Factors(*sides, self._own_side(matrix.shape[1]) if items else None)
+            yield Step(k, self.rounds, model, raw, frozenset(raw), k == self.rounds)
+
+    def _own_side(self, items: int) -> OwnSide:
+        alpha, weight = self.loss.alpha, self.loss.own_weight
+        rest = items if self.over is Over.ALL else f"{items} - c"
+        return OwnSide(
+            "Q is items, S the c items that the user chose;"
+            f" u = ({weight!r} Q_S' Q_S + {alpha!r} Q' Q + {self.regularisation!r} (c +"
+            f" {alpha!r} ({rest})) I)^-1 times the sum of the rows of Q_S; the score of item j is"
+            " Q_j u"
+        )
 
     def private_profiles(
         self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng

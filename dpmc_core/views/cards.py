@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import NamedTuple
 
+from dpmc_core.errors import sentence
 from dpmc_core.privacy import (
     RATING,
     ROW_VALUES,
@@ -200,6 +201,15 @@ def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
     facts.append(("attacker", attacker(guarantee)))
     facts += [("mind", caveat) for caveat in guarantee.caveats]
     return Card(protects(guarantee), upheld(guarantee), tuple(facts))
+
+
+def promise(guarantee: Guarantee) -> str:
+    """What a release promises and under which condition, in one sentence."""
+    own = guarantee.certified()
+    given = [text for text in guarantee.caveats if text.startswith("certified given")]
+    what = protects(guarantee).rstrip(".")
+    told = f"{certified(own)} ({guarantee.change.relation}): {what[:1].lower()}{what[1:]}"
+    return sentence("; ".join([told, *given]))
 
 
 def certified(proved: Certified) -> str:
