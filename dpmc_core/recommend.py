@@ -52,13 +52,15 @@ def recommend(
     def card(at: float) -> Guarantee:
         return registry.create(id, epsilon=at, delta=delta).guarantee(public)
 
-    setting = calibrate(card, Budget(epsilon, delta), change)
-    # A few digits less, never more: a setting that can be typed.
-    unit = 10.0 ** (math.floor(math.log10(setting)) - 3)
-    setting = math.floor(setting / unit * (1 + 1e-12)) * unit
-    setting = float(f"{setting:.4g}")
+    setting = typed(calibrate(card, Budget(epsilon, delta), change))
     mechanism = registry.create(id, epsilon=setting, delta=delta)
     return Advice(mechanism, card(setting).certified(change, delta).epsilon, reason)
+
+
+def typed(setting: float) -> float:
+    """A few digits less, never more: a setting that can be typed."""
+    unit = 10.0 ** (math.floor(math.log10(setting)) - 3)
+    return float(f"{math.floor(setting / unit * (1 + 1e-12)) * unit:.4g}")
 
 
 def advised(

@@ -40,6 +40,8 @@ ORDER = [
     "release",
     "store",
     "sweep",
+    "ledger",
+    "choice",
     "paired",
     "answer",
     "protocol",

@@ -11,9 +11,11 @@ from typing import Any
 from dpmc_core import plugins
 from dpmc_core.cli import (
     answer,
+    choose,
     data,
     fit,
     guarantees,
+    ledger,
     listing,
     protocol,
     recommend,
@@ -82,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         *(listing, data, recommend, answer, fit, split, release),
-        *(guarantees, protocol, sweep, store),
+        *(guarantees, protocol, sweep, choose, ledger, store),
     )
     for group in groups:
         group.add_to(commands)
