@@ -186,6 +186,7 @@ def held_out(
     dataset: Dataset, task: Task, steps: Sequence[Transform] = (), seed: int = 0
 ) -> Problem:
     """All ratings but one of each user to train on, and these to be scored on."""
+    check_number("seed", seed, at_least=0, integer=True)
     ratings = dataset.ratings
     held = kept_at_random(ratings, 1, seed)
     pair = ratings.select(~held), ratings.select(held)

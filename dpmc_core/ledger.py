@@ -334,9 +334,18 @@ def _cost(plain: Any) -> Cost:
     if isinstance(plain, str):
         return plain
     if "runs" in plain:
-        losses = tuple(Loss(**loss) for loss in plain["losses"])
+        losses = tuple(_loss(loss) for loss in plain["losses"])
         return Selection(RandomRuns(**plain["runs"]), losses)
-    return Loss(**plain)
+    return _loss(plain)
+
+
+def _loss(plain: Mapping[str, Any]) -> Loss:
+    return Loss(**{name: _frozen(value) for name, value in plain.items()})
+
+
+def _frozen(value: Any) -> Any:
+    """JSON knows no tuples."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 # --- releases that are repeated ------------------------------------------------------------------

@@ -410,7 +410,8 @@ def test_the_command_says_it_in_sentences(capsys, tmp_path, monkeypatch):
     assert "Epsilon 1 can tell none of the 130 items from noise." in out
     assert "at your limit (keep 50 % of the gain)" in out
     assert "Weekly for a year: 9.1; to stay at 1, use 0.12 each." in out
-    assert not list(tmp_path.iterdir())  # without --store nothing is kept
+    # Without --store no result is kept: only that there were runs, for the ledger.
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.jsonl"]
 
 
 def test_the_command_as_json_with_the_curve(capsys, tmp_path):

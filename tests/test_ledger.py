@@ -298,7 +298,7 @@ def test_a_study_has_one_epsilon_for_each_unit_and_shows_its_parts(dpmc, tmp_pat
     release = ["release", "restaurants", "private-item-mean", "--epsilon", "1", "--delta", "1e-6"]
     status, out, _ = dpmc(*release, "--out", tmp_path / "one.npz")
     assert status == 0
-    assert "1 release of these ratings" in out
+    assert "The first release of these ratings" in out
     found = json.loads(dpmc("ledger", "restaurants", "--json")[1])
     assert found["private"] == {"fit": 6, "audit": 0, "choice": 1, "release": 1}
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from dpmc_core import ledger as core
-from dpmc_core import registry
+from dpmc_core import registry, sweep
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.recommend import UNITS
-from dpmc_core.data import Dataset, datasets
+from dpmc_core.data import Dataset
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.ledger import Study
 from dpmc_core.privacy import Budget, Certified, Guarantee
 from dpmc_core.problem import prepared_facts
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.store import Store, StoreMissing
 from dpmc_core.views import ledger as words
 
@@ -42,6 +43,7 @@ def add_to(commands: Any) -> None:
     delta = f"of everything together (default {core.DELTA:g})"
     add("--delta", metavar="D", type=arguments.number, default=core.DELTA, help=delta)
     add("--store", metavar="FILE", type=Path, help="result store (default: the shared one)")
+    add("--test", metavar="FILE", help="official test ratings, where runs were made with them")
     repeat = f"what releases add up to in a year: {arguments.OFTEN}, or times a year"
     add("--repeat", metavar="OFTEN", help=repeat)
     add("--mechanism", metavar="ID", help="the method that is repeated")
@@ -60,11 +62,11 @@ def run(args: argparse.Namespace) -> None:
         missing, given = names if args.mechanism is None else names[::-1]
         raise InvalidSetting(missing, f"given where {given} is", "none")
     tasks = [] if args.mechanism is None else [registry.get(args.mechanism).task]
-    data = datasets.load(args.data, **arguments.reading_of(args, args.data, tasks))
-    found = study_of(data, args.store, args.delta)
-    repeated = None if args.repeat is None else _Repeated(args, data)
+    data = sweep.open_source(args.data, args.test, **arguments.reading_of(args, args.data, tasks))
+    found = study_of(data.fingerprint, args.store, args.delta)
+    repeated = None if args.repeat is None else _Repeated(args, _public(data))
     if args.json:
-        document = words.as_dict(found) | {"data": data.name, "source": core.source_of(data)}
+        document = words.as_dict(found) | {"data": data.name, "source": data.fingerprint}
         output.write_json(document | ({} if repeated is None else {"repeated": repeated.as_dict()}))
         return
     print(report(data.name, found))
@@ -72,9 +74,8 @@ def run(args: argparse.Namespace) -> None:
         print("\n" + repeated.words())
 
 
-def study_of(data: Dataset, store: Path | None = None, delta: float = core.DELTA) -> Study:
+def study_of(source: str, store: Path | None, delta: float) -> Study:
     """Everything known of a data set: rows of a store, and what was noted. Raises DpmcError."""
-    source = core.source_of(data)
     noted = core.noted(source)
     try:
         with Store(store, read_only=True) as opened:
@@ -102,20 +103,25 @@ def _table(columns: dict[str, list[str]]) -> str:
     return output.table([tuple(columns), *zip(*columns.values(), strict=True)], indent="  ")
 
 
+def _public(data: sweep.SweepData) -> PublicFacts:
+    found = data.at(0)
+    return (found.ratings if isinstance(found, Dataset) else found[0]).public
+
+
 class _Repeated:
     """Releases of one method on one data set, so many times a year."""
 
-    def __init__(self, args: argparse.Namespace, data: Dataset) -> None:
+    def __init__(self, args: argparse.Namespace, public: PublicFacts) -> None:
         cls = registry.get(args.mechanism)
         self.often, self.id = str(args.repeat), cls.id
         self.times = arguments.times_a_year("--repeat", self.often)
         check_number("times a year", self.times, at_least=1, at_most=100_000, integer=True)
         if not registry.adds_noise(cls):
             raise InvalidSetting("--mechanism", "a method with an epsilon", cls.id)
-        public = prepared_facts(data.ratings.public, cls.task)
+        prepared = prepared_facts(public, cls.task)
 
         def card(epsilon: float) -> Guarantee:
-            return registry.create(cls.id, epsilon=epsilon, delta=args.delta).guarantee(public)
+            return registry.create(cls.id, epsilon=epsilon, delta=args.delta).guarantee(prepared)
 
         own = card(args.epsilon)
         change = UNITS[args.unit] if args.unit else own.change

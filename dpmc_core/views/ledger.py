@@ -72,11 +72,10 @@ def price(study: Study) -> str:
 
 def released(study: Study, change: Change) -> str:
     """What all releases so far come to, for a release that is one more of them."""
-    count = study.count(Kind.RELEASE)
-    return (
-        f"{capital(_many(count, 'release'))} of these ratings, on this machine, together:"
-        f" {budget(study.released(change))}."
-    )
+    count, all_of = study.count(Kind.RELEASE), budget(study.released(change))
+    if count == 1:
+        return f"The first release of these ratings from this machine: {all_of}."
+    return f"{count:,} releases of these ratings from this machine, together: {all_of}."
 
 
 def budget(found: Certified) -> str:
@@ -87,14 +86,15 @@ def budget(found: Certified) -> str:
 
 
 def table(study: Study) -> dict[str, list[str]]:
-    """Both sums for every unit."""
+    """Both sums for every unit; what a phone has room for comes first."""
     return {
-        "what one epsilon counts": [f"{c.label}: {c.relation}" for c in Change],
-        "if all were published": [epsilon_text(study.published(c).epsilon) for c in Change],
+        "for": list(UNITS.values()),
+        "all published": [epsilon_text(study.published(c).epsilon) for c in Change],
         "released": [
             epsilon_text(study.released(c).epsilon) if study.count(Kind.RELEASE) else "nothing"
             for c in Change
         ],
+        "what an epsilon counts": [f"{c.label}: {c.relation}" for c in Change],
     }
 
 
