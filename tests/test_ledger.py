@@ -198,6 +198,18 @@ def test_a_damaged_or_unwritable_ledger_is_told(dpmc, monkeypatch, tmp_path):
     assert "not noted" in err
 
 
+def test_what_cannot_be_noted_is_not_released(dpmc, monkeypatch, tmp_path):
+    pytest.importorskip("opendp", reason="needs the extra 'release'")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path / "file" / "home"))
+    out = tmp_path / "one.npz"
+    words_of = ["release", "restaurants", "private-item-mean", "--epsilon", "1", "--out", out]
+    status, _, err = dpmc(*words_of, "--delta", "1e-6")
+    assert status == 1
+    assert "the ledger" in err
+    assert not out.exists()
+
+
 def test_repeated_releases_add_up_and_each_may_take_so_much(dpmc):
     words_of = ["ledger", "restaurants", "--repeat", "weekly", "--mechanism", "private-effects"]
     status, out, _ = dpmc(*words_of)
