@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from dpmc_core import metrics, registry
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
 from dpmc_core.experiment import Result, publications
+from dpmc_core.ledger import repeats
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.paired import Bracket, Paired
@@ -43,7 +44,6 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     Release,
     Trust,
-    calibrate,
 )
 from dpmc_core.problem import GIVEN, Split, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -497,15 +497,9 @@ def _cost(question: Inquiry, advice: Advice, card: Guarantee) -> Cost:
         method = registry.create(advice.mechanism.id, epsilon=setting, delta=delta)
         return method.guarantee(card.public)
 
-    setting = calibrate(
-        lambda s: at(s).repeated(question.times), Budget(question.epsilon, delta), change
-    )
-    return Cost(
-        advice.certified,
-        replaced,
-        card.repeated(question.times).certified(change, delta).epsilon,
-        at(setting).certified(change).epsilon,
-    )
+    budget = Budget(question.epsilon, delta)
+    found = repeats(at, _epsilon(advice.mechanism), question.times, budget, change)
+    return Cost(advice.certified, replaced, *found)
 
 
 def _attack(question: Inquiry, card: Guarantee) -> Attack:

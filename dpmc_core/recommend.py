@@ -58,12 +58,14 @@ def recommend(
 
     if not registry.has_setting(registry.get(id), "delta"):
         delta = 0.0
-    setting = calibrate(card, Budget(epsilon, delta), change)
-    # A few digits less, never more: a setting that can be typed.
-    unit = 10.0 ** (math.floor(math.log10(setting)) - 3)
-    setting = math.floor(setting / unit * (1 + 1e-12)) * unit
-    setting = float(f"{setting:.4g}")
+    setting = typed(calibrate(card, Budget(epsilon, delta), change))
     return Advice(made(setting), card(setting).certified(change, delta), reason)
+
+
+def typed(setting: float) -> float:
+    """A few digits less, never more: a setting that can be typed."""
+    unit = 10.0 ** (math.floor(math.log10(setting)) - 3)
+    return float(f"{math.floor(setting / unit * (1 + 1e-12)) * unit:.4g}")
 
 
 def advised(

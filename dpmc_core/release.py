@@ -65,7 +65,7 @@ _LARGEST_CHANNEL = 10_000_000_000  # cells, at 8 random bytes each
 LIMITS = (
     "not covered: the rounding of floating point inside a query, before its noise, and how long"
     " the computation takes",
-    "every release of the same ratings spends its budget again, and nothing here adds them up",
+    "every release of the same ratings spends its budget again: this card counts one",
 )
 
 USER_ROWS = frozenset({"users", "left", "matrix"})  # arrays that have a place for every user

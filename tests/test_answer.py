@@ -353,13 +353,13 @@ def test_stopped_runs_are_not_kept(restaurants):
 
 
 def test_epsilons_are_rounded_against_the_one_who_promises():
-    assert words._round(9.09457) == "9.1"
-    assert words._round(2.01607) == "2.02"
-    assert words._round(1.0) == "1"
-    assert words._round(0.9999999999989) == "1"
-    assert words._round(0.1206, down=True) == "0.12"
-    assert words._round(0.0192307, down=True) == "0.019"
-    assert words._round(52.0) == "52"
+    assert words.rounded(9.09457) == "9.1"
+    assert words.rounded(2.01607) == "2.02"
+    assert words.rounded(1.0) == "1"
+    assert words.rounded(0.9999999999989) == "1"
+    assert words.rounded(0.1206, down=True) == "0.12"
+    assert words.rounded(0.0192307, down=True) == "0.019"
+    assert words.rounded(52.0) == "52"
 
 
 def test_the_fixed_words(restaurants):
@@ -410,7 +410,8 @@ def test_the_command_says_it_in_sentences(capsys, tmp_path, monkeypatch):
     assert "Epsilon 1 can tell none of the 130 items from noise." in out
     assert "at your limit (keep 50 % of the gain)" in out
     assert "Weekly for a year: 9.1 at delta 1e-6; to stay at 1, use 0.12 each." in out
-    assert not list(tmp_path.iterdir())  # without --store nothing is kept
+    # Without --store no result is kept: only that there were runs, for the ledger.
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.jsonl"]
 
 
 def test_the_command_as_json_with_the_curve(capsys, tmp_path):

@@ -45,6 +45,8 @@ ORDER = [
     "verify",
     "store",
     "sweep",
+    "ledger",
+    "choice",
     "paired",
     "answer",
     "protocol",

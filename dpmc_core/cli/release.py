@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from dpmc_core import ledger
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.fit import mechanism_of
 from dpmc_core.cli.output import Progress
@@ -33,6 +34,7 @@ from dpmc_core.problem import prepare_all, prepared_facts
 from dpmc_core.ratings import Ratings
 from dpmc_core.release import Export, check, check_path, export, waiting, write
 from dpmc_core.views import cards
+from dpmc_core.views import ledger as words
 
 EPILOG = """examples:
   dpmc release movie-night input-flip --epsilon 1 --prepare binarise=3.5 --out signs.npz
@@ -103,13 +105,19 @@ def release(args: argparse.Namespace) -> None:
         print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)
     with closing(Progress()) as progress:
         found = export(mechanism, ratings, prepared, on_step=progress.step)
+    source = ledger.source_of(data)
+    ledger.note(source, data.name, [ledger.release(mechanism, found.guarantee)])
     write(found, args.out)
     if args.deployment_card is not None:
         write_deployment_card(args.deployment_card, deployment_card(found.card, found.guarantee))
+    proved = found.guarantee.certified()
+    study = ledger.study(source, None, ledger.noted(source), proved.delta or ledger.DELTA)
+    together = words.released(study, proved.change)
     if args.json:
         output.write_json(found.card)
+        print(f"dpmc: {together}", file=sys.stderr)
     else:
-        print("\n\n".join(report(mechanism, found, args.out)))
+        print("\n\n".join([*report(mechanism, found, args.out), output.paragraph(together)]))
 
 
 FROM_DATA = "from-data"

@@ -157,17 +157,17 @@ def _bracket(found: Bracket, form: str, factor: float, *, bare: bool) -> str:
 
 def _unit(finding: Finding) -> str:
     question, cost = finding.question, finding.cost
-    epsilon = f"epsilon {_round(cost.certified.epsilon)}"
+    epsilon = f"epsilon {rounded(cost.certified.epsilon)}"
     delta = f" at delta {_power(question.delta)}"
     if cost.certified.delta:
         epsilon += delta
     if cost.replaced is not None and math.isfinite(cost.replaced):
-        epsilon += f" (replacing a row: {_round(cost.replaced)})"
+        epsilon += f" (replacing a row: {rounded(cost.replaced)})"
     words = f"Unit: {_UNITS[question.protect, question.task]}; one release; {epsilon}."
     if question.times > 1:
         words += (
-            f" **{capital(often_words(question.times))} for a year: {_round(cost.year)}{delta}; to"
-            f" stay at {question.epsilon:g}, use {_round(cost.each, down=True)} each.**"
+            f" **{capital(often_words(question.times))} for a year: {rounded(cost.year)}{delta}; to"
+            f" stay at {question.epsilon:g}, use {rounded(cost.each, down=True)} each.**"
         )
     return words
 
@@ -204,7 +204,7 @@ def _tested(finding: Finding) -> str:
     )
 
 
-def _round(value: float, *, down: bool = False) -> str:
+def rounded(value: float, *, down: bool = False) -> str:
     """Three digits, or two downwards, so that the promise is not overstated."""
     if value <= 0 or not math.isfinite(value):
         return f"{value:g}"

@@ -54,14 +54,14 @@ def train(
     seed: int,
     *,
     number: int = 0,
-    spend: Callable[[float], None] | None = None,
+    spend: Callable[[Mechanism, Problem], None] = lambda *_: None,
     reference: float | None = None,
     **about: Any,
 ) -> Work:
     """Prepare the data, fit the floor, the mechanism, then its twins, reporting every round.
 
     about: what a `Run` says beside its result and its number.
-    spend: told the mechanism's epsilon with its first round, whether or not the run gets further.
+    spend: told of each method with its first round, whether or not it gets further.
     reference: the headline metric without privacy, where it is known before; it decides the axis.
     """
     metric = headline(mechanism.task).name
@@ -74,6 +74,7 @@ def train(
         for guess in experiment.baselines_of(mechanism):
             if guess.id == mechanism.floor:  # cheap, and where the picture of the run starts from
                 report(0, 0, f"{guess.name}, for comparison: starting")
+                spend(guess, problem)
                 alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
                 known[guess.id] = alone.metrics
         floor = known[mechanism.floor][metric] if known else None
@@ -98,14 +99,14 @@ def train(
             if step.model is not None:
                 models[method.id] = step.model
             heard, publications[:] = tuple(publications), []
+            if step.index == 1:
+                spend(method, problem)
             if method.id != mechanism.id:
                 words = f"{method.name}, for comparison: round {step.index} of at most {step.total}"
                 report(step.index, step.total, words)
                 return
             if step.index == 1:
                 camera.tell(total=step.total)
-                if spend is not None:
-                    spend(epsilon_of(method))
             camera.hear(heard)
             value = None
             if step.model is not None and camera.wants(step):
@@ -229,8 +230,3 @@ def download_of(name: str) -> Work:
         download.get(name, progress=progress)
 
     return work
-
-
-def epsilon_of(mechanism: Mechanism) -> float:
-    """The epsilon a mechanism is set to; 0 for one that adds no noise and so keeps no budget."""
-    return float(getattr(mechanism, "epsilon", 0.0))
