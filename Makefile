@@ -1,6 +1,6 @@
 # make app   create .venv, install, open the app          make lint   style and types
 # make test  the same, then every test                    make bench  the benchmarks
-# make slow  checks that take longer than a test run may: 20,000 generated files
+# make slow  checks that take longer than a test run may: 20,000 files, planted privacy faults
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -20,6 +20,8 @@ test: $(VENV)/.dev
 slow: $(VENV)/.dev
 	@echo "==> Files of ratings against a plain reader"
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
+	@echo "==> Privacy faults, each planted and noticed (under an hour)"
+	@$(BIN)/python benchmarks/mutants.py
 
 lint: $(VENV)/.dev
 	@echo "==> Style"
@@ -33,7 +35,7 @@ format: $(VENV)/.dev
 	@$(BIN)/ruff format .
 
 bench: $(VENV)/.app
-	@for script in benchmarks/*.py; do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -14,6 +14,7 @@ from dpmc_core.problem import LeaveLast
 from dpmc_core.protocol.federated import SERVER, FederatedRun, Federation
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.protocol_helpers import received
+from tests.replay import answers_replaced
 
 
 def mechanism(epsilon: float = 1.0, **settings) -> Dpimf:
@@ -89,6 +90,20 @@ def test_every_solve_of_every_party_makes_the_releases_of_the_card(id, profiles)
         assert p.release in due
         due.remove(p.release)
     assert not due
+
+
+def test_what_a_party_sends_in_the_first_round_is_made_of_its_published_answers() -> None:
+    """Given the same answers, other rows give the same profiles to the last bit."""
+    ratings = ratings_of()
+    flow = Federation(mechanism=mechanism(rank=3), parties=3, rounds=1)
+    answers = [p.published for p in publications_of(flow, ratings)]
+    sent = []
+    for data in (ratings, ratings.select(np.arange(len(ratings)) % 3 > 0)):
+        run = FederatedRun(flow, data, np.random.default_rng(3), watch=0)
+        with answers_replaced(answers, []):
+            list(run.play())
+        sent.append([m.payload["profiles"] for m in received(run.transcript, SERVER)])
+    assert all(map(np.array_equal, *sent))
 
 
 def test_no_two_parties_rounds_or_cells_share_their_noise() -> None:
