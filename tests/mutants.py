@@ -554,7 +554,7 @@ FRANK_WOLFE = _family(
         "residual rows are not clipped",
         CLIP,
         "kept, cut = clip_rows(cells, residual, self.residual * bound)",
-        "kept, cut = residual, 0",
+        "kept, cut = residual, clip_rows(cells, residual, self.residual * bound)[1]",
         moves(f"{_FW}-0-EMPTIED", f"{_FW}-oja-1-EMPTIED"),
     ),
     (
@@ -626,7 +626,7 @@ PER_USER = (
             UNIT,
             "    USER_EMPTIED,\n    USER_REPLACED,\n    Budget,",
             "    CELL as USER_EMPTIED,\n    USER_REPLACED,\n    Budget,",
-            spends(_ITEMS),
+            named("user_level", "test_the_card_is_joint_per_user_for_everyone"),
         ),
         (
             "weighted rows are not clipped",
@@ -646,8 +646,8 @@ PER_USER = (
             "rows are not clipped",
             CLIP,
             "*clip_rows(rows.cells, rows.values, self.row_norm(public))",
-            "rows.values, 0",
-            named("user_level", "test_clips_are_counted_in_the_trace"),
+            "rows.values, clip_rows(rows.cells, rows.values, self.row_norm(public))[1]",
+            named("user_level", "test_planted_missing_clip_is_caught"),
         ),
         (
             "gains: the same noise in every run",
@@ -864,7 +864,7 @@ USER_RANKING = _family(
         OTHER,
         "hear = _heard(counts)\n",
         "hear = _heard(counts._replace(noisy=rows))\n",
-        named("private_taste", _TASTE),
+        named("coins", "test_what_is_asked_next_follows_from_answers_and_not_from_raw_counts"),
     ),
 )
 
@@ -1063,8 +1063,8 @@ DPALS = _family(
         "user factors are not clipped",
         CLIP,
         "kept, cut = clip_dense_rows(asked, c)",
-        "kept, cut = asked, 0",
-        named("user_level", "test_clips_are_counted_in_the_trace"),
+        "kept, cut = asked, clip_dense_rows(asked, c)[1]",
+        named("user_level", "test_planted_missing_clip_is_caught"),
     ),
     (
         "ratings are not clipped",
@@ -1077,7 +1077,7 @@ DPALS = _family(
         "item weights are not scaled",
         CLIP,
         "return clip_rows(Pattern.of(ratings), weights, math.sqrt(most))",
-        "return weights, 0",
+        "return weights, clip_rows(Pattern.of(ratings), weights, math.sqrt(most))[1]",
         moves("dpals-20-EMPTIED"),
     ),
     (
@@ -1196,7 +1196,7 @@ PROTOCOL = (
             named("protocol", _VIEWS),
         ),
         (
-            "scenario 3: fresh noise, but shares drawn twice alike",
+            "scenario 3: the same shares in every run",
             REUSED,
             "np.zeros((len(asked), self.rank)), group, mixing, run.rng",
             f"np.zeros((len(asked), self.rank)), group, mixing, {_SEEDED}",
