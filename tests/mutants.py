@@ -96,6 +96,8 @@ _CLAMPED = "test_gradients_are_clamped_before_the_noise"
 _DIAMETER = "test_output_certificate_is_the_diameter_of_what_it_publishes"
 _OUTSIDE = "test_output_publishes_nothing_outside_its_diameter"
 
+_TRACES = "test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answers"
+
 ONE_BIT = _family(
     "one_bit",
     "mechanisms/one_bit.py",
@@ -220,6 +222,23 @@ ONE_BIT = _family(
         "reports = SignReports.of_laplace(positive(ratings), 1 / releases.signs.scale)\n"
         "            yield from",
         named("releases_only", "test_no_value_reaches_the_model_past_its_releases[objective]"),
+    ),
+    (
+        "gradient: the objective's trace is not marked raw",
+        OTHER,
+        'raw=frozenset({"objective"}),',
+        "raw=frozenset(),",
+        named("coins", _TRACES),
+    ),
+) + _family(
+    "one_bit",
+    "solvers/one_bit.py",
+    (
+        "output: the solver's trace is not marked raw",
+        OTHER,
+        "raw=frozenset(trace) if raw else frozenset(),",
+        "raw=frozenset(),",
+        named("coins", _TRACES),
     ),
 )
 
@@ -414,6 +433,8 @@ FACTORIZATION = _family(
 _ONE_SOLVE = "test_certified_per_cell_for_one_solve_with_a_public_clip_only"
 _ONE_CELL = "test_one_cell_moves_no_release_further_than_stated_and_reaches_it"
 
+_WEIGHED = "test_the_mechanism_weighs_each_cell_by_twice_its_factor"
+
 DPIMF = _family(
     "dpimf",
     "mechanisms/dpimf.py",
@@ -486,6 +507,37 @@ DPIMF = _family(
         "return (self.rank * (self.rank + 1) // 2,), norms.upper",
         "return (self.rank * (self.rank + 1) // 2,), norms.upper / 2",
         named("dpimf", f"{_ONE_CELL}[symmetric]"),
+    ),
+    (
+        "sampled: the longest cell without its factor 2",
+        OTHER,
+        "longest=2.0 * norms.l1,",
+        "longest=norms.l1,",
+        named("coins", _WEIGHED),
+    ),
+) + _family(
+    "dpimf",
+    "privacy/sampled.py",
+    (
+        "sampled: losses without their factor 2",
+        OTHER,
+        "return importance_weights(lengths / self.scale, self.budget)",
+        "return importance_weights(0.5 * lengths / self.scale, self.budget)",
+        named("coins", _WEIGHED),
+    ),
+    (
+        "sampled: the same coins in every run",
+        REUSED,
+        "noise.coins(each, rng)",
+        f"noise.coins(each, {_SEEDED})",
+        named("dpimf", "test_sampled_sums_are_unbiased"),
+    ),
+    (
+        "sampled: every cell counts its weight",
+        SKIPPED,
+        "np.where(noise.coins(each, rng), each, 0.0)",
+        "np.where(np.isfinite(each), each, 0.0)",
+        named("dpimf", "test_sampled_sums_are_unbiased"),
     ),
 )
 
@@ -1284,8 +1336,8 @@ FEDERATED = _family(
     (
         "a cell's epsilon for a user's",
         UNIT,
-        "all_ * min(public.cap or public.items, public.items)",
-        "all_",
+        "user_composed=all_.certified(card.change).epsilon,",
+        "user_composed=all_.certified(CELL).epsilon,",
         named("federated", "test_the_budget_line_is_honest"),
     ),
     (
@@ -1447,6 +1499,35 @@ SECURE = (
             "    if isinstance(rng, SecureSource):\n        raise",
             "    if False:\n        raise",
             named("secure_noise", "test_simulated_noise_refuses_a_secure_source"),
+        ),
+    )
+    + _family(
+        "secure path",
+        "privacy/noise.py",
+        (
+            "coins from NumPy",
+            OTHER,
+            "return rng.coins(weights)",
+            "return rng._plain.random(len(weights)) * weights < 1.0",
+            named("coins", "test_an_exact_release_tosses_the_coins_it_counts"),
+        ),
+    )
+    + _family(
+        "secure path",
+        "privacy/exact_noise.py",
+        (
+            "plain draws are served",
+            OTHER,
+            "setattr(SecureSource, _draw, _refused(_draw))",
+            "pass",
+            named("coins", "test_a_secure_source_refuses_every_plain_draw"),
+        ),
+        (
+            "a coin's chance rounded up",
+            OTHER,
+            "(1 - _LESS) / weights",
+            "(1 + _LESS) / weights",
+            named("coins", "test_a_coins_chance_is_never_above_one_over_its_weight"),
         ),
     )
 )
