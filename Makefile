@@ -1,6 +1,6 @@
 # make app   create .venv, install, open the app          make lint   style and types
 # make test  the same, then every test                    make bench  the benchmarks
-# make slow  checks that take longer than a test run may: 20,000 files, audits
+# make slow  checks that take longer than a test run may: files, audits, planted faults
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -22,6 +22,8 @@ slow: $(VENV)/.dev
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
 	@echo "==> Audits: how often they are wrong, what they reach, which faults they notice"
 	@$(BIN)/python benchmarks/audits.py
+	@echo "==> Privacy faults, each planted and noticed (under an hour)"
+	@$(BIN)/python benchmarks/mutants.py
 
 lint: $(VENV)/.dev
 	@echo "==> Style"
@@ -35,7 +37,7 @@ format: $(VENV)/.dev
 	@$(BIN)/ruff format .
 
 bench: $(VENV)/.app
-	@for script in benchmarks/*.py; do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

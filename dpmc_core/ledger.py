@@ -29,6 +29,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Budget, Certified, Change, Guarantee, Loss, calibrate
+from dpmc_core.privacy.accounting import Pure
 from dpmc_core.privacy.selection import RandomRuns, Selection
 from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts
@@ -340,12 +341,8 @@ def _cost(plain: Any) -> Cost:
 
 
 def _loss(plain: Mapping[str, Any]) -> Loss:
-    return Loss(**{name: _frozen(value) for name, value in plain.items()})
-
-
-def _frozen(value: Any) -> Any:
-    """JSON knows no tuples."""
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+    pure = tuple(Pure(*part) for part in plain["pure"])
+    return Loss(plain["epsilon"], plain["mu"], pure)
 
 
 # --- releases that are repeated ------------------------------------------------------------------

@@ -2,14 +2,18 @@
 
 import dataclasses
 import random
-from collections import Counter
 
 import numpy as np
 import pytest
 
 from dpmc_core import privacy, registry
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.links import Probit
+from dpmc_core.mechanisms.dpimf import Profiles
+from dpmc_core.mechanisms.factorization import NoiseForm
+from dpmc_core.mechanisms.one_bit import OutputBound
 from dpmc_core.mechanisms.plain import Similarity
+from dpmc_core.mechanisms.user_ranking import Per
 from dpmc_core.model import Estimator, Task
 from dpmc_core.privacy import (
     USER_EMPTIED,
@@ -25,6 +29,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, settings_of, show_setting
 from dpmc_core.solvers.frank_wolfe import StepRule
 from dpmc_core.solvers.implicit import Over
+from dpmc_core.solvers.least_squares_mf import PublicUserFactors
 from dpmc_core.solvers.recovery import Regress
 
 USERS, ITEMS = 24, 16
@@ -83,6 +88,26 @@ TWIN_AT_LIMIT = {
 
 # By default a single round at epsilon 1, which shows nothing of how rounds are counted.
 SEVERAL = {"gradient": {"rounds": 3}}
+
+# Settings that make other releases, or come to them another way.
+OTHERWISE = [
+    *(
+        (id, _PUBLISHED)
+        for id in PRIVATE
+        if any(s.name == "estimator" for s in settings_of(registry.get(id)))
+    ),
+    ("objective", {"link": Probit(), "bound": 1.0} | _PUBLISHED),
+    ("output", {"within": OutputBound.SOLVER}),
+    ("dpmf", {"noise": NoiseForm.COORDINATE}),
+    ("dpmf", {"user_factors": PublicUserFactors("random:7")}),
+    ("private-popularity", {"delta": 0.0}),
+    ("private-popularity", {"per": Per.CELL}),
+    *((id, {"profiles": Profiles.USERS}) for id in PRIVATE if id.startswith("dpimf")),
+]
+VARIANTS = [*((id, {}) for id in METHODS), *OTHERWISE]
+IDS = [f"{id}-{'-'.join(settings)}".strip("-") for id, settings in VARIANTS]
+NOISY = [(id, settings) for id, settings in VARIANTS if id in PRIVATE]
+NOISY_IDS = [name for name, (id, _) in zip(IDS, VARIANTS, strict=True) if id in PRIVATE]
 
 
 def make(id, **settings):
@@ -207,15 +232,56 @@ def test_the_last_model_predicts_finite_numbers_everywhere(id):
     assert np.isfinite(found).all()
 
 
-def test_each_release_is_published_exactly_as_often_as_stated(id):
-    mechanism = make(id)
+@pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
+def test_what_is_published_are_the_records_of_the_card_as_often_as_they_say(id, settings):
+    """Records in full: of another scale, table or channel, one is another record."""
+    mechanism = make(id, **settings)
     ratings = ratings_for(mechanism.task)
-    stated = Counter()
-    for _, release in mechanism.guarantee(ratings.public).releases:
-        stated[release.query] += release.times
+    releases = mechanism.guarantee(ratings.public).releases
+    due = [release for _, release in releases for _ in range(release.times)]
     with privacy.witness() as published:
         fit(mechanism, ratings)
-    assert Counter(seen.release.query for seen in published) == stated
+    for seen in published:
+        assert seen.release in due, f"not on the card, or too often: {seen.release}"
+        due.remove(seen.release)
+    assert not due, "on the card, and never published"
+
+
+def standardised(publications):
+    """The noise of every number with additive noise, in units of its scale."""
+    parts = (
+        ((p.published - p.private) / p.release.scale).ravel()
+        for p in publications
+        if isinstance(p.release, Additive)
+    )
+    return np.concatenate([np.empty(0), *parts])
+
+
+def least_distance(noise):
+    """The smallest difference of the sizes of two numbers: 0 if one draw serves twice, or none."""
+    return np.diff(np.sort(np.abs(noise))).min(initial=np.inf)
+
+
+@pytest.mark.parametrize(("id", "settings"), NOISY, ids=NOISY_IDS)
+def test_no_two_cells_rounds_or_runs_share_their_noise(id, settings):
+    """At most 60,000 numbers: independent ones come so near with a chance below 2e-4."""
+    mechanism = make(id, **settings)
+    ratings = ratings_for(mechanism.task)
+    with privacy.witness() as publications:
+        for seed in (1, 2):
+            fit(mechanism, ratings, seed)
+    noise = standardised(publications)
+    assert len(noise) <= 60_000
+    assert least_distance(noise) > 1e-13
+
+
+@pytest.mark.parametrize("planted", ["reused", "mirrored", "skipped"])
+def test_that_check_sees(planted):
+    noise = np.random.default_rng(0).laplace(size=1000)
+    value = np.random.default_rng(1).normal(0, 50, 1000)
+    second = {"reused": noise[::-1], "mirrored": -noise, "skipped": 0.0}[planted]
+    assert least_distance(noise) > 1e-13
+    assert least_distance(np.concatenate([noise, (value + second) - value])) <= 1e-13
 
 
 def test_no_model_is_yielded_before_the_first_release(private_id):

@@ -16,6 +16,7 @@ from statistics_helpers import (
     assert_independent,
     assert_norm_laplace,
     assert_release_noise,
+    assert_scale,
 )
 
 from dpmc_core.errors import InvalidSetting
@@ -49,6 +50,17 @@ def test_published_noise_is_what_the_release_states(
     if kind is NormLaplace and shape[-1] is None:
         shape = (None, 3)
     assert_release_noise(release(kind, shape, scale), RNG(11))
+
+
+@pytest.mark.parametrize("kind", [Laplace, Gaussian, NormLaplace])
+def test_the_scale_of_noise_is_exact(kind: type[Additive]) -> None:
+    """Planted bug: 3 % short, which the distribution tests above do not see."""
+    here = release(kind, (40_000, 3), 2.5)
+    drawn = here.publish(np.zeros((40_000, 3)), RNG(5))
+    assert_scale(drawn, here)
+    for planted in (0.97, 1.03):
+        with pytest.raises(AssertionError, match="scale off"):
+            assert_scale(planted * drawn, here)
 
 
 def test_a_scalar_can_be_published() -> None:
@@ -243,6 +255,16 @@ def test_a_channel_keeps_the_shape_and_the_input() -> None:
     assert published.shape == (30, 40)
     assert published.dtype == np.int64
     np.testing.assert_array_equal(symbols, before)
+
+
+def test_flips_three_percent_too_rare_are_seen() -> None:
+    """400,000 symbols: 3 % of a chance of 0.27 are 11 standard deviations."""
+    flip = 1 / (1 + math.e)
+    honest = response(((1 - flip, flip), (flip, 1 - flip)))
+    assert_channel(honest, RNG(6), per_symbol=400_000)
+    rare = 0.97 * flip
+    with pytest.raises(AssertionError):
+        assert_frequencies([400_000 * rare, 400_000 * (1 - rare)], [flip, 1 - flip])
 
 
 @pytest.mark.parametrize("uniform", [0.0, np.nextafter(1.0, 0.0)])

@@ -23,7 +23,7 @@ from dpmc_core.solvers.item_effects import (
     without_noise,
 )
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.own_side import Design, weighted_rows
+from dpmc_core.solvers.own_side import MOST, Design, bounded_gain, weighted_rows
 
 USERS, ITEMS, ONE = 60, 12, 7  # ONE: whose row changes
 PUBLIC = PublicFacts(users=USERS, items=ITEMS, low=1, high=5)
@@ -262,6 +262,19 @@ def test_what_users_differ_by_is_estimated_without_bias():
     items = ItemEffects.unknown(public)
     assert np.allclose(with_own(items, sums, 1e-9).own[:3], x, rtol=0.1, atol=0.02)
     assert np.allclose(with_own(items, sums, 1e9).own, 1.0)
+
+
+def test_what_one_user_tells_of_the_own_regression_is_bounded():
+    """However far the row lies from what is expected: each part in -1/16..1, each gain at most 1.
+    Planted bugs: squares, squared residuals or gains without their bound."""
+    design = Design(np.random.default_rng(4).normal(size=(12, 3)), np.diag([4.0, 9.0, 16.0]), 0.5)
+    ratings = tiny(1, 12, 12)
+    for size in (0.0, 1.0, 1e3):
+        for values in (np.full(12, size), size * np.resize([1.0, -1.0], 12)):
+            shown = design.differences(Pattern.of(ratings), values, 3)
+            assert (shown >= -1 / 16).all()
+            assert (shown <= 1).all()
+    assert bounded_gain(np.array([1e6, MOST / 2, MOST])) == 2.5
 
 
 def test_weighted_rows_have_the_stated_length():

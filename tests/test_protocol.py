@@ -1,5 +1,6 @@
 """Scenarios 2 and 3: the result of scenario 1, counted messages, attacks, drop-outs."""
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy import stats
 
 from dpmc_core import privacy
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.privacy import Shares
+from dpmc_core.privacy import RATING, Shares
 from dpmc_core.protocol import attacks
 from dpmc_core.protocol.messages import (
     RECOMMENDER,
@@ -20,6 +21,8 @@ from dpmc_core.protocol.messages import (
 )
 from dpmc_core.protocol.scenarios import (
     ANSWER,
+    HIDDEN_NOISE,
+    HIDDEN_SHARE,
     MODEL,
     RESTART,
     SUM,
@@ -170,6 +173,83 @@ def test_the_third_party_sees_uniform_numbers_whatever_the_ratings():
         words = np.concatenate([m.payload["answer"] for m in run.transcript if m.kind == ANSWER])
         top = (words >> np.uint64(45)).astype(int)
         assert_frequencies(np.bincount(top, minlength=8), np.full(8, 1 / 8))
+
+
+def assert_uniform(words):
+    """The top three of 48 bits, at the false-alarm rate of `assert_frequencies`."""
+    top = (np.concatenate([np.ravel(w) for w in words]) >> np.uint64(45)).astype(int)
+    assert_frequencies(np.bincount(top, minlength=8), np.full(8, 1 / 8))
+
+
+@pytest.mark.parametrize("shares", list(Shares))
+def test_in_scenario_3_each_party_sees_uniform_numbers(shares):
+    """What the third party is sent, what it knows of the sums with its own secret, and what the
+    recommender holds of the noise. Planted bugs: secret 0; shares, or gradients, without a mask."""
+    settings = DynamicUsers(epsilon=5.0, shares=shares, iterations=5)
+    sent, sums, held = {HIDDEN_SHARE: [], ANSWER: []}, [], []
+    for seed in range(40):
+        run, _ = play(settings, ratings_of(4), seed, watch=0)
+        for m in run.transcript:
+            if m.kind in sent:
+                sent[m.kind].append(m.payload["answer"])
+            elif m.kind in (SUM, HIDDEN_NOISE):  # as the third party has it, but for its secret
+                sums.append(m.payload["sum"])
+        held.append(run.recommender.noise[run.active])
+    for words in (*sent.values(), sums, held):
+        assert_uniform(words)
+
+
+@pytest.mark.parametrize("shares", list(Shares))
+@pytest.mark.parametrize("scenario", BOTH)
+def test_the_parties_draw_from_generators_of_their_own(scenario, shares):
+    """None of them could replay what another draws: their streams have no number in common."""
+    run = ScenarioRun(scenario(epsilon=1.0, shares=shares), ratings_of(), np.random.default_rng(1))
+    generators = (run.rng, run.recommender.rng, run.third_party.rng)
+    streams = [copy.deepcopy(rng).integers(0, 2**64, 2000, dtype=np.uint64) for rng in generators]
+    assert len(np.unique(np.concatenate(streams))) == 6000  # by chance less: 1e-12
+
+
+@pytest.mark.parametrize("scenario", BOTH)
+def test_what_a_party_draws_depends_on_its_own_generator_alone(scenario):
+    """Another recommender: the users' Gamma shares and the third party's secret are the same.
+    Planted bugs: a secret drawn from the recommender's stream, or equal to its masks."""
+    found = []
+    for other in (False, True):
+        settings = scenario(epsilon=1.0, shares=Shares.GAMMA, iterations=1)
+        run = ScenarioRun(settings, ratings_of(), np.random.default_rng(1))
+        if other:
+            run.recommender.rng = np.random.default_rng(99)
+        list(run.play())
+        found.append((run.noise, run.third_party.secret))
+    assert np.array_equal(found[0][0], found[1][0])
+    assert np.array_equal(found[0][1], found[1][1])
+    assert (found[0][1] is None) is (scenario is StaticUsers)
+
+
+@pytest.mark.parametrize("scenario", BOTH)
+def test_each_user_draws_a_share_of_the_own(scenario):
+    """False alarm: two of some 200 independent numbers within 1e-13, less than 1e-8."""
+    with privacy.witness() as published:
+        play(scenario(epsilon=1.0, shares=Shares.GAMMA))
+    (seen,) = published
+    added = np.abs(seen.published - seen.private).ravel()
+    assert np.diff(np.sort(added)).min() > 1e-13
+
+
+def test_long_user_factors_move_no_linear_term_further_than_stated():
+    """Every rating from one end of the range to the other. Planted bug: factors that are not cut
+    to the unit ball."""
+    ratings, factors = ratings_of(), 3 * np.random.default_rng(9).normal(size=(12, 3))
+    settings = StaticUsers(epsilon=1.0, iterations=1)
+    ends = []
+    for value in (1.0, 5.0):
+        data = dataclasses.replace(ratings, values=np.full(len(ratings), value))
+        with privacy.witness() as published:
+            play(settings, data, user_factors=factors)
+        ends.append(published[0].private)
+    moved = np.abs(ends[0] - ends[1]).sum(axis=1).max()
+    stated = published[0].release.sensitivity[RATING]
+    assert 0.8 * stated <= moved <= stated * (1 + 1e-9)
 
 
 def test_the_difference_attack_works_without_masks_and_fails_with_them():

@@ -7,7 +7,7 @@ from scipy import stats
 from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import RATING, SharedLaplace, Shares, noise
-from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from
+from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from, assert_scale
 
 SIZES = (2, 3, 7, 40)
 
@@ -42,6 +42,18 @@ def test_the_shares_of_a_group_sum_to_laplace_noise(shares, size):
     shared = release(shares, rows=2000)
     found = sums(shared, np.full(2000, size), np.random.default_rng(size))
     assert_drawn_from(found, stats.laplace(scale=2.5).cdf, FALSE_ALARM / 8)
+
+
+@pytest.mark.parametrize("shares", list(Shares))
+def test_the_scale_of_the_sums_is_exact(shares):
+    """Planted bug: shares that are 3 % short."""
+    shared, rng = release(shares, rows=40_000), np.random.default_rng(3)
+    groups = np.repeat(np.arange(40_000), 2)
+    drawn = shared.publish_shares(np.zeros((80_000, 3)), groups, shared.mixing(rng), rng)
+    total = drawn[::2] + drawn[1::2]
+    assert_scale(total, shared)
+    with pytest.raises(AssertionError, match="scale off"):
+        assert_scale(0.97 * total, shared)
 
 
 @pytest.mark.parametrize("t", [1, 3])

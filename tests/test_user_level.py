@@ -15,6 +15,7 @@ from dpmc_core import privacy, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms import dpals, frank_wolfe, per_user
 from dpmc_core.mechanisms.dpals import ItemBudget
+from dpmc_core.model import Estimator
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Notion
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.ratings import PublicFacts
@@ -24,6 +25,7 @@ from tests.user_level_helpers import (
     CAP,
     FAMILY,
     IDS,
+    PAPERS,
     PUBLIC,
     VARIANTS,
     build,
@@ -142,6 +144,12 @@ def test_tight_calibration_spends_the_budget_and_no_more(id):
             certified = make(id, epsilon=epsilon).guarantee(public).certified()
             assert epsilon * (1 - 1e-6) <= certified.epsilon <= epsilon
             assert certified.delta == 1e-6
+
+
+@pytest.mark.parametrize("id", PAPERS)
+def test_the_published_estimator_spends_the_budget_and_no_more(id):
+    certified = make(id, epsilon=1.0, estimator=Estimator.PUBLISHED).guarantee(PUBLIC).certified()
+    assert 1 - 1e-6 <= certified.epsilon <= 1
 
 
 def test_the_card_is_joint_per_user_for_everyone():

@@ -1,0 +1,198 @@
+"""Plants privacy faults, one at a time, in a copy of the program and runs what must notice them.
+
+    python benchmarks/mutants.py [--only TEXT] [--family NAME] [--jobs N] [--list]
+
+Faults and tests are in tests/mutants.py. First all these tests run without a fault. Prints a line
+for each fault, then those that nothing noticed; ends with an error where there is one, where the
+program breaks instead of misbehaving, or where a test fails without a fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.mutants import MUTANTS, Mutant
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = ("dpmc_core", "pages", "tests", "benchmarks", "sample_data", "pyproject.toml", "app.py")
+SECONDS = 300  # for the tests of one fault
+BROKEN = ("NameError", "ImportError", "ModuleNotFoundError", "SyntaxError", "UnboundLocalError")
+KILLED, SURVIVED, ERROR = "killed", "SURVIVED", "ERROR"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a fault; by: the test that failed first and how, or what went wrong."""
+
+    mutant: Mutant
+    result: str
+    seconds: float
+    by: str = ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", metavar="TEXT", default="", help="faults whose name has it")
+    parser.add_argument("--family", metavar="NAME", default="", help="faults of one family")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
+    parser.add_argument("--list", action="store_true", help="only list the faults")
+    args = parser.parse_args()
+    chosen = [m for m in MUTANTS if args.only in m.name and args.family in ("", m.family)]
+    if args.list or not chosen:
+        for m in chosen:
+            print(f"{m.family:15} {m.operator.value:15} {m.name}: {m.file}")
+        sys.exit(not chosen)
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="dpmc-mutants-") as folder:
+        outcomes = _all(chosen, [Path(folder, f"copy{k}") for k in range(args.jobs)])
+    counts = Counter(outcome.result for outcome in outcomes)
+    print(f"\n{'family':15} {'faults':>6} {'killed':>6}")
+    for family in dict.fromkeys(m.family for m in chosen):
+        own = [outcome for outcome in outcomes if outcome.mutant.family == family]
+        print(f"{family:15} {len(own):6} {sum(o.result == KILLED for o in own):6}")
+    minutes = (time.perf_counter() - start) / 60
+    print(f"{len(outcomes)} faults in {minutes:.1f} minutes: {counts[KILLED]} killed,", end=" ")
+    print(f"{counts[SURVIVED]} survived, {counts[ERROR]} errors")
+    for outcome in outcomes:
+        if outcome.result != KILLED:
+            print(
+                f"{outcome.result}: {outcome.mutant.family}: {outcome.mutant.name} ({outcome.by})"
+            )
+    sys.exit(counts[KILLED] < len(outcomes))
+
+
+def _all(mutants: Sequence[Mutant], copies: Sequence[Path]) -> list[Outcome]:
+    free: SimpleQueue[Path] = SimpleQueue()
+    for copy in copies:
+        _copy(copy)
+        free.put(copy)
+    tests = sorted({test for mutant in mutants for test in mutant.tests})
+    print(f"{len(mutants)} faults; {len(tests)} tests without one:", end=" ", flush=True)
+    # as many parts as processes, whole files each: what a file sets up is set up once
+    parts = [tests[round(len(tests) * k / len(copies)) :][: -(-len(tests) // len(copies))]
+             for k in range(len(copies))]  # fmt: skip
+    begin = time.perf_counter()
+
+    def planted(mutant: Mutant) -> Outcome:
+        copy = free.get()
+        try:
+            found = _planted(mutant, copy, failing)
+        finally:
+            free.put(copy)
+        print(_line(found), flush=True)
+        return found
+
+    with ThreadPoolExecutor(len(copies)) as pool:
+        failing = set().union(*pool.map(_failing, parts, copies))
+        print(f"{len(failing)} fail, {time.perf_counter() - begin:.0f} s")
+        for test in sorted(failing):
+            print(f"  {test}")
+        return list(pool.map(planted, mutants))
+
+
+def _planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
+    """The fault planted in the copy, its tests run, the source restored."""
+    begin = time.perf_counter()
+    sick = [test for test in failing for own in mutant.tests if test.startswith(own)]
+    if sick:
+        return Outcome(mutant, ERROR, 0.0, f"fails without a fault: {sick[0]}")
+    path = copy / "dpmc_core" / mutant.file
+    source = path.read_text(encoding="utf-8")
+    if source.count(mutant.before) != 1:
+        return Outcome(
+            mutant, ERROR, 0.0, f"the list is out of date: text not once in {mutant.file}"
+        )
+    try:
+        path.write_text(source.replace(mutant.before, mutant.after), encoding="utf-8")
+        done = _pytest(copy, mutant.tests, "-x", "-rfE", timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return Outcome(mutant, KILLED, time.perf_counter() - begin, "out of time")
+    finally:
+        path.write_text(source, encoding="utf-8")
+    seconds, last = time.perf_counter() - begin, _first_failure(done.stdout)
+    if done.returncode == 0:
+        return Outcome(mutant, SURVIVED, seconds, ", ".join(mutant.tests))
+    if done.returncode != 1 or last.partition(" - ")[2].startswith(BROKEN):
+        return Outcome(mutant, ERROR, seconds, last or done.stdout[-500:])
+    return Outcome(mutant, KILLED, seconds, last)
+
+
+def _copy(copy: Path) -> None:
+    """The program, its tests and data; bytecode that is checked against the source's content."""
+    copy.mkdir()
+    skip = shutil.ignore_patterns("__pycache__", "*.pyc", ".pytest_cache")
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=skip)
+        else:
+            shutil.copy(ROOT / name, copy / name)
+    # by content: a fault planted within a second of the last one, of the same length, is seen
+    words = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "dpmc_core")
+    subprocess.run([sys.executable, *words], cwd=copy, check=True)
+
+
+def _pytest(
+    copy: Path, tests: Sequence[str], *options: str, timeout: float | None
+) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(copy), "OPENBLAS_NUM_THREADS": "1"}
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *options, *tests)
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=copy,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+_SUMMARY = re.compile(r"^(?:FAILED|ERROR) (tests/.+)$", re.MULTILINE)
+_MISSING = re.compile(r"not found: (?:.*/)?(tests/\S+|.*::.*)$", re.MULTILINE)
+
+
+def _first_failure(output: str) -> str:
+    found = _SUMMARY.search(output)
+    return found.group(1) if found else ""
+
+
+def _failing(tests: Sequence[str], copy: Path) -> set[str]:
+    """The tests that fail in the copy as it is, or do not exist."""
+    missing: set[str] = set()
+    while True:
+        wanted = [test for test in tests if test not in missing]
+        done = _pytest(copy, wanted, "-rfE", timeout=None)
+        if done.returncode in (0, 1):
+            return missing | {line.partition(" - ")[0] for line in _SUMMARY.findall(done.stdout)}
+        lost = {test for test in wanted for text in _MISSING.findall(done.stdout)
+                if test.endswith(text)}  # fmt: skip
+        if not lost:
+            print(done.stdout[-3000:])
+            sys.exit("the named tests cannot be run")
+        missing |= lost
+
+
+def _line(outcome: Outcome) -> str:
+    mutant, test = outcome.mutant, outcome.by.partition(" - ")[0].removeprefix("tests/test_")
+    kind = f"{mutant.family:15} {mutant.operator.value:15}"
+    return f"{outcome.result:8} {outcome.seconds:5.1f} s  {kind} {mutant.name}  <- {test[:150]}"
+
+
+if __name__ == "__main__":
+    main()

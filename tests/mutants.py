@@ -1,0 +1,1640 @@
+"""Privacy faults to plant one at a time, each with the tests that must notice it.
+
+`benchmarks/mutants.py` plants them in a copy of the program; `test_mutants.py` keeps the list up to
+date. A fault is an edit of one place in the source, whose text must occur there exactly once.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Operator(enum.Enum):
+    """What kind of fault."""
+
+    SCALE = "scale 3 % off"
+    SKIPPED = "skipped publish"
+    UNIT = "wrong unit"
+    CLIP = "clip"
+    REUSED = "reused draw"
+    OTHER = "other"
+
+
+SCALE, SKIPPED, UNIT, CLIP, REUSED, OTHER = Operator
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault: in `file` of dpmc_core, `before` becomes `after`; `tests`: pytest node ids."""
+
+    name: str
+    family: str
+    operator: Operator
+    file: str
+    before: str
+    after: str
+    tests: tuple[str, ...]
+
+
+def _contract(test: str, *ids: str) -> tuple[str, ...]:
+    return tuple(f"tests/test_contract.py::{test}[{id}]" for id in ids)
+
+
+def records(*ids: str) -> tuple[str, ...]:
+    """What is published are the records of the card."""
+    name = "test_what_is_published_are_the_records_of_the_card_as_often_as_they_say"
+    return _contract(name, *ids)
+
+
+def fresh(*ids: str) -> tuple[str, ...]:
+    """Noise serves once."""
+    return _contract("test_no_two_cells_rounds_or_runs_share_their_noise", *ids)
+
+
+def other_seed(*ids: str) -> tuple[str, ...]:
+    return _contract("test_another_seed_gives_other_noise", *ids)
+
+
+def floor(id: str) -> tuple[str, ...]:
+    """The floor of a method keeps its promise."""
+    return _contract("test_a_private_floor_keeps_the_promise_that_the_method_claims", id)
+
+
+def moves(*ids: str) -> tuple[str, ...]:
+    """Sensitivities of the methods per user, e.g. dpals-5-EMPTIED."""
+    name = "tests/test_user_level.py::test_no_row_moves_a_release_further_than_its_card_says"
+    parts = (id.rpartition("-") for id in ids)
+    return tuple(f"{name}[{id}-Change.USER_{change}]" for id, _, change in parts)
+
+
+def spends(*ids: str) -> tuple[str, ...]:
+    """Calibration of the methods per user."""
+    name = "tests/test_user_level.py::test_tight_calibration_spends_the_budget_and_no_more"
+    return tuple(f"{name}[{id}]" for id in ids)
+
+
+def named(file: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"tests/test_{file}.py::{name}" for name in names)
+
+
+Row = tuple[str, Operator, str, str, tuple[str, ...]]
+
+
+def _family(family: str, file: str, *rows: Row) -> list[Mutant]:
+    """Faults of one file; a row: name, operator, before, after, tests."""
+    return [
+        Mutant(name, family, operator, file, *edit, tests) for name, operator, *edit, tests in rows
+    ]
+
+
+_SEEDED = "np.random.default_rng(0)"
+_ALIAS = "from dpmc_core.privacy import (\n    "  # a unit that stands for another one, in one file
+
+_CLAIMED = "test_claimed_is_certified_per_rating_and_nothing_per_user"
+_CLAMPED = "test_gradients_are_clamped_before_the_noise"
+_DIAMETER = "test_output_certificate_is_the_diameter_of_what_it_publishes"
+_OUTSIDE = "test_output_publishes_nothing_outside_its_diameter"
+
+_TRACES = "test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answers"
+
+ONE_BIT = _family(
+    "one_bit",
+    "mechanisms/one_bit.py",
+    (
+        "objective: scale",
+        SCALE,
+        "scale=self.delta_h / self.epsilon,",
+        "scale=0.97 * self.delta_h / self.epsilon,",
+        named("one_bit", f"{_CLAIMED}[objective]"),
+    ),
+    (
+        "objective-statistic: scale",
+        SCALE,
+        "scale=1 / self.epsilon,",
+        "scale=0.97 / self.epsilon,",
+        named("one_bit", f"{_CLAIMED}[objective-statistic]"),
+    ),
+    (
+        "gradient: scale",
+        SCALE,
+        "scale=self.rounds_taken * moves / self.epsilon,",
+        "scale=0.97 * self.rounds_taken * moves / self.epsilon,",
+        named("one_bit", f"{_CLAIMED}[gradient]"),
+    ),
+    (
+        "output: scale",
+        SCALE,
+        "scale=2 * self.bound / self.epsilon,",
+        "scale=1.94 * self.bound / self.epsilon,",
+        named("one_bit", _DIAMETER),
+    ),
+    (
+        "input-flip: flips too rare",
+        SCALE,
+        "p = flip_chance(self.epsilon)\n            return p",
+        "p = 0.97 * flip_chance(self.epsilon)\n            return p",
+        named("one_bit", f"{_CLAIMED}[input-flip]"),
+    ),
+    (
+        "private-majority: flips too rare",
+        SCALE,
+        "p = flip_chance(self.epsilon)\n        return self.per_rating(",
+        "p = 0.97 * flip_chance(self.epsilon)\n        return self.per_rating(",
+        floor("input-flip"),
+    ),
+    (
+        "flips left out",
+        SKIPPED,
+        "self.signs.publish(positive(ratings), rng).astype(float)",
+        "positive(ratings)",
+        records("input-flip", "private-majority"),
+    ),
+    (
+        "output: published without noise",
+        SKIPPED,
+        "Dense(releases.matrix.publish(clipped, rng))",
+        "Dense(clipped)",
+        records("output"),
+    ),
+    (
+        "gradient: one round without noise",
+        SKIPPED,
+        "noisy = releases.gradient.publish(np.clip(gradient, -self.clamp, self.clamp), rng)",
+        "noisy = np.clip(gradient, -self.clamp, self.clamp)\n"
+        "            if k != 2:\n"
+        "                noisy = releases.gradient.publish(noisy, rng)",
+        records("gradient"),
+    ),
+    (
+        "a rating's epsilon for a user's",
+        UNIT,
+        f"{_ALIAS}RATING,",
+        f"{_ALIAS}ROW_VALUES as RATING,",
+        named("one_bit", f"{_CLAIMED}[objective]"),
+    ),
+    (
+        "gradient: not clamped",
+        CLIP,
+        "np.clip(gradient, -self.clamp, self.clamp)",
+        "gradient",
+        named("one_bit", _CLAMPED),
+    ),
+    (
+        "output: not clipped",
+        CLIP,
+        "clipped = np.clip(matrix, -self.bound, self.bound)",
+        "clipped = matrix.copy()",
+        named("one_bit", _OUTSIDE),
+    ),
+    (
+        "output: sum not bounded",
+        CLIP,
+        "clipped *= largest / total",
+        "clipped *= 1.0",
+        named("one_bit", _OUTSIDE),
+    ),
+    (
+        "gradient: the same noise in every round",
+        REUSED,
+        "np.clip(gradient, -self.clamp, self.clamp), rng)",
+        f"np.clip(gradient, -self.clamp, self.clamp), {_SEEDED})",
+        fresh("gradient"),
+    ),
+    (
+        "output: the same noise in every run",
+        REUSED,
+        "matrix.publish(clipped, rng)",
+        f"matrix.publish(clipped, {_SEEDED})",
+        fresh("output"),
+    ),
+    (
+        "flips: the same in every run",
+        REUSED,
+        "publish(positive(ratings), rng).astype(float)",
+        f"publish(positive(ratings), {_SEEDED}).astype(float)",
+        other_seed("input-flip", "private-majority"),
+    ),
+    (
+        "a raw sign goes on after its release",
+        OTHER,
+        "reports = SignReports.of_laplace(noisy, 1 / releases.signs.scale)\n            yield from",
+        "reports = SignReports.of_laplace(positive(ratings), 1 / releases.signs.scale)\n"
+        "            yield from",
+        named("releases_only", "test_no_value_reaches_the_model_past_its_releases[objective]"),
+    ),
+    (
+        "gradient: the objective's trace is not marked raw",
+        OTHER,
+        'raw=frozenset({"objective"}),',
+        "raw=frozenset(),",
+        named("coins", _TRACES),
+    ),
+) + _family(
+    "one_bit",
+    "solvers/one_bit.py",
+    (
+        "output: the solver's trace is not marked raw",
+        OTHER,
+        "raw=frozenset(trace) if raw else frozenset(),",
+        "raw=frozenset(),",
+        named("coins", _TRACES),
+    ),
+)
+
+_PER_CELL = "test_certified_is_claimed_per_cell_and_n_times_that_per_user"
+
+COLLECTION = _family(
+    "collection",
+    "privacy/channels.py",
+    (
+        "modified Laplace: scale",
+        SCALE,
+        "scale=2 / epsilon, **release)",
+        "scale=1.94 / epsilon, **release)",
+        named("local", _PER_CELL),
+    ),
+    (
+        "modified Laplace: flips too rare",
+        SCALE,
+        "flip=flip_chance(epsilon / 2), ",
+        "flip=0.97 * flip_chance(epsilon / 2), ",
+        named("local", _PER_CELL),
+    ),
+    (
+        "randomised response: other symbols too rare",
+        SCALE,
+        "other = flip_chance(epsilon, d)",
+        "other = 0.97 * flip_chance(epsilon, d)",
+        named("local", _PER_CELL),
+    ),
+    (
+        "noise of rated cells is short",
+        SCALE,
+        "noise.laplace(self.scale, (int(kept.sum()),), rng)",
+        "noise.laplace(0.97 * self.scale, (int(kept.sum()),), rng)",
+        named("local", "test_the_scale_of_reports_is_exact"),
+    ),
+    (
+        "noise of missing cells is short",
+        SCALE,
+        "noise.laplace(self.scale, (len(cells),), rng)",
+        "noise.laplace(0.97 * self.scale, (len(cells),), rng)",
+        named("local", "test_the_scale_of_reports_is_exact"),
+    ),
+    (
+        "missing cells speak too rarely",
+        SCALE,
+        "noise.hits(given, total, self.flip, rng)",
+        "noise.hits(given, total, 0.97 * self.flip, rng)",
+        named("local", "test_modified_laplace_meets_its_law_for_every_input"),
+    ),
+    (
+        "values outside the range pass",
+        CLIP,
+        "wrong = ~(np.abs(values) <= 1)",
+        "wrong = np.abs(values) < 0",
+        named("local", "test_values_outside_the_scale_are_refused"),
+    ),
+    (
+        "symbols outside the alphabet pass",
+        CLIP,
+        "wrong = ~np.isin(values, np.arange(1, len(self.levels) + 1))",
+        "wrong = values < 0",
+        named("local", "test_symbols_that_are_none_are_refused"),
+    ),
+    (
+        "one draw for all rated cells",
+        REUSED,
+        "noise.laplace(self.scale, (int(kept.sum()),), rng)",
+        "noise.laplace(self.scale, (1,), rng)",
+        named("local", "test_modified_laplace_meets_its_law_for_every_input"),
+    ),
+    (
+        "missing cells never speak",
+        SKIPPED,
+        "cells = noise.hits(given, total, self.flip, rng)",
+        "cells = given[:0]",
+        named("local", "test_modified_laplace_meets_its_law_for_every_input"),
+    ),
+    (
+        "a missing cell costs nothing",
+        UNIT,
+        "max(2 / self.scale, odds + 1 / self.scale)",
+        "2 / self.scale",
+        named("local", "test_a_channel_with_too_little_noise_is_certified_as_such"),
+    ),
+) + _family(
+    "collection",
+    "mechanisms/collection.py",
+    (
+        "rows reported as they are",
+        SKIPPED,
+        "channel.publish(self.rows(ratings, channel), rng), self.law(channel), public",
+        "self.rows(ratings, channel), self.law(channel), public",
+        records("modified-laplace", "randomised-response"),
+    ),
+    (
+        "rows reported as they are (published estimator)",
+        SKIPPED,
+        "channel.publish(self.rows(ratings, channel), rng), channel, public",
+        "self.rows(ratings, channel), channel, public",
+        records("modified-laplace-estimator", "randomised-response-estimator"),
+    ),
+    (
+        "a cell's epsilon for a user's",
+        UNIT,
+        f"{_ALIAS}CELL,",
+        f"{_ALIAS}USER_EMPTIED as CELL,",
+        named("local", _PER_CELL),
+    ),
+    (
+        "local mean: the same reports in every run",
+        REUSED,
+        "reported, law = channel.publish(self.rows(ratings, channel), rng)",
+        f"reported, law = channel.publish(self.rows(ratings, channel), {_SEEDED})",
+        other_seed("local-mean"),
+    ),
+)
+
+_FACTORS = "test_certified_with_public_factors_and_infinite_as_published"
+
+FACTORIZATION = _family(
+    "factorization",
+    "mechanisms/factorization.py",
+    (
+        "dpmf: scale",
+        SCALE,
+        "spread = 2 * public.width / self.epsilon",
+        "spread = 1.94 * public.width / self.epsilon",
+        named("dpmf", _FACTORS),
+    ),
+    (
+        "private-mean: scale",
+        SCALE,
+        "scale=public.width / self.epsilon,",
+        "scale=0.97 * public.width / self.epsilon,",
+        floor("dpmf"),
+    ),
+    (
+        "dpmf: no noise",
+        SKIPPED,
+        "releases.linear_term.publish(-2 * moments, rng)",
+        "-2 * moments",
+        records("dpmf"),
+    ),
+    (
+        "private-mean: no noise",
+        SKIPPED,
+        "float(self.guarantee(public).releases.total.publish(total, rng))",
+        "total",
+        records("private-mean"),
+    ),
+    (
+        "a rating's epsilon for a user's",
+        UNIT,
+        f"{_ALIAS}RATING,",
+        f"{_ALIAS}USER_EMPTIED as RATING,",
+        named("dpmf", _FACTORS),
+    ),
+    (
+        "no bound without the ball",
+        CLIP,
+        "bounded = self.unit_ball or self.user_factors is not None",
+        "bounded = True",
+        named("dpmf", _FACTORS),
+    ),
+    (
+        "dpmf: the same noise in every run",
+        REUSED,
+        "publish(-2 * moments, rng)",
+        f"publish(-2 * moments, {_SEEDED})",
+        fresh("dpmf"),
+    ),
+    (
+        "private-mean: the same noise in every run",
+        REUSED,
+        "total.publish(total, rng)",
+        f"total.publish(total, {_SEEDED})",
+        fresh("private-mean"),
+    ),
+) + _family(
+    "factorization",
+    "solvers/least_squares_mf.py",
+    (
+        "public factors are not cut to the ball",
+        CLIP,
+        "return clip_dense_rows(factors.astype(float), 1.0)[0]",
+        "return factors.astype(float)",
+        named("dpmf", "test_public_factors_are_cut_to_the_unit_ball"),
+    ),
+)
+
+_ONE_SOLVE = "test_certified_per_cell_for_one_solve_with_a_public_clip_only"
+_ONE_CELL = "test_one_cell_moves_no_release_further_than_stated_and_reaches_it"
+
+_WEIGHED = "test_the_mechanism_weighs_each_cell_by_twice_its_factor"
+
+DPIMF = _family(
+    "dpimf",
+    "mechanisms/dpimf.py",
+    (
+        "optimal: scale",
+        SCALE,
+        "shape, moves, moves / self.epsilon))",
+        "shape, moves, 0.97 * moves / self.epsilon))",
+        named("dpimf", _ONE_SOLVE),
+    ),
+    (
+        "strawman: scale",
+        SCALE,
+        "scale = (2.0 * norms.l1 + norms.full + 1.0) / self.epsilon",
+        "scale = 0.97 * (2.0 * norms.l1 + norms.full + 1.0) / self.epsilon",
+        named("dpimf", _ONE_SOLVE),
+    ),
+    (
+        "complementary: scale of the ridge",
+        SCALE,
+        "rest / (self.beta3 * epsilon)",
+        "0.97 * rest / (self.beta3 * epsilon)",
+        named("dpimf", _ONE_SOLVE),
+    ),
+    (
+        "ridge without noise",
+        SKIPPED,
+        "self.regularisation * releases.ridge.publish(ridge, rng)",
+        "self.regularisation * ridge",
+        records("dpimf-strawman"),
+    ),
+    (
+        "second moments without noise",
+        SKIPPED,
+        "return release.publish(moments, rng)",
+        "return moments",
+        records("dpimf-complementary"),
+    ),
+    (
+        "a cell's epsilon for a user's",
+        UNIT,
+        f"{_ALIAS}CELL,",
+        f"{_ALIAS}USER_EMPTIED as CELL,",
+        named("dpimf", _ONE_SOLVE),
+    ),
+    (
+        "fixed factors are not clipped",
+        CLIP,
+        "fixed = self.clipped(factors)",
+        "fixed = factors",
+        named("dpimf", f"{_ONE_CELL}[optimal]"),
+    ),
+    (
+        "a clip read off the data certifies",
+        CLIP,
+        "return release if self.clip is not None else release.at_scale(scale)",
+        "return release",
+        named("dpimf", _ONE_SOLVE),
+    ),
+    (
+        "the same noise in every round",
+        REUSED,
+        "return self.solve(columns, fixed, releases, rng)",
+        f"return self.solve(columns, fixed, releases, {_SEEDED})",
+        fresh("dpimf-optimal"),
+    ),
+    (
+        "mirrored noise counted as its own triangle",
+        OTHER,
+        "return (self.rank * (self.rank + 1) // 2,), norms.upper",
+        "return (self.rank * (self.rank + 1) // 2,), norms.upper / 2",
+        named("dpimf", f"{_ONE_CELL}[symmetric]"),
+    ),
+    (
+        "sampled: the longest cell without its factor 2",
+        OTHER,
+        "longest=2.0 * norms.l1,",
+        "longest=norms.l1,",
+        named("coins", _WEIGHED),
+    ),
+) + _family(
+    "dpimf",
+    "privacy/sampled.py",
+    (
+        "sampled: losses without their factor 2",
+        OTHER,
+        "return importance_weights(lengths / self.scale, self.budget)",
+        "return importance_weights(0.5 * lengths / self.scale, self.budget)",
+        named("coins", _WEIGHED),
+    ),
+    (
+        "sampled: the same coins in every run",
+        REUSED,
+        "noise.coins(each, rng)",
+        f"noise.coins(each, {_SEEDED})",
+        named("dpimf", "test_sampled_sums_are_unbiased"),
+    ),
+    (
+        "sampled: every cell counts its weight",
+        SKIPPED,
+        "np.where(noise.coins(each, rng), each, 0.0)",
+        "np.where(np.isfinite(each), each, 0.0)",
+        named("dpimf", "test_sampled_sums_are_unbiased"),
+    ),
+)
+
+_FW = "private-frank-wolfe"
+
+FRANK_WOLFE = _family(
+    "frank_wolfe",
+    "mechanisms/frank_wolfe.py",
+    (
+        "Gram matrix: scale",
+        SCALE,
+        "scale=counted / part.mu,",
+        "scale=0.97 * counted / part.mu,",
+        spends(_FW),
+    ),
+    (
+        "Oja: scale",
+        SCALE,
+        "scale = moves / (self.rest()",
+        "scale = 0.97 * moves / (self.rest()",
+        spends(f"{_FW}-oja"),
+    ),
+    (
+        "Oja: the paper's scale",
+        SCALE,
+        "scale = self.row_norm(public) ** 2 * constant / spent",
+        "scale = 0.97 * self.row_norm(public) ** 2 * constant / spent",
+        named("user_level", "test_ojas_noise_leaves_out_the_rounds"),
+    ),
+    (
+        "Gram matrix without noise",
+        SKIPPED,
+        "Floats = release.publish(gram, rng)",
+        "Floats = gram",
+        records(_FW, "private-svd", "private-pgd"),
+    ),
+    (
+        "Oja: squared norm without noise",
+        SKIPPED,
+        "float(releases.squared_norms.publish(float(along @ along), rng))",
+        "float(along @ along)",
+        records(f"{_FW}-oja"),
+    ),
+    (
+        "SVD: number of ratings without noise",
+        SKIPPED,
+        "float(releases.ratings.publish(len(rows.values), rng))",
+        "float(len(rows.values))",
+        records("private-svd"),
+    ),
+    (
+        "a cell's epsilon for a user's",
+        UNIT,
+        "import USER_EMPTIED, USER_REPLACED, Calibration",
+        "import CELL as USER_EMPTIED, USER_REPLACED, Calibration",
+        spends(_FW),
+    ),
+    (
+        "a replaced row counts as an emptied one",
+        UNIT,
+        "USER_REPLACED: math.sqrt(2) * moves}",
+        "USER_REPLACED: moves}",
+        moves(f"{_FW}-8-REPLACED", "private-svd-2-REPLACED"),
+    ),
+    (
+        "residual rows are not clipped",
+        CLIP,
+        "kept, cut = clip_rows(cells, residual, self.residual * bound)",
+        "kept, cut = residual, clip_rows(cells, residual, self.residual * bound)[1]",
+        moves(f"{_FW}-0-EMPTIED", f"{_FW}-oja-1-EMPTIED"),
+    ),
+    (
+        "iterates of projected gradient are not clipped",
+        CLIP,
+        "descent.stepped_gram(step, bound)",
+        "descent.stepped_gram(step, 1e9)",
+        named("user_level", "test_planted_unclipped_iterate_of_projected_gradient_is_caught"),
+    ),
+    (
+        "Gram matrix: the same noise in every round",
+        REUSED,
+        "= release.publish(gram, rng)",
+        f"= release.publish(gram, {_SEEDED})",
+        fresh(_FW),
+    ),
+    (
+        "Oja: the same noise in every update",
+        REUSED,
+        "releases.products.publish(exact, rng)",
+        f"releases.products.publish(exact, {_SEEDED})",
+        fresh(f"{_FW}-oja"),
+    ),
+)
+
+_ITEMS = "private-item-mean"
+
+PER_USER = (
+    _family(
+        "per_user",
+        "mechanisms/per_user.py",
+        (
+            "scale",
+            SCALE,
+            "scale=emptied / part.mu,",
+            "scale=0.97 * emptied / part.mu,",
+            spends(_ITEMS),
+        ),
+        (
+            "users' means without noise",
+            SKIPPED,
+            "releases.mean.publish([means.sum(), (count > 0).sum()], rng)",
+            "(means.sum(), (count > 0).sum())",
+            records(_ITEMS),
+        ),
+        (
+            "item sums without noise",
+            SKIPPED,
+            "releases.sums.publish(item_sums(cells, weighted), rng)",
+            "item_sums(cells, weighted)",
+            records(_ITEMS),
+        ),
+        (
+            "what users differ by without noise",
+            SKIPPED,
+            "releases.own.publish(shown, rng)",
+            "shown",
+            records(_ITEMS),
+        ),
+        (
+            "a replaced row counts as an emptied one",
+            UNIT,
+            "USER_REPLACED: replaced}",
+            "USER_REPLACED: emptied}",
+            moves(f"{_ITEMS}-6-REPLACED", "dpals-5-REPLACED"),
+        ),
+        (
+            "a cell's epsilon for a user's",
+            UNIT,
+            "    USER_EMPTIED,\n    USER_REPLACED,\n    Budget,",
+            "    CELL as USER_EMPTIED,\n    USER_REPLACED,\n    Budget,",
+            named("user_level", "test_the_card_is_joint_per_user_for_everyone"),
+        ),
+        (
+            "weighted rows are not clipped",
+            CLIP,
+            "items.weights[cells.items], effects_clip(public)",
+            "items.weights[cells.items], 10 * effects_clip(public)",
+            moves(f"{_ITEMS}-6-EMPTIED"),
+        ),
+        (
+            "a long row counts in full",
+            CLIP,
+            "each = 1.0 / np.sqrt(np.maximum(count, 1))[cells.users]",
+            "each = np.ones(len(cells.users))",
+            moves(f"{_ITEMS}-6-EMPTIED"),
+        ),
+        (
+            "rows are not clipped",
+            CLIP,
+            "*clip_rows(rows.cells, rows.values, self.row_norm(public))",
+            "rows.values, clip_rows(rows.cells, rows.values, self.row_norm(public))[1]",
+            named("user_level", "test_planted_missing_clip_is_caught"),
+        ),
+        (
+            "gains: the same noise in every run",
+            REUSED,
+            "publish(bounded_gain(gains), rng)",
+            f"publish(bounded_gain(gains), {_SEEDED})",
+            fresh(_ITEMS),
+        ),
+        (
+            "counts: the same noise in every run",
+            REUSED,
+            "publish(item_sums(cells, each), rng)",
+            f"publish(item_sums(cells, each), {_SEEDED})",
+            fresh(_ITEMS),
+        ),
+        (
+            "any delta will do",
+            OTHER,
+            "if delta >= 1 / public.users:",
+            "if delta >= 1:",
+            named("user_level", f"test_a_delta_of_one_over_the_users_is_refused[{_ITEMS}]"),
+        ),
+    )
+    + _family(
+        "per_user",
+        "solvers/own_side.py",
+        (
+            "gains are not bounded",
+            CLIP,
+            "(np.minimum(gains, MOST) / MOST)",
+            "(gains / MOST)",
+            named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded"),
+        ),
+        (
+            "squares are not bounded",
+            CLIP,
+            "np.minimum(squares, MOST) - kept",
+            "squares - kept",
+            named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded"),
+        ),
+        (
+            "residual squares are not bounded",
+            CLIP,
+            "np.minimum(left / np.maximum(inside, 1), MOST)",
+            "left / np.maximum(inside, 1)",
+            named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded"),
+        ),
+    )
+    + _family(
+        "per_user",
+        "ratings.py",
+        (
+            "one rating more than the cap",
+            CLIP,
+            "return place_in_row(ratings, priority) < count",
+            "return place_in_row(ratings, priority) <= count",
+            named("user_level", "test_the_cap_is_drawn_by_each_users_own_randomness"),
+        ),
+    )
+)
+
+_CERTIFIED = "test_certified_is_claimed[1.0-private-effects]"
+
+PRIVATE_EFFECTS = _family(
+    "private_effects",
+    "mechanisms/private_effects.py",
+    (
+        "rounds spend 3 % more",
+        SCALE,
+        "*((n, r + 1), residuals, clip,",
+        "*((n, r + 1), residuals * 1.0609, clip,",
+        named("private_effects", _CERTIFIED),
+    ),
+    (
+        "residuals without noise",
+        SKIPPED,
+        "releases.residuals.publish(sums, rng)",
+        "sums",
+        records("private-effects"),
+    ),
+    (
+        "moments without noise",
+        SKIPPED,
+        "releases.moments.publish(moments, rng)",
+        "moments",
+        records("private-effects"),
+    ),
+    (
+        "a replaced row counts as an emptied one",
+        UNIT,
+        "clip, 2 * clip, self.rounds),",
+        "clip, clip, self.rounds),",
+        named("private_effects", "test_no_row_moves_a_release_further_than_stated[taste]"),
+    ),
+    (
+        "the same noise in every round",
+        REUSED,
+        "items, taste, share, rng)\n            model",
+        f"items, taste, share, {_SEEDED})\n            model",
+        fresh("private-effects"),
+    ),
+    (
+        "rounds are not counted",
+        OTHER,
+        "math.sqrt(3), 2.0, self.rounds),",
+        "math.sqrt(3), 2.0, 1),",
+        records("private-effects"),
+    ),
+) + _family(
+    "private_effects",
+    "solvers/own_side.py",
+    (
+        "weighted residuals are not clipped",
+        CLIP,
+        "weighted_rows(part, residual, weights[part.items], norm)",
+        "weighted_rows(part, residual, weights[part.items], 10 * norm)",
+        moves("private-effects-7-EMPTIED"),
+    ),
+    (
+        "taste is not clipped",
+        CLIP,
+        "np.ones_like(about), norm)",
+        "np.ones_like(about), 10 * norm)",
+        named("private_effects", "test_no_row_moves_a_release_further_than_stated[taste]"),
+    ),
+)
+
+_POPULAR = "test_private_popularity_counts_within_its_sensitivity"
+_TASTE = "test_no_user_moves_a_release_further_than_stated"
+_ACCOUNTANT = "test_certified_is_claimed_and_what_an_independent_accountant_finds"
+
+USER_RANKING = _family(
+    "user_ranking",
+    "mechanisms/user_ranking.py",
+    (
+        "popularity, Laplace: scale",
+        SCALE,
+        "scale=k / self.epsilon)",
+        "scale=0.97 * k / self.epsilon)",
+        named("private_taste", _POPULAR),
+    ),
+    (
+        "popularity, Gaussian: scale",
+        SCALE,
+        "scale=l2 / mu)",
+        "scale=0.97 * l2 / mu)",
+        named("private_taste", f"{_ACCOUNTANT}[private-popularity-1.0]"),
+    ),
+    (
+        "taste: first count spends 3 % more",
+        SCALE,
+        "first, 1.0, math.sqrt(2)",
+        "first * 1.0609, 1.0, math.sqrt(2)",
+        named("private_taste", f"{_ACCOUNTANT}[private-taste-1.0]"),
+    ),
+    (
+        "popularity without noise",
+        SKIPPED,
+        "self.guarantee(ratings.public).releases.counts.publish(counts, rng)",
+        "counts",
+        records("private-popularity"),
+    ),
+    (
+        "taste: moments without noise",
+        SKIPPED,
+        "(releases.moments.publish(gram, rng) - moments)",
+        "(gram - moments)",
+        records("private-taste"),
+    ),
+    (
+        "a cell's counts for a user's",
+        UNIT,
+        "{USER_EMPTIED if user else CELL: k}",
+        "{USER_EMPTIED: k}",
+        named("private_taste", _POPULAR),
+    ),
+    (
+        "a user's counts for a cell's",
+        UNIT,
+        "change=USER_EMPTIED if user else CELL,",
+        "change=USER_EMPTIED,",
+        named("private_taste", _POPULAR),
+    ),
+    (
+        "popularity: long rows count in full",
+        CLIP,
+        "values = contributions(ratings, self.contributions, norm)",
+        "values = values * norm / norm",
+        named("private_taste", _POPULAR),
+    ),
+    (
+        "taste: long rows count in full",
+        CLIP,
+        "weights = contributions(ratings, 1)",
+        "weights = np.ones(len(ratings))",
+        named("private_taste", _TASTE),
+    ),
+    (
+        "popularity: the same noise in every run",
+        REUSED,
+        "counts.publish(counts, rng)",
+        f"counts.publish(counts, {_SEEDED})",
+        fresh("private-popularity"),
+    ),
+    (
+        "taste: the same noise in every ask",
+        REUSED,
+        "releases.rounds.publish(asked, rng)",
+        f"releases.rounds.publish(asked, {_SEEDED})",
+        fresh("private-taste"),
+    ),
+    (
+        "taste: chosen by raw counts",
+        OTHER,
+        "hear = _heard(counts)\n",
+        "hear = _heard(counts._replace(noisy=rows))\n",
+        named("coins", "test_what_is_asked_next_follows_from_answers_and_not_from_raw_counts"),
+    ),
+)
+
+_BITS = "test_each_bit_passes_the_stated_channel"
+_SHOWN = "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
+
+LOCAL_RANKING = _family(
+    "local_ranking",
+    "mechanisms/local_ranking.py",
+    (
+        "flips too rare",
+        SCALE,
+        "return flip_chance(self.epsilon)",
+        "return 0.97 * flip_chance(self.epsilon)",
+        named("local_neighbours", _BITS),
+    ),
+    (
+        "bits reported as they are",
+        SKIPPED,
+        "self.guarantee(ratings.public).releases.bits.publish(bits, rng)",
+        "bits.copy()",
+        records("dplcf", "ldpicf", "local-popularity"),
+    ),
+    (
+        "a cell's epsilon for a user's",
+        UNIT,
+        f"{_ALIAS}CELL,",
+        f"{_ALIAS}USER_EMPTIED as CELL,",
+        named("local_neighbours", _BITS),
+    ),
+    (
+        "ratings pass for clicks",
+        CLIP,
+        "        check_interactions(ratings)\n",
+        "",
+        named("private_taste", "test_bad_input_is_a_sentence"),
+    ),
+    (
+        "the same flips in every run",
+        REUSED,
+        "releases.bits.publish(bits, rng)",
+        f"releases.bits.publish(bits, {_SEEDED})",
+        other_seed("dplcf", "ldpicf", "local-popularity"),
+    ),
+    (
+        "raw bits go on after their release",
+        OTHER,
+        "FlippedBits(reported, self.flip), ratings)",
+        "FlippedBits(binary_matrix(ratings).toarray().astype(np.uint8), self.flip), ratings)",
+        named("replayed_answers", f"{_SHOWN}[dplcf-settings9]"),
+    ),
+)
+
+_CLEANSED = "svd-after-cleansing"
+
+CLEANSING = _family(
+    "cleansing",
+    "mechanisms/cleansing.py",
+    (
+        "products and weights spend 3 % more",
+        SCALE,
+        "rest.split(0.95, 0.05)",
+        "(rest * 1.0609).split(0.95, 0.05)",
+        spends(_CLEANSED),
+    ),
+    (
+        "published: products spend 3 % more",
+        SCALE,
+        "budget * 0.7, budget * 0.2",
+        "budget * 0.7427, budget * 0.2",
+        named(
+            "user_level", f"test_the_published_estimator_spends_the_budget_and_no_more[{_CLEANSED}]"
+        ),
+    ),
+    (
+        "products without noise",
+        SKIPPED,
+        "noisy = releases.products.publish(exact, rng)",
+        "noisy = exact",
+        records(_CLEANSED),
+    ),
+    (
+        "weights without noise",
+        SKIPPED,
+        "pairs = releases.weights.publish(weights, rng)",
+        "pairs = weights",
+        records(_CLEANSED),
+    ),
+    (
+        "products of a replaced row",
+        UNIT,
+        "math.sqrt(2) * root * bound**2),",
+        "root * bound**2),",
+        moves(f"{_CLEANSED}-4-REPLACED", f"{_CLEANSED}-16-REPLACED"),
+    ),
+    (
+        "weights of a replaced row",
+        UNIT,
+        "*(root, math.sqrt(2) * root),",
+        "*(root, root),",
+        moves(f"{_CLEANSED}-4-REPLACED", f"{_CLEANSED}-16-REPLACED"),
+    ),
+    (
+        "item counts of a replaced row",
+        UNIT,
+        "budget * 0.03, root, both",
+        "budget * 0.03, root, root",
+        moves(f"{_CLEANSED}-16-REPLACED"),
+    ),
+    (
+        "residuals are not clamped",
+        CLIP,
+        "residuals = np.clip(raw[kept], -bound, bound)",
+        "residuals = raw[kept]",
+        moves(f"{_CLEANSED}-4-EMPTIED"),
+    ),
+    (
+        "no cap on ratings",
+        CLIP,
+        "kept = kept_at_random(ratings, self.most(public), ",
+        "kept = kept_at_random(ratings, 10**6, ",
+        moves(f"{_CLEANSED}-4-EMPTIED"),
+    ),
+    (
+        "published: no cap on ratings",
+        CLIP,
+        "kept = capped(ratings, self.most(public), rng)",
+        "kept = capped(ratings, 10**6, rng)",
+        moves(f"{_CLEANSED}-16-EMPTIED"),
+    ),
+    (
+        "products: the same noise in every run",
+        REUSED,
+        "releases.products.publish(exact, rng)",
+        f"releases.products.publish(exact, {_SEEDED})",
+        fresh(_CLEANSED),
+    ),
+    (
+        "published: the same noise in every answer",
+        REUSED,
+        "release.publish(statistic, rng)",
+        "release.publish(statistic, np.random.default_rng(0))",
+        fresh(f"{_CLEANSED}-estimator"),
+    ),
+) + _family(
+    "cleansing",
+    "solvers/cleansing.py",
+    (
+        "published: residuals are not clamped",
+        CLIP,
+        "residuals = np.clip(raw - offsets[cells.users], -bound, bound)",
+        "residuals = raw - offsets[cells.users]",
+        moves(f"{_CLEANSED}-16-EMPTIED"),
+    ),
+)
+
+DPALS = _family(
+    "dpals",
+    "mechanisms/dpals.py",
+    (
+        "rounds spend 3 % more",
+        SCALE,
+        "part.split(self.squares_share, 1 - self.squares_share)",
+        "(part * 1.0609).split(self.squares_share, 1 - self.squares_share)",
+        spends("dpals"),
+    ),
+    (
+        "squares without noise",
+        SKIPPED,
+        "release.squares.publish(squares, rng)",
+        "squares",
+        records("dpals"),
+    ),
+    (
+        "moments without noise",
+        SKIPPED,
+        "release.moments.publish(moments, rng)",
+        "moments",
+        records("dpals"),
+    ),
+    (
+        "squares of a replaced row",
+        UNIT,
+        "root * c * c, math.sqrt(2) * root * c * c, times",
+        "root * c * c, root * c * c, times",
+        moves("dpals-5-REPLACED", "dpals-17-REPLACED"),
+    ),
+    (
+        "moments of a replaced row",
+        UNIT,
+        "root * c * g, 2 * root * c * g, times",
+        "root * c * g, root * c * g, times",
+        moves("dpals-5-REPLACED", "dpals-17-REPLACED"),
+    ),
+    (
+        "user factors are not clipped",
+        CLIP,
+        "kept, cut = clip_dense_rows(asked, c)",
+        "kept, cut = asked, clip_dense_rows(asked, c)[1]",
+        named("user_level", "test_planted_missing_clip_is_caught"),
+    ),
+    (
+        "ratings are not clipped",
+        CLIP,
+        "bounded = np.clip(rows.values, -g, g)",
+        "bounded = rows.values",
+        moves("dpals-5-EMPTIED"),
+    ),
+    (
+        "item weights are not scaled",
+        CLIP,
+        "return clip_rows(Pattern.of(ratings), weights, math.sqrt(most))",
+        "return weights, clip_rows(Pattern.of(ratings), weights, math.sqrt(most))[1]",
+        moves("dpals-20-EMPTIED"),
+    ),
+    (
+        "squares: the same noise in every round",
+        REUSED,
+        "release.squares.publish(squares, rng)",
+        f"release.squares.publish(squares, {_SEEDED})",
+        fresh("dpals"),
+    ),
+)
+
+_VIEWS = "test_in_scenario_3_each_party_sees_uniform_numbers"
+_OWN_STREAM = "test_what_a_party_draws_depends_on_its_own_generator_alone"
+_ONCE = "test_the_release_is_published_once_and_certified_as_scenario_1s"
+_LAW = "test_the_noise_in_the_sums_is_laplace_of_scenario_1s_scale"
+
+PROTOCOL = (
+    _family(
+        "protocol",
+        "protocol/scenarios.py",
+        ("scale", SCALE, "scale=own.scale,", "scale=0.97 * own.scale,", named("protocol", _LAW)),
+        (
+            "scenario 2: no shares of noise",
+            SKIPPED,
+            "run.release.publish_shares(run.users.linear, run.what, mixing, run.rng)",
+            "run.users.linear",
+            named("protocol", f"{_ONCE}[StaticUsers]"),
+        ),
+        (
+            "scenario 3: no shares of noise",
+            SKIPPED,
+            "shares = run.release.publish_shares(\n"
+            "                np.zeros((len(asked), self.rank)), group, mixing, run.rng\n"
+            "            )",
+            "shares = np.zeros((len(asked), self.rank))",
+            named("protocol", f"{_ONCE}[DynamicUsers]"),
+        ),
+        (
+            "a rating's bound is left out",
+            UNIT,
+            "sensitivity=own.sensitivity,",
+            "sensitivity={},",
+            named("protocol", _ONCE),
+        ),
+        (
+            "single gradients are covered",
+            UNIT,
+            "unaccounted=(*card.unaccounted, single)",
+            "unaccounted=card.unaccounted",
+            named(
+                "protocol",
+                "test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothing",
+            ),
+        ),
+        (
+            "user factors are not cut to the ball",
+            CLIP,
+            "self.user_factors, _ = clip_dense_rows(user_factors, 1.0)",
+            "self.user_factors = user_factors",
+            named("protocol", "test_long_user_factors_move_no_linear_term_further_than_stated"),
+        ),
+        (
+            "users share the recommender's generator",
+            REUSED,
+            "own, self.rng, masks, secrets = rng.spawn(4)",
+            "own, self.rng, _, secrets = rng.spawn(4)\n        masks = self.rng",
+            named("protocol", "test_the_parties_draw_from_generators_of_their_own"),
+        ),
+        (
+            "the third party shares the recommender's generator",
+            REUSED,
+            "ThirdParty(fixed, secrets)",
+            "ThirdParty(fixed, masks)",
+            named("protocol", "test_the_parties_draw_from_generators_of_their_own"),
+        ),
+        (
+            "the third party's secret is 0",
+            OTHER,
+            "self.fixed.uniform(size, run.third_party.rng)",
+            "np.zeros(size, dtype=np.uint64)",
+            named("protocol", _VIEWS),
+        ),
+        (
+            "the secret is the start of the mask stream",
+            OTHER,
+            "self.fixed.uniform(size, run.third_party.rng)",
+            'self.fixed.uniform(size, __import__("copy").deepcopy(run.recommender.rng))',
+            named("protocol", f"{_OWN_STREAM}[DynamicUsers]"),
+        ),
+        (
+            "the recommender draws the secret",
+            OTHER,
+            "self.fixed.uniform(size, run.third_party.rng)",
+            "self.fixed.uniform(size, run.recommender.rng)",
+            named("protocol", f"{_OWN_STREAM}[DynamicUsers]"),
+        ),
+        (
+            "scenario 2: gradients without masks",
+            OTHER,
+            "masks = run.recommender.mask(len(pairs))",
+            "masks = np.uint64(0) * run.recommender.mask(len(pairs))",
+            named("protocol", "test_the_third_party_sees_uniform_numbers_whatever_the_ratings"),
+        ),
+        (
+            "scenario 3: shares without masks",
+            OTHER,
+            "run.what[asked], run.recommender.mask(len(asked))",
+            "run.what[asked], np.uint64(0) * run.recommender.mask(len(asked))",
+            named("protocol", _VIEWS),
+        ),
+        (
+            "scenario 3: gradients without masks",
+            OTHER,
+            "run.items[group], run.recommender.mask(len(asked))",
+            "run.items[group], np.uint64(0) * run.recommender.mask(len(asked))",
+            named("protocol", _VIEWS),
+        ),
+        (
+            "scenario 3: the same shares in every run",
+            REUSED,
+            "np.zeros((len(asked), self.rank)), group, mixing, run.rng",
+            f"np.zeros((len(asked), self.rank)), group, mixing, {_SEEDED}",
+            named("protocol", f"{_LAW}[DynamicUsers-Shares.GAMMA]"),
+        ),
+    )
+    + _family(
+        "protocol",
+        "privacy/noise.py",
+        (
+            "Gamma shares are short",
+            SCALE,
+            "Floats = scale * (rng.standard_gamma(shape)",
+            "Floats = 0.97 * scale * (rng.standard_gamma(shape)",
+            named("shares", "test_the_scale_of_the_sums_is_exact[Shares.GAMMA]"),
+        ),
+        (
+            "Gaussian shares are short",
+            SCALE,
+            "Floats = scale * np.sqrt(2 * mixing",
+            "Floats = 0.97 * scale * np.sqrt(2 * mixing",
+            named("shares", "test_the_scale_of_the_sums_is_exact[Shares.GAUSSIAN]"),
+        ),
+    )
+    + _family(
+        "protocol",
+        "privacy/shares.py",
+        (
+            "colluding users keep nothing back",
+            OTHER,
+            "count - self.colluding, length",
+            "count, length",
+            named(
+                "shares",
+                "test_hardened_shares_without_those_of_t_users_still_sum_to_laplace_noise",
+            ),
+        ),
+    )
+    + _family(
+        "protocol",
+        "protocol/messages.py",
+        (
+            "sums may wrap around",
+            CLIP,
+            "wrong = ~(np.abs(array) < room)",
+            "wrong = array != array",
+            named("protocol", "test_sums_that_would_wrap_around_are_refused_never_silent"),
+        ),
+    )
+)
+
+_SOLVES = "test_every_solve_of_every_party_makes_the_releases_of_the_card"
+_PARTIES = "test_no_two_parties_rounds_or_cells_share_their_noise"
+
+FEDERATED = _family(
+    "federated",
+    "protocol/federated.py",
+    (
+        "scale",
+        SCALE,
+        "self.releases = flow.mechanism.releases(matrix.shape[1])",
+        "self.releases = flow.mechanism.releases(matrix.shape[1]).each(\n"
+        "            lambda r: dataclasses.replace(r, scale=0.97 * r.scale)\n"
+        "        )",
+        named("federated", _SOLVES),
+    ),
+    (
+        "the last solve is without noise",
+        SKIPPED,
+        "        assert profiles is not None\n        return profiles",
+        "        profiles = solve_rows(self.columns, self.factors, self.mechanism.loss)\n"
+        "        return profiles",
+        named(
+            "federated",
+            "test_what_a_party_sends_in_the_first_round_is_made_of_its_published_answers",
+        ),
+    ),
+    (
+        "only the first local solve has noise",
+        SKIPPED,
+        "        for _ in range(local):\n",
+        "        for _ in range(1):\n",
+        named("federated", _SOLVES),
+    ),
+    (
+        "a cell's epsilon for a user's",
+        UNIT,
+        "user_composed=all_.certified(card.change).epsilon,",
+        "user_composed=all_.certified(CELL).epsilon,",
+        named("federated", "test_the_budget_line_is_honest"),
+    ),
+    (
+        "a party's factors are not clipped",
+        CLIP,
+        "profiles = self.mechanism.private_profiles(",
+        "profiles = self.mechanism.solve(",
+        named(
+            "federated",
+            "test_one_cell_of_a_party_moves_its_first_answer_as_far_as_stated_at_most",
+        ),
+    ),
+    (
+        "all parties have one generator",
+        REUSED,
+        "rng.spawn(1)[0], flow.mechanism)",
+        "np.random.default_rng(1), flow.mechanism)",
+        named("federated", _PARTIES),
+    ),
+    (
+        "the same noise for every party",
+        REUSED,
+        "self.columns, self.factors, releases, self.rng",
+        f"self.columns, self.factors, releases, {_SEEDED}",
+        named("federated", _PARTIES),
+    ),
+    (
+        "local solves are not counted",
+        OTHER,
+        "solves = self.rounds * self.local",
+        "solves = self.rounds",
+        named("federated", "test_the_budget_line_is_honest"),
+    ),
+)
+
+_OPENDP = "test_what_is_published_is_what_opendp_answers_and_nothing_else"
+_ROUNDED = "test_every_sensitivity_of_the_secured_card_holds_the_rounding"
+
+SECURE = (
+    _family(
+        "secure path",
+        "privacy/exact_noise.py",
+        (
+            "NumPy's noise rounded to the grid",
+            OTHER,
+            "measurement(kind, scale, part.size, k)(part.tolist())",
+            "(np.rint((part + getattr(np.random.default_rng(), kind.replace('gaussian', 'normal'))"
+            "(0.0, scale, part.size)) / 2.0**k) * 2.0**k)",
+            named("secure_noise", _OPENDP),
+        ),
+        (
+            "scale",
+            SCALE,
+            "measurement(kind, scale, part.size, k)(part.tolist())",
+            "measurement(kind, 0.97 * scale, part.size, k)(part.tolist())",
+            named("secure_noise", _OPENDP),
+        ),
+        (
+            "Laplace: scale in the measurement",
+            SCALE,
+            "dp.l1_distance(T=float), scale=scale, k=k)",
+            "dp.l1_distance(T=float), scale=0.97 * scale, k=k)",
+            named(
+                "secure_noise", "test_a_measurement_is_opendps_own_at_the_scale_asked_for[laplace]"
+            ),
+        ),
+        (
+            "Gaussian: scale in the measurement",
+            SCALE,
+            "dp.l2_distance(T=float), scale=scale, k=k)",
+            "dp.l2_distance(T=float), scale=0.97 * scale, k=k)",
+            named(
+                "secure_noise", "test_a_measurement_is_opendps_own_at_the_scale_asked_for[gaussian]"
+            ),
+        ),
+        (
+            "a channel's chances",
+            SCALE,
+            "found = [round(float(p) * 2**_BITS) for p in row]",
+            "found = [round(float(p) * (0.97 if p < max(row) else 1) * 2**_BITS) for p in row]",
+            named("secure_noise", "test_a_channel_certifies_what_is_sampled"),
+        ),
+        (
+            "a long answer's later blocks without noise",
+            SKIPPED,
+            "out[start : start + _BLOCK] = measurement(kind, scale, part.size, k)(part.tolist())",
+            "out[start : start + _BLOCK] = part if start else "
+            "measurement(kind, scale, part.size, k)(part.tolist())",
+            named("secure_noise", "test_long_answers_are_sampled_in_blocks_and_counted_once"),
+        ),
+        (
+            "one draw for all coordinates",
+            REUSED,
+            "measurement(kind, scale, part.size, k)(part.tolist())",
+            "part + measurement(kind, scale, 1, k)([0.0])[0]",
+            named("secure_noise", "test_noise_has_the_law_its_release_states"),
+        ),
+        (
+            "one word for all symbols",
+            REUSED,
+            "np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >>",
+            "np.repeat(np.frombuffer(os.urandom(8), dtype=np.uint64), count) >>",
+            named("secure_noise", "test_a_channel_has_the_chances_its_release_states"),
+        ),
+        (
+            "rounding is not counted",
+            OTHER,
+            "found = measurement(kind, scale, count, grid(scale, count)).map(sensitivity)",
+            "found = sensitivity / scale\n"
+            '    found = found if kind == "laplace" else 0.5 * found**2',
+            named("secure_noise", "test_the_rounding_is_counted_and_costs_nearly_nothing"),
+        ),
+        (
+            "a coarse grid",
+            OTHER,
+            "_FINE = 40 ",
+            "_FINE = 20 ",
+            named("secure_noise", "test_outputs_lie_on_the_grid_and_textbook_noise_does_not"),
+        ),
+        (
+            "chances too small to sample pass",
+            CLIP,
+            "if ((row > 0) & (row < _LEAST)).any():",
+            "if False:",
+            named("secure_noise", "test_a_chance_too_small_to_sample_is_refused"),
+        ),
+    )
+    + _family(
+        "secure path",
+        "release.py",
+        (
+            "sensitivities are not raised by the rounding",
+            OTHER,
+            "max(s, _raised(release, count, s))",
+            "s",
+            named("secure_noise", _ROUNDED),
+        ),
+        (
+            "more answers than the card counts are written",
+            OTHER,
+            "if not source.drawn <= expected:",
+            "if False:",
+            named("secure_noise", "test_more_answers_than_the_card_counts_are_never_written"),
+        ),
+        (
+            "an infinite certificate is released",
+            UNIT,
+            "    if not found.finite:\n",
+            "    if False:\n",
+            named("secure_noise", "test_what_cannot_be_released_says_why[dpmf]"),
+        ),
+    )
+    + _family(
+        "secure path",
+        "privacy/noise.py",
+        (
+            "simulated noise serves a release",
+            OTHER,
+            "    if isinstance(rng, SecureSource):\n        raise",
+            "    if False:\n        raise",
+            named("secure_noise", "test_simulated_noise_refuses_a_secure_source"),
+        ),
+    )
+    + _family(
+        "secure path",
+        "privacy/noise.py",
+        (
+            "coins from NumPy",
+            OTHER,
+            "return rng.coins(weights)",
+            "return rng._plain.random(len(weights)) * weights < 1.0",
+            named("coins", "test_an_exact_release_tosses_the_coins_it_counts"),
+        ),
+    )
+    + _family(
+        "secure path",
+        "privacy/exact_noise.py",
+        (
+            "plain draws are served",
+            OTHER,
+            "setattr(SecureSource, _draw, _refused(_draw))",
+            "pass",
+            named("coins", "test_a_secure_source_refuses_every_plain_draw"),
+        ),
+        (
+            "a coin's chance rounded up",
+            OTHER,
+            "(1 - _LESS) / weights",
+            "(1 + _LESS) / weights",
+            named("coins", "test_a_coins_chance_is_never_above_one_over_its_weight"),
+        ),
+    )
+)
+
+_UNITS = "test_derived_sensitivities_are_never_below_the_truth"
+
+KERNEL = [
+    *_family(
+        "kernel",
+        "privacy/releases.py",
+        (
+            "Laplace: scale",
+            SCALE,
+            "return noise.laplace(self.scale, shape, rng)",
+            "return noise.laplace(0.97 * self.scale, shape, rng)",
+            named("noise", "test_the_scale_of_noise_is_exact[Laplace]"),
+        ),
+        (
+            "NormLaplace: scale",
+            SCALE,
+            "return noise.norm_laplace(self.scale, shape, rng)",
+            "return noise.norm_laplace(0.97 * self.scale, shape, rng)",
+            named("noise", "test_the_scale_of_noise_is_exact[NormLaplace]"),
+        ),
+        (
+            "Gaussian: scale",
+            SCALE,
+            "return noise.gaussian(self.scale, shape, rng)",
+            "return noise.gaussian(0.97 * self.scale, shape, rng)",
+            named("noise", "test_the_scale_of_noise_is_exact[Gaussian]"),
+        ),
+        (
+            "Gaussian: repeats are not counted",
+            OTHER,
+            "math.sqrt(self.times) * sensitivity",
+            "sensitivity",
+            named("privacy", "test_gaussian_mu"),
+        ),
+        (
+            "a scale read off the data certifies",
+            CLIP,
+            "scale=scale, sensitivity={})",
+            "scale=scale)",
+            named("privacy", "test_a_scale_read_off_the_data_certifies_nothing"),
+        ),
+    ),
+    *_family(
+        "kernel",
+        "privacy/changes.py",
+        (
+            "a row is one cell",
+            UNIT,
+            "(CELL, USER_EMPTIED, k),",
+            "(CELL, USER_EMPTIED, 1),",
+            named("privacy", _UNITS),
+        ),
+        (
+            "two rows are one step apart",
+            UNIT,
+            "(USER_EMPTIED, USER_REPLACED, 2),",
+            "(USER_EMPTIED, USER_REPLACED, 1),",
+            named("privacy", _UNITS),
+        ),
+        (
+            "values bound cells",
+            UNIT,
+            "(ROW_VALUES, RATING, 1),",
+            "(ROW_VALUES, RATING, 1),\n        (RATING, CELL, 1),",
+            named("privacy", "test_values_never_bound_cells_or_users"),
+        ),
+    ),
+    *_family(
+        "kernel",
+        "privacy/noise.py",
+        (
+            "Laplace: published without noise",
+            SKIPPED,
+            "rng.laplace(0.0, scale, count)",
+            "np.zeros(count)",
+            named("noise", "test_published_noise_is_what_the_release_states"),
+        ),
+        (
+            "Gaussian: one draw for all cells",
+            REUSED,
+            "rng.normal(0.0, sigma, count)",
+            "rng.normal(0.0, sigma, 1)",
+            named("noise", "test_published_noise_is_what_the_release_states"),
+        ),
+        (
+            "channel: one draw for all symbols",
+            REUSED,
+            "uniform = rng.random(int(here.sum()))",
+            "uniform = np.full(int(here.sum()), rng.random())",
+            named("noise", "test_every_symbol_meets_its_row_of_the_channel"),
+        ),
+        (
+            "channel: flips too rare",
+            SCALE,
+            "below, above = ends[a, :-1], tails[a, :-1]",
+            "below, above = (ends[a, :-1] ** 0.97, tails[a, :-1]) if a else "
+            "(1 - 0.97 * (1 - ends[a, :-1]), tails[a, :-1])",
+            named("noise", "test_flips_three_percent_too_rare_are_seen"),
+        ),
+    ),
+]
+
+MUTANTS = [
+    *ONE_BIT, *COLLECTION, *FACTORIZATION, *DPIMF, *FRANK_WOLFE, *PER_USER, *PRIVATE_EFFECTS,
+    *USER_RANKING, *LOCAL_RANKING, *CLEANSING, *DPALS, *PROTOCOL, *FEDERATED, *SECURE, *KERNEL,
+]  # fmt: skip

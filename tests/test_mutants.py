@@ -1,0 +1,47 @@
+"""The list of privacy faults to plant is up to date: each applies, and its tests exist.
+
+What they find is for `benchmarks/mutants.py`, which takes its time.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import MUTANTS, Mutant, Operator
+
+ROOT = Path(__file__).resolve().parent.parent
+FAMILIES = {
+    *("one_bit", "collection", "factorization", "dpimf", "frank_wolfe", "per_user"),
+    *("private_effects", "user_ranking", "local_ranking", "cleansing", "dpals", "protocol"),
+    *("federated", "secure path", "kernel"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.family}-{m.name}")
+def test_a_fault_still_applies_in_one_place_and_is_a_program(mutant: Mutant) -> None:
+    source = (ROOT / "dpmc_core" / mutant.file).read_text(encoding="utf-8")
+    assert source.count(mutant.before) == 1
+    assert mutant.before != mutant.after
+    compile(source.replace(mutant.before, mutant.after), mutant.file, "exec")
+    assert mutant.tests
+
+
+def test_every_family_has_every_operator_and_names_are_their_own() -> None:
+    for family in FAMILIES:
+        assert {m.operator for m in MUTANTS if m.family == family} >= {*Operator} - {Operator.OTHER}
+    assert {m.family for m in MUTANTS} == FAMILIES
+    assert max(Counter((m.family, m.name) for m in MUTANTS).values()) == 1
+
+
+def test_the_tests_that_must_notice_exist() -> None:
+    tests = sorted({test for mutant in MUTANTS for test in mutant.tests})
+    words = ("-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider")
+    done = subprocess.run(
+        [sys.executable, *words, *tests], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
