@@ -34,7 +34,14 @@ from dpmc_core.privacy.audit import canary_bound, gaussian_canary_bound
 from dpmc_core.ratings import Ratings
 from dpmc_core.refute.pairs import RatingTable
 from dpmc_core.refute.probe import History, run
-from dpmc_core.refute.report import CONFIDENCE, Inapplicable, Measured, Method, refuted_by
+from dpmc_core.refute.report import (
+    CONFIDENCE,
+    FALSE_ALARM,
+    Inapplicable,
+    Measured,
+    Method,
+    refuted_by,
+)
 from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
@@ -212,11 +219,13 @@ class Keeper:
         bounds = {k: self._bound(plan.count, k, int(right[k - 1])) for k in sorted(counts)}
         return max(bounds, key=lambda k: (bounds[k], k))
 
-    def _bound(self, canaries: int, guesses: int, right: int) -> float:
+    def _bound(
+        self, canaries: int, guesses: int, right: int, confidence: float = CONFIDENCE
+    ) -> float:
         if self._gaussian:
-            mu = gaussian_canary_bound(canaries, guesses, right, confidence=CONFIDENCE)
+            mu = gaussian_canary_bound(canaries, guesses, right, confidence=confidence)
             return gaussian_epsilon(mu, self.delta)
-        return canary_bound(canaries, guesses, right, delta=self.delta, confidence=CONFIDENCE)
+        return canary_bound(canaries, guesses, right, delta=self.delta, confidence=confidence)
 
     @property
     def _gaussian(self) -> bool:
@@ -226,7 +235,10 @@ class Keeper:
     def _measured(
         self, canaries: int, guesses: int, right: int, done: int, valid: bool = False
     ) -> Measured:
-        epsilon = self._bound(canaries, guesses, right) if valid else 0.0
+        epsilon, sure = 0.0, 0.0
+        if valid:
+            epsilon = self._bound(canaries, guesses, right)
+            sure = self._bound(canaries, guesses, right, 1 - FALSE_ALARM)
         certified = self.card.certified(self.change, self.delta).epsilon
         return Measured(
             Method.CANARIES,
@@ -236,7 +248,7 @@ class Keeper:
             confidence=CONFIDENCE,
             done=done,
             total=canaries,
-            refuted=refuted_by(epsilon if valid else None, self.claimed, certified),
+            refuted=refuted_by(sure, self.claimed, certified),
             canaries=canaries,
             guesses=guesses,
             right=right,
