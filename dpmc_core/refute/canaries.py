@@ -2,8 +2,9 @@
 
 One run with the canaries planted is published. Whether each is there is then guessed from every
 published answer, by how much likelier the answer is with it than without: the runs that say so
-hear the published answers, and know all but the coins. How canaries look, how many there are and
-how many are guessed is decided by a rehearsal with coins and noise of its own.
+hear the published answers, and know all but these coins and the noise, also what a mechanism draws
+beside its noise. How canaries look, how many there are and how many are guessed is decided by a
+rehearsal with coins and noise of its own.
 """
 
 from __future__ import annotations
