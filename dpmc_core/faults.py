@@ -60,16 +60,17 @@ def faults_of(mechanism: Mechanism, public: PublicFacts) -> tuple[Flaw, ...]:
     """The faults that change anything in a mechanism on these public facts.
 
     Noise is halved where every release can be; one draw for all needs an answer of several numbers;
-    a clip can be forgotten where a sensitivity of the card rests on it.
+    a clip can be forgotten where a sensitivity, and with it something certified, rests on it.
     """
-    releases = [release for _, release in mechanism.guarantee(public).releases]
+    card = mechanism.guarantee(public)
+    releases = [release for _, release in card.releases]
     found = []
     if all(isinstance(r, Additive | RandomizedResponse | _LOCAL) for r in releases):
         found.append(Flaw.HALVED)
     if any(isinstance(r, Additive | RandomizedResponse) and r.shape != () for r in releases):
         found.append(Flaw.SHARED)
     loose = [release for _, release in _loosened(mechanism).guarantee(public).releases]
-    if any(
+    if card.certified().finite and any(
         other.sensitivity.get(change, moves) > moves * (1 + 1e-9)
         for one, other in zip(releases, loose, strict=False)
         for change, moves in one.sensitivity.items()

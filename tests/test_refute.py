@@ -1,7 +1,7 @@
 """Audits find what is wrong, say nothing of what is right, and repeat with their seed.
 
-Of honest mechanisms the canaries accuse at most 1 in 20 at other seeds, and the sampler 1 in 10,000
-(the probe none): at the seed used here an assertion always holds or always fails.
+Of honest mechanisms the canaries and the sampler each refute 1 in 10,000 at other seeds, the probe
+none: at the seed used here an assertion always holds or always fails.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.errors import CannotRelease, InvalidSetting
@@ -32,6 +33,7 @@ from dpmc_core.privacy import (
     Gaussian,
     Guarantee,
     Laplace,
+    NormLaplace,
     Notion,
     Publishes,
     Releases,
@@ -39,7 +41,7 @@ from dpmc_core.privacy import (
     witness,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.refute import Method, Refuted, refute, small_data
+from dpmc_core.refute import Method, Refuted, refute, sampler, small_data
 from dpmc_core.refute.canaries import CanaryPlan, Keeper, plans
 from dpmc_core.refute.pairs import RatingTable, changed, neighbours
 from dpmc_core.refute.probe import run
@@ -62,7 +64,9 @@ def test_an_honest_certificate_is_not_refuted(id):
     report = audit(id)
     assert report.refuted is Refuted.NOTHING
     assert report.valid
-    assert 0 <= report.measured <= report.certified.epsilon * (1 + 1e-9)
+    for found in report.findings:
+        if found.method is Method.PROBE:
+            assert found.epsilon <= report.certified.epsilon * (1 + 1e-9)
     assert all(release.fits for found in report.findings for release in found.releases)
 
 
@@ -164,6 +168,15 @@ def test_stop_gives_what_there_is():
     assert {f.method for f in report.findings} == {Method.PROBE, Method.CANARIES}
     assert [f.valid for f in report.findings] == [True, False]
     assert report.measured == report.findings[0].epsilon
+
+
+def test_a_bound_above_the_certificate_by_chance_refutes_nothing():
+    """Found among the first 40 seeds but once in 8 (5 % each)."""
+    card = registry.create("dplcf", epsilon=1.0)
+    reports = (refute(card, methods=[Method.CANARIES], seed=seed) for seed in range(1, 41))
+    above = next(report for report in reports if report.measured > 1)
+    assert above.refuted is Refuted.NOTHING
+    assert audits.verdict(above).endswith("try other seeds.")
 
 
 def test_what_cannot_be_audited_is_refused():
@@ -378,6 +391,48 @@ def test_a_witness_answers_as_it_is_told_and_ends_where_it_is_told():
     assert [p.private.tolist() for p in second] == [[9.0, 9.0]] * 2
 
 
+# The sampler's tests
+
+
+def test_the_tests_of_draws_are_those_of_the_books():
+    rng = np.random.default_rng(0)
+    draws = rng.random(5000) ** 1.02
+    asymptotic = stats.kstest(draws, "uniform", method="asymp").pvalue
+    assert sampler._uniform(draws) == pytest.approx(asymptotic, rel=0.05)
+    counts, chances = np.array([480.0, 310.0, 210.0, 0.0]), np.array([0.5, 0.3, 0.2, 0.0])
+    book = stats.chisquare(counts[:3], 1000 * chances[:3]).pvalue
+    assert sampler._frequencies(counts, chances) == pytest.approx(book)
+    assert sampler._frequencies(np.array([10.0, 1.0]), np.array([1.0, 0.0])) == 0.0
+    rare = sampler._frequencies(np.array([995.0, 3.0, 2.0]), np.array([0.996, 0.002, 0.002]))
+    assert 0.01 < rare <= 1
+    one, other = rng.random(4000), rng.random(4000)
+    assert sampler._related(one, other) > 1e-4
+    assert sampler._related(one, 0.8 * one + 0.2 * other) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        Laplace(query="q", shape=(None,), sensitivity={RATING: 1}, scale=0.5),
+        Gaussian(query="q", shape=(7, 3), sensitivity={RATING: 1}, scale=0.5),
+        NormLaplace(query="q", shape=(9, 4), sensitivity={RATING: 1}, scale=0.5),
+        NormLaplace(query="q", shape=(9, 1), sensitivity={RATING: 1}, scale=0.5),
+    ],
+    ids=lambda release: f"{type(release).__name__}{release.shape}",
+)
+def test_the_sampler_knows_the_density_of_each_noise(release):
+    """A p-value of 8 audits is below 0.0001 with a chance of 0.4 % at other seeds; those of a scale
+    5 % short are."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        p_values, epsilon, _ = sampler._additive(release, release, 1.0, 1e-5, 1e-4, rng)
+        assert min(p_values) > 1e-4
+        assert epsilon <= release.loss(1.0).epsilon_at(1e-5)
+        short = dataclasses.replace(release, scale=0.95 * release.scale)
+        p_values, _, _ = sampler._additive(release, short, 1.0, 1e-5, 1e-4, rng)
+        assert min(p_values) < 1e-4
+
+
 # Output perturbation
 
 
@@ -406,6 +461,10 @@ def test_what_was_measured_ships_for_every_mechanism_as_it_is_now():
         assert found is not None, id
         assert found.measured >= 0
         assert Refuted(found.refuted) is not Refuted.CERTIFICATE
+        mechanism = registry.create(id, epsilon=1.0)
+        card = mechanism.guarantee(small_data(mechanism).public)
+        proved = card.certified(found.change, found.delta).epsilon
+        assert found.measured <= proved * (1 + 1e-9), id
     assert set(_records()) == set(NOISY)
 
 

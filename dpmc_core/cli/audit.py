@@ -38,9 +38,9 @@ EPILOG = """examples:
   dpmc audit private-popularity --epsilon 1 --plant halved
   dpmc audit randomised-response restaurants --epsilon 2 --unit cell --runs 300
 
-The probe is exact for the pair that it shows. A bound by canaries is wrong in at most 5 of 100
-audits, an accusation by the sampler in at most 1 of 10,000. An audit that finds nothing confirms
-nothing."""
+The probe is exact for the pair that it shows. A bound by canaries is too large in at most 5 of 100
+audits; what holds is refuted by them, or by the sampler, in at most 1 of 10,000. An audit that
+finds nothing confirms nothing."""
 
 
 def add_to(commands: Any) -> None:
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
     ratings, name = None, ""
     if args.data is not None:
         ratings, name = _prepared(args, mechanism), args.data
-    report = _audit(args, mechanism, ratings, name)
+    report = _audit(args, mechanism, ratings, name, args.seed)
     if args.json:
         output.write_json(report.as_dict() | _lit(mechanism, ratings))
     else:
@@ -103,7 +103,7 @@ def _prepared(args: argparse.Namespace, mechanism: Mechanism) -> Ratings:
 
 
 def _audit(
-    args: argparse.Namespace, mechanism: Mechanism, ratings: Ratings | None, name: str
+    args: argparse.Namespace, mechanism: Mechanism, ratings: Ratings | None, name: str, seed: int
 ) -> Report:
     with closing(Progress()) as progress:
         return refute(
@@ -114,7 +114,7 @@ def _audit(
             runs=args.runs,
             methods=[Method(name) for name in args.method] if args.method else tuple(Method),
             flaw=Flaw(args.plant) if args.plant else None,
-            seed=args.seed,
+            seed=seed,
             tell=lambda done, total, label, _: progress.update(
                 f"{mechanism.id}: {label}", done, total, lambda part: f"{100 * part // total} %"
             ),
@@ -164,6 +164,15 @@ def _lit(mechanism: Mechanism, ratings: Ratings | None) -> dict[str, Any]:
     return {"lights": {name: getattr(found, name) for name in names}}
 
 
+def _usual(args: argparse.Namespace, mechanism: Mechanism) -> Report:
+    """An audit; where coins decide the bound, the one in the middle of five seeds."""
+    report = _audit(args, mechanism, None, "", args.seed)
+    if report.best is None or report.best.method is not Method.CANARIES:
+        return report
+    others = [_audit(args, mechanism, None, "", args.seed + k) for k in range(1, 5)]
+    return sorted([report, *others], key=lambda found: found.measured)[2]
+
+
 def _all(args: argparse.Namespace) -> None:
     for name in ("mechanism", "data", "unit", "plant"):
         if getattr(args, name) is not None:
@@ -173,7 +182,7 @@ def _all(args: argparse.Namespace) -> None:
     for id, cls in registry.MECHANISMS.items():
         if registry.adds_noise(cls):
             mechanism = registry.create(id, epsilon=epsilon, delta=args.delta)
-            reports.append(_audit(args, mechanism, None, ""))
+            reports.append(_usual(args, mechanism))
     records = [record(report) for report in reports]
     if args.write is not None:
         with whole_file(args.write) as part:

@@ -2,8 +2,9 @@
 
 One run with the canaries planted is published. Whether each is there is then guessed from every
 published answer, by how much likelier the answer is with it than without: the runs that say so
-hear the published answers, and know all but the coins. How canaries look, how many there are and
-how many are guessed is decided by a rehearsal with coins and noise of its own.
+hear the published answers, and know all but these coins and the noise, also what a mechanism draws
+beside its noise. How canaries look, how many there are and how many are guessed is decided by a
+rehearsal with coins and noise of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ from dpmc_core.privacy.audit import canary_bound, gaussian_canary_bound
 from dpmc_core.ratings import Ratings
 from dpmc_core.refute.pairs import RatingTable
 from dpmc_core.refute.probe import History, run
-from dpmc_core.refute.report import CONFIDENCE, Inapplicable, Measured, Method, refuted_by
+from dpmc_core.refute.report import (
+    CONFIDENCE,
+    FALSE_ALARM,
+    Inapplicable,
+    Measured,
+    Method,
+    refuted_by,
+)
 from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
@@ -212,11 +220,13 @@ class Keeper:
         bounds = {k: self._bound(plan.count, k, int(right[k - 1])) for k in sorted(counts)}
         return max(bounds, key=lambda k: (bounds[k], k))
 
-    def _bound(self, canaries: int, guesses: int, right: int) -> float:
+    def _bound(
+        self, canaries: int, guesses: int, right: int, confidence: float = CONFIDENCE
+    ) -> float:
         if self._gaussian:
-            mu = gaussian_canary_bound(canaries, guesses, right, confidence=CONFIDENCE)
+            mu = gaussian_canary_bound(canaries, guesses, right, confidence=confidence)
             return gaussian_epsilon(mu, self.delta)
-        return canary_bound(canaries, guesses, right, delta=self.delta, confidence=CONFIDENCE)
+        return canary_bound(canaries, guesses, right, delta=self.delta, confidence=confidence)
 
     @property
     def _gaussian(self) -> bool:
@@ -226,7 +236,10 @@ class Keeper:
     def _measured(
         self, canaries: int, guesses: int, right: int, done: int, valid: bool = False
     ) -> Measured:
-        epsilon = self._bound(canaries, guesses, right) if valid else 0.0
+        epsilon, sure = 0.0, 0.0
+        if valid:
+            epsilon = self._bound(canaries, guesses, right)
+            sure = self._bound(canaries, guesses, right, 1 - FALSE_ALARM)
         certified = self.card.certified(self.change, self.delta).epsilon
         return Measured(
             Method.CANARIES,
@@ -236,7 +249,7 @@ class Keeper:
             confidence=CONFIDENCE,
             done=done,
             total=canaries,
-            refuted=refuted_by(epsilon if valid else None, self.claimed, certified),
+            refuted=refuted_by(sure, self.claimed, certified),
             canaries=canaries,
             guesses=guesses,
             right=right,

@@ -151,7 +151,9 @@ class Prober:
             known = releases.get((query, counts))
             if known is None or m > known.measured:
                 releases[query, counts] = spent
-        epsilon = self._loss(worst.history, worst.moved, free).epsilon_at(self.delta)
+        loss = self._loss(worst.history, worst.moved, free)
+        # A pure part at delta > 0 is only bounded from above: there the Gaussian part counts alone.
+        epsilon = (Loss(mu=loss.mu) if self.delta > 0 else loss).epsilon_at(self.delta)
         found = tuple(releases.values())
         certified = self.card.certified(self.change, self.delta).epsilon
         return Measured(

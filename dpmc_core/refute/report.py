@@ -15,7 +15,7 @@ from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Certified, Change
 
 CONFIDENCE = 0.95  # of a bound by canaries
-FALSE_ALARM = 1e-4  # chance that the sampler accuses honest noise, all releases together
+FALSE_ALARM = 1e-4  # chance that canaries, or the sampler, refute what holds
 TIGHT = 1 + 1e-9  # what passes a bound by less passes it by rounding
 
 
@@ -87,7 +87,8 @@ class Measured:
     valid: whether `epsilon` is a bound yet. Canaries, draws and guesses are fixed beforehand, so a
     part of them bounds nothing; every pair of a probe stands for itself. epsilon: none smaller
     holds, at `delta`, for the report's change; 0: nothing found; None: the method bounds single
-    releases alone (sampler). confidence: of the bound; None: exact. done, total: pairs tried,
+    releases alone (sampler). confidence: of the bound; None: exact. refuted: by a bound with a
+    false alarm of FALSE_ALARM, or exact. done, total: pairs tried,
     canaries scored or releases drawn from. given: what the bound takes for known or granted, in
     words ('': nothing). right of guesses: canaries. pair: the worst one of a probe.
     """

@@ -181,13 +181,14 @@ def _groups(release: Additive, noisy: Floats) -> Floats:
 
 
 def _fit(release: Additive, noise: Floats) -> Iterator[float]:
-    """p-values: the distribution of all draws, neighbours in an answer, answers in a row."""
+    """p-values: distribution and mean size of draws, neighbours in an answer, answers in a row."""
     if isinstance(release, NormLaplace):
         rows = noise.reshape(len(noise), -1, release.length)
         norms = np.linalg.norm(rows, axis=-1)
         d = release.length
         uniform = gammainc(d, norms / release.scale)
         yield _uniform(uniform)
+        yield _mean(norms / release.scale, d, d)
         if d > 1:  # a coordinate of a uniform direction
             along = 0.5 * (1 + rows[..., 0] / norms)
             yield _uniform(betainc((d - 1) / 2, (d - 1) / 2, along))
@@ -195,6 +196,8 @@ def _fit(release: Additive, noise: Floats) -> Iterator[float]:
     else:
         cells = _distribution(release, noise).reshape(len(noise), -1)
         yield _uniform(cells)
+        size = np.abs(noise) / release.scale
+        yield _mean(size**2, 1, 2) if isinstance(release, Gaussian) else _mean(size, 1, 1)
     if cells.shape[1] > 1:
         yield _related(cells[:, :-1:2], cells[:, 1::2])
     yield _related(cells[:-1:2], cells[1::2])
@@ -215,6 +218,13 @@ def _uniform(values: Floats) -> float:
     steps = np.arange(n + 1) / n
     apart = max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max())
     return float(kolmogorov(math.sqrt(n) * apart))
+
+
+def _mean(values: Floats, mean: float, variance: float) -> float:
+    """The chance that the mean of so many numbers lies so far off."""
+    kept = values.ravel()[:_KEPT]
+    z = (float(kept.mean()) - mean) / math.sqrt(variance / len(kept))
+    return float(2 * ndtr(-abs(z)))
 
 
 def _related(one: Floats, other: Floats) -> float:

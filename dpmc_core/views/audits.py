@@ -27,17 +27,30 @@ def verdict(report: Report) -> str:
     if report.refuted is Refuted.NOTHING:
         if not report.valid:
             return NOT_YET
+        passed = _passed(report)
+        if passed:
+            return f"{passed}; chance does that in 1 of 20 audits: try other seeds."
         least = cards.epsilon_text(report.measured)
         return f"No contradiction found (at least {least}); privacy is not confirmed by this."
     return _refuted(report)
 
 
-def _refuted(report: Report) -> str:
-    certified, claimed = report.certified.epsilon, report.claimed
-    for limit, word in ((certified, "certified"), (claimed, "claimed")):
+def _passed(report: Report) -> str:
+    """Which limit the bound is above, if any."""
+    for limit, word in (
+        (report.certified.epsilon, "certified"),
+        (report.claimed, "claimed"),
+    ):
         if limit is not None and report.measured > limit * TIGHT:
             least = cards.epsilon_text(report.measured)
-            return f"Refuted: at least {least} where {cards.epsilon_text(limit)} is {word}."
+            return f"At least {least} where {cards.epsilon_text(limit)} is {word}"
+    return ""
+
+
+def _refuted(report: Report) -> str:
+    passed = _passed(report)
+    if passed:
+        return f"Refuted: {passed[0].lower()}{passed[1:]}."
     unfit = [
         (found, release)
         for found in report.findings
