@@ -60,6 +60,11 @@ def stand_at(app, epsilon):
     assert not app.exception
 
 
+def ledger_of(app):
+    """The line of an upload's ledger; "" where a page shows none."""
+    return next((one.label for one in app.expander if "for your eyes" in one.label), "")
+
+
 def all_text(app):
     parts = [
         e.value

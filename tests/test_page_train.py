@@ -14,7 +14,7 @@ from dpmc_core.model import Task
 from dpmc_core.views.training import FRAMES, SIDE
 from pages.ui import blocks, charts, runs
 from pages.ui.shelf import Shelf
-from tests.page_helpers import all_text, button, charts_of, open_page, texts
+from tests.page_helpers import all_text, button, charts_of, ledger_of, open_page, texts
 
 pytestmark = pytest.mark.usefixtures("own_session")
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
@@ -251,7 +251,7 @@ def forget(app):
 
 def test_the_example_on_an_upload_is_a_samples_and_spends_nothing(uploaded):
     assert "An example: Input perturbation on Movie night" in all_text(uploaded)
-    assert "in 0 private runs" in all_text(uploaded)
+    assert ledger_of(uploaded) == "No private fit for your eyes; nothing released."
     assert not {"u1", "i1"} & {*films(uploaded)["names"].values()}
 
 

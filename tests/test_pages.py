@@ -34,6 +34,7 @@ from tests.page_helpers import (
     button,
     charts_of,
     instrument,
+    ledger_of,
     open_page,
     plain,
     spec,
@@ -319,11 +320,6 @@ def test_training_on_an_upload_is_counted_where_sweeps_are():
     press(app, "Forget this upload")
     assert app.session_state["tally"].entries == ()
     assert ledger_of(open_page("train", data="restaurants")) == ""
-
-
-def ledger_of(app):
-    """The line of the ledger; "" where a page shows none."""
-    return next((one.label for one in app.expander if "for your eyes" in one.label), "")
 
 
 def test_uploaded_ratings_reach_every_page():
@@ -642,7 +638,7 @@ def test_a_curve_not_yet_there_is_computed_on_request():
         found.append(experiment.run(mechanism, problem, seed, with_baselines=False).metrics)
     expected = sum(metrics["accuracy"] for metrics in found) / 3
     assert at_stop(app)["text"] == METRICS["accuracy"].text(expected)
-    assert "in 126 private runs" in all_text(app)
+    assert ledger_of(app).startswith("126 private fits for your eyes")
 
 
 def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
@@ -663,14 +659,14 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     app.run()
     assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
     assert "One seed: no band" in all_text(app)
-    assert "in 22 private runs" in all_text(app)
+    assert ledger_of(app).startswith("22 private fits for your eyes")
     assert not [t for t in instrument(app)["figure"]["data"] if t.get("fill") == "toself"]
     stand_at(app, 0.1)
     assert at_stop(app)["value"] is None
     press(app, "Go on")
     run_until_whole(app)
     assert not app.info
-    assert "in 126 private runs" in all_text(app)  # none of them twice
+    assert ledger_of(app).startswith("126 private fits for your eyes")  # none of them twice
     assert "over 3 seeds" in all_text(app)
     assert [t for t in instrument(app)["figure"]["data"] if t.get("fill") == "toself"]
 

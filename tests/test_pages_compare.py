@@ -26,6 +26,7 @@ from tests.page_helpers import (
     button,
     charts_of,
     instrument,
+    ledger_of,
     open_page,
     plain,
     spec,
@@ -501,7 +502,7 @@ def test_an_upload_is_swept_in_a_folder_of_its_own_and_its_spending_is_told():
     app.session_state["seeds"] = 1
     app.run()
     assert not app.exception
-    assert "epsilon 0 in all" in plain(all_text(app))
+    assert ledger_of(app).startswith("No private fit for your eyes")
     assert "YOUR_FILE" in app.code[-1].value
     assert "dpmc-private" not in app.code[-1].value
     (own,) = private.sessions  # all test sessions are one
@@ -515,8 +516,10 @@ def test_an_upload_is_swept_in_a_folder_of_its_own_and_its_spending_is_told():
         os.umask(before)
     tick_until(app, lambda: "All 8 runs" in all_text(app))
     assert rows.ON_DISK not in all_text(app)
-    assert "6 private runs: epsilon 15 in all" in plain(all_text(app))
-    assert "spends again" in all_text(app)
+    assert ledger_of(app).startswith(
+        "6 private fits for your eyes; nothing released; 2 runs without"
+    )
+    assert "All published: epsilon" in ledger_of(app)
     assert not default_path().exists()  # the shared store has seen nothing
     there = [folder, *folder.rglob("*")]
     assert {"ratings.dpmc.npz", "results.sqlite", "sweeps"} < {path.name for path in there}

@@ -244,7 +244,7 @@ def study() -> Study:
 def ledger() -> None:
     """The ledger of an upload: a line, and folded what it would cost to publish all of it."""
     found = study()
-    line = f"{words.summary(found)} {words.price(found)}"
+    line = f"{words.summary(found)} {words.price(found)}".strip()
     folded = st.expander(line, icon=":material/toll:", key="ledger", on_change="rerun")
     if not folded.open:
         return
