@@ -1,6 +1,6 @@
 # make app   create .venv, install, open the app          make lint   style and types
 # make test  the same, then every test                    make bench  the benchmarks
-# make slow  checks that take longer than a test run may: 20,000 files, planted privacy faults
+# make slow  checks that take longer than a test run may: files, audits, planted faults
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -20,6 +20,8 @@ test: $(VENV)/.dev
 slow: $(VENV)/.dev
 	@echo "==> Files of ratings against a plain reader"
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
+	@echo "==> Audits: how often they are wrong, what they reach, which faults they notice"
+	@$(BIN)/python benchmarks/audits.py
 	@echo "==> Privacy faults, each planted and noticed (under an hour)"
 	@$(BIN)/python benchmarks/mutants.py
 

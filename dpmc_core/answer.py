@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from dpmc_core import metrics, registry
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
 from dpmc_core.experiment import Result, publications
+from dpmc_core.ledger import repeats
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.paired import Bracket, Paired
@@ -35,6 +36,7 @@ from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
     Budget,
+    Certified,
     Change,
     Guarantee,
     Laplace,
@@ -42,7 +44,6 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     Release,
     Trust,
-    calibrate,
 )
 from dpmc_core.problem import GIVEN, Split, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -331,10 +332,11 @@ class Verdict(enum.Enum):
 
 
 class Cost(NamedTuple):
-    """Certified epsilons. replaced: where a row becomes any other, None where the unit is no row;
-    year: of all publications; each: what each may spend so that a year costs what was asked."""
+    """What is certified of one publication. Epsilons: replaced: where a row becomes any other, None
+    where the unit is no row; year: of all publications, at the delta asked for; each: what each may
+    spend so that a year costs what was asked."""
 
-    certified: float
+    certified: Certified
     replaced: float | None
     year: float
     each: float
@@ -488,21 +490,16 @@ def _cost(question: Inquiry, advice: Advice, card: Guarantee) -> Cost:
     change, delta = question.change, question.delta
     replaced = card.certified(USER_REPLACED, delta).epsilon if change.per_user else None
     if question.times == 1:
-        return Cost(advice.certified, replaced, advice.certified, advice.certified)
+        once = advice.certified.epsilon
+        return Cost(advice.certified, replaced, once, once)
 
     def at(setting: float) -> Guarantee:
         method = registry.create(advice.mechanism.id, epsilon=setting, delta=delta)
         return method.guarantee(card.public)
 
-    setting = calibrate(
-        lambda s: at(s).repeated(question.times), Budget(question.epsilon, delta), change
-    )
-    return Cost(
-        advice.certified,
-        replaced,
-        card.repeated(question.times).certified(change, delta).epsilon,
-        at(setting).certified(change, delta).epsilon,
-    )
+    budget = Budget(question.epsilon, delta)
+    found = repeats(at, _epsilon(advice.mechanism), question.times, budget, change)
+    return Cost(advice.certified, replaced, *found)
 
 
 def _attack(question: Inquiry, card: Guarantee) -> Attack:

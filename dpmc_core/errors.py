@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 N = TypeVar("N", int, float)
+_TOLD = 5  # faults told in one sentence
 FARTHEST = 1e15  # end of a rating range: sums of squares of such ratings are numbers still
 
 
@@ -40,6 +41,19 @@ class BadRatings(DpmcError, ValueError):
 
 class CannotRelease(DpmcError):
     """A result that must not be published as private, or cannot be sampled so; says why."""
+
+
+class NotVerified(DpmcError):
+    """A release that does not hold what its card says; faults: each names the field."""
+
+    def __init__(self, name: str, faults: Sequence[str]) -> None:
+        self.name, self.faults = name, tuple(faults)
+        told = "; ".join(self.faults[:_TOLD])
+        more = f"; and {len(self.faults) - _TOLD} more" if len(self.faults) > _TOLD else ""
+        super().__init__(f"{name} is not verified: {told}{more}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.faults)
 
 
 def check_number(

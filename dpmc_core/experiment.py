@@ -26,6 +26,12 @@ from dpmc_core.stopping import Stop, Stopped, grace, look, stopping
 _GRACE = 0.5  # seconds in which what a run had when it was stopped may be measured
 
 EVALUATION_ONLY = "evaluation only, not private: measured on raw held-out ratings"
+# The fields of `Result.as_dict` that no card covers. How long a run took, and in how many rounds,
+# may tell of the ratings as well.
+COMPUTED_FROM_RAW = (
+    *(f"data.{name}" for name in ("ratings", "fingerprint", "test_ratings")),
+    *("metrics", "baselines", "rounds", "stopped", "seconds"),
+)
 
 OnStep = Callable[[Mechanism, Step], None]
 Solve = Callable[[AddsNoiseLast, Ratings], Rounds]
@@ -56,7 +62,10 @@ class Result:
         return len(self.trace)
 
     def as_dict(self) -> dict[str, Any]:
-        """The `dpmc fit --json` object: plain JSON values, null for what is not finite."""
+        """The `dpmc fit --json` object: plain JSON values, null for what is not finite.
+
+        Its `raw` names the fields computed from raw data, which no guarantee covers.
+        """
         train, test = self.problem.train, self.problem.test
         card: dict[str, Any] = {
             "mechanism": self.mechanism.id,
@@ -78,6 +87,7 @@ class Result:
             "metrics": dict(self.metrics),
             "baselines": {id: dict(found) for id, found in self.baselines.items()},
             "evaluation": EVALUATION_ONLY,
+            "raw": list(COMPUTED_FROM_RAW),
             "rounds": self.rounds,
             "stopped": self.stopped,
             "seconds": round(self.seconds, 3),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,11 +46,27 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class OwnSide:
+    """How a user finds the own predictions from published item factors and the own ratings alone.
+
+    formula: in words, `items` being the right factors and x the own ratings; arrays: by name, what
+    it takes besides. They are computed from what was published, so they may be published too.
+    """
+
+    formula: str
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
 class Factors:
-    """X = left right', left: users x r, right: items x r."""
+    """X = left right', left: users x r, right: items x r.
+
+    own: how a row of left follows from right, where each user finds it alone.
+    """
 
     left: Floats
     right: Floats
+    own: OwnSide | None = None
 
     @property
     def factors(self) -> Factors:

@@ -32,6 +32,13 @@ def check_folder(path: Path) -> None:
         raise DpmcError(f"there is no folder {path.parent} to write {path.name} to")
 
 
+def check_new(path: Path) -> None:
+    """Raise DpmcError where a new file cannot be written: told before the work."""
+    if path.exists():
+        raise DpmcError(f"{path} is there already: give another name, or remove it first")
+    check_folder(path)
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place only once the block is through."""

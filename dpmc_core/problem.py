@@ -199,9 +199,18 @@ def check_varied(task: Task, train: Ratings) -> None:
 def prepare_all(
     ratings: Ratings, task: Task, steps: Sequence[Transform] = ()
 ) -> tuple[Ratings, tuple[str, ...]]:
-    """All ratings, none held out, prepared as `build_problem` prepares them; and the steps."""
-    prepared, _, texts = _prepare(task, steps, ratings)
-    return prepared, texts
+    """All ratings, none held out, prepared as `build_problem` prepares them; and the steps.
+
+    The facts and steps are those of any ratings: whether these had the task's form before is not in
+    them. To bring ratings into the form they have changes no value.
+    """
+    prepared, _, _ = _prepare(task, steps, ratings)
+    last = _FORMS.get(task)
+    if task is Task.RANKING:
+        prepared, _ = apply_steps([_FORMS[task]], prepared)
+    if last is not None and not (steps and isinstance(steps[-1], type(last))):
+        steps = [*steps, last]
+    return prepared, tuple(str(step) for step in steps)
 
 
 def prepared_facts(public: PublicFacts, task: Task, steps: Sequence[Transform] = ()) -> PublicFacts:

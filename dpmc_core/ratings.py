@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import hashlib
 import math
 from collections.abc import Sequence
@@ -68,6 +69,49 @@ class PublicFacts:
         return (self.low + self.high) / 2
 
 
+class Origin(enum.Enum):
+    """How it is known which users and items there are."""
+
+    DECLARED = "declared"  # their numbers came with the ratings: whoever built them vouches
+    PUBLIC = "public"  # of a public or a generated set
+    GIVEN = "given"  # listed beside the ratings
+    FROM_DATA = "from-data"  # read off the ratings, and said to be public
+    READ = "read"  # read off the ratings, and nobody has said anything
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Which users and items there are, on which the shape of everything published rests.
+
+    source: the set, of a public one. users_listed: False where their number alone is given.
+    """
+
+    origin: Origin = Origin.DECLARED
+    source: str = ""
+    users_listed: bool = True
+
+    @property
+    def named(self) -> bool:
+        """Whether the names of items, and of users if listed, may be published."""
+        return self.origin in (Origin.PUBLIC, Origin.GIVEN)
+
+    @property
+    def condition(self) -> str:
+        """On what a certificate rests that covers whether a rating exists, in words."""
+        users = "the list of users" if self.users_listed else "the number of users"
+        return {
+            Origin.DECLARED: "certified given that the numbers of users and items were known"
+            " before any rating was read",
+            Origin.PUBLIC: f"certified given that the users and items are those of {self.source}",
+            Origin.GIVEN: f"certified given that the list of items and {users} were known before"
+            " any rating was read",
+            Origin.FROM_DATA: "certified given that the users and items of the data are public:"
+            " they were read off the ratings, so who reads this learns which items somebody rated"
+            " and how many users rated any",
+            Origin.READ: "not certified: the users and items were read off the ratings",
+        }[self.origin]
+
+
 @dataclass(frozen=True, eq=False)
 class Ratings:
     """Observed cells of a users x items matrix, sorted by user, then item. Build with `build`.
@@ -75,6 +119,7 @@ class Ratings:
     users, items: int32 arrays of length n_obs; values: float64, in rating points.
     times: int64 Unix seconds, or None. user_ids, item_ids: the names in the source, by index.
     titles: item titles, by index. prepared: data-dependent steps that made these ratings, in words.
+    catalogue: how it is known which users and items there are; no part of the fingerprint.
     """
 
     users: Index
@@ -86,6 +131,7 @@ class Ratings:
     item_ids: Sequence[str] | None = None
     titles: Sequence[str] | None = None
     prepared: tuple[str, ...] = ()
+    catalogue: Catalogue = Catalogue()
 
     def __post_init__(self) -> None:
         # The certified values of whole users rest on the cap, so no route may get around it.

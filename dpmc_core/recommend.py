@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import RATING, Budget, Change, Guarantee, Trust
+from dpmc_core.privacy import RATING, Budget, Certified, Change, Guarantee, Trust
 from dpmc_core.privacy.guarantee import calibrate
 from dpmc_core.ratings import PublicFacts
 
@@ -24,11 +24,12 @@ HEARD = 3.0  # epsilon per cell from which on few users tell more one by one tha
 class Advice:
     """mechanism: at the largest setting that certifies at most what was asked for.
 
-    certified: epsilon for the unit asked for. reason: why this one, in a sentence.
+    certified: for the unit asked for; at delta 0 where the noise allows a pure promise. reason: why
+    this one, in a sentence.
     """
 
     mechanism: Mechanism
-    certified: float
+    certified: Certified
     reason: str
 
 
@@ -49,16 +50,22 @@ def recommend(
     check_number("epsilon", epsilon, above=0)
     id, reason = _chosen(task, change, public, epsilon, trust)
 
-    def card(at: float) -> Guarantee:
-        return registry.create(id, epsilon=at, delta=delta).guarantee(public)
+    def made(at: float) -> Mechanism:
+        return registry.create(id, epsilon=at, delta=delta)
 
-    setting = calibrate(card, Budget(epsilon, delta), change)
-    # A few digits less, never more: a setting that can be typed.
+    def card(at: float) -> Guarantee:
+        return made(at).guarantee(public)
+
+    if not registry.has_setting(registry.get(id), "delta"):
+        delta = 0.0
+    setting = typed(calibrate(card, Budget(epsilon, delta), change))
+    return Advice(made(setting), card(setting).certified(change, delta), reason)
+
+
+def typed(setting: float) -> float:
+    """A few digits less, never more: a setting that can be typed."""
     unit = 10.0 ** (math.floor(math.log10(setting)) - 3)
-    setting = math.floor(setting / unit * (1 + 1e-12)) * unit
-    setting = float(f"{setting:.4g}")
-    mechanism = registry.create(id, epsilon=setting, delta=delta)
-    return Advice(mechanism, card(setting).certified(change, delta).epsilon, reason)
+    return float(f"{math.floor(setting / unit * (1 + 1e-12)) * unit:.4g}")
 
 
 def advised(

@@ -179,6 +179,8 @@ def instrument(question: Inquiry, where: Place, dataset: Dataset, plan: Planned)
                 st.rerun()
             total = again.counts.get("total") or len(plan.units)
             rows.progress(again, min(again.counts.get("done", 0), total), total)
+        if where.private:
+            rows.ledger()
         finding = core.answer(question, plan.advice, plan.units, kept, dataset.ratings)
         if finding is not None:
             if where.private:

@@ -267,7 +267,7 @@ def progress(where: Place, keys: Keys, now: Sweep | None, there: GridRows) -> No
         )
     rows.ending(now, done, total)
     if where.private:
-        rows.tally()
+        rows.ledger()
 
 
 class Shown(NamedTuple):

@@ -7,15 +7,23 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.faults import Flaw, faults_of
 from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.privacy.accounting import attacker_certainty
+from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.views import cards, groups
+from dpmc_core.refute import small_data
+from dpmc_core.refute.shipped import shipped
+from dpmc_core.views import audits, cards, groups
 from dpmc_core.views.groups import Choice, Group
-from pages.ui import blocks, shell, sources, state, widgets
+from dpmc_core.views.lights import Lights
+from pages.ui import blocks, runs, shell, sources, state, widgets
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.charts import shaded, style
+from pages.ui.jobs import Snapshot, look
+from pages.ui.runs import Audited
 
+AUDIT = "audit"
 WAYS = {"data": "of the open data", "typed": "typed in"}
 MOST = 10_000_000  # users or items that can be typed in
 UNITS = {change.unit: change.label for change in Change}
@@ -170,6 +178,7 @@ def body(found: dict[str, Guarantee], epsilon: float) -> None:
     with right:
         certainty(epsilon)
     ledger(found[id])
+    attempt(id, epsilon)
     every = st.expander(
         "Every claim beside what is proved",
         icon=":material/table:",
@@ -241,12 +250,97 @@ def ledger(card: Guarantee) -> None:
     rows = cards.ledger(card, change)
     blocks.show_table(cards.ledger_table(rows), alt="Releases and their cost")
     total = card.certified(change)
+    whole = cards.budget_text(total.epsilon, total.delta)
     st.markdown(
         f"Together, {UNITS[unit]} ({change.relation}): **epsilon"
-        f" {cards.epsilon_text(total.epsilon)}**. {blocks.escape(sentence(total.reason))}"
+        f" {whole}**. {blocks.escape(sentence(total.reason))}"
         f" For one person: {blocks.escape(sentence(cards.person(card)))}"
     )
     st.caption(blocks.escape(f"Claim: {card.source}."))
+
+
+# --- the attempt to refute it ------------------------------------------------------------------
+
+
+def attempt(id: str, epsilon: float) -> None:
+    """An audit of the chosen mechanism on small invented ratings, or of a copy with a fault."""
+    st.header("Try to refute this claim")
+    mechanism = registry.create(id, epsilon=epsilon)
+    offered = faults_of(mechanism, small_data(mechanism).public)
+    names = {"none": "No fault", **{flaw.value: audits.FLAWS[flaw] for flaw in offered}}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = widgets.switch(
+            "Plant a fault in a copy",
+            "the fault",
+            names,
+            "fault",
+            "none",
+            help="Would the audit notice? The copy is never published.",
+        )
+        flaw = None if name == "none" else Flaw(name)
+        about = f"{mechanism!r} {name}"
+        job = state.jobs().get(AUDIT)
+        if job is not None and job.about != about:
+            job = None
+        now = look(job)
+        if blocks.start_and_stop(job, now, "Try to refute it", ":material/policy:"):
+            state.jobs().start(AUDIT, runs.audit(mechanism, flaw, SEED), about=about)
+            st.rerun(scope="fragment")
+    if job is None:
+        before = shipped(mechanism) if flaw is None else None
+        if before is not None:
+            st.markdown(f"Measured beforehand: {audits.tick(before)}.")
+        return
+    blocks.ticking(job, now, found_so_far)
+
+
+def found_so_far(now: Snapshot) -> None:
+    """The report of an audit, as far as it is."""
+    blocks.progress_or_problem(now)
+    found: Audited | None = now.result or now.shown
+    if found is None:
+        return
+    report = found.report
+    st.subheader(audits.verdict(report), anchor=False)
+    if report.flaw is not None:
+        st.markdown(audits.noticed(report))
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        blocks.chart(
+            charts_guarantees.audit(report, audits.METHODS, state.theme()),
+            alt=audits.verdict(report),
+            key="audit",
+            caption=f"Small invented ratings, {report.runs} runs, seed {report.seed}; what is"
+            " bounded is an epsilon from below. The command dpmc audit does the same.",
+            table=audits.table(report),
+        )
+    with right:
+        for one in report.findings:
+            words = audits.finding(one, report.change)
+            st.markdown(f"**{audits.METHODS[one.method]}.** {blocks.escape(words)}")
+        for method, why in report.skipped:
+            st.caption(f"{audits.METHODS[method]} does not apply: {blocks.escape(why)}.")
+    if found.lights is not None:
+        lit(found.lights)
+
+
+def lit(found: Lights) -> None:
+    """What one rating moves in the matrix that output perturbation publishes."""
+    said = (
+        f"One rating moves {found.cells:,} cells, by {found.total:.3g} together; the proof allows"
+        f" {found.allowed:g}"
+    )
+    st.subheader(said, anchor=False)
+    blocks.picture(
+        charts_guarantees.lights(found, state.theme()),
+        alt=said,
+        key="lights",
+    )
+    st.caption(
+        "The matrix before its noise, 40 users and 400 items, with and without the rating that"
+        " changed; so no smaller epsilon than"
+        f" {cards.epsilon_text(found.epsilon)} holds where {found.claimed:g} is claimed."
+    )
 
 
 shell.enter()

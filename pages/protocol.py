@@ -389,8 +389,8 @@ def budget(flow: Federation, public: PublicFacts) -> None:
             alt="Epsilon claimed for each solve, and composed over rounds, solves and clicks",
         )
         st.caption(
-            f"On all of the data, {public.users:,} users and {public.items:,} items. One user: the"
-            " row becomes empty."
+            f"On all of the data, {public.users:,} users and {public.items:,} items. One user:"
+            f" {flow.budget(public).change.relation}."
         )
     with right:
         st.markdown("**Why the claim is not per user**")

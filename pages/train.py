@@ -1,16 +1,17 @@
 """One run, live: train a mechanism, then look at what it learned."""
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import streamlit as st
 
-from dpmc_core import registry
+from dpmc_core import ledger, registry
+from dpmc_core.data import Dataset
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import SEED, build_problem, default_split, split_words
+from dpmc_core.problem import SEED, Problem, build_problem, default_split, split_words
 from dpmc_core.views import cards, lines, run_card, training
 from dpmc_core.views.run_card import KeptRun, Run
 from dpmc_core.views.training import Film, TopItem
@@ -67,7 +68,7 @@ def page() -> None:
             mechanism,
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
-            spend=state.tally().spend if data == sources.UPLOAD else None,
+            spend=spending(data, dataset, number),
             reference=expected(data, id) if usual else None,
             number=state.shelf().number(),
             data=dataset.opened,
@@ -81,7 +82,7 @@ def page() -> None:
             job.step()
         st.rerun()
     if data == sources.UPLOAD:
-        rows.tally()
+        rows.ledger()
     if job is None:
         example(data, mechanism)
         strip()
@@ -100,6 +101,18 @@ def page() -> None:
             rounds(now)
     if run is not None:
         downloads(run)
+
+
+def spending(data: str, dataset: Dataset, seed: int) -> Callable[[Mechanism, Problem], None]:
+    """Puts the runs on an upload in its ledger; samples and public sets have none here."""
+    if data != sources.UPLOAD:
+        return lambda *_: None
+    tally, source = state.tally(), ledger.source_of(dataset)
+
+    def spend(method: Mechanism, problem: Problem) -> None:
+        tally.add(ledger.fits([method], problem, source, seed))
+
+    return spend
 
 
 def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> str:

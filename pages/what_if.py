@@ -221,7 +221,7 @@ def moving(where: Place, id: str, found: tuple[Picture, ...], *, running: bool =
     """The slider with everything that moves with it."""
     if where.private:
         answered()
-        rows.tally()
+        rows.ledger()
     theme = state.theme()
     body = state.kept(
         "instrument",

@@ -56,6 +56,14 @@ def _own_main() -> Iterator[None]:
     sys.modules["__main__"] = before
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing of a test lands in the ledger or the store of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPMC_HOME", str(tmp_path_factory.mktemp("dpmc-home")))
+        yield
+
+
 @pytest.fixture
 def own_session() -> Iterator[None]:
     """All test sessions carry one id, so what is kept per session is dropped by hand."""

@@ -7,39 +7,12 @@ is what one unit moves, release by release.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpmc_core import privacy
-from dpmc_core.privacy import Additive, LocalChannel, RandomizedResponse, sensitivity_at
-
-PUBLISHING = (Additive, RandomizedResponse, LocalChannel)
-
-
-@contextmanager
-def answers_replaced(answers, seen) -> Iterator[None]:
-    """Publish as always (the same draws are used up), but answer from the list in order."""
-    honest = {cls: cls.publish for cls in PUBLISHING}
-    queue = iter(answers)
-
-    def replaying(cls):
-        def publish(self, value, rng):
-            honest[cls](self, value, rng)
-            seen.append((self, value))
-            return next(queue).copy()
-
-        return publish
-
-    for cls in PUBLISHING:
-        cls.publish = replaying(cls)
-    try:
-        yield
-    finally:
-        for cls in PUBLISHING:
-            cls.publish = honest[cls]
+from dpmc_core.privacy import sensitivity_at
 
 
 @dataclass(frozen=True)
@@ -55,14 +28,12 @@ def moves(mechanism, ratings, other, change, seed=0) -> list[Moved]:
     """One entry a publication: the change between two data sets under the first one's history."""
     with privacy.witness() as publications:
         list(mechanism.fit(ratings, np.random.default_rng(seed)))
-    seen = []
-    with answers_replaced([p.published for p in publications], seen):
+    with privacy.witness(answers=publications) as seen:
         list(mechanism.fit(other, np.random.default_rng(seed)))
-    assert len(seen) == len(publications)
     found = []
-    for p, (release, value) in zip(publications, seen, strict=True):
+    for p, q in zip(publications, seen, strict=True):
         allowed = sensitivity_at(p.release.sensitivity, change, ratings.public)
-        found.append(Moved(release.query, distance(p.private, value), allowed))
+        found.append(Moved(q.release.query, distance(p.private, q.private), allowed))
     return found
 
 
@@ -99,8 +70,7 @@ def replayed(mechanism, ratings, other, user, seed=0) -> tuple[Heard, Heard]:
     """
     with privacy.witness() as publications:
         one = list(mechanism.fit(ratings, np.random.default_rng(seed)))
-    seen = []
-    with answers_replaced([p.published for p in publications], seen):
+    with privacy.witness(answers=publications) as seen:
         two = list(mechanism.fit(other, np.random.default_rng(seed)))
     assert len(seen) == len(publications)
     return heard(one, user, ratings.shape), heard(two, user, ratings.shape)

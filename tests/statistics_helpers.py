@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from dpmc_core.privacy import Additive, Gaussian, Laplace, NormLaplace, RandomizedResponse
+from dpmc_core.privacy import (
+    Additive,
+    Gaussian,
+    Harmless,
+    Laplace,
+    NormLaplace,
+    RandomizedResponse,
+    harmless,
+)
 
 FALSE_ALARM = 1e-6
 
@@ -62,7 +70,7 @@ def published_noise(
     Every other run publishes zeros, where a cell without noise shows exactly.
     """
     shape = tuple(observed if n is None else n for n in release.shape)
-    values = (np.zeros(shape), rng.normal(size=shape))
+    values = (np.zeros(shape), harmless(rng, Harmless.START).normal(size=shape))
     noise = [release.publish(values[k % 2], rng) - values[k % 2] for k in range(runs)]
     assert np.all(noise[::2]), "a cell was published without noise"
     return np.stack(noise)

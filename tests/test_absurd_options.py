@@ -20,6 +20,8 @@ RUN = {
     ("guarantees",): [],
     ("protocol",): ["2", FILE],
     ("sweep",): ["--data", FILE, "--mechanisms", "input-flip", "--epsilons", "1", "--seeds", "1"],
+    ("choose",): [FILE, "--mechanisms", "input-flip", "--unit", "rating", "--runs", "1"],
+    ("ledger",): [FILE, "--repeat", "12", "--mechanism", "input-flip"],
     ("store", "prune"): ["--dry-run"],
 }
 WORDS = {
@@ -32,6 +34,7 @@ WORDS = {
     "--epsilons": ["", "1:", "1:2:", "0.1,"],
     "--seeds": ["", "1:", "1,"],
     "--often": [""],
+    "--repeat": [""],
     "--keep": [""],
 }
 

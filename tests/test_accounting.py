@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import mpmath
@@ -12,6 +13,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy.accounting import (
     Loss,
+    Pure,
     attacker_certainty,
     channel_epsilon,
     gaussian_delta,
@@ -107,13 +109,111 @@ def test_composition_matches_dp_accounting() -> None:
         assert ours == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)
 
 
-def test_laplace_and_gaussian_together_cover_dp_accounting() -> None:
-    step, delta = 1e-3, 1e-6
-    loss = pld.from_gaussian_mechanism(2.0, value_discretization_interval=step)
-    loss = loss.compose(pld.from_laplace_mechanism(2.0, value_discretization_interval=step))
-    ours = 0.5 + gaussian_epsilon(0.5, delta)
-    exact = loss.get_epsilon_for_delta(delta)
-    assert exact <= ours <= exact + 0.5
+# --- pure releases together, and with Gaussian ones ------------------------------------------
+
+STUDIES: dict[str, tuple[tuple[Pure, ...], float]] = {
+    "one number": ((Pure(1.0, 1, laplace=True),), 0.0),
+    "numbers": ((Pure(0.2, 30, laplace=True),), 0.0),
+    "many numbers": ((Pure(0.01, 2000, laplace=True),), 0.0),
+    "bits": ((Pure(0.05, 80),), 0.0),
+    "few bits": ((Pure(1.0, 3),), 0.0),
+    "bits of two kinds": ((Pure(0.3, 7), Pure(0.07, 40)), 0.0),
+    "bits and numbers": ((Pure(0.5, 3), Pure(0.2, 10, laplace=True)), 0.0),
+    "a bit and a Gaussian": ((Pure(1.0, 1),), 0.19),
+    "numbers and a Gaussian": ((Pure(0.1, 40, laplace=True),), 0.5),
+    "large": ((Pure(3.0, 2), Pure(0.5, 4, laplace=True)), 1.5),
+}
+
+
+def peer(pure: tuple[Pure, ...], mu: float, *, above: bool) -> pld.PrivacyLossDistribution:
+    """The same by dp-accounting, rounded up or down."""
+    step = 2e-4
+    how = {
+        "value_discretization_interval": step,
+        "pessimistic_estimate": above,
+        "use_connect_dots": above,
+    }
+    parts = [
+        pld.from_laplace_mechanism(1 / part.epsilon, **how).self_compose(part.times)
+        if part.laplace
+        else pld.from_randomized_response(
+            2 / (1 + math.exp(part.epsilon)),
+            2,
+            pessimistic_estimate=above,
+            value_discretization_interval=step,
+        ).self_compose(part.times)
+        for part in pure
+    ]
+    if mu:
+        parts.append(pld.from_gaussian_mechanism(1 / mu, **how))
+    return functools.reduce(lambda a, b: a.compose(b), parts)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_pure_releases_lie_between_two_roundings_of_dp_accounting(name: str) -> None:
+    pure, mu = STUDIES[name]
+    high, low = peer(pure, mu, above=True), peer(pure, mu, above=False)
+    loss = sum((Loss.of(part) for part in pure), Loss(mu=mu))
+    for delta in (1e-3, 1e-6, 1e-9):
+        ours = loss.epsilon_at(delta)
+        above = high.get_epsilon_for_delta(delta)
+        assert low.get_epsilon_for_delta(delta) - 1e-9 <= ours <= above * (1 + 1e-4) + 1e-9
+        assert ours <= loss.epsilon + gaussian_epsilon(mu, delta)
+        # epsilon is the end of a bisection: its delta is the one asked for, and no larger
+        assert loss.delta_at(ours) <= delta * (1 + 1e-3) + 1e-15
+    for epsilon in (0.0, 0.3, 2.0):
+        ours = loss.delta_at(epsilon)
+        above = high.get_delta_for_epsilon(epsilon)
+        assert low.get_delta_for_epsilon(epsilon) - 1e-12 <= ours <= above * (1 + 1e-3) + 1e-12
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [(0.05, 80), (0.3, 80), (1.0, 5), (2.0, 1)])
+def test_randomised_responses_are_summed_exactly(epsilon: float, times: int) -> None:
+    """Over all outputs by their number of lies, in many digits."""
+    loss = Loss.of(Pure(epsilon, times))
+    with mpmath.workdps(60):
+        truth = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+        for at in (0.0, 0.4 * epsilon * times, 0.8 * epsilon * times):
+            exact = mpmath.mpf(0)
+            for lies in range(times + 1):
+                ways = mpmath.binomial(times, lies)
+                here = ways * truth ** (times - lies) * (1 - truth) ** lies
+                there = ways * truth**lies * (1 - truth) ** (times - lies)
+                exact += max(mpmath.mpf(0), here - mpmath.exp(mpmath.mpf(at)) * there)
+            assert loss.delta_at(at) == pytest.approx(float(exact), rel=1e-9)
+
+
+def test_a_persons_eighty_ratings_and_two_thousand_answers() -> None:
+    figures = [Loss.of(Pure(e, 80)).epsilon_at(1e-6) for e in (0.05, 0.1, 0.3)]
+    assert figures == pytest.approx([1.955, 4.182, 14.98], rel=1e-3)
+    assert Loss.of(Pure(0.01, 2000, laplace=True)).epsilon_at(1e-6) == pytest.approx(1.99, abs=0.01)
+
+
+@pytest.mark.parametrize("s", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("share", [0.5, 0.7, 0.95])
+def test_one_laplace_number_tells_more_than_two_that_move_as_far_in_all(
+    s: float, share: float
+) -> None:
+    one = Loss.of(Pure(s, 1, laplace=True))
+    two = Loss.of(Pure(share * s, 1, laplace=True)) + Loss.of(
+        Pure((1 - share) * s, 1, laplace=True)
+    )
+    for epsilon in np.linspace(0, s, 21)[:-1]:
+        assert two.delta_at(float(epsilon)) <= one.delta_at(float(epsilon)) * (1 + 1e-3)
+    assert one.delta_at(0.0) == pytest.approx(1 - math.exp(-s / 2), rel=1e-12)
+
+
+def test_losses_of_any_order_and_size_are_told() -> None:
+    one, other = Loss.of(Pure(0.1, 3)), Loss.of(Pure(0.1, 4), Pure(0.2, 1, laplace=True))
+    assert set((one + other).pure) == set((other + one).pure)
+    assert (one + other).epsilon_at(1e-6) == (other + one).epsilon_at(1e-6)
+    many = Loss.of(Pure(1.0, 10**6)).epsilon_at(1e-6)
+    assert 10**6 * math.tanh(0.5) < many < 10**6
+    assert Loss.of(Pure(1e-4, 10**9, laplace=True)).epsilon_at(1e-6) < 1e5
+    assert Loss.of(Pure(5000.0, 1, laplace=True)).epsilon_at(1e-6) == pytest.approx(5000)
+    assert (Loss.of(Pure(5000.0, 2, laplace=True))).delta_at(1.0) == pytest.approx(1)
+    assert Loss(math.inf).epsilon_at(1e-6) == math.inf
+    assert Loss(math.inf).delta_at(3.0) == 1.0
 
 
 def test_delta_falls_with_epsilon_and_grows_with_mu() -> None:
@@ -148,7 +248,7 @@ def test_losses_add_up_and_nothing_is_their_zero() -> None:
     assert one + other == other + one == Loss(1.5, 5.0)
     assert one + Loss() == Loss() + one == one
     assert Loss(epsilon=0.7).epsilon_at(0.0) == 0.7
-    assert one.epsilon_at(1e-6) == 1.0 + gaussian_epsilon(3.0, 1e-6)
+    assert gaussian_epsilon(3.0, 1e-6) < one.epsilon_at(1e-6) < 1.0 + gaussian_epsilon(3.0, 1e-6)
     assert one.epsilon_at(0.0) == math.inf
 
 

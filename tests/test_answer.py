@@ -110,7 +110,7 @@ def test_what_each_of_many_may_spend_costs_the_budget_in_a_year(restaurants):
         again = registry.create(advice.mechanism.id, epsilon=cost.each)
         card = again.guarantee(restaurants.ratings.public).repeated(times)
         spent = card.certified(question.change, 1e-6).epsilon
-        assert spent == pytest.approx(1.0, rel=1e-6)
+        assert spent == pytest.approx(1.0, rel=1e-4)
         assert (cost.replaced is None) == (protect is Protect.RATING)
 
 
@@ -144,7 +144,7 @@ def test_whom_to_protect_chooses_unit_and_method(task, protect, change, method):
     advice = question.advice(FACTS)
     assert (question.change, advice.mechanism.id) == (Change(change), method)
     assert advice.mechanism.epsilon == 0.7  # as on other pages, so that their runs are shared
-    assert advice.certified <= 0.7 * (1 + 1e-12)
+    assert advice.certified.epsilon <= 0.7 * (1 + 1e-12)
 
 
 def test_items_told_from_noise_are_those_counted_above_it(restaurants):
@@ -353,19 +353,19 @@ def test_stopped_runs_are_not_kept(restaurants):
 
 
 def test_epsilons_are_rounded_against_the_one_who_promises():
-    assert words._round(9.09457) == "9.1"
-    assert words._round(2.01607) == "2.02"
-    assert words._round(1.0) == "1"
-    assert words._round(0.9999999999989) == "1"
-    assert words._round(0.1206, down=True) == "0.12"
-    assert words._round(0.0192307, down=True) == "0.019"
-    assert words._round(52.0) == "52"
+    assert words.rounded(9.09457) == "9.1"
+    assert words.rounded(2.01607) == "2.02"
+    assert words.rounded(1.0) == "1"
+    assert words.rounded(0.9999999999989) == "1"
+    assert words.rounded(0.1206, down=True) == "0.12"
+    assert words.rounded(0.0192307, down=True) == "0.019"
+    assert words.rounded(52.0) == "52"
 
 
 def test_the_fixed_words(restaurants):
     said = words.said(found(Inquiry(task=Task.RATINGS, times=52), restaurants))
     assert said.verdict.startswith("**Not affordable** at your limit (keep 80 % of the gain)")
-    assert "**Weekly for a year: 9.1; to stay at 1, use 0.12 each.**" in said.unit
+    assert "**Weekly for a year: 9.1 at delta 1e-6; to stay at 1, use 0.12 each.**" in said.unit
     assert "delta 1e-6 (replacing a row: 2.02)" in said.unit
     assert said.attacker == (
         "Best attacker asking “was this user's data used?”: right 55 times in 100; a coin 50."
@@ -409,8 +409,9 @@ def test_the_command_says_it_in_sentences(capsys, tmp_path, monkeypatch):
     out = " ".join(capsys.readouterr().out.split())
     assert "Epsilon 1 can tell none of the 130 items from noise." in out
     assert "at your limit (keep 50 % of the gain)" in out
-    assert "Weekly for a year: 9.1; to stay at 1, use 0.12 each." in out
-    assert not list(tmp_path.iterdir())  # without --store nothing is kept
+    assert "Weekly for a year: 9.1 at delta 1e-6; to stay at 1, use 0.12 each." in out
+    # Without --store no result is kept: only that there were runs, for the ledger.
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.jsonl"]
 
 
 def test_the_command_as_json_with_the_curve(capsys, tmp_path):

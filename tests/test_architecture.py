@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dpmc_core
@@ -37,9 +38,15 @@ ORDER = [
     "split_files",
     "recommend",
     "experiment",
+    "faults",
     "release",
+    "refute",
+    "deployment",
+    "verify",
     "store",
     "sweep",
+    "ledger",
+    "choice",
     "paired",
     "answer",
     "protocol",
@@ -49,6 +56,7 @@ ORDER = [
     "__main__",
 ]
 DRAWS = {"laplace", "normal", "standard_normal", "gamma", "standard_gamma", "exponential"}
+PLAIN = {name for name in dir(np.random.Generator) if not name.startswith("_")}
 CORE_FILES = sorted(CORE.rglob("*.py"))
 PAGE_FILES = sorted(PAGES.rglob("*.py"))
 TEST_FILES = sorted((ROOT / "tests").glob("*.py"))
@@ -108,7 +116,7 @@ def test_core_imports_flow_down(path):
 
 @pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
 def test_only_releases_reach_the_noise(path):
-    names = ("releases.py", "channels.py", "shares.py")
+    names = ("releases.py", "channels.py", "shares.py", "sampled.py")
     reaches = any(name.startswith("dpmc_core.privacy.noise") for name in imports_of(path))
     assert reaches == (path in {CORE / "privacy" / name for name in names})
 
@@ -116,7 +124,8 @@ def test_only_releases_reach_the_noise(path):
 @pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
 def test_mechanisms_do_not_know_the_secure_source(path):
     """The one that runs a mechanism chooses the randomness; the releases make use of it."""
-    knows = {"privacy/noise.py", "privacy/releases.py", "release.py", "cli/release.py"}
+    knows = {"noise.py", "releases.py", "__init__.py"}  # the last for what is harmless
+    knows = {*(f"privacy/{name}" for name in knows), "release.py", "cli/release.py"}
     if any(f"{name}.".startswith("dpmc_core.privacy.exact_noise.") for name in imports_of(path)):
         assert str(path.relative_to(CORE)) in knows
 
@@ -125,6 +134,35 @@ def test_mechanisms_do_not_know_the_secure_source(path):
 def test_mechanisms_draw_no_noise_of_their_own(path):
     drawn = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
     assert not drawn & DRAWS
+
+
+def generators(function):
+    """Names of the parameters that are generators."""
+    for argument in (*function.args.args, *function.args.kwonlyargs):
+        words = "" if argument.annotation is None else ast.unparse(argument.annotation)
+        if words in {"np.random.Generator", "Rng"}:
+            yield argument.arg
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for folder in ("mechanisms", "solvers")
+        for path in sorted((CORE / folder).glob("*.py"))
+        if path.name != "plain.py"  # without privacy
+    ],
+    ids=name_of,
+)
+def test_mechanisms_and_solvers_draw_by_releases_or_by_name(path):
+    """Also on paths that no test takes."""
+    for function in ast.walk(tree_of(path)):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        given = {f"self.{name}" for name in ("rng", "_rng")} | set(generators(function))
+        for node in ast.walk(function):
+            if isinstance(node, ast.Attribute) and node.attr in PLAIN:
+                assert ast.unparse(node.value) not in given, ast.unparse(node)
 
 
 @pytest.mark.parametrize("path", CORE_FILES, ids=name_of)

@@ -9,11 +9,29 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.sparse import csr_array
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.privacy import RATING, Gaussian, Laplace, NormLaplace, RandomizedResponse
+from dpmc_core.privacy import (
+    CELL,
+    RATING,
+    Gaussian,
+    Laplace,
+    ModifiedLaplace,
+    NormLaplace,
+    RandomizedResponse,
+    SymbolChannel,
+)
 from dpmc_core.privacy.accounting import gaussian_epsilon
-from dpmc_core.privacy.audit import canary_audit, canary_bound, canary_p_value, sensitivity_probe
+from dpmc_core.privacy.audit import (
+    canary_audit,
+    canary_bound,
+    canary_p_value,
+    clopper_pearson,
+    event_bound,
+    gaussian_canary_bound,
+    sensitivity_probe,
+)
 
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
@@ -201,3 +219,123 @@ def test_planted_bugs_are_caught(bug: Mechanism) -> None:
     """Each claims epsilon = 1; the sound mechanism's median bound stays below it."""
     assert np.median(bounds_of(laplace(1.0), 21, guesses=300)) < 1.0
     assert np.median(bounds_of(bug, 21, guesses=300)) > 1.0
+
+
+# The bound for Gaussian releases
+
+
+def test_the_gaussian_bound_starts_where_the_binomial_one_does() -> None:
+    """At mu = 0 it rejects from 528 of 1,000 right on, the binomial from 527."""
+    for canaries, guesses in ((1000, 1000), (1000, 100), (10_000, 200)):
+        first, binomial = (
+            next(right for right in range(guesses // 2, guesses + 1) if bound(right) > 0)
+            for bound in (
+                lambda right, m=canaries, k=guesses: gaussian_canary_bound(m, k, right),
+                lambda right, m=canaries, k=guesses: canary_bound(m, k, right),
+            )
+        )
+        assert binomial <= first <= binomial + 1
+
+
+def test_the_gaussian_bound_grows_with_what_was_right_and_with_what_is_risked() -> None:
+    bounds = [gaussian_canary_bound(1000, 100, right) for right in range(50, 101, 5)]
+    assert (np.diff(bounds) >= 0).all()
+    assert bounds[0] == 0.0
+    assert bounds[-1] > 1
+    assert gaussian_canary_bound(1000, 100, 80, confidence=0.999) < gaussian_canary_bound(
+        1000, 100, 80
+    )
+    with pytest.raises(InvalidSetting, match="right guesses must be >= 0 and <= 5, got 6"):
+        gaussian_canary_bound(10, 5, 6)
+
+
+@pytest.mark.parametrize(("mu", "guesses"), [(0.3, 1000), (0.3, 50), (1.0, 200), (2.0, 50)])
+def test_the_gaussian_bound_holds_its_confidence(mu: float, guesses: int) -> None:
+    """Above mu in at most 21 of 200 runs (more: below 0.1 % if it is valid)."""
+    rng = np.random.default_rng(0)
+    misses = 0
+    for _ in range(200):
+        planted = rng.random(1000) < 0.5
+        audit = canary_audit(gaussian(mu)(planted, rng), planted, guesses)
+        misses += gaussian_canary_bound(1000, guesses, audit.right) > mu
+    assert misses <= 21
+
+
+def test_the_gaussian_bound_shows_more_than_that_for_epsilon_and_delta() -> None:
+    rng = np.random.default_rng(1)
+    planted = rng.random(10_000) < 0.5
+    right = canary_audit(gaussian(0.9)(planted, rng), planted, 500).right
+    sharp = gaussian_epsilon(gaussian_canary_bound(10_000, 500, right), 1e-5)
+    assert sharp > 1.2 * canary_bound(10_000, 500, right, delta=1e-5)
+
+
+# The worst event of draws
+
+
+def test_clopper_pearson_is_the_interval_of_a_share() -> None:
+    for count, of in ((0, 20), (7, 20), (20, 20), (300, 4000)):
+        for alternative, lower in (("greater", True), ("less", False)):
+            found = stats.binomtest(count, of, alternative=alternative).proportion_ci(0.99)
+            expected = found.low if lower else found.high
+            assert clopper_pearson(count, of, lower=lower, alarm=0.01) == pytest.approx(expected)
+
+
+def test_the_worst_event_is_found_and_not_overstated() -> None:
+    """Above the truth in at most 21 of 200 audits (more: below 0.1 % if it is valid)."""
+    rng = np.random.default_rng(0)
+    bounds = []
+    for _ in range(200):
+        one, other = rng.laplace(1.0, 1.0, 4000), rng.laplace(0.0, 1.0, 4000)
+        bounds.append(event_bound(one, other))
+    assert np.median(bounds) > 0.7
+    assert sum(bound > 1.0 for bound in bounds) <= 21
+    apart = event_bound(rng.normal(0, 1, 4000), rng.normal(3, 1, 4000), delta=1e-5)
+    assert 3 < apart < gaussian_epsilon(3.0, 1e-5)
+    assert event_bound(np.zeros(10), np.zeros(10)) == 0.0
+    with pytest.raises(InvalidSetting, match="scores must be two lists of the same length"):
+        event_bound(np.zeros(10), np.zeros(9))
+
+
+# What an answer says of the value behind it
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        Laplace(query="q", shape=(3,), sensitivity={RATING: 1}, scale=0.7),
+        Gaussian(query="q", shape=(3,), sensitivity={RATING: 1}, scale=0.7),
+        NormLaplace(query="q", shape=(4, 3), sensitivity={RATING: 1}, scale=0.7),
+    ],
+)
+def test_the_likelihood_of_a_number_is_its_density(release) -> None:
+    rng = np.random.default_rng(0)
+    y, a, b = (rng.normal(size=[n or 5 for n in release.shape]) for _ in range(3))
+    ratio = release.log_likelihood(y, a) - release.log_likelihood(y, b)
+    if isinstance(release, NormLaplace):
+        norms = [np.linalg.norm(y - x, axis=1) for x in (a, b)]
+        assert ratio == pytest.approx((norms[1] - norms[0]) / 0.7)
+    else:
+        assert ratio == pytest.approx(np.log(release.density(y - a) / release.density(y - b)))
+
+
+def test_the_likelihood_of_a_channel_is_its_matrix_also_where_nothing_is_stored() -> None:
+    shape = (1, 4)
+    symbols = SymbolChannel.symmetric(
+        1.0, (-1.0, 1.0), query="q", shape=shape, sensitivity={CELL: 1}
+    )
+    private, told = csr_array([[0, 1, 2, 2]]), csr_array([[1, 0, 2, 1]])
+    expected = np.log(symbols.matrix[[0, 1, 2, 2], [1, 0, 2, 1]])
+    assert symbols.log_likelihood(told, private).ravel() == pytest.approx(expected)
+    row = ModifiedLaplace.calibrated(1.0, query="q", shape=shape, sensitivity={CELL: 1})
+    stored_zero = csr_array((np.array([0.0, 1.0]), ([0, 0], [0, 1])), shape=shape)
+    told = csr_array((np.array([0.5, 0.5]), ([0, 0], [0, 2])), shape=shape)
+    found = row.log_likelihood(told, stored_zero).ravel()
+    density = stats.laplace(scale=row.scale).logpdf(0.5)
+    assert found == pytest.approx(
+        [
+            math.log(1 - row.flip) + density,
+            math.log(row.flip),
+            math.log(row.flip) + density,
+            math.log(1 - row.flip),
+        ]
+    )

@@ -163,25 +163,25 @@ def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
     assert "cap=" not in page.url  # more than the new data has items
 
 
-def tally(page):
-    """(private runs, their epsilons together) that the page says an upload has spent."""
-    said = page.get_by_text("Spent on your ratings").inner_text()
-    found = re.search(r"in ([\d,]+) private runs?: epsilon ([\d,.]+) in all", said)
-    return int(found[1].replace(",", "")), found[2]
+def ledger(page):
+    """(private fits, what all of them would cost) that the page says of an upload."""
+    said = page.get_by_text("for your eyes").first.inner_text()
+    found = re.search(r"([\d,]+|No) private fits? for your eyes.*?(?:All published: (.*))?$", said)
+    return found[1], found[2]
 
 
 def test_a_curve_of_an_upload_is_spent_once_for_what_if_and_compare(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     turn_to(page, "What if")
     button(page, "Compute the curve").wait_for()
-    assert tally(page) == (0, "0")
+    assert ledger(page) == ("No", None)
     button(page, "Compute the curve").click()
     stop = page.get_by_test_id("stMainBlockContainer").get_by_role("button", name="Stop")
     stop.wait_for()
     wait_for(lambda: stop.count() == 0)
     settle(page)
-    spent = tally(page)
-    assert spent[0] == 126  # two estimates and the guess
+    spent = ledger(page)
+    assert spent[0] == "126"  # two estimates and the guess
     turn_to(page, "Compare")
     page.get_by_text("What an epsilon counts").wait_for()
     settle(page)
@@ -192,7 +192,7 @@ def test_a_curve_of_an_upload_is_spent_once_for_what_if_and_compare(page, server
     page.get_by_text("All 87 runs of this grid are there.").wait_for()
     assert button(page, "Start").is_disabled()
     assert page.evaluate(POINTS) == 14
-    assert tally(page) == spent
+    assert ledger(page) == spent
 
 
 # The boxes of a chart's names, its right end and that of its frame, in pixels.

@@ -12,7 +12,7 @@ from statistics_helpers import assert_release_noise
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Dpimf, Norms, Profiles
-from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Laplace, witness
+from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Laplace, Sums, witness
 from dpmc_core.privacy.importance import (
     importance_weights,
     uniform_weights,
@@ -307,11 +307,12 @@ def test_no_weight_allows_less_noise_than_none() -> None:
 def test_sampled_sums_are_unbiased() -> None:
     mechanism = make("sampled", epsilon=1.0)
     cells = cells_of(8)
-    factors = np.abs(np.random.default_rng(9).normal(size=(USERS, RANK))) * 0.03
+    factors = mechanism.clipped(np.abs(np.random.default_rng(9).normal(size=(USERS, RANK))) * 0.03)
     columns = binary_matrix(ratings_of(cells)).T.tocsr()
     releases = mechanism.releases(ITEMS)
     rng = np.random.default_rng(10)
-    runs = np.array([mechanism._first(columns, factors, releases.first, rng) for _ in range(1000)])
+    sums = Sums(columns, 2 * factors)
+    runs = np.array([releases.first._counted(sums, np.asarray(sums), rng) for _ in range(1000)])
     exact = 2 * columns @ factors
     error = runs.std(axis=0) / math.sqrt(len(runs))
     # 36 cells within 5 standard errors: false alarm rate about 2e-5.

@@ -200,8 +200,33 @@ def test_the_result_is_the_contracts_object(stars, flips):
     assert card["guarantee"]["certified"]["epsilon"] == pytest.approx(1.0)
     assert any("threshold" in caveat for caveat in card["guarantee"]["caveats"])
     assert card["evaluation"].startswith("evaluation only, not private")
+    assert {"data.ratings", "data.fingerprint", "data.test_ratings", "metrics"} <= set(card["raw"])
     assert 1 <= card["rounds"] <= 8
     assert json.loads(json.dumps(card, allow_nan=False)) == card
+
+
+def test_what_changes_with_the_raw_ratings_is_named_as_raw(stars, flips):
+    """Fewer ratings of the same people and items: what differs stands in `raw`, all that `raw`
+    names is there, and settings and promises are not called raw."""
+    half = dataclasses.replace(stars, ratings=stars.ratings.select(np.arange(0, 280, 2)))
+    cards = [run(flips, data, 4).as_dict() for data in (stars, half)]
+    one, other = (flat(card) for card in cards)
+    differ = {name for name in one if one[name] != other[name]}
+    assert {"data.ratings", "data.fingerprint", "data.test_ratings"} <= differ
+    raw = cards[0]["raw"]
+    assert all(any(f"{name}.".startswith(f"{field}.") for field in raw) for name in differ)
+    for field in raw:
+        assert any(f"{name}.".startswith(f"{field}.") for name in one), field
+    assert not any(field.split(".")[0] in {"settings", "guarantee", "seed"} for field in raw)
+
+
+def flat(card, start=""):
+    found = {}
+    for name, value in card.items():
+        found |= (
+            flat(value, f"{start}{name}.") if isinstance(value, dict) else {start + name: value}
+        )
+    return found
 
 
 def test_a_run_prepares_a_data_set_or_a_pair_itself(stars, flips):

@@ -311,3 +311,16 @@ def test_gain_and_energy_are_the_moments_of_a_report(id):
         assert abs(mean - channel.gain * (x or 0.0)) < error
         expected = channel.energy((x or 0.0) ** 2, density)
         assert abs(square - expected) < 6 * np.sqrt((out**4).sum() / cells / cells)
+
+
+def test_a_missing_cell_reports_with_its_own_chance_at_any_epsilon(monkeypatch):
+    """One minus the chance of silence would lose its digits: 38.35 where 38 is certified."""
+    chances = []
+    monkeypatch.setattr(noise, "hits", lambda *given: chances.append(given[2]) or np.empty(0, int))
+    for epsilon in (1.0, 30.0, 38.0, 45.0):
+        release = SymbolChannel.symmetric(
+            epsilon, (-1.0, 0.0, 1.0), query="rows", shape=(3, 4), sensitivity={CELL: 1}
+        )
+        noise.channel_of_missing(release.matrix[0], np.empty(0, int), 12, np.random.default_rng(0))
+        assert chances[-1] == pytest.approx(3 / (math.exp(epsilon) + 3), rel=1e-12)
+        assert release.cell_epsilon == pytest.approx(epsilon, rel=1e-12)

@@ -21,7 +21,6 @@ from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
     Calibration,
-    audit,
     noise,
     releases,
 )
@@ -200,43 +199,6 @@ def test_laplace_on_one_bit_is_a_garbling_of_randomised_response():
     apart = np.abs(stats.laplace.pdf(x) - stats.laplace.pdf(x - 1))
     assert np.trapezoid(apart, x) / 2 == pytest.approx(0.393, abs=1e-3)
     assert (math.e - 1) / (math.e + 1) == pytest.approx(0.462, abs=1e-3)
-
-
-def completed(ratings, bound, **settings):
-    """Output perturbation's query: the matrix before its noise."""
-    *_, last = Clear(**settings).fit(ratings, np.random.default_rng(0))
-    m, n = ratings.shape
-    return np.clip(last.model.predict(np.arange(m)[:, None], np.arange(n)), -bound, bound)
-
-
-def test_output_perturbation_claims_one_cell_and_moves_many():
-    """40 x 400 signs, 10 % observed, one user with one rating, which changes.
-
-    Radius 1.2 sqrt(m n), bound 1, solved to 1e-7: the matrix moves by about 51 in l1 where the
-    proof of LWHM22, Theorem 4 assumes at most 2, so the loss is at least 25 times the claim.
-    """
-    rng = np.random.default_rng(0)
-    observed = rng.random((40, 400)) < 0.1
-    observed[0] = False
-    observed[0, 0] = True
-    taste = np.where(rng.random(400) < 0.5, 1.0, -1.0)
-    users, items = np.nonzero(observed)
-    public = PublicFacts(users=40, items=400, low=-1, high=1)
-    data = Ratings.build(users, items, taste[items], public)
-    changed = data.values.copy()
-    changed[0] *= -1
-    other = dataclasses.replace(data, values=changed)
-    mechanism = registry.create("output", epsilon=1.0, bound=1.0, radius=1.2)
-    card = mechanism.guarantee(public)
-    probe = audit.sensitivity_probe(
-        lambda r: completed(r, 1.0, radius=1.2, tolerance=1e-7, iterations=500),
-        data,
-        [other],
-        card.releases.matrix,
-    )
-    assert probe.loss.epsilon >= 3 * card.claimed.epsilon
-    assert probe.change == pytest.approx(51, rel=0.05)
-    assert probe.loss.epsilon <= card.certified().epsilon
 
 
 @pytest.mark.parametrize(("bound", "radius"), [(0.1, 0.7), (1.0, 0.05)])

@@ -51,7 +51,7 @@ def test_runs_of_the_command_are_an_answer_with_its_curve(home):
     assert main(["answer", "restaurants", "--store", str(home / "results.sqlite"), "--json"]) == 0
     app = open_page("answer", **DATA)
     assert heads(app)[0] == "Not affordable at your limit (keep 80 % of the gain)."
-    assert "Weekly for a year: 9.1; to stay at 1, use 0.12 each." in all_text(app)
+    assert "Weekly for a year: 9.1 at delta 1e-6; to stay at 1, use 0.12 each." in all_text(app)
     assert len(charts_of(app)) == 2
     names = [note["text"] for note in spec(app)["layout"]["annotations"]]
     assert {"guessing", "no privacy", "your limit: 80 %"} < set(names)

@@ -11,7 +11,7 @@ from dpmc_core.cli import main
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Profiles
-from dpmc_core.privacy import USER_EMPTIED
+from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.protocol.federated import SERVER, VARIANTS, FederatedRun, build
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.views import federated, messages
@@ -68,16 +68,18 @@ def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
     public = PublicFacts(users=50, items=30, low=0, high=1, cap=7)
     once = flow(epsilon=0.5, rounds=1, local=1)
     rows = federated.budget_rows(once.budget(public))
-    card = once.mechanism.guarantee(public).certified(USER_EMPTIED)
-    assert rows["certified for one user"] == pytest.approx(card.epsilon) == pytest.approx(3.5)
+    card = once.mechanism.guarantee(public)
+    assert once.budget(public).change is card.change is USER_REPLACED
+    assert rows["certified for one user"] == pytest.approx(card.certified().epsilon)
+    assert card.certified().epsilon == pytest.approx(7.0)  # 14 cells: 7 go, 7 come
     more = flow(epsilon=0.5)
     rows = federated.budget_rows(more.budget(public))
     assert rows["one click, all solves"] == pytest.approx(2.0)
-    assert rows["one user, all solves"] == pytest.approx(14.0)
+    assert rows["one user, all solves"] == pytest.approx(28.0)
     assert rows["certified for one user"] == math.inf
-    assert not more.mechanism.guarantee(public).certified(USER_EMPTIED).finite
+    assert not more.mechanism.guarantee(public).certified().finite
     words = " ".join(federated.why_not_per_user(more, public))
-    assert "a cap keeps k at 7" in words
+    assert "up to 14 times (a cap keeps k at 7)" in words
     assert "solves 4 times" in words
     table = federated.budget_table(more, public)
     assert [column[2] for column in table.values()][1:] == ["2", "1,000"]
@@ -162,6 +164,7 @@ def test_the_command_counts_measures_and_tells_the_budget(capsys):
     assert communication["messages"] == 12 == len(found["transcript"])
     assert found["budget"]["cell_composed"] == pytest.approx(12.0)
     assert found["budget"]["certified"] is False
+    assert found["budget"]["neighbours"] == found["guarantee"]["neighbours"] == "replace"
     assert found["guarantee"]["certified"] is None
     assert {"hr@10", "ndcg@10_full"} <= set(found["metrics"])
     assert set(found["baselines"]) == {"private-popularity", "reference-ranking", "ials"}

@@ -1,6 +1,5 @@
 """The Compare page without a browser: sweeps that survive, units, words, uploads, bad input."""
 
-import contextlib
 import dataclasses
 import html
 import os
@@ -553,11 +552,3 @@ def test_the_hold_out_is_the_one_chosen_for_every_task(task, last, words):
     app.selectbox(key=key).set_value("last" if last else "share").run()
     typed = app.code[-1].value.split()
     assert [w for w in typed if w in ("--leave-last", "--holdout", "0.2")] == words
-
-
-def test_a_store_whose_tables_are_still_being_made_holds_no_rows(tmp_path):
-    """A page may look while the sweep has made the file and not yet its tables."""
-    path = tmp_path / "results.sqlite"
-    with contextlib.closing(sqlite3.connect(path)) as opened:
-        opened.execute("PRAGMA journal_mode = WAL")
-    assert rows.spent(path) == rows.spent(tmp_path / "none.sqlite") == (0, 0.0)

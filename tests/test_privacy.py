@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
 
 from dpmc_core import privacy
@@ -504,10 +505,33 @@ def test_gaussian_releases_compose_exactly() -> None:
     assert replaced.epsilon == pytest.approx(accounting.gaussian_epsilon(5.0, 1e-6), rel=1e-12)
 
 
-def test_mixed_releases_add_the_pure_to_the_gaussian_epsilon() -> None:
+def test_mixed_releases_cost_less_than_the_pure_and_the_gaussian_epsilon() -> None:
     mixed = card(laplace(2.0, rating=1), gaussian(2.0, rating=1))
-    expected = 0.5 + accounting.gaussian_epsilon(0.5, 1e-6)
-    assert mixed.certified(delta=1e-6).epsilon == pytest.approx(expected, rel=1e-12)
+    together = mixed.certified(delta=1e-6).epsilon
+    assert accounting.gaussian_epsilon(0.5, 1e-6) < together
+    assert together < 0.5 + accounting.gaussian_epsilon(0.5, 1e-6)
+
+
+def test_values_that_move_their_own_numbers_cost_what_so_many_answers_do() -> None:
+    """Eighty ratings of one person: forty times as far in one number would cost far more."""
+    one = Laplace(query="signs", shape=(None,), sensitivity={RATING: 1}, scale=20, alone=True)
+    other = dataclasses.replace(one, alone=False)
+    each, sum_ = (card(release).certified(ROW_VALUES, 1e-6).epsilon for release in (one, other))
+    assert sum_ == pytest.approx(card(one).certified(ROW_VALUES, 0.0).epsilon, rel=1e-4)
+    theirs = pld.from_laplace_mechanism(20.0, value_discretization_interval=1e-4)
+    cells = round(card(one).certified(ROW_VALUES, 0.0).epsilon * 20)
+    assert each == pytest.approx(theirs.self_compose(cells).get_epsilon_for_delta(1e-6), rel=1e-5)
+    assert each < sum_
+
+
+def test_rounding_of_exact_noise_does_not_make_one_cell_two() -> None:
+    signs = RandomizedResponse.binary(0.5, 0.5, query="s", shape=(None,), sensitivity={RATING: 1})
+    signs = dataclasses.replace(signs, channel=((0.51, 0.49), (0.49, 0.51)))
+    near = dataclasses.replace(signs, sensitivity={RATING: 1 + 2.0**-40})
+    assert near.loss(80 * (1 + 2.0**-40)).pure[0].times == signs.loss(80).pure[0].times == 80
+    assert near.loss(80 * (1 + 2.0**-40)).epsilon > signs.loss(80).epsilon
+    (part,) = signs.loss(1.5).pure  # counts nothing: one release of all of it
+    assert part == (1.5 * signs.cell_epsilon, 1, False)
 
 
 def test_leaving_out_any_release_lowers_the_certified_value() -> None:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from replay import answers_replaced, moves
+from replay import moves
 
 from dpmc_core import experiment, privacy, registry
 from dpmc_core.data import datasets
@@ -104,13 +104,12 @@ def test_a_row_moves_nothing_of_items_it_does_not_hold(settings):
     for row in ROWS[4:]:
         with privacy.witness() as publications:
             list(mechanism.fit(ratings_with(row), np.random.default_rng(0)))
-        seen = []
-        with answers_replaced([p.published for p in publications], seen):
+        with privacy.witness(answers=publications) as seen:
             list(mechanism.fit(ratings_with({}), np.random.default_rng(0)))
         others = [i for i in range(ITEMS) if i not in row]
         by_item = [
-            (p.private, np.asarray(value))
-            for p, (_, value) in zip(publications, seen, strict=True)
+            (p.private, q.private)
+            for p, q in zip(publications, seen, strict=True)
             if p.private.shape[:1] == (ITEMS,)
         ]
         assert len(by_item) == 2 + mechanism.rounds

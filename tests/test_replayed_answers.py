@@ -13,13 +13,15 @@ from replay import replayed
 
 from dpmc_core import registry
 from dpmc_core.mechanisms.dpimf import Profiles
-from dpmc_core.model import Estimator, Task
+from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.user_level_helpers import (
+    COLLECTED,
     FAMILY,
     IDS,
     ITEMS,
+    RANKING,
     VARIANTS,
     build,
     extreme_rows,
@@ -28,31 +30,6 @@ from tests.user_level_helpers import (
 )
 
 USER = 4  # whose row differs
-RANKING = [
-    ("private-taste", {"epsilon": 2.0}),
-    ("private-taste", {"epsilon": 1e4, "rank": 3}),
-    ("private-popularity", {"epsilon": 2.0}),
-    ("private-popularity", {"epsilon": 2.0, "delta": 0.0}),
-    ("dpimf-strawman", {"epsilon": 2.0, "rounds": 1}),
-    ("dpimf-complementary", {"epsilon": 2.0, "rounds": 1}),
-    ("dpimf-symmetric", {"epsilon": 2.0, "rounds": 1}),
-    ("dpimf-optimal", {"epsilon": 2.0, "rounds": 1}),
-    ("dpimf-sampled", {"epsilon": 2.0, "rounds": 1}),
-    ("dplcf", {"epsilon": 2.0}),
-    ("dplcf", {"epsilon": 50.0}),
-    ("ldpicf", {"epsilon": 2.0}),
-    ("dplcf", {"epsilon": 2.0, "estimator": Estimator.PUBLISHED}),
-    ("ldpicf", {"epsilon": 2.0, "estimator": Estimator.PUBLISHED}),
-    ("local-popularity", {"epsilon": 2.0}),
-]
-COLLECTED = [
-    *(
-        (id, {"epsilon": 2.0, "estimator": estimator})
-        for id in ("modified-laplace", "randomised-response")
-        for estimator in Estimator
-    ),
-    ("local-mean", {"epsilon": 2.0}),
-]
 
 
 def clicks(rows):

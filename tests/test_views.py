@@ -443,3 +443,24 @@ def test_a_release_as_large_as_items_x_items_by_chance_is_no_matrix_of_items(id)
     shapes = [r.shape for _, r in mechanism.guarantee(clicks.public).releases]
     assert (n, n) in shapes
     assert all(view.rows != "items" for view in noise.before_after(mechanism, clicks))
+
+
+def test_with_a_delta_nobody_is_sure_and_the_relation_asked_is_told():
+    public = PublicFacts(users=100, items=50, low=1, high=5, cap=20)
+    card = registry.create("svd-after-cleansing", epsilon=1.0, delta=1e-6).guarantee(public)
+    words = cards.attacker(card)
+    assert "sure" not in words
+    assert "right at most 54.7 times in 100 (by epsilon and delta alone 73.1)" in words
+    replaced = card.certified(USER_REPLACED)
+    share = (math.exp(replaced.epsilon) + replaced.delta) / (1 + math.exp(replaced.epsilon))
+    assert f"by epsilon and delta alone {100 * share:.1f}" in words
+    assert "delta 1e-06" in cards.certified(card.certified())
+    assert cards.table([cards.card_row("name", card)])["certified"] == ["1, delta 1e-06"]
+
+
+def test_twenty_ratings_together_are_told_at_a_delta_too():
+    public = PublicFacts(users=100, items=50, low=0, high=1)
+    card = registry.create("input-flip", epsilon=0.1).guarantee(public)
+    weaker = cards.row_of_ratings(card, 20, 1e-6).epsilon
+    assert weaker < 1.9
+    assert f"20 ratings together: epsilon 2 (or {weaker:.3g}, delta 1e-06)" in cards.person(card)

@@ -36,6 +36,32 @@ VARIANTS = [
     ("dpals", {"rounds": 2, "items": ItemBudget.ADAPTIVE, "exponent": 1.0}),
 ]
 IDS = [f"{id}-{k}" for k, (id, _) in enumerate(VARIANTS)]
+# Whole rows are protected by these, too, or every cell of them.
+RANKING = [
+    ("private-taste", {"epsilon": 2.0}),
+    ("private-taste", {"epsilon": 1e4, "rank": 3}),
+    ("private-popularity", {"epsilon": 2.0}),
+    ("private-popularity", {"epsilon": 2.0, "delta": 0.0}),
+    ("dpimf-strawman", {"epsilon": 2.0, "rounds": 1}),
+    ("dpimf-complementary", {"epsilon": 2.0, "rounds": 1}),
+    ("dpimf-symmetric", {"epsilon": 2.0, "rounds": 1}),
+    ("dpimf-optimal", {"epsilon": 2.0, "rounds": 1}),
+    ("dpimf-sampled", {"epsilon": 2.0, "rounds": 1}),
+    ("dplcf", {"epsilon": 2.0}),
+    ("dplcf", {"epsilon": 50.0}),
+    ("ldpicf", {"epsilon": 2.0}),
+    ("dplcf", {"epsilon": 2.0, "estimator": Estimator.PUBLISHED}),
+    ("ldpicf", {"epsilon": 2.0, "estimator": Estimator.PUBLISHED}),
+    ("local-popularity", {"epsilon": 2.0}),
+]
+COLLECTED = [
+    *(
+        (id, {"epsilon": 2.0, "estimator": estimator})
+        for id in ("modified-laplace", "randomised-response")
+        for estimator in Estimator
+    ),
+    ("local-mean", {"epsilon": 2.0}),
+]
 
 
 def make(id, **settings):

@@ -11,9 +11,12 @@ from typing import Any
 from dpmc_core import plugins
 from dpmc_core.cli import (
     answer,
+    audit,
+    choose,
     data,
     fit,
     guarantees,
+    ledger,
     listing,
     protocol,
     recommend,
@@ -21,6 +24,7 @@ from dpmc_core.cli import (
     split,
     store,
     sweep,
+    verify,
 )
 from dpmc_core.cli.arguments import join_negative_ranges
 from dpmc_core.cli.output import INTERRUPTED
@@ -81,8 +85,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
-        *(listing, data, recommend, answer, fit, split, release),
-        *(guarantees, protocol, sweep, store),
+        *(listing, data, recommend, answer, fit, split, choose, release, verify),
+        *(guarantees, audit, ledger, protocol, sweep, store),
     )
     for group in groups:
         group.add_to(commands)

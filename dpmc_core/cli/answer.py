@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from dpmc_core import answer as core
-from dpmc_core import sweep
+from dpmc_core import ledger, sweep
 from dpmc_core.cli import arguments, output
+from dpmc_core.cli.fit import noting
 from dpmc_core.data import Dataset
 from dpmc_core.data.samples import SAMPLES
-from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
-from dpmc_core.problem import usual_split, usual_task
+from dpmc_core.problem import prepared_facts, usual_split, usual_task
 from dpmc_core.ratings import Ratings
 from dpmc_core.recommend import Advice
 from dpmc_core.store import Store
@@ -35,7 +36,6 @@ EPILOG = """examples:
   dpmc answer clicks.csv --protect rating --reference 0.31 --json
 
 Ctrl-C ends it with what is there. With --store, runs are kept and never computed twice."""
-_OFTEN = {name: times for times, name in words.OFTEN.items()}
 
 
 def add_to(commands: Any) -> None:
@@ -62,7 +62,7 @@ def add_to(commands: Any) -> None:
         "--often",
         metavar="OFTEN",
         default="weekly",
-        help=f"how often one publishes: {', '.join(_OFTEN)}, or times a year (default weekly)",
+        help=f"how often one publishes: {arguments.OFTEN}, or times a year (default weekly)",
     )
     add(
         "--keep",
@@ -98,7 +98,7 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     seeds = core.SEEDS if args.seeds is None else sweep.parse_seeds(args.seeds)
-    times = _times(args.often)
+    times = arguments.times_a_year("--often", args.often)
     tasks = [Task(args.task)] if args.task else []
     source = sweep.open_source(args.data, **arguments.reading_of(args, args.data, tasks))
     found = source.at(seeds[0])
@@ -178,6 +178,8 @@ class _Run:
             self._collect(store, kept)
         except KeyboardInterrupt:
             self.stopped = True
+        if self.args.store is None:
+            self._note(store)
         finding = core.answer(self.question, self.advice, self.plan.units, kept, self.ratings)
         if finding is None:
             if not self.stopped:
@@ -187,8 +189,18 @@ class _Run:
         self._say(*words.said(finding))
         if self.curve is not None:
             document["curve"] = self._curve(store)
+            if self.args.store is None:
+                self._note(store)
         if self.args.json:
             output.write_json(document)
+
+    def _note(self, store: Store) -> None:
+        """Put the runs of a store that does not last in the ledger."""
+        units = [u for one in (self.plan, self.curve) if one is not None for u in one.units]
+        there = store.present(unit.key for unit in units)
+        public = prepared_facts(self.ratings.public, self.question.task)
+        done = ledger.units_done((unit for unit in units if unit.key in there), public)
+        noting(self.source.fingerprint, self.source.name, done)
 
     def _say(self, *sentences: str) -> None:
         if not (self.args.json or self.args.progress):
@@ -260,16 +272,6 @@ class _Counter:
         state = {"total": total, "skipped": 0, "done": done, "failed": 0, "note": ""}
         sys.stdout.write(json.dumps(state | {"seconds_left": left}) + "\n")
         sys.stdout.flush()
-
-
-def _times(text: str) -> int:
-    if text in _OFTEN:
-        return _OFTEN[text]
-    try:
-        return int(text)
-    except ValueError:
-        limit = f"one of {', '.join(_OFTEN)}, or a number of times a year"
-        raise InvalidSetting("--often", limit, text) from None
 
 
 def _share(text: str) -> float:

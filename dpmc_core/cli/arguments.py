@@ -14,9 +14,11 @@ from dpmc_core.errors import InvalidSetting, number_or_text, shown, unknown_name
 from dpmc_core.model import Task
 from dpmc_core.problem import SEED, LeaveLast, RandomShare, SharePerUser, Split, ranks_only
 from dpmc_core.settings import parse_setting
+from dpmc_core.views import answer
 
 # Options of reading that are text whatever they look like; a column's number is one, 007 a name.
 _TEXTS, _COLUMNS = ("separator", "encoding"), ("user", "item", "rating", "time")
+OFTEN = ", ".join(answer.OFTEN.values())
 DATA_HELP = "a sample's id, a file, or a folder of a known set"
 
 
@@ -25,10 +27,16 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", metavar="DATA", help=DATA_HELP)
     add("mechanism", metavar="MECHANISM", help="a method's id")
+    add_budget(parser)
+    add_prepare(parser)
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """The budget and the other settings of a mechanism."""
+    add = parser.add_argument
     add("--epsilon", metavar="E", type=number, help="privacy budget, > 0")
     add("--delta", metavar="D", type=number, help="probability of failure, in 0..1")
     add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
-    add_prepare(parser)
 
 
 def add_prepare(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +49,18 @@ def add_prepare(parser: argparse.ArgumentParser) -> None:
         help="binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LO:HI"
         " (repeatable, in order; binary mechanisms default to binarise=middle, ranking ones to"
         " implicit=all)",
+    )
+
+
+def add_values_to_try(parser: argparse.ArgumentParser) -> None:
+    """Values of settings, each of which is tried."""
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE,...",
+        action="append",
+        default=[],
+        help="a setting's values, for all mechanisms that have it or as MECHANISM.NAME"
+        " (repeatable)",
     )
 
 
@@ -131,6 +151,17 @@ def integer(text: str) -> int:
         raise argparse.ArgumentTypeError(f"must be an integer, got {shown(text)}") from None
 
 
+def times_a_year(option: str, text: str) -> int:
+    """A word for how often one publishes, or a number. Raises InvalidSetting."""
+    named = {name: times for times, name in answer.OFTEN.items()}
+    if text in named:
+        return named[text]
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidSetting(option, f"one of {OFTEN}, or a number of times a year", text) from None
+
+
 def range_of(args: argparse.Namespace) -> dict[str, float]:
     """The ends of the range that were given, as {'low': ..., 'high': ...}."""
     ends = {"low": args.low, "high": args.high}
@@ -188,6 +219,17 @@ def setting(text: str, *options: str) -> tuple[str, str]:
         if name.rpartition(".")[2] == own:
             raise InvalidSetting("--set", f"another setting: {own} is given with {option}", text)
     return name, value
+
+
+def values_to_try(texts: Sequence[str], *options: str) -> dict[str, list[str]]:
+    """The texts of --set NAME=VALUE,... by name; options: as for `setting`."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, values = setting(text, *options)
+        found[name] = [value.strip() for value in values.split(",") if value.strip()]
+        if not found[name]:
+            raise InvalidSetting("--set", "NAME=VALUE", text)
+    return found
 
 
 def settings(

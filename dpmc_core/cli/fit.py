@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from dpmc_core import registry
+from dpmc_core import ledger, registry
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli.listing import settings_table
 from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets, parse_step, read_pair
-from dpmc_core.experiment import Result, run
+from dpmc_core.errors import DpmcError
+from dpmc_core.experiment import Result, baselines_of, run
 from dpmc_core.model import Mechanism
 from dpmc_core.problem import Problem, build_problem, split_words
+from dpmc_core.sweep import Pair
 from dpmc_core.views import cards
 from dpmc_core.views.run_card import SEED_NOTE, methods
 
@@ -47,13 +51,23 @@ def add_to(commands: Any) -> None:
 
 def fit(args: argparse.Namespace) -> None:
     mechanism = mechanism_of(args)  # a wrong setting is told before a large file is read
-    problem = problem_of(args, mechanism)
+    problem, source = problem_of(args, mechanism)
     with closing(Progress()) as progress:
         result = run(mechanism, problem, args.seed, on_step=progress.step)
     if args.json:
         output.write_json(result.as_dict())
     else:
         print("\n\n".join(report(result)))
+    done = [mechanism, *(one for one in baselines_of(mechanism) if one.id in result.baselines)]
+    noting(source, problem.name, ledger.fits(done, problem, source, args.seed))
+
+
+def noting(source: str, name: str, entries: Iterable[ledger.LedgerEntry]) -> None:
+    """Put runs for one's own eyes in the ledger; where it cannot be written, say so."""
+    try:
+        ledger.note(source, name, entries)
+    except DpmcError as error:
+        print(f"dpmc: not noted: {error}", file=sys.stderr)
 
 
 def mechanism_of(args: argparse.Namespace) -> Mechanism:
@@ -69,17 +83,22 @@ def mechanism_of(args: argparse.Namespace) -> Mechanism:
     return registry.create(cls.id, epsilon=args.epsilon, delta=args.delta, **given)
 
 
-def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> Problem:
-    """The prepared problem the options ask for. Raises DpmcError or OSError."""
+def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> tuple[Problem, str]:
+    """The prepared problem the options ask for, and the fingerprint of its whole data.
+
+    Raises DpmcError or OSError.
+    """
     steps = [parse_step(text) for text in args.prepare]
     options = arguments.reading_of(args, args.data, [mechanism.task])
     if args.test is not None:
         pair = read_pair(args.data, args.test, **options)
         name = Path(args.data).name
-        return build_problem(pair, mechanism.task, steps=steps, seed=args.seed, name=name)
+        found = build_problem(pair, mechanism.task, steps=steps, seed=args.seed, name=name)
+        return found, Pair(*pair, name, name).fingerprint
     split = arguments.split_of(args)
     data = datasets.load(args.data, **options)
-    return build_problem(data, mechanism.task, steps=steps, split=split, seed=args.seed)
+    found = build_problem(data, mechanism.task, steps=steps, split=split, seed=args.seed)
+    return found, ledger.source_of(data)
 
 
 def report(result: Result) -> list[str]:

@@ -13,6 +13,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.refute.shipped import Shipped, shipped
 from dpmc_core.views import cards
 
 DEFAULT_DATA = "movie-night"
@@ -22,6 +23,12 @@ HEADS = (
     " person disappears. user: other: it becomes somebody else's, which never costs less."
     " Numbers of different columns cannot be compared: per rating may stand above user: empty,"
     " because a rating that changes is an exchange and not a disappearance."
+)
+
+MEASURED = (
+    "measured: a lower bound that an audit of the default settings found on small data (`dpmc audit"
+    " MECHANISM` runs it); above claimed it refutes the claim, below it confirms nothing. -: none"
+    " at these settings."
 )
 
 
@@ -50,6 +57,11 @@ def add_to(commands: Any) -> None:
     add("--users", metavar="M", type=arguments.integer, help="number of users")
     add("--items", metavar="N", type=arguments.integer, help="number of items")
     add("--cap", metavar="K", type=arguments.integer, help="enforced cap on ratings per user")
+    add(
+        "--measured",
+        action="store_true",
+        help="also what an audit measured at default settings (dpmc audit measures others)",
+    )
     arguments.add_plugin(parser)
     arguments.add_reading(parser)
     add("--json", action="store_true", help="one JSON document")
@@ -59,6 +71,7 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     public = public_facts(args)
     guarantees: dict[str, Guarantee] = {}
+    found_by_audit: dict[str, Shipped | None] = {}
     refused: list[tuple[str, InvalidSetting]] = []  # these facts do not suit them, say why
     for id, cls in registry.MECHANISMS.items():
         if not registry.adds_noise(cls):
@@ -66,29 +79,41 @@ def run(args: argparse.Namespace) -> None:
         try:
             mechanism = registry.create(id, epsilon=args.epsilon, delta=args.delta)
             guarantees[id] = mechanism.guarantee(prepared_facts(public, cls.task))
+            found_by_audit[id] = shipped(mechanism) if args.measured else None
         except InvalidSetting as error:
             refused.append((id, error))
     if not guarantees:
         raise refused[0][1]
     if args.json:
-        output.write_json([describe(id, card) for id, card in guarantees.items()])
+        output.write_json(
+            [
+                describe(id, card)
+                | ({"measured": _measured(found_by_audit[id])} if args.measured else {})
+                for id, card in guarantees.items()
+            ]
+        )
         return
     cap = f", at most {public.cap} ratings per user" if public.cap else ""
     print(f"{public.users:,} users x {public.items:,} items{cap}, epsilon {args.epsilon:g}\n")
+    more = ("measured",) if args.measured else ()
     rows: list[tuple[str, ...]] = [
         (
-            *("mechanism", "protects", "trust", "claimed", "certified"),
+            *("mechanism", "protects", "trust", "claimed", "certified", *more),
             *("per rating", "user: empty", "user: other"),
         )
     ]
     found = [cards.card_row(id, card) for id, card in guarantees.items()]
     for row in found:
         units = (row.per_rating, row.per_user, row.per_user_other)
-        epsilons = map(cards.epsilon_text, (row.claimed, row.certified, *units))
-        card = row.guarantee
-        rows.append((row.mechanism, card.change.label, card.trust.value, *epsilons))
+        claimed, certified, *others = map(cards.epsilon_text, (row.claimed, row.certified, *units))
+        card, told = row.guarantee, found_by_audit[row.mechanism]
+        ticks = [f">= {cards.epsilon_text(told.measured)}" if told else "-" for _ in more]
+        head = (row.mechanism, card.change.label, card.trust.value)
+        rows.append((*head, claimed, certified, *ticks, *others))
     print(output.table(rows) + "\n")
     print(output.paragraph(HEADS) + "\n")
+    if args.measured:
+        print(output.paragraph(MEASURED) + "\n")
     for row in found:
         why = row.why or "certified as claimed"
         print(output.paragraph(f"{row.mechanism}: {why}", "  ", ""))
@@ -110,6 +135,14 @@ def public_facts(args: argparse.Namespace) -> PublicFacts:
         data = datasets.load(args.data, **arguments.reading_of(args, args.data))
         return dataclasses.replace(data.ratings.public, **given)
     return dataclasses.replace(datasets.load(DEFAULT_DATA).ratings.public, **given, **ends)
+
+
+def _measured(found: Shipped | None) -> dict[str, Any] | None:
+    """A tick as plain JSON: the bound, how it was found, and what it contradicts."""
+    if found is None:
+        return None
+    names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
+    return {"epsilon": found.measured, **{name: getattr(found, name) for name in names}}
 
 
 def describe(id: str, card: Guarantee) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Trust
 from dpmc_core.problem import options_text, prepared_facts, usual_task
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.registry import has_setting
 
 UNITS = {
     "rating": RATING,
@@ -73,14 +72,18 @@ def run(args: argparse.Namespace) -> None:
                 "settings": settings_dict(mechanism),
                 "unit": change.unit,
                 "neighbours": change.neighbours,
-                "certified": {"epsilon": advice.certified, "delta": args.delta},
+                "certified": {
+                    "epsilon": advice.certified.epsilon,
+                    "delta": advice.certified.delta,
+                },
                 "reason": advice.reason,
                 "command": command,
             }
         )
         return
     print(f"{mechanism.name} ({mechanism.id}), epsilon setting {setting}\n")
-    at = f", delta {args.delta:g}" if has_setting(type(mechanism), "delta") else ""
-    print(output.paragraph(f"Certified: epsilon {advice.certified:.4g}{at} {change.label}."))
+    proved = advice.certified
+    at = f", delta {proved.delta:g}" if proved.delta else ""
+    print(output.paragraph(f"Certified: epsilon {proved.epsilon:.4g}{at} {change.label}."))
     print(output.paragraph(f"Why: {advice.reason}."))
     print(f"\n{command}")

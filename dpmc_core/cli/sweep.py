@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,14 +91,7 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
         help="budgets: 0.5,1,2 or LO:HI:COUNT, evenly spaced in the logarithm",
     )
     add("--seeds", metavar="N", nargs="+", help="seeds: 1,2,3 or FIRST:LAST (default 1:5)")
-    add(
-        "--set",
-        metavar="NAME=VALUE,...",
-        action="append",
-        default=[],
-        help="a setting's values, for all mechanisms that have it or as MECHANISM.NAME"
-        " (repeatable)",
-    )
+    arguments.add_values_to_try(parser)
     add(
         "--prepare",
         metavar="STEP=VALUE",
@@ -132,21 +125,12 @@ def grid_of(args: argparse.Namespace) -> core.Grid:
         given["steps"] = args.prepare
     if (split := arguments.split_of(args)) is not None:
         given["split"] = split
-    given["settings"] = {**given.get("settings", {}), **_settings(args.set)}
+    tried = arguments.values_to_try(args.set, "--epsilons")
+    given["settings"] = {**given.get("settings", {}), **tried}
     given["tests"] = args.test or ()
     for text in given["data"]:
         given["reading"] = arguments.reading_of(args, text)
     return core.Grid(**given)
-
-
-def _settings(words: Sequence[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for text in words:
-        name, values = arguments.setting(text, "--epsilons")
-        found[name] = [value.strip() for value in values.split(",") if value.strip()]
-        if not found[name]:
-            raise InvalidSetting("--set", "NAME=VALUE", text)
-    return found
 
 
 def run(args: argparse.Namespace) -> None:

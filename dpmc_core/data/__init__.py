@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpmc_core.data.catalogue import Outside, from_data, on_catalogue, read_ids
 from dpmc_core.data.datasets import Dataset, load, read_pair
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.data.source import (
@@ -31,11 +32,15 @@ __all__ = [
     "Duplicates",
     "Fault",
     "Implicit",
+    "Outside",
     "ReadOptions",
     "Refused",
     "Transform",
     "apply_steps",
+    "from_data",
     "load",
+    "on_catalogue",
     "parse_step",
+    "read_ids",
     "read_pair",
 ]

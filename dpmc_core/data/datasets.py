@@ -20,7 +20,7 @@ from dpmc_core.data.reading import RANGE_ASKED, Preview, Table, preview, read_ta
 from dpmc_core.data.source import NONE, Fault, LineCount, ReadOptions, Refused, Source, Tell
 from dpmc_core.errors import BadRatings, InvalidSetting, unknown_name
 from dpmc_core.model import Factors
-from dpmc_core.ratings import Ratings
+from dpmc_core.ratings import Catalogue, Origin, Ratings
 
 Genres = list[tuple[str, ...]]
 
@@ -208,8 +208,9 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         given = options.get(end)
         if given is not None and given != getattr(ratings.public, end):
             raise InvalidSetting(f"{end} of {name}", f"{getattr(ratings.public, end):g}", given)
+    known = Catalogue(Origin.PUBLIC, f"the generated set {name}")
     return Dataset(
-        ratings=ratings,
+        ratings=dataclasses.replace(ratings, catalogue=known),
         name=name,
         title=sample.title,
         source=made,
@@ -230,8 +231,12 @@ def _load_source(
     ratings, checked = clean(table, options)
     ratings, genres = _with_titles(ratings, table)
     about = table.known
+    catalogue = Catalogue(Origin.READ)
+    if about is not None:
+        changed = "" if about.exact else ", whose file here may have been changed"
+        catalogue = Catalogue(Origin.PUBLIC, f"the public set {about.title}{changed}")
     return Dataset(
-        ratings=ratings,
+        ratings=dataclasses.replace(ratings, catalogue=catalogue),
         name=_name_of(table),
         title=about.title if about else source.name,
         source=about.source if about else "your file",

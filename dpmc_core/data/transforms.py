@@ -16,17 +16,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_text, parsed
+from dpmc_core.privacy import CELL, Change
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 
 Floats = NDArray[np.float64]
 
-ENTRY_ONLY = "(matters per user-item cell only)"  # ends the phrase of a step that is free elsewhere
+# How the phrase ends of a step that is free for some changes; any other is free for none.
+_CELLS = "(matters per user-item cell only)"
+_VALUES = "(matters per rating only)"
+_COUNTS = "most rated items"
+
+
+def is_free(step: str, change: Change) -> bool:
+    """Whether a step of `Ratings.prepared` takes neighbouring ratings to neighbouring ones.
+
+    It is free where what it decides cannot differ between neighbours, or differs by the same change
+    again. Which ratings a cap keeps is decided for each row by which cells are rated: a row stays
+    one row and no value matters, but one cell more may put another one out. Which ratings reach a
+    limit is decided cell by cell: a cell stays one cell, but a value decides whether it exists,
+    which a promise about values alone calls public. Which items are rated most is decided by all
+    rated cells: only a promise that takes these as public may take the choice as public. A mean of
+    the ratings moves with every value.
+    """
+    if step.endswith(_CELLS):
+        return change is not CELL
+    if step.endswith(_VALUES):
+        return change.covers_existence
+    return step.endswith(_COUNTS) and not change.covers_existence
 
 
 class Transform(Protocol):
     """A preparation step; `str(step)` is its command-line text, the inverse of `parse_step`."""
 
     training_only: ClassVar[bool]  # the test ratings pass unchanged
+
+    @property
+    def reads(self) -> str:
+        """What it takes from the ratings, in words as `Ratings.prepared` has them; "": nothing."""
+        ...
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         """The step on some ratings, its data-dependent parameters taken from `train`."""
@@ -59,6 +86,10 @@ class Binarise:
     def __str__(self) -> str:
         cut = self.threshold
         return f"binarise={cut.value if isinstance(cut, Cut) else number_text(cut)}"
+
+    @property
+    def reads(self) -> str:
+        return "the mean of the training ratings" if self.threshold is Cut.MEAN else ""
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         """Raises BadRatings where all training ratings fall into one class."""
@@ -108,12 +139,13 @@ class Implicit:
     def __str__(self) -> str:
         return f"implicit={'all' if self.at_least is None else number_text(self.at_least)}"
 
+    @property
+    def reads(self) -> str:
+        limit = self.at_least
+        return "" if limit is None else f"which ratings are {number_text(limit)} or more {_VALUES}"
+
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
-        step = ""
         if self.at_least is not None:
-            step = (
-                f"which ratings are {number_text(self.at_least)} or more (matters per rating only)"
-            )
             keep = ratings.values >= self.at_least
             if not keep.any():
                 raise BadRatings(
@@ -121,7 +153,7 @@ class Implicit:
                     " choose a lower limit"
                 )
             ratings = ratings.select(keep)
-        return ratings.with_values(np.ones(len(ratings)), low=0, high=1, step=step)
+        return ratings.with_values(np.ones(len(ratings)), low=0, high=1, step=self.reads)
 
     def facts(self, public: PublicFacts) -> PublicFacts:
         return dataclasses.replace(public, low=0, high=1)
@@ -140,6 +172,10 @@ class TopItems:
     def __str__(self) -> str:
         return f"top-items={self.count}"
 
+    @property
+    def reads(self) -> str:
+        return f"the choice of the {self.count} {_COUNTS}"
+
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         items = train.public.items
         if self.count >= items:
@@ -156,7 +192,7 @@ class TopItems:
             public=self.facts(ratings.public),
             item_ids=_pick(ratings.item_ids, kept),
             titles=_pick(ratings.titles, kept),
-            prepared=(*ratings.prepared, f"the choice of the {self.count} most rated items"),
+            prepared=(*ratings.prepared, self.reads),
         )
 
     def places(self, train: Ratings) -> NDArray[np.int32]:
@@ -191,11 +227,14 @@ class CapPerUser:
     def __str__(self) -> str:
         return f"cap={self.count}" + (f":{self.seed}" if self.seed else "")
 
+    @property
+    def reads(self) -> str:
+        return f"the choice of the ratings that the cap of {self.count} per user keeps {_CELLS}"
+
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
-        step = f"the choice of the ratings that the cap of {self.count} per user keeps {ENTRY_ONLY}"
         chosen = ratings.select(kept_at_random(ratings, self.count, self.seed))
         return dataclasses.replace(
-            chosen, public=self.facts(ratings.public), prepared=(*ratings.prepared, step)
+            chosen, public=self.facts(ratings.public), prepared=(*ratings.prepared, self.reads)
         )
 
     def facts(self, public: PublicFacts) -> PublicFacts:
@@ -218,6 +257,10 @@ class Rescale:
 
     def __str__(self) -> str:
         return f"rescale={number_text(self.low)}:{number_text(self.high)}"
+
+    @property
+    def reads(self) -> str:
+        return ""
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
         public = ratings.public

@@ -29,7 +29,7 @@ from dpmc_core.settings import setting
 from dpmc_core.solvers.cleansing import Answer, Answers, Cleansing, Predictor
 from dpmc_core.solvers.item_effects import taste_of_gram
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import capped
+from dpmc_core.solvers.rows import cap_key, capped
 from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
 
 _EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
@@ -146,7 +146,7 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
         public = ratings.public
         items = published_effects(first, ratings, rng)
         raw = ratings.values - own_model(ratings, items).predict(ratings.users, ratings.items)
-        kept = kept_at_random(ratings, self.most(public), int(rng.integers(2**63)))
+        kept = kept_at_random(ratings, self.most(public), cap_key(rng))
         cells, bound = Pattern.of(ratings.select(kept)), self.clamp * public.width
         residuals = np.clip(raw[kept], -bound, bound)
         columns = items.most_rated(gram_items(public))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import ClassVar
 
@@ -39,7 +39,7 @@ from dpmc_core.solvers.als import (
 )
 from dpmc_core.solvers.item_effects import noisy_factors
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import clip_dense_rows, clip_rows
+from dpmc_core.solvers.rows import cap_key, clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
 
 Floats = NDArray[np.float64]
@@ -178,10 +178,12 @@ class Dpals(EffectsFirst):
             asked = left = ridge_rows(by_user, right, self.ridge)
             if self.aware:  # factors may shrink, directions go on
                 asked = ridge_rows(by_user, full_scale(found), self.ridge)
+            model = rows.model(Factors(left, right))
+            finds = f"u = (V_S' V_S + {self.ridge!r} I)^-1 V_S' y"
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=rows.model(Factors(left, right)),
+                model=replace(model, own=self.own_side(model, rows, None, finds)),
                 trace={
                     "largest item factor": float(np.abs(right).max()),
                     "user factors clipped": float(cut),
@@ -204,7 +206,7 @@ class Dpals(EffectsFirst):
         """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; users scaled down."""
         most = self.most(ratings.public)
         if self.items is ItemBudget.UNIFORM:
-            weights = kept_at_random(ratings, most, int(rng.integers(2**63))).astype(float)
+            weights = kept_at_random(ratings, most, cap_key(rng)).astype(float)
         elif self.items is ItemBudget.TAIL:
             weights = (place_in_row(ratings, counts[ratings.items]) < most).astype(float)
         else:

@@ -11,7 +11,6 @@ rows), an item's loss is q'A2 q - q'A1 (Algorithm 2), where
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from collections.abc import Iterator
@@ -22,20 +21,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Factors, Step, Task
+from dpmc_core.model import Factors, OwnSide, Step, Task
 from dpmc_core.privacy import (
     CELL,
     USER_REPLACED,
     Budget,
     Guarantee,
+    Harmless,
     Laplace,
     Notion,
     Publishes,
     Releases,
+    SampledLaplace,
+    Sums,
     Trust,
     Unaccounted,
+    harmless,
 )
-from dpmc_core.privacy.importance import importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import normal_equations
@@ -45,7 +47,6 @@ from dpmc_core.solvers.implicit import (
     binary_matrix,
     solve_rows,
 )
-from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import shrinkage
 from dpmc_core.solvers.sizes import check_noise
 from dpmc_core.solvers.trust_region import minimise_in_ball
@@ -166,7 +167,7 @@ class Dpimf:
         `noised` names them, at the scale to use.
         """
         m, gram = columns.shape[1], factors.T @ factors
-        linear = releases.first.publish(self._first(columns, factors, releases.first, rng), rng)
+        linear = self._linear(columns, factors, releases.first, rng)
         if releases.second is None or releases.ridge is None:  # alpha = 1: shared by all profiles
             shared = gram + self.regularisation * m * np.eye(self.rank)
             return minimise_in_ball(shared, linear, self.radius)
@@ -179,14 +180,8 @@ class Dpimf:
         quadratic[:, diagonal, diagonal] += ridge[:, None]
         return minimise_in_ball(quadratic, linear, self.radius)
 
-    def _first(
-        self,
-        columns: csr_array,
-        factors: Floats,
-        release: Laplace,  # noqa: ARG002
-        rng: Rng,  # noqa: ARG002
-    ) -> Floats:
-        return 2.0 * (columns @ factors)
+    def _linear(self, columns: csr_array, factors: Floats, release: Laplace, rng: Rng) -> Floats:
+        return release.publish(2.0 * (columns @ factors), rng)
 
     def _second(self, moments: Floats, release: Laplace, rng: Rng) -> Floats:
         return release.publish(moments, rng)
@@ -267,7 +262,7 @@ class Dpimf:
         columns = matrix.T.tocsr()
         self.check_size(columns.shape[0])
         releases = self.guarantee(ratings.public).releases
-        factors = rng.random((matrix.shape[0], self.rank))  # the start: no data in it
+        factors = harmless(rng, Harmless.START).random((matrix.shape[0], self.rank))
         for k in range(1, self.rounds + 1):
             found = self.private_profiles(columns, factors, releases, rng)
             factors = solve_rows(matrix, found, self.loss)
@@ -275,8 +270,20 @@ class Dpimf:
                 "loss": self.loss.value(matrix, factors, found),
                 "share of fixed factors that the clip shortens": self._share_clipped(factors),
             }
-            sides = (factors, found) if self.profiles is Profiles.ITEMS else (found, factors)
-            yield Step(k, self.rounds, Factors(*sides), raw, frozenset(raw), k == self.rounds)
+            items = self.profiles is Profiles.ITEMS
+            sides = (factors, found) if items else (found, factors)
+            model = Factors(*sides, self._own_side(matrix.shape[1]) if items else None)
+            yield Step(k, self.rounds, model, raw, frozenset(raw), k == self.rounds)
+
+    def _own_side(self, items: int) -> OwnSide:
+        alpha, weight = self.loss.alpha, self.loss.own_weight
+        rest = items if self.over is Over.ALL else f"{items} - c"
+        return OwnSide(
+            "Q is items, S the c items that the user chose;"
+            f" u = ({weight!r} Q_S' Q_S + {alpha!r} Q' Q + {self.regularisation!r} (c +"
+            f" {alpha!r} ({rest})) I)^-1 times the sum of the rows of Q_S; the score of item j is"
+            " Q_j u"
+        )
 
     def private_profiles(
         self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
@@ -417,9 +424,10 @@ class Optimal(Dpimf):
 class Sampled(Optimal):
     """The optimal variant with importance sampling: each one counts w times with chance 1/w.
 
-    The weights keep the privacy loss of every cell at epsilon for the same noise: a cell whose
-    fixed factor is short is drawn rarely and counted more. Because (e^{aw} - 1)/w grows with w, no
-    weights allow less noise than none; what is gained is a smaller sample (`importance_weights`).
+    The weights keep the privacy loss of every cell at epsilon for the same noise (`SampledLaplace`
+    proves it): a cell whose fixed factor is short is drawn rarely and counted more. Because
+    (e^{aw} - 1)/w grows with w, no weights allow less noise than none; what is gained is a smaller
+    sample.
     """
 
     id: ClassVar[str] = "dpimf-sampled"
@@ -427,13 +435,18 @@ class Sampled(Optimal):
     revision: ClassVar[int] = 1
 
     def noised(self, norms: Norms, published: int) -> Coefficients:
-        words = ", importance-sampled so that no cell's loss passes that of the longest"
-        first = super().noised(norms, published).first
-        return Coefficients(dataclasses.replace(first, query=first.query + words))
+        plain = super().noised(norms, published).first
+        sampled = SampledLaplace(
+            query=f"{plain.query}, importance-sampled so that no cell's loss passes that of the"
+            " longest",
+            shape=plain.shape,
+            times=plain.times,
+            sensitivity=plain.sensitivity,
+            scale=plain.scale,
+            longest=2.0 * norms.l1,
+            budget=self.epsilon,
+        )
+        return Coefficients(sampled)
 
-    def _first(self, columns: csr_array, factors: Floats, release: Laplace, rng: Rng) -> Floats:
-        losses = 2.0 * np.abs(factors).sum(axis=1) / release.scale
-        weights = importance_weights(losses, self.epsilon)[columns.indices]
-        drawn = rng.random(len(weights)) * weights < 1.0
-        counted = Pattern.of_matrix(columns).by_user(np.where(drawn, weights, 0.0))
-        return 2.0 * (counted @ factors)
+    def _linear(self, columns: csr_array, factors: Floats, release: Laplace, rng: Rng) -> Floats:
+        return release.publish(Sums(columns, 2.0 * factors), rng)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Constant, Step, Task
+from dpmc_core.model import Constant, OwnSide, Step, Task
 from dpmc_core.privacy import (
     RATING,
     Budget,
@@ -153,10 +153,16 @@ class DPMF(LeastSquaresMF):
         items = self.private_items(sides, users, public, rng)
         users = self.fit_users(sides, items)
         objective = self.objective(sides, users, items)
+        within = ", over u of length 1 at most" if self.unit_ball else ""
+        own = OwnSide(
+            f"items is [V, 1]. S are the items that the user rated and y = x_S - {public.middle!r};"
+            f" u minimises |y - V_S u|^2 + {self.user_penalty!r} |u|^2{within}; the prediction for"
+            f" item j is {public.middle!r} + V_j u"
+        )
         yield Step(
             index=rounds,
             total=rounds,
-            model=with_offsets(users, items, public.middle),
+            model=replace(with_offsets(users, items, public.middle), own=own),
             trace={"objective": objective},
             raw=frozenset({"objective"}),
             final=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -36,6 +36,7 @@ from dpmc_core.solvers.rows import (
     gram,
     item_sums,
     nuclear_radius,
+    spread_out,
     times_vector,
 )
 from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
@@ -193,6 +194,7 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
         cells = rows.cells
         solution = Expansion(cells, self.rounds)
         radius = nuclear_radius(self.radius, public)
+        shares, steps = np.zeros(self.rounds), np.zeros(self.rounds)
         for index in range(1, self.rounds + 1):
             residual = solution.observed - target
             kept, cut = clip_rows(cells, residual, self.residual * bound)
@@ -206,7 +208,9 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
             # Each user on their own, with the whole residual row: only the release is clipped.
             column = times_vector(cells, residual, v)
             if square > edge:
-                solution.step(self.step.share(index, self.rounds), column * (-radius / top), v)
+                shares[index - 1] = share = self.step.share(index, self.rounds)
+                steps[index - 1] = -share * radius / top
+                solution.step(share, column * (-radius / top), v)
             else:  # all noise: no direction to move along
                 solution.step(0.0, np.zeros_like(column), v)
             scaled = solution.scale_rows(bound)
@@ -216,10 +220,19 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
                 "predicted rows scaled": float(scaled),
             }
             error = {"training rmse": rmse(solution.observed, target)}
+            model = rows.model(solution.factors())
+            taken = {"shares": shares[:index].copy(), "steps": steps[:index].copy()}
+            finds = (
+                "y is scaled to length row_norm at most; u and p start at zero; for each column t"
+                " of V in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w,"
+                " p = (1 - shares_t) p + w V_St, and u and p are scaled alike until |p| is row_norm"
+                " at most"
+            )
+            own = self.own_side(model, rows, self.most(public), finds, row_norm=bound, **taken)
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=rows.model(solution.factors()),
+                model=replace(model, own=own),
                 trace={"top singular value": top, **error, **clips},
                 raw=frozenset({*error, *clips}),
                 final=index == self.rounds,
@@ -425,6 +438,9 @@ class PrivateSvd(Calibrated):
         if not self.aware:
             left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
             model = rows.model(Factors(left, basis))
+            finds = "u = V_S' y / density"
+            own = self.own_side(model, rows, self.most(public), finds, density=density)
+            model = replace(model, own=own)
         else:
             pairs = public.users * min(density * public.items, self.most(public)) ** 2
             edge = noise_edge(releases.gram, self.symmetric)
@@ -487,6 +503,7 @@ class PrivatePgd(Calibrated):
         _, rows, target, clipped = self.clipped_rows(ratings, releases, rng)
         descent = Descent(rows.cells, target)
         radius = nuclear_radius(self.radius, public)
+        steps, bases, ratios = [], [], []
         for index in range(1, self.rounds + 1):
             step = self.schedule.step(index, self.step)
             exact, cut = descent.stepped_gram(step, bound)
@@ -496,10 +513,30 @@ class PrivatePgd(Calibrated):
                 squares = without_noise(squares, noise_edge(releases.gram, self.symmetric))
             descent.project(step, bound, squares, vectors, radius)
             factors = descent.factors()
+            model = rows.model(factors)
+            steps.append(step)
+            bases.append(spread_out(factors.right, rows.columns, public.items))
+            ratios.append(descent.ratio)
+            finds = (
+                "y is scaled to length row_norm at most, and Y is a row of zeros for all items; for"
+                " each step t in turn Y_S = Y_S + steps_t (y - Y_S), Y is scaled to length row_norm"
+                " at most, B are the columns of `bases` from ends_(t-1) (the first: 0) up to ends_t"
+                " and D the diagonal matrix of the same part of `ratios`, u' = Y B D and Y = u' B'"
+            )
+            if index == self.rounds:
+                own = self.own_side(
+                    *(model, rows, self.most(public), finds),
+                    row_norm=bound,
+                    steps=steps,
+                    bases=np.column_stack(bases),
+                    ratios=np.concatenate(ratios),
+                    ends=np.cumsum([len(ratio) for ratio in ratios]),
+                )
+                model = replace(model, own=own)
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=rows.model(factors),
+                model=model,
                 trace={
                     "training rmse": descent.residual_rmse(),
                     "rank": float(factors.right.shape[1]),

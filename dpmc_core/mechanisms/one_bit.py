@@ -319,6 +319,7 @@ class Objective(Reported):
             shape=(None,),
             sensitivity={RATING: 1} if signs else {},
             scale=self.delta_h / self.epsilon,
+            alone=signs,
         )
         return self.per_rating(
             public,
@@ -400,6 +401,7 @@ class ObjectiveStatistic(Reported):
                     shape=(None,),
                     sensitivity={RATING: 1},
                     scale=1 / self.epsilon,
+                    alone=True,
                 )
             ),
             caveats=self.caveats
@@ -460,6 +462,7 @@ class Gradient(OneBit, OneBitModel):
                     shape=(None,),
                     sensitivity={RATING: moves},
                     scale=self.rounds_taken * moves / self.epsilon,
+                    alone=True,
                     times=self.rounds_taken,
                 )
             ),

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Estimator, Factors, Step, Task
+from dpmc_core.model import Estimator, Factors, OwnSide, Step, Task
 from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
@@ -61,6 +61,11 @@ Floats = NDArray[np.float64]
 
 _SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # mean, counts, sums, gain, own
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
+
+_REGRESSION = (
+    "theta = (Z_R' Z_R + ridge)^-1 Z_R' (x - mean - e_R), where R are the items that the user rated"
+    " and Z_R their rows of Z"
+)
 
 R = TypeVar("R", bound=Releases)
 T = TypeVar("T")
@@ -224,6 +229,37 @@ class EffectsFirst(CappedPerUser):
         values = kept.values - base.predict(kept.users, kept.items)
         return Rows(Pattern.of(kept), values, np.zeros(ratings.public.users), base=base)
 
+    def own_side(
+        self, model: Factors, rows: Rows, kept: int | None, finds: str, **arrays: Any
+    ) -> OwnSide:
+        """How a user finds the own row of `model`, whose first columns V were fitted to `rows`.
+
+        kept: the most ratings of a user in the rows, None: all. finds: how the user's vector u
+        follows from the residuals y on those.
+        """
+        some = "all" if kept is None else f"at most {kept}, chosen at random,"
+        first: dict[str, Any] = {}
+        if rows.base is not None and rows.base.own is not None:
+            v, first = model.right.shape[1] - rows.base.right.shape[1], dict(rows.base.own.arrays)
+            words = (
+                f"items is [V, Z, e], V its first {v} columns and e the last. {_REGRESSION};"
+                f" b_j = mean + e_j + Z_j theta. S are {some} of R, and y = x_S - b_S."
+            )
+            end = "the prediction for item j is b_j + V_j u"
+        else:
+            v = model.right.shape[1] - 2
+            words = (
+                f"items is [V, 1, e], V its first {v} columns and e the last. S are {some} of the"
+                " items that the user rated; b is the mean of x_S - e_S, without ratings the middle"
+                " of the range, and y = x_S - b - e_S."
+            )
+            end = "the prediction for item j is b + e_j + V_j u"
+        if rows.columns is not None:
+            words += " Of S only the items in `columns`, counted from 0, are kept."
+            arrays["columns"] = rows.columns
+        found = {name: np.asarray(array) for name, array in arrays.items()}
+        return OwnSide(f"{words} {finds}; {end}", {**first, **found})
+
     def clipped_rows(
         self, ratings: Ratings, releases: EffectsFirstReleases, rng: np.random.Generator
     ) -> tuple[ItemEffects, Rows, Floats, int]:
@@ -379,4 +415,12 @@ def own_model(ratings: Ratings, items: ItemEffects, taste: Taste | None = None) 
     own = design.coefficients(Pattern.of(ratings), values)
     own[:, 0] += items.mean  # whose feature is 1
     ones = np.ones(len(own))
-    return Factors(np.column_stack([own, ones]), np.column_stack([design.features, items.effects]))
+    return Factors(
+        np.column_stack([own, ones]),
+        np.column_stack([design.features, items.effects]),
+        OwnSide(
+            f"items is [Z, e], e its last column. {_REGRESSION}; the prediction for item j is"
+            " mean + e_j + Z_j theta",
+            {"mean": np.asarray(items.mean), "ridge": design.noise * design.precision},
+        ),
+    )

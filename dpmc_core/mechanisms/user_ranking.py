@@ -5,14 +5,14 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.mechanisms.per_user import check_delta, user_gaussian
-from dpmc_core.model import Factors, Step, Task
+from dpmc_core.model import Factors, OwnSide, Step, Task
 from dpmc_core.privacy import (
     CELL,
     USER_EMPTIED,
@@ -20,12 +20,14 @@ from dpmc_core.privacy import (
     Budget,
     Gaussian,
     Guarantee,
+    Harmless,
     Laplace,
     Loss,
     Notion,
     Publishes,
     Releases,
     Trust,
+    harmless,
 )
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -44,6 +46,14 @@ _ROUNDS = ((1, 0.0), (2, 0.02), (3, 0.0))
 _MOMENTS = 0.03  # share of an answer's budget for the second moments of profiles
 _COUNT = 0.2  # of the length of a user's part that counts the user; the rest is the profile
 _HEARD = 40.0  # squared counts against the noise of the whole budget, from where on taste is heard
+
+
+_SAME_FOR_ALL = OwnSide("everybody's score of item j is items_j")
+_OWN_PROFILE = (
+    "f is the sum of the rows of `features` of the user's items, and g = f / |f|, or zero where |f|"
+    " is at most 1e-9 of the longest row of `features`; the score of item j is items_j (1, g -"
+    " centre)"
+)
 
 
 class Per(enum.Enum):
@@ -117,7 +127,7 @@ class PrivatePopularity:
             values = contributions(ratings, self.contributions, norm)
         counts = item_sums(Pattern.of(ratings), values)
         noisy = self.guarantee(ratings.public).releases.counts.publish(counts, rng)
-        model = Factors(np.ones((ratings.public.users, 1)), noisy[:, None])
+        model = Factors(np.ones((ratings.public.users, 1)), noisy[:, None], _SAME_FOR_ALL)
         yield Step(1, 1, model, {"most popular item": float(noisy.max())}, final=True)
 
 
@@ -210,7 +220,7 @@ class PrivateTaste:
         noise = releases.rounds.scale
         counts = Counts(releases.popularity.publish(rows, rng), releases.popularity.scale)
         hear = _heard(counts)
-        features = rng.uniform(-1.0, 1.0, (items, self.rank))  # no data in it
+        features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (items, self.rank))
         features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
         step = 0
         for asks, least in _ROUNDS:
@@ -219,6 +229,7 @@ class PrivateTaste:
             asked[:, 0] = math.sqrt(share) * rows
             if hear:
                 features = features - counts.believed @ features / counts.believed.sum()
+                asked_with = features
                 own = profiles(pattern, features)
                 asked[:, 1:] = math.sqrt(1 - share) * cross_moments(pattern, weights, features)
                 with_one = np.hstack([own, np.ones((users, 1))])
@@ -230,7 +241,8 @@ class PrivateTaste:
                 answer += (new - answer) / times
                 moments += (releases.moments.publish(gram, rng) - moments) / times
                 counts = counts.with_also(new[:, 0] / math.sqrt(share), noise / math.sqrt(share))
-                model, told = Factors(np.ones((users, 1)), counts.noisy[:, None] / users), 0.0
+                shares = counts.noisy[:, None] / users
+                model, told = Factors(np.ones((users, 1)), shares, _SAME_FOR_ALL), 0.0
                 if hear:
                     profile = answer[:, 1:] / math.sqrt(1 - share)
                     if found is not None:
@@ -241,6 +253,8 @@ class PrivateTaste:
                     found = Audiences.of(profile, off, moments, blur, counts.believed, users)
                     trust = min(max(agreed[0] / agreed[1], 0.0), 1.0) if agreed[1] > 0 else 1.0
                     model, told = found.scores(own, counts.believed, trust), trust * found.told
+                    arrays = {"features": asked_with, "centre": found.centre}
+                    model = replace(model, own=OwnSide(_OWN_PROFILE, arrays))
                     features = found.features(counts.believed)
                 step += 1
                 yield Step(step, releases.rounds.times, model, {"taste that is heard": told})

@@ -59,6 +59,7 @@ from dpmc_core.privacy.channels import (
     RandomizedResponse,
     SymbolChannel,
 )
+from dpmc_core.privacy.exact_noise import Harmless, harmless
 from dpmc_core.privacy.guarantee import (
     Budget,
     Calibration,
@@ -80,6 +81,7 @@ from dpmc_core.privacy.releases import (
     Releases,
     witness,
 )
+from dpmc_core.privacy.sampled import SampledLaplace, Sums
 from dpmc_core.privacy.shares import SharedLaplace, Shares
 
 __all__ = [
@@ -95,6 +97,7 @@ __all__ = [
     "Change",
     "Gaussian",
     "Guarantee",
+    "Harmless",
     "Laplace",
     "LocalChannel",
     "Loss",
@@ -106,12 +109,15 @@ __all__ = [
     "RandomizedResponse",
     "Release",
     "Releases",
+    "SampledLaplace",
     "SharedLaplace",
     "Shares",
+    "Sums",
     "SymbolChannel",
     "Trust",
     "Unaccounted",
     "calibrate",
+    "harmless",
     "sensitivity_at",
     "witness",
 ]

@@ -5,18 +5,28 @@ Gaussian mechanism with mu = sqrt(sum mu_i^2) (Dong, Roth, Su, "Gaussian differe
 2022), whose exact curve is (Balle, Wang, "Improving the Gaussian mechanism", 2018)
 
     delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
+
+Pure releases compose by the law of their privacy loss: no pure release tells two data sets apart
+better than a randomised response of its epsilon (Kairouz, Oh, Viswanath, "The composition theorem
+for differential privacy", 2015), and no Laplace release better than one Laplace number that moves
+by the whole l1 sensitivity (see `_laplace_masses`). Randomised responses of one epsilon are summed
+exactly; other laws lie on a grid, each mass moved to its two neighbours so that both chances, with
+and without the change, stay (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, "Connect the dots:
+tighter discrete approximations of privacy loss distributions", 2022): never understated.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, gammaln, log_ndtr, ndtr
 
 from dpmc_core.errors import InvalidSetting, check_number
 
@@ -26,19 +36,45 @@ _KNOWN = 4096  # answers kept: a card asks for the same ones again and again
 _ROUNDING = 1 - 1e-12  # a calibrated budget, composed again in floats, never exceeds its target
 
 
+class Pure(NamedTuple):
+    """So many pure releases of one epsilon each.
+
+    laplace: of one Laplace number; else of anything, counted as randomised response.
+    """
+
+    epsilon: float
+    times: int
+    laplace: bool = False
+
+
 @dataclass(frozen=True)
 class Loss:
     """What releases spend, or may spend: epsilons of pure ones add up, squares of Gaussian mus too.
 
     Losses are added (also adaptively; the start of a sum is `Loss()`), and a budget is divided the
     same way. A Gaussian release whose part of the budget is `part` has sigma = l2 / part.mu.
+
+    pure: what the epsilon is the sum of (default: one release), for delta > 0.
     """
 
     epsilon: float = 0.0
     mu: float = 0.0
+    pure: tuple[Pure, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.pure and self.epsilon > 0:
+            object.__setattr__(self, "pure", (Pure(self.epsilon, 1),))
+
+    @classmethod
+    def of(cls, *pure: Pure) -> Loss:
+        """The loss of pure releases."""
+        return cls(math.fsum(part.epsilon * part.times for part in pure), 0.0, pure)
 
     def __add__(self, other: Loss) -> Loss:
-        return Loss(self.epsilon + other.epsilon, math.hypot(self.mu, other.mu))
+        times = Counter({(p.epsilon, p.laplace): p.times for p in self.pure})
+        times.update({(p.epsilon, p.laplace): p.times for p in other.pure})
+        pure = tuple(Pure(epsilon, n, laplace) for (epsilon, laplace), n in sorted(times.items()))
+        return Loss(self.epsilon + other.epsilon, math.hypot(self.mu, other.mu), pure)
 
     def __mul__(self, share: float) -> Loss:
         """A share of it, or several of it: epsilon and the square of mu count alike."""
@@ -61,8 +97,19 @@ class Loss:
         return tuple(Loss(part.epsilon * _ROUNDING, part.mu) for part in parts)
 
     def epsilon_at(self, delta: float) -> float:
-        """The epsilon of everything together at a delta, which the Gaussian part alone uses."""
-        return self.epsilon + gaussian_epsilon(self.mu, delta)
+        """The epsilon of everything together at a delta, never understated."""
+        if self.epsilon == 0 or delta == 0 or math.isinf(self.epsilon):
+            return self.epsilon + gaussian_epsilon(self.mu, delta)
+        together = composed_epsilon(self.pure, self.mu, delta)
+        return min(together, self.epsilon + gaussian_epsilon(self.mu, delta))
+
+    def delta_at(self, epsilon: float) -> float:
+        """The delta of everything together at an epsilon, never understated."""
+        if self.epsilon == 0:
+            return gaussian_delta(epsilon, self.mu)
+        if math.isinf(self.epsilon):
+            return 1.0
+        return composed_delta(self.pure, self.mu, epsilon)
 
 
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
@@ -80,20 +127,20 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
     u = epsilon / mu - mu / 2
     if u < -5:  # delta is close to one: the plain difference loses nothing
         return math.log(float(ndtr(-u)) - math.exp(epsilon + float(log_ndtr(-u - mu))))
-    gap = _mills_gap(u, mu)
+    gap = float(_mills_gap(np.array(u), mu))
     return -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(gap) if gap > 0 else -math.inf
 
 
-def _mills_gap(u: float, mu: float) -> float:
+def _mills_gap(u: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
     """R(u) - R(u + mu) for the Mills ratio R, to about 1e-12 relative where delta can be seen."""
-    if u > 1e4:  # delta has underflowed long before; -R'(t) < 1/t^2 keeps this an upper bound
-        return mu / u / u
+    # above 1e4 delta has underflowed long before, and -R'(t) < 1/t^2
+    far = mu / np.maximum(np.abs(u), 1.0) / np.maximum(np.abs(u), 1.0)
     if mu > 0.01:
-        return float(_mills(u) - _mills(u + mu))
+        return np.where(u > 1e4, far, _mills(u) - _mills(u + mu))
     # The difference of two nearly equal numbers: integrate -R'(t) = 1 - t R(t) instead.
     nodes, weights = np.polynomial.legendre.leggauss(3)
-    t = u + 0.5 * mu * (1.0 + nodes)
-    return float(0.5 * mu * (weights @ (1.0 - t * _mills(t))))
+    t = u[..., None] + 0.5 * mu * (1.0 + nodes)
+    return np.where(u > 1e4, far, 0.5 * mu * ((1.0 - t * _mills(t)) @ weights))
 
 
 def _mills(x: float | NDArray[np.float64]) -> NDArray[np.float64]:
@@ -177,3 +224,269 @@ def attacker_certainty(epsilon: float, delta: float = 0.0) -> float:
         return 1.0
     odds = math.exp(-epsilon)
     return min(1.0, (1.0 + delta * odds) / (1.0 + odds))
+
+
+# --- pure releases, and both kinds together, at delta > 0 ---------------------------------------
+
+_POINTS = 2**20  # of a grid of losses, roughly and at most
+_FINE = 1e-5  # variance that a grid adds, of the variance there is
+_LEFT_OUT = math.log(1e18)  # one part of so many beyond either end of a grid
+_NOISE = 1e-15  # rounding of a transform and what is left out, of the largest mass there
+_MOST = 10_000_000  # releases of one epsilon that are summed one by one
+
+
+@lru_cache(maxsize=_KNOWN)
+def composed_epsilon(pure: tuple[Pure, ...], mu: float, delta: float) -> float:
+    """The smallest epsilon of pure and Gaussian releases together at a delta > 0, or a little more.
+
+    pure: finite epsilons, at least one above 0. mu: 0 without Gaussian releases.
+    """
+    check_number("delta", delta, above=0, below=1)
+    law = _Laplace.of(pure, mu) or _Binomial.of(pure, mu) or _Grid.of(pure, mu, delta=delta)
+    high = math.fsum(p.epsilon * p.times for p in pure) + gaussian_epsilon(mu, delta)
+    target = delta * (1 - 1e-12)
+    if law.delta(0.0) <= target:
+        return 0.0
+    if law.delta(high) > target:  # the grid is too coarse to say anything
+        return high
+    low = 0.0
+    while high - low > 1e-10 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if law.delta(middle) <= target else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=_KNOWN)
+def composed_delta(pure: tuple[Pure, ...], mu: float, epsilon: float) -> float:
+    """The smallest delta of pure and Gaussian releases together at an epsilon, or a little more."""
+    check_number("epsilon", epsilon, at_least=0)
+    law = _Laplace.of(pure, mu) or _Binomial.of(pure, mu) or _Grid.of(pure, mu, epsilon=epsilon)
+    return min(1.0, law.delta(epsilon))
+
+
+@dataclass(frozen=True)
+class _Laplace:
+    """One number with Laplace noise, moved by so many scales."""
+
+    shift: float
+
+    @classmethod
+    def of(cls, pure: tuple[Pure, ...], mu: float) -> _Laplace | None:
+        """None where the releases are others, or more."""
+        one = mu == 0 and len(pure) == 1 and pure[0].laplace and pure[0].times == 1
+        return cls(pure[0].epsilon) if one else None
+
+    def delta(self, epsilon: float) -> float:
+        return max(0.0, -math.expm1((epsilon - self.shift) / 2))
+
+
+@dataclass(frozen=True, eq=False)
+class _Binomial:
+    """The loss of n randomised responses of one epsilon: (n - 2 i) epsilon, i ~ Bin(n, chance)."""
+
+    losses: NDArray[np.float64]
+    logs: NDArray[np.float64]  # of their chances
+
+    @classmethod
+    def of(cls, pure: tuple[Pure, ...], mu: float) -> _Binomial | None:
+        """None where the releases are others, or too many."""
+        if mu > 0 or len(pure) > 1 or pure[0].laplace or pure[0].times > _MOST:
+            return None
+        epsilon, n, _ = pure[0]
+        i = np.arange(n // 2 + 1.0)  # the others lose nothing
+        chosen = gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
+        logs = chosen - i * epsilon - n * math.log1p(math.exp(-epsilon))
+        return cls((n - 2 * i) * epsilon, logs)
+
+    def delta(self, epsilon: float) -> float:
+        above = self.losses > epsilon
+        gain = -np.expm1(epsilon - self.losses[above])
+        return float(np.exp(self.logs[above]) @ gain)
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Chances of a total loss on a grid, tilted: masses exp(-tilt loss + log_mean) are the chances.
+
+    The tilt puts the mass where delta comes from, so that rounding there is relative. noise: what
+    may lack, in the tilted law. mu: of the Gaussian releases beside it.
+    """
+
+    losses: NDArray[np.float64]
+    masses: NDArray[np.float64]
+    tilt: float
+    log_mean: float
+    mu: float
+
+    @classmethod
+    def of(
+        cls,
+        pure: tuple[Pure, ...],
+        mu: float,
+        *,
+        delta: float | None = None,
+        epsilon: float | None = None,
+    ) -> _Grid:
+        """Fine enough where a delta, or an epsilon, is reached."""
+        total = sum(part.times for part in pure)
+        spread = math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu
+        step = 2 * math.sqrt(_FINE * spread / total)
+        step = max(step, math.fsum(p.epsilon * p.times for p in pure) / (32 * _POINTS))
+        largest = max(part.epsilon for part in pure)
+        step = largest / max(1, math.floor(largest / step))  # so its law ends on the grid
+        laws = [_law(part, step) for part in pure]
+        tilt = _tilt(pure, laws, step, mu, delta, epsilon)
+        tilted = [_tilted(law, start, tilt, step) for start, law in laws]
+        places, log_mean = [start for start, _ in laws], 0.0
+        for part, (_, mean) in zip(pure, tilted, strict=True):
+            log_mean += part.times * mean
+        low, high = _window(pure, places, [law for law, _ in tilted])
+        size = 1 << max(1, (high - low).bit_length())
+        spectrum = np.ones(size // 2 + 1, dtype=complex)
+        for part, (law, _) in zip(pure, tilted, strict=True):
+            around = np.bincount(np.arange(len(law)) % size, law, size)
+            spectrum *= np.fft.rfft(around) ** part.times
+        first = sum(part.times * start for part, start in zip(pure, places, strict=True))
+        masses = np.roll(np.fft.irfft(spectrum, size), (first - low) % size)
+        masses = np.maximum(masses[: high - low + 1], 0.0)
+        losses: NDArray[np.float64] = step * np.arange(low, high + 1.0)
+        return cls(losses, masses, tilt, log_mean, mu)
+
+    def delta(self, epsilon: float) -> float:
+        rest = epsilon - self.losses
+        if self.mu == 0:
+            above = rest < 0
+            logs, masses = np.log(-np.expm1(rest[above])), self.masses[above]
+            rest = rest[above]
+        else:
+            logs, masses = _gaussian_log_deltas(rest, self.mu), self.masses
+        # the chance of a loss is its mass exp(log_mean - tilt loss)
+        start = self.log_mean - self.tilt * epsilon
+        found = masses @ np.exp(np.minimum(logs + self.tilt * rest, 700.0))
+        slack = _NOISE * math.exp(self.tilt * (self.tilt + 1) * self.mu**2 / 2)
+        return math.exp(start) * (float(found) + slack)
+
+
+def _law(part: Pure, step: float) -> tuple[int, NDArray[np.float64]]:
+    """The chances of the loss of one release at multiples of a step: the first multiple, chances.
+
+    Mass between two of them goes to both, so that its chance under either data set stays: a spread
+    of the likelihood ratio, which makes the two no harder to tell apart.
+    """
+    end = part.epsilon
+    low, high = math.floor(-end / step), math.ceil(end / step)
+    edges: NDArray[np.float64] = step * np.arange(low, high + 1.0)
+    masses = np.zeros(len(edges))
+    if part.laplace:
+        inside = np.clip(edges, -end, end)
+        _share(masses[:-1], masses[1:], *_laplace_masses(inside, edges[:-1], end), step)
+    top = 0.5 if part.laplace else 1 / (1 + math.exp(-end))
+    for loss, p in ((end, top), (-end, top * math.exp(-end))):
+        k = min(math.floor(loss / step) - low, len(edges) - 2)
+        q = p * math.exp(edges[k] - loss)
+        _share(masses[k : k + 1], masses[k + 1 : k + 2], np.array([p]), np.array([q]), step)
+    return low, masses
+
+
+def _share(
+    below: NDArray[np.float64],
+    above: NDArray[np.float64],
+    p: NDArray[np.float64],
+    q: NDArray[np.float64],
+    step: float,
+) -> None:
+    """Add masses to the grid points below and above each, where they lie.
+
+    p, q: their chances with and without the change, q times e^(loss of the point below).
+    """
+    upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)
+    above += upper
+    below += p - upper
+
+
+def _laplace_masses(
+    inside: NDArray[np.float64], edges: NDArray[np.float64], s: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Chances of a loss between two points each of one Laplace number that moves by s scales.
+
+    inside: points of -s..s; edges: the grid points below. Returned as `_share` takes them.
+
+    Several numbers that move by s in all are no easier to tell apart. For two, a + b = s, a >= b:
+    with h_s(t) = 1 - e^((t - s)/2), |t| <= s, the delta of one at epsilon t, that of the two is
+    E[h_a(t - loss of b)] = h_s(t) - e^((t - s)/2) x with x = b/2 for 0 <= t <= a - b and
+    x = (a + b - t)/4 above, hence no more; negative t mirror it.
+    """
+    low, high = inside[:-1], inside[1:]
+    p = 0.5 * (np.exp((high - s) / 2) - np.exp((low - s) / 2))
+    q = 0.5 * (np.exp(edges - (low + s) / 2) - np.exp(edges - (high + s) / 2))
+    return p, q
+
+
+def _tilted(
+    law: NDArray[np.float64], start: int, tilt: float, step: float
+) -> tuple[NDArray[np.float64], float]:
+    """A law weighted by exp(tilt loss), and the log of its mean weight."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(law) + tilt * step * (start + np.arange(len(law)))
+    top = float(logs.max())
+    weights = np.exp(logs - top)
+    total = float(weights.sum())
+    return weights / total, top + math.log(total)
+
+
+def _tilt(
+    pure: tuple[Pure, ...],
+    laws: list[tuple[int, NDArray[np.float64]]],
+    step: float,
+    mu: float,
+    delta: float | None,
+    epsilon: float | None,
+) -> float:
+    """Where Chernoff's bound on delta is smallest, or on epsilon."""
+
+    def log_mean(tilt: float) -> float:
+        parts = (_tilted(law, start, tilt, step)[1] for start, law in laws)
+        pures = math.fsum(part.times * mean for part, mean in zip(pure, parts, strict=True))
+        return pures + tilt * (tilt + 1) * mu * mu / 2
+
+    spread = math.sqrt(math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu)
+    grid = np.geomspace(1e-3, 100.0, 120) / spread
+    if delta is not None:
+        bounds = [(log_mean(t) - math.log(delta)) / t for t in grid]
+    else:
+        assert epsilon is not None
+        bounds = [log_mean(t) - t * epsilon for t in grid]
+    return float(grid[int(np.argmin(bounds))])
+
+
+def _window(
+    pure: tuple[Pure, ...], starts: list[int], laws: list[NDArray[np.float64]]
+) -> tuple[int, int]:
+    """Between which multiples of the step a tilted total lies, all but one part in 1e18."""
+    first = sum(p.times * start for p, start in zip(pure, starts, strict=True))
+    last = first + sum(p.times * (len(law) - 1) for p, law in zip(pure, laws, strict=True))
+    ends = []
+    for sign in (1, -1):
+        bounds = []
+        for t in np.geomspace(1e-7, 10.0, 80):
+            means = (
+                _tilted(law, start, sign * t, 1.0)[1]
+                for start, law in zip(starts, laws, strict=True)
+            )
+            total = math.fsum(p.times * mean for p, mean in zip(pure, means, strict=True))
+            bounds.append((total + _LEFT_OUT) / t)
+        ends.append(sign * min(bounds))
+    return max(first, math.floor(ends[1])), min(last, math.ceil(ends[0]))
+
+
+def _gaussian_log_deltas(epsilons: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
+    """ln delta of a Gaussian mechanism at epsilons of any sign, as `gaussian_log_delta` has it."""
+    u = epsilons / mu - mu / 2
+    found = np.full(len(u), -math.inf)
+    near = u < -5
+    found[near] = np.log(ndtr(-u[near]) - np.exp(epsilons[near] + log_ndtr(-u[near] - mu)))
+    far = u[~near]
+    gap = _mills_gap(far, mu)
+    with np.errstate(divide="ignore"):
+        found[~near] = -0.5 * far * far - 0.5 * math.log(2 * math.pi) + np.log(gap)
+    return found

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc
+from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy.accounting import Loss
@@ -142,6 +142,113 @@ def canary_p_value(
     i = np.arange(1, right + 1)
     slack = ((_at_least(right - i, guesses, q) - tail) / i).max()
     return min(1.0, float(tail + 2 * canaries * delta * slack))
+
+
+def gaussian_canary_bound(
+    canaries: int, guesses: int, right: int, *, confidence: float = 0.95
+) -> float:
+    """The ratio mu below which `right` of `guesses` right would be too good to be chance.
+
+    If the run is mu-GDP, as Gaussian releases are, the bound exceeds mu with probability at most
+    1 - confidence. (Mahloujifar, Melis, Chaudhuri, "Auditing f-differential privacy in one run",
+    2024, for the trade-off curve of a Gaussian mechanism: `gaussian_epsilon` turns it into epsilon
+    at a delta.) It is close to the bound for pure epsilon at mu = 0, and well above what (epsilon,
+    delta) alone can show elsewhere.
+    """
+    check_number("canaries", canaries, at_least=1, integer=True)
+    check_number("guesses", guesses, at_least=1, at_most=canaries, integer=True)
+    check_number("right guesses", right, at_least=0, at_most=guesses, integer=True)
+    check_number("confidence", confidence, at_least=1e-6, below=1)
+
+    def refuted(mu: float) -> bool:
+        return _too_good(mu, canaries, guesses, right, 1 - confidence)
+
+    if not refuted(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while refuted(high):
+        low, high = high, 2.0 * high
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        if refuted(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _too_good(mu: float, canaries: int, guesses: int, right: int, level: float) -> bool:
+    """Whether a mu-GDP run has `right` of `guesses` right with a chance below `level`.
+
+    r and h: the chances of at least i right, weighted by how many of the guesses are right or not,
+    per canary; the curve holds them together from i to i - 1, and what all of them add up to cannot
+    pass the share of canaries that are guessed.
+    """
+    share = level / canaries
+    r, h = share * right, share * (guesses - right)
+    most = guesses / canaries
+    for i in range(right - 1, -1, -1):
+        least = float(ndtr(ndtri(min(r, 1.0)) - mu))
+        if least > h:
+            r += i / (guesses - i) * (least - h)
+            h = least
+        if r + h > most:
+            return True
+    return False
+
+
+def clopper_pearson(count: int, of: int, *, lower: bool, alarm: float) -> float:
+    """The end of the confidence interval of a chance that `count` of `of` draws showed.
+
+    It lies on the wrong side of the chance with probability at most `alarm`.
+    """
+    if (count == 0 and lower) or (count == of and not lower):
+        return 0.0 if lower else 1.0
+    if lower:
+        return float(betaincinv(count, of - count + 1, alarm))
+    return float(betaincinv(count + 1, of - count, 1 - alarm))
+
+
+def event_bound(
+    scores: ArrayLike, others: ArrayLike, *, delta: float = 0.0, alarm: float = 0.05
+) -> float:
+    """A lower bound on epsilon from draws of one number under two neighbouring data sets.
+
+    The worst event {score above a threshold} or {below} is chosen on the first half of the draws
+    and counted on the second (Bichsel et al., "DP-Sniper", 2021; Kong et al., "DP-Auditorium",
+    2024): P >= e^eps Q + delta fails there with probability at most `alarm`.
+    """
+    one, other = np.asarray(scores, dtype=float), np.asarray(others, dtype=float)
+    if one.ndim != 1 or one.shape != other.shape or len(one) < 4:
+        raise InvalidSetting("scores", "two lists of the same length, 4 or more", one.shape)
+    half = len(one) // 2
+    best, found = -math.inf, (0.0, False, False)
+    cuts = np.unique(np.quantile(np.concatenate([one[:half], other[:half]]), _CUTS))
+    for swapped, (a, b) in enumerate(((one, other), (other, one))):
+        for above in (True, False):
+            for cut in cuts:
+                p, q = _share(a[:half], cut, above), _share(b[:half], cut, above)
+                # by the ends of the intervals: a rare event is no good event
+                epsilon = _event_epsilon(p, q, half, delta, alarm)
+                if epsilon > best:
+                    best, found = epsilon, (float(cut), above, bool(swapped))
+    cut, above, swap = found
+    a, b = (other, one) if swap else (one, other)
+    p, q = _share(a[half:], cut, above), _share(b[half:], cut, above)
+    return max(0.0, _event_epsilon(p, q, len(one) - half, delta, alarm))
+
+
+_CUTS = np.linspace(0.002, 0.998, 61)
+
+
+def _share(scores: NDArray[np.float64], cut: float, above: bool) -> int:
+    return int(np.count_nonzero(scores > cut if above else scores <= cut))
+
+
+def _event_epsilon(p: int, q: int, of: int, delta: float, alarm: float) -> float:
+    low = clopper_pearson(p, of, lower=True, alarm=alarm / 2) - delta
+    high = clopper_pearson(q, of, lower=False, alarm=alarm / 2)
+    return math.log(low / high) if low > 0 else -math.inf
 
 
 def _at_least(counts: NDArray[np.int64], n: int, q: float) -> NDArray[np.float64]:

@@ -71,6 +71,11 @@ class Change(enum.Enum):
         """Whether it is everything of one person, present or not."""
         return self.unit == "user"
 
+    @property
+    def covers_existence(self) -> bool:
+        """Whether it hides that a rating exists, and with it that an item or a user does."""
+        return self not in (Change.RATING, Change.ROW_VALUES)
+
     @classmethod
     def of(cls, unit: str, neighbours: str) -> Change:
         """The change a JSON pair stands for. Raises InvalidSetting where it stands for none."""

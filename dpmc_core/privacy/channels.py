@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
-from dpmc_core.privacy.accounting import Loss, channel_epsilon
-from dpmc_core.privacy.releases import Release
+from dpmc_core.privacy.accounting import Loss, Pure, channel_epsilon
+from dpmc_core.privacy.releases import Release, whole
 from dpmc_core.stopping import look
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ Floats = NDArray[np.float64]
 
 _LARGEST = 700.0  # an exponent of e that is still a float
 _BLOCK = 1_400_000  # reports drawn at once, roughly: some 100 MB of scratch
+
+
+def _symbols(rows: Any) -> NDArray[np.int64]:
+    """An array of symbols, or sparse rows of them as a whole matrix: 0 where there is no cell."""
+    array: NDArray[np.int64] = (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(
+        np.int64
+    )
+    return array
 
 
 def flip_chance(epsilon: float, others: int = 1) -> float:
@@ -48,7 +56,9 @@ class Channel(Release):
     def loss(self, sensitivity: float) -> Loss:
         if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
             return Loss()
-        return Loss(epsilon=self.times * sensitivity * self.cell_epsilon)
+        cells = whole(sensitivity)
+        each = sensitivity * self.cell_epsilon / cells
+        return Loss.of(Pure(each, self.times * cells))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +86,11 @@ class MatrixChannel(Channel):
     @property
     def cell_epsilon(self) -> float:
         return channel_epsilon(self.matrix)
+
+    def log_likelihood(self, published: Any, private: Any) -> Floats:
+        with np.errstate(divide="ignore"):  # an output that shows its input
+            logs: Floats = np.log(self.matrix)
+        return logs[_symbols(private), _symbols(published)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +123,12 @@ class RandomizedResponse(MatrixChannel):
             )
         self._admit(symbols)
         look()
-        published = noise.channel(self.matrix, symbols, rng)
-        self._show(symbols, published)
-        return published
+        return self._shown(symbols, self._passed(symbols, rng))
+
+    def _passed(
+        self, symbols: NDArray[np.integer], rng: np.random.Generator
+    ) -> NDArray[np.integer]:
+        return noise.channel(self.matrix, symbols, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,8 +191,7 @@ class LocalChannel(Channel):
         if filled <= np.iinfo(np.int32).max:  # or SciPy makes both of the wider type
             indptr = indptr.astype(np.int32)
         published = csr_array((data[:filled], indices[:filled], indptr), shape=rows.shape)
-        self._show(rows, published)  # type: ignore[arg-type]
-        return published
+        return self._shown(rows, published)
 
     @property
     def number(self) -> type[np.generic]:
@@ -237,6 +254,12 @@ class ModifiedLaplace(LocalChannel):
         # two ratings differ by up to 2; a rating and a missing cell by 1 and by the odds
         return max(2 / self.scale, odds + 1 / self.scale)
 
+    def log_likelihood(self, published: Any, private: Any) -> Floats:
+        (reported, y), (rated, x) = _cells(published), _cells(private)
+        density = np.where(reported, -np.abs(y - x) / self.scale - math.log(2 * self.scale), 0.0)
+        speaks = np.where(rated, 1 - self.flip, self.flip)
+        return np.log(np.where(reported, speaks, 1 - speaks)) + density
+
     @property
     def reported_if_missing(self) -> float:
         return self.flip
@@ -272,6 +295,13 @@ class ModifiedLaplace(LocalChannel):
     ) -> tuple[NDArray[np.int64], Floats]:
         cells = noise.hits(given, total, self.flip, rng)
         return cells, noise.laplace(self.scale, (len(cells),), rng)
+
+
+def _cells(rows: Any) -> tuple[NDArray[np.bool_], Floats]:
+    """Which cells sparse rows store, and the values of all, 0 elsewhere: two whole matrices."""
+    stored = rows.copy()
+    stored.data = np.ones_like(stored.data)
+    return stored.toarray() > 0, rows.toarray().astype(float)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ come from every value: Laplace and Gaussian by the package opendp (extra `releas
 random bits against chances that are multiples of 2^-62.
 
 The rounding is counted: N coordinates move by at most N 2^k in l1 and sqrt(N) 2^k in l2, and k is
-chosen so that this is at most 2^-40 of the noise scale.
+chosen so that this is at most 2^-40 of the noise scale. The coins of a sampled sum are random bits
+against chances rounded down: a term that is drawn less often spends less.
 
 Not covered: the rounding of floating point inside a query, before its noise, which may move an
 answer a little further than its sensitivity says; and how long a computation takes.
@@ -15,16 +16,18 @@ answer a little further than its sensitivity says; and how long a computation ta
 
 from __future__ import annotations
 
+import enum
 import math
 import os
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.errors import CannotRelease, check_number
+from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,24 +37,55 @@ _FINE = 40  # rounding may cost 2^-40 of the noise scale: nothing beside any bud
 _BITS = 62  # of a channel's chances: their sum then fits a 64-bit word
 _LEAST = 2.0**-40  # chance of a channel that so many bits still hold to seven digits
 _BLOCK = 100_000  # coordinates sampled at once: a second or two, then Ctrl-C is heard
-_CELLS = 1_000_000  # cells of a channel sampled at once: 8 MB of random bits
+_CELLS = 1_000_000  # cells of a channel, or coins, sampled at once: 8 MB of random bits
+_LESS = 2.0**-40  # a coin's chance is lowered by so much of it: more than floats lose on the way
 _SMOOTH = 6.0  # in grid steps; see `gaussian_mu`
 _UP = 1 + 2.0**-50  # a bound computed in floats stays a bound
+
+
+class Harmless(enum.Enum):
+    """The random choices that no privacy rests on: anybody may know them.
+
+    The numbers behind each are drawn apart from the data. For every sequence of them, known or not,
+    a mechanism's releases move no further than its card says; so its promise holds for each
+    sequence, and for one that is drawn.
+    """
+
+    # A card bounds every answer whatever point the search for it starts from: by a clip or a
+    # feasible set, or because all of the search works on published answers.
+    START = "where a search starts"
+    # For a given key the ratings a row keeps are a function of that row alone, so two data sets
+    # that differ in one user's row still do after the cap. It says nothing of single cells: one
+    # more rating can push another out. Only cards that protect whole users may rest on it.
+    CAP = "which of a user's own ratings a cap keeps"
+
+
+def harmless(rng: np.random.Generator, choice: Harmless) -> np.random.Generator:
+    """The generator for a choice that no privacy rests on: a seeded one itself, a plain one of a
+    `SecureSource`, which refuses to draw without this."""
+    return rng.harmless(choice) if isinstance(rng, SecureSource) else rng
 
 
 class SecureSource(np.random.Generator):
     """Handed to `fit` in place of a seeded generator, it makes every release sample exactly.
 
-    A release draws its noise by the methods below. As a NumPy generator, freshly seeded by the
-    operating system, it also serves what no privacy rests on: starting points, and which of a
-    user's own ratings a cap keeps. drawn: how often which noise was sampled, as (kind, scale,
-    coordinates), to be compared with a card; channels count their cells.
+    A release draws its noise by the methods below. The draws of a NumPy generator are refused with
+    CannotRelease: what no privacy rests on asks for them by `harmless`. drawn: how often which
+    noise was sampled, as (kind, scale, coordinates), to be compared with a card; channels and coins
+    count one by one. named: how often which harmless choice was asked for.
     """
 
     def __init__(self) -> None:
-        super().__init__(np.random.PCG64())
+        super().__init__(np.random.PCG64())  # never drawn from: see `_refused`
         opendp()  # a missing package is told before the work, not after
         self.drawn: Counter[tuple[str, float, int]] = Counter()
+        self.named: Counter[Harmless] = Counter()
+        self._plain = np.random.default_rng()  # seeded by the operating system
+
+    def harmless(self, choice: Harmless) -> np.random.Generator:
+        """A plain generator, for this choice alone."""
+        self.named[choice] += 1
+        return self._plain
 
     def add_laplace(self, value: Floats, scale: float) -> Floats:
         """The value on the grid plus discrete Laplace noise, coordinate by coordinate."""
@@ -85,6 +119,15 @@ class SecureSource(np.random.Generator):
             symbols.append(out[found])
         return np.concatenate(places), np.concatenate(symbols)
 
+    def coins(self, weights: Floats) -> NDArray[np.bool_]:
+        """Each term on its own, with chance 1/w rounded down (see `inclusions`)."""
+        self.drawn["coin", 0.0, 1] += weights.size
+        out = np.empty(weights.size, dtype=bool)
+        for start in range(0, weights.size, _CELLS):
+            limits = inclusions(weights[start : start + _CELLS])
+            out[start : start + _CELLS] = _words(limits.size) < limits
+        return out
+
     def _add(self, kind: str, value: Floats, scale: float) -> Floats:
         flat, out = value.ravel(), np.empty(value.size)
         k = grid(scale, flat.size)
@@ -93,6 +136,21 @@ class SecureSource(np.random.Generator):
             out[start : start + _BLOCK] = measurement(kind, scale, part.size, k)(part.tolist())
         self.drawn[kind, scale, flat.size] += 1
         return out.reshape(value.shape)
+
+
+def _refused(draw: str) -> Callable[..., NoReturn]:
+    def refuse(self: SecureSource, *_: Any, **__: Any) -> NoReturn:  # noqa: ARG001
+        raise CannotRelease(
+            f"the plain draw '{draw}' has no exact sampler: what privacy rests on leaves by a"
+            " release, and other choices are named (dpmc_core.privacy.harmless)"
+        )
+
+    return refuse
+
+
+for _draw in dir(np.random.Generator):
+    if not _draw.startswith("_") and callable(getattr(np.random.Generator, _draw)):
+        setattr(SecureSource, _draw, _refused(_draw))
 
 
 @cache
@@ -170,6 +228,18 @@ def weights(row: Floats) -> Words:
     return np.array(found, dtype=np.uint64)
 
 
+def inclusions(weights: Floats) -> Words:
+    """The chances 1/w of w >= 1, in multiples of 2^-62; 0 for an infinite weight.
+
+    Rounded down, after a cut of 2^-40 of each below 1 for what floats lose on the way: a term drawn
+    with chance q and counted w times spends ln(1 + q (e^{a w} - 1)), which grows with q.
+    """
+    if not (weights >= 1).all():
+        raise InvalidSetting("weight of a sampled term", ">= 1", float(weights.min()))
+    chances = np.where(weights > 1, (1 - _LESS) / weights, 1.0)
+    return np.floor(np.ldexp(chances, _BITS)).astype(np.uint64)
+
+
 def channel_epsilon(matrix: Floats) -> float:
     """Pure epsilon of one symbol with the chances that are sampled: the largest |ln ratio|."""
     rows = [[int(w) for w in weights(row)] for row in matrix]
@@ -184,5 +254,9 @@ def channel_epsilon(matrix: Floats) -> float:
 
 def _categorical(chances: Words, count: int) -> Ints:
     """`count` outputs by inverse transform: 62 random bits each, exactly these chances of 2^62."""
-    words = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(64 - _BITS)
-    return np.searchsorted(np.cumsum(chances), words, side="right").astype(np.int64)
+    return np.searchsorted(np.cumsum(chances), _words(count), side="right").astype(np.int64)
+
+
+def _words(count: int) -> Words:
+    """Uniform numbers of 62 random bits."""
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(64 - _BITS)

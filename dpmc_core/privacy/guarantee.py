@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.privacy.accounting import Loss, attacker_certainty, gaussian_delta
+from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.changes import Change, sensitivity_at
 from dpmc_core.privacy.releases import Additive, Release, Releases
 from dpmc_core.ratings import PublicFacts
@@ -128,7 +128,8 @@ class Guarantee(Generic[R]):
     def certified(self, change: Change | None = None, delta: float | None = None) -> Certified:
         """What the releases prove for a change (default: the claim's own), or infinity and why.
 
-        Pure releases add up; Gaussian ones compose exactly; both together add their epsilons.
+        At delta 0 pure releases add up; Gaussian ones compose exactly; see `accounting` for pure
+        ones, or both, at a delta above 0.
         """
         found = change or self.change
         if delta is None:
@@ -146,11 +147,11 @@ class Guarantee(Generic[R]):
         """How often the best attacker is right who asks which of two data sets it was, both alike
         likely before.
 
-        Exact for one pure release that may spend all of its epsilon in one output, and for Gaussian
-        releases; else a bound.
+        Exact for randomised responses of one epsilon, for one number with Laplace noise, and for
+        Gaussian releases, where the change may move an answer by all of its sensitivity; else a
+        bound.
         """
-        spent = self.loss(change)
-        return attacker_certainty(spent.epsilon, gaussian_delta(0.0, spent.mu))
+        return (1 + self.loss(change).delta_at(0.0)) / 2
 
     def loss(self, change: Change | None = None) -> Loss:
         """What all releases spend together for a change; infinitely much where nothing holds."""

@@ -13,6 +13,7 @@ from dpmc_core.stopping import look
 Floats = NDArray[np.float64]
 
 _BISECTIONS = 200
+_EXPONENT = 700.0  # e to it is a float
 _LARGEST = 2.0**1023  # the largest power of two that is a float
 
 
@@ -78,15 +79,20 @@ def utility_weights(norms: ArrayLike, sample: float) -> Floats:
 def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
     """The privacy loss of each term that is drawn with chance 1/w and counted w times.
 
-    ln(1 - 1/w + e^{a w}/w) (RYHH24, Theorem 2), without overflow; 0 where the loss a at weight 1
-    is 0.
+    ln(1 + (e^{a w} - 1)/w) (RYHH24, Theorem 2), without overflow; 0 where the loss a at weight 1
+    is 0, and for an infinite weight: that term is never drawn.
     """
     a, w = np.broadcast_arrays(np.asarray(losses, float), np.asarray(weights, float))
-    some = a > 0
     found: Floats = np.zeros(a.shape)
+    small = np.isfinite(w)
+    with np.errstate(over="ignore"):
+        grown = np.multiply(a, w, where=small, out=np.zeros(a.shape))
+    large = grown > _EXPONENT
+    small &= ~large
+    found[small] = np.log1p(np.expm1(grown[small]) / w[small])
     with np.errstate(divide="ignore"):  # a term that is always drawn: ln 0
-        never = np.log1p(-1.0 / w[some])
-    found[some] = np.logaddexp(never, a[some] * w[some] - np.log(w[some]))
+        never = np.log1p(-1.0 / w[large])
+    found[large] = np.logaddexp(never, grown[large] - np.log(w[large]))
     return found
 
 

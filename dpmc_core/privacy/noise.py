@@ -2,7 +2,7 @@
 
 Textbook floating-point sampling, meant for simulation: the least significant bits of such noise
 leak (Mironov, "On significance of the least significant bits for differential privacy", 2012).
-Handed a `SecureSource`, channels sample exactly instead, and everything else refuses.
+Handed a `SecureSource`, channels and coins sample exactly instead, and everything else refuses.
 """
 
 from __future__ import annotations
@@ -146,10 +146,10 @@ def channel_of_missing(
     if isinstance(rng, SecureSource):
         ranks, symbols = rng.channel_of_zeros(row, total - len(taken))
         return _free_cells(ranks, taken), symbols
-    cells = hits(taken, total, 1 - row[0], rng)
+    others = row[1:]
+    cells = hits(taken, total, float(others.sum()), rng)  # 1 - row[0] would lose its digits
     if not len(cells):
         return cells, np.empty(0, dtype=np.int64)
-    others = row[1:]
     return cells, rng.choice(len(others), size=len(cells), p=others / others.sum()) + 1
 
 
@@ -179,6 +179,13 @@ def _free_cells(ranks: Ints, taken: Ints) -> Ints:
     # the k-th taken place has taken[k] - k free ones before it
     places: Ints = ranks + np.searchsorted(taken - np.arange(len(taken)), ranks, side="right")
     return places
+
+
+def coins(weights: Floats, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Each term on its own with chance 1/w; w >= 1, never where it is infinite."""
+    if isinstance(rng, SecureSource):
+        return rng.coins(weights)
+    return rng.random(len(weights)) * weights < 1.0
 
 
 def exponential(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 from dpmc_core.privacy import noise
-from dpmc_core.privacy.accounting import Loss
+from dpmc_core.privacy.accounting import Loss, Pure
 from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
+Answer = TypeVar("Answer", bound=Any)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +40,28 @@ class _Enough(BaseException):
     """All that a witness waits for has been published; no method may take it for an error."""
 
 
-_Witness: TypeAlias = tuple[list[Publication], frozenset[str]]
+_Answers: TypeAlias = Iterator[Publication]
+_Witness: TypeAlias = tuple[list[Publication], frozenset[str], _Answers | None, float]
 _witness: ContextVar[_Witness | None] = ContextVar("dpmc_witness", default=None)
 
 
 @contextmanager
-def witness(until: Collection[str] = ()) -> Iterator[list[Publication]]:
+def witness(
+    until: Collection[str] = (),
+    answers: Iterable[Publication] | None = None,
+    most: float = math.inf,
+) -> Iterator[list[Publication]]:
     """Collect what goes into and comes out of every release inside the block, in order.
 
     For pictures of a mechanism on data one may look at: what is collected is not private.
     until: queries; once each of them has been answered, the rest of the block is left out.
+    answers: those of an earlier run, given again in their order whatever is asked, so that two data
+    sets are seen under one history; as much noise is drawn as always. most: after so many
+    publications the rest of the block is left out.
     """
     publications: list[Publication] = []
-    token = _witness.set((publications, frozenset(until)))
+    given = None if answers is None else iter(answers)
+    token = _witness.set((publications, frozenset(until), given, most))
     try:
         with suppress(_Enough):
             yield publications
@@ -99,6 +109,14 @@ class Release:
         """How far apart two answers are in the norm that `sensitivity` is stated in."""
         raise NotImplementedError
 
+    def log_likelihood(self, published: Any, private: Any) -> Floats:
+        """The log chance of each independent part of an answer, given the value behind it.
+
+        Up to a constant that the value does not change. A part is a number, or a row where the
+        noise of a row is drawn together.
+        """
+        raise NotImplementedError
+
     def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[Any]:
         """The noisy answer, of the value's own shape; the only way private values leave `fit`."""
         raise NotImplementedError
@@ -111,13 +129,28 @@ class Release:
             shape = tuple("observed" if n is None else n for n in self.shape)
             raise InvalidSetting(f"shape of '{self.query}'", f"{shape}", value.shape)
 
-    def _show(self, private: NDArray[Any], published: NDArray[Any]) -> None:
+    def _shown(self, private: Any, published: Answer) -> Answer:
+        """The answer to give: what was published, unless a witness has another one."""
         witness = _witness.get()
-        if witness is not None:
-            publications, until = witness
-            publications.append(Publication(self, private.copy(), published.copy()))
-            if until and until <= {p.release.query for p in publications}:
-                raise _Enough
+        if witness is None:
+            return published
+        publications, until, answers, most = witness
+        earlier = None if answers is None else next(answers, None)
+        answer: Any = published if earlier is None else earlier.published.copy()
+        publications.append(Publication(self, private.copy(), answer.copy()))
+        answered = until and until <= {p.release.query for p in publications}
+        if answered or len(publications) >= most:
+            raise _Enough
+        return answer  # type: ignore[no-any-return]
+
+
+def whole(count: float) -> int:
+    """How many equal parts a sensitivity has that counts them: 1 where it is no whole number.
+
+    The rounding of exact samplers, which raises sensitivities, makes none more.
+    """
+    found = round(count) if math.isfinite(count) else 0
+    return found if found and abs(count - found) <= 1e-9 * found else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +168,14 @@ class Additive(Release):
         array = self._finite(value)
         self._admit(array)
         look()
+        counted = self._counted(value, array, rng)
         if isinstance(rng, SecureSource):
-            published = self._exact(array, rng)
+            published = self._exact(counted, rng)
         else:
-            published = array + self._noise(array.shape, rng)
-        self._show(array, published)
+            published = counted + self._noise(counted.shape, rng)
+        answer = self._shown(array, published)
         look()
-        return published
+        return answer
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
         """`count` draws of one coordinate's noise, for pictures."""
@@ -161,6 +195,15 @@ class Additive(Release):
             raise InvalidSetting(f"'{self.query}'", "finite before noise is added", "nan or inf")
         return array
 
+    def _counted(
+        self,
+        value: ArrayLike,  # noqa: ARG002
+        array: Floats,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> Floats:
+        """What the noise is added to: the array itself, unless only a part of it is drawn."""
+        return array
+
     def _exact(self, value: Floats, source: SecureSource) -> Floats:  # noqa: ARG002
         raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")
 
@@ -170,15 +213,25 @@ class Additive(Release):
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(Additive):
-    """Coordinate-wise Laplace noise; epsilon = l1 sensitivity / scale."""
+    """Coordinate-wise Laplace noise; epsilon = l1 sensitivity / scale.
+
+    alone: each rating that changes moves its own number and no other, so k of them are k answers
+    with the sensitivity of one rating.
+    """
 
     norm: ClassVar[str] = "l1"
+    alone: bool = False
 
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.abs(np.subtract(one, other, dtype=float)).sum())
 
     def loss(self, sensitivity: float) -> Loss:
-        return Loss(epsilon=self.times * sensitivity / self.scale)
+        count = whole(sensitivity / self.sensitivity[RATING]) if self.alone and sensitivity else 1
+        return Loss.of(Pure(sensitivity / count / self.scale, self.times * count, laplace=True))
+
+    def log_likelihood(self, published: Any, private: Any) -> Floats:
+        logs: Floats = -np.abs(np.subtract(published, private)) / self.scale
+        return logs
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.laplace_density(x, self.scale)
@@ -210,7 +263,11 @@ class NormLaplace(Additive):
         return float(np.linalg.norm(np.subtract(one, other, dtype=float), axis=-1).sum())
 
     def loss(self, sensitivity: float) -> Loss:
-        return Loss(epsilon=self.times * sensitivity / self.scale)
+        return Loss.of(Pure(sensitivity / self.scale, self.times))
+
+    def log_likelihood(self, published: Any, private: Any) -> Floats:
+        logs: Floats = -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
+        return logs
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
         return self._noise((count, self.length), rng)[:, 0]
@@ -233,6 +290,10 @@ class Gaussian(Additive):
 
     def loss(self, sensitivity: float) -> Loss:
         return Loss(mu=math.sqrt(self.times) * sensitivity / self.scale)
+
+    def log_likelihood(self, published: Any, private: Any) -> Floats:
+        logs: Floats = -0.5 * np.square(np.subtract(published, private) / self.scale)
+        return logs
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.gaussian_density(x, self.scale)

@@ -96,8 +96,7 @@ class SharedLaplace(Laplace):
                 raise InvalidSetting("mixing variables", f"an array ({rows}, {length})", mixing)
             drawn = noise.gaussian_shares(self.scale, mixing[groups], count, rng)
         published = array + drawn
-        self._show(array, published)
-        return published
+        return self._shown(array, published)
 
     @property
     def _size(self) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.experiment import baselines_of
 from dpmc_core.mechanisms.dpimf import Coefficients, Dpimf, Profiles
 from dpmc_core.model import Factors, Task
-from dpmc_core.privacy import CELL, Loss, Releases
+from dpmc_core.privacy import CELL, Change
 from dpmc_core.problem import Problem, generator
 from dpmc_core.protocol.messages import WORD, Message, Traffic, Transcript, vector_words
 from dpmc_core.protocol.simulate import communication, data_facts, measured, shown_settings
@@ -60,6 +60,8 @@ class Federation:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.rounds * self.local > 10_000:
+            raise InvalidSetting("rounds x local", "at most 10,000", self.rounds * self.local)
 
     @property
     def owned(self) -> Profiles:
@@ -79,19 +81,21 @@ class Federation:
         sum takes the fixed factors as public in every solve; as they are refitted from the same
         rows, even that much is not certified once there is more than one solve. User profiles are
         never certified: each party's item factors are fitted to all users' raw rows, and every
-        user's scores use them.
+        user's scores use them. A user is what the mechanism's own card protects.
         """
         solves = self.rounds * self.local
-        card = self.mechanism.guarantee(public)
-        one = _solves(card.releases, 1)
-        all_ = _solves(card.releases, solves)
+        card = dataclasses.replace(self.mechanism, rounds=solves).guarantee(public)
+        single = dataclasses.replace(self.mechanism, rounds=1).guarantee(public)
+        one = dataclasses.replace(single, unaccounted=())  # given the fixed factors
+        all_ = one.repeated(solves)
         return FederatedBudget(
             claimed=self.mechanism.epsilon,
             solves=solves,
-            cell=one,
-            cell_composed=all_,
-            user_composed=all_ * min(public.cap or public.items, public.items),
-            certified=solves == 1 and self.owned is Profiles.USERS and math.isfinite(one),
+            cell=one.certified(CELL).epsilon,
+            cell_composed=all_.certified(CELL).epsilon,
+            user_composed=all_.certified(card.change).epsilon,
+            certified=card.certified().finite,
+            change=card.change,
         )
 
     def split(self, ratings: Ratings, rng: np.random.Generator) -> list[Ints]:
@@ -179,7 +183,8 @@ class FederatedBudget(NamedTuple):
 
     claimed: per solve, as published. cell, cell_composed: epsilon per user-item cell of one solve
     and of all, given public fixed factors (infinite where the clip is read off the data);
-    user_composed: of a whole row. certified: whether the releases prove it.
+    user_composed: of a whole row, as the mechanism's card takes it (change). certified: whether the
+    releases prove it.
     """
 
     claimed: float
@@ -188,12 +193,14 @@ class FederatedBudget(NamedTuple):
     cell_composed: float
     user_composed: float
     certified: bool
+    change: Change
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values, null for what is infinite."""
-        return {
-            name: None if math.isinf(value) else value for name, value in self._asdict().items()
-        }
+        numbers = self._asdict()
+        change = numbers.pop("change")
+        found = {name: None if math.isinf(value) else value for name, value in numbers.items()}
+        return found | {"neighbours": change.neighbours}
 
 
 @dataclass(eq=False)
@@ -229,12 +236,6 @@ class _Party:
         return solve_rows(self.rows, shared, self.mechanism.loss)
 
 
-def _solves(releases: Releases, count: int) -> float:
-    """Epsilon per user-item cell of so many solves, taking the fixed factors as public."""
-    each = (dataclasses.replace(release, times=count) for _, release in releases)
-    return sum((r.loss(r.sensitivity.get(CELL, math.inf)) for r in each), Loss()).epsilon
-
-
 def build(
     variant: str, epsilon: float, *, parties: int, rounds: int, local: int, **settings: Any
 ) -> Federation:
@@ -246,11 +247,11 @@ def build(
         raise unknown_name("mechanism", variant, VARIANTS)
     for name, value in (("rounds", rounds), ("local", local)):
         check_number(name, value, at_least=1, integer=True)
-    if rounds * local > 10_000:
-        raise InvalidSetting("rounds x local", "at most 10,000", rounds * local)
-    mechanism = create(variant, epsilon=epsilon, rounds=rounds * local, **settings)
+    mechanism = create(variant, epsilon=epsilon, **settings)
     assert isinstance(mechanism, Dpimf)
-    return Federation(mechanism=mechanism, parties=parties, rounds=rounds, local=local)
+    flow = Federation(mechanism=mechanism, parties=parties, rounds=rounds, local=local)
+    counted = dataclasses.replace(mechanism, rounds=rounds * local)
+    return dataclasses.replace(flow, mechanism=counted)
 
 
 def start(

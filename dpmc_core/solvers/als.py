@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.stopping import look, waited
 
 if TYPE_CHECKING:
@@ -123,4 +124,4 @@ def full_scale(right: Floats) -> Floats:
 
 def random_factors(count: int, rank: int, rng: np.random.Generator, spread: float = 1.0) -> Floats:
     """Starting factors that look at no data: independent N(0, spread^2), count x rank."""
-    return rng.normal(0.0, spread, (count, rank))
+    return harmless(rng, Harmless.START).normal(0.0, spread, (count, rank))

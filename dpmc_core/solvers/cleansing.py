@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.model import Model
+from dpmc_core.model import Model, OwnSide
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import ridge_rows
@@ -124,7 +124,16 @@ class Cleansing:
             return model, clamped
         factors, noise = leading_factors(matrix, self.rank)
         left = ridge_rows(cells.by_user(residuals), factors, noise)
-        return with_offsets(left, factors, user, item), clamped
+        own = OwnSide(
+            f"items is [V, 1, e], V its first {factors.shape[1]} columns and e the last. S are the"
+            " items that the user rated, where there are more than the cap as many of them, chosen"
+            f" at random; b = sum of (x_S - {public.middle!r} - e_S) / (number of S +"
+            f" {self.user_prior!r}), y = x_S - {public.middle!r} - e_S - b cut to +-{bound!r},"
+            f" u = (V_S' V_S + noise I)^-1 V_S' y; the prediction for item j is"
+            f" {public.middle!r} + b + e_j + V_j u",
+            {"noise": np.asarray(noise)},
+        )
+        return replace(with_offsets(left, factors, user, item), own=own), clamped
 
     def products(self, cells: Pattern, residuals: Floats) -> tuple[Floats, Floats]:
         """Weighted products of residuals of each two items, and the weights; n x n each.

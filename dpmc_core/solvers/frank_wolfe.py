@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.model import Factors
+from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import row_norms, shrinkage, times_vector
 from dpmc_core.stopping import look
@@ -101,7 +102,7 @@ def complete(
     <= tolerance x objective. radius: the nuclear norm k.
     """
     expansion = Expansion(cells, rounds)
-    start = rng.standard_normal(cells.shape[1])
+    start = harmless(rng, Harmless.START).standard_normal(cells.shape[1])
     for index in range(1, rounds + 1):
         residual = expansion.observed - target
         objective = 0.5 * float(residual @ residual)
@@ -169,7 +170,7 @@ def top_vector(
     product(v): A'A v with or without noise, for ||v|| = 1. The starting direction is uniform; the
     paper leaves the first vector un-normalised, which would scale the first product with it.
     """
-    v: Floats = rng.standard_normal(size)
+    v: Floats = harmless(rng, Harmless.START).standard_normal(size)
     v /= np.linalg.norm(v)
     for _ in range(updates):
         look()

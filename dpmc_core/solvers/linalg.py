@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.model import Factors
+from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import Index, Ratings
 from dpmc_core.stopping import look, waited
 
@@ -324,7 +325,8 @@ def _filtered(
 
 
 def _widen(block: Floats, width: int, rows: int, rng: np.random.Generator) -> Floats:
-    extra = rng.standard_normal((rows, max(0, width - block.shape[1])))
+    start = harmless(rng, Harmless.START)
+    extra = start.standard_normal((rows, max(0, width - block.shape[1])))
     return np.hstack([block.reshape(rows, -1), extra])
 
 

@@ -36,12 +36,16 @@ class Schedule(enum.Enum):
 
 
 class Descent:
-    """Y = left right' (m x n, starts at zero) and the targets at the observed cells."""
+    """Y = left right' (m x n, starts at zero) and the targets at the observed cells.
+
+    ratio: by what the last projection multiplied the coordinates along the columns of right.
+    """
 
     def __init__(self, cells: Pattern, target: Floats) -> None:
         check_descent(cells.shape)
         self.cells, self.target = cells, target
         self.left, self.right = np.zeros((cells.shape[0], 1)), np.zeros((cells.shape[1], 1))
+        self.ratio = np.zeros(1)
 
     def stepped_gram(self, step: float, norm: float) -> tuple[Floats, int]:
         """Y'Y after the gradient step with rows clipped to `norm`; also how many were."""
@@ -72,6 +76,7 @@ class Descent:
             for where, rows, _ in self._blocks(step, norm):
                 left[where] = (rows @ basis) * ratio
         self.left, self.right = left, right
+        self.ratio = ratio if kept.any() else np.zeros(1)
 
     def factors(self) -> Factors:
         return Factors(self.left, self.right)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.model import Factors
+from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.stopping import waited
@@ -90,10 +91,15 @@ def capped(ratings: Ratings, cap: int, rng: np.random.Generator) -> Ratings:
 
     One number of `rng` keys the choice; the ratings of one user never decide those of another.
     """
-    key = int(rng.integers(2**63))
+    key = cap_key(rng)
     if np.diff(ratings.indptr).max() <= cap:
         return ratings
     return ratings.select(kept_at_random(ratings, cap, key))
+
+
+def cap_key(rng: np.random.Generator) -> int:
+    """What keys the choice of the ratings that a cap keeps."""
+    return int(harmless(rng, Harmless.CAP).integers(2**63))
 
 
 def recentred(rows: Rows, item_means: Floats) -> Rows:

@@ -7,6 +7,7 @@ from dpmc_core.store.export import guarded, write_csv, write_file
 from dpmc_core.store.queries import (
     CurveInfo,
     certified,
+    counts,
     curves,
     last_row,
     points,
@@ -31,6 +32,7 @@ __all__ = [
     "StoreLocked",
     "StoreMissing",
     "certified",
+    "counts",
     "curve_key",
     "curves",
     "default_path",

@@ -97,6 +97,17 @@ def summaries(store: Store, id: int, metric: str) -> dict[float | None, Summary]
         return {epsilon: Summary(seeds, mean) for epsilon, seeds, mean in rows}
 
 
+def counts(store: Store, source: str) -> list[tuple[CurveInfo, float | None, int]]:
+    """How many rows there are at each epsilon of the curves of a data set, by its fingerprint."""
+    query = "SELECT epsilon, COUNT(*) FROM result WHERE curve = ? GROUP BY epsilon"
+    with sentences(store.path):
+        return [
+            (info, epsilon, count)
+            for info in curves(store, source=source, count=False)
+            for epsilon, count in store.connection.execute(query, [info.id])
+        ]
+
+
 def points(
     store: Store, id: int, metric: str, seeds: Collection[int] | int = 200
 ) -> dict[tuple[float | None, int], float]:

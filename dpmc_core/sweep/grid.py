@@ -120,6 +120,15 @@ class Grid:
                 found[plain] = [parse_setting(registry.get(id), plain, text) for text in texts]
         return found
 
+    def variants(self, id: str) -> Iterator[Mechanism]:
+        """A mechanism at every epsilon, where it has one, and all its settings to try."""
+        values = self.values_of(id)
+        epsilons: Sequence[float | None] = list(self.epsilons) if _noisy(id) else [None]
+        for epsilon, *chosen in itertools.product(epsilons, *values.values()):
+            settings = dict(zip(values, chosen, strict=True))
+            at = None if epsilon is None else float(epsilon)
+            yield registry.create(id, epsilon=at, **settings)
+
 
 @dataclass(frozen=True, eq=False)
 class Unit:
@@ -195,7 +204,7 @@ def plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
     data cannot be read or the preparation does not fit them, OSError.
     """
     opened = {s.fingerprint: s for s in (grid.opened() if data is None else data)}
-    methods = [list(_variants(grid, id)) for id in grid.mechanisms]
+    methods = [list(grid.variants(id)) for id in grid.mechanisms]
     count = sum(map(len, methods)) * len(grid.seeds) * len(opened)
     if count > MOST_UNITS:
         raise InvalidSetting("size of the grid", f"<= {MOST_UNITS:,} units", f"{count:,}")
@@ -233,14 +242,6 @@ def _settle(grid: Grid, source: SweepData, task: Task) -> tuple[tuple[str, ...],
         return problem.steps, split, problem.split
     assert first is not None  # a grid has seeds
     raise first
-
-
-def _variants(grid: Grid, id: str) -> Iterator[Mechanism]:
-    values = grid.values_of(id)
-    epsilons: Sequence[float | None] = list(grid.epsilons) if _noisy(id) else [None]
-    for epsilon, *chosen in itertools.product(epsilons, *values.values()):
-        settings = dict(zip(values, chosen, strict=True))
-        yield registry.create(id, epsilon=None if epsilon is None else float(epsilon), **settings)
 
 
 def _applies(name: str, id: str) -> bool:

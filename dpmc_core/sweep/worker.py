@@ -100,7 +100,7 @@ def run_here(unit: Unit, source: SweepData) -> tuple[Result, Record]:
         unit.mechanism, problem, unit.seed, with_baselines=False, solve=shared_solve
     )
     record = result.as_dict()
-    del record["baselines"], record["evaluation"]
+    del record["baselines"], record["evaluation"], record["raw"]
     public = problem.train.public
     record["data"] |= {"source": unit.source, "title": source.title, "split": unit.tested}
     record["data"] |= {"low": public.low, "high": public.high, "cap": public.cap}

@@ -157,16 +157,17 @@ def _bracket(found: Bracket, form: str, factor: float, *, bare: bool) -> str:
 
 def _unit(finding: Finding) -> str:
     question, cost = finding.question, finding.cost
-    epsilon = f"epsilon {_round(cost.certified)}"
-    if registry.has_setting(type(finding.mechanism), "delta"):
-        epsilon += f", delta {_power(question.delta)}"
+    epsilon = f"epsilon {rounded(cost.certified.epsilon)}"
+    delta = f" at delta {_power(question.delta)}"
+    if cost.certified.delta:
+        epsilon += delta
     if cost.replaced is not None and math.isfinite(cost.replaced):
-        epsilon += f" (replacing a row: {_round(cost.replaced)})"
+        epsilon += f" (replacing a row: {rounded(cost.replaced)})"
     words = f"Unit: {_UNITS[question.protect, question.task]}; one release; {epsilon}."
     if question.times > 1:
         words += (
-            f" **{capital(often_words(question.times))} for a year: {_round(cost.year)}; to stay at"
-            f" {question.epsilon:g}, use {_round(cost.each, down=True)} each.**"
+            f" **{capital(often_words(question.times))} for a year: {rounded(cost.year)}{delta}; to"
+            f" stay at {question.epsilon:g}, use {rounded(cost.each, down=True)} each.**"
         )
     return words
 
@@ -203,7 +204,7 @@ def _tested(finding: Finding) -> str:
     )
 
 
-def _round(value: float, *, down: bool = False) -> str:
+def rounded(value: float, *, down: bool = False) -> str:
     """Three digits, or two downwards, so that the promise is not overstated."""
     if value <= 0 or not math.isfinite(value):
         return f"{value:g}"
@@ -291,10 +292,14 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         **{name: None if found is None else _ends(found) for name, found in values.items()},
         "unit": question.change.unit,
         "neighbours": question.change.neighbours,
-        "certified": {"epsilon": cost["certified"], "delta": question.delta},
+        "certified": {
+            "epsilon": finding.cost.certified.epsilon,
+            "delta": finding.cost.certified.delta,
+        },
         "replaced": _finite(cost["replaced"]),
         "releases_a_year": question.times,
         "epsilon_of_a_year": _finite(cost["year"]),
+        "delta_of_a_year": question.delta,
         "epsilon_each": _finite(cost["each"]),
         "attacker": finding.attack._asdict(),
         "pays_most": [

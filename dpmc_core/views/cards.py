@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import NamedTuple
 
+from dpmc_core.errors import sentence
 from dpmc_core.privacy import (
     RATING,
     ROW_VALUES,
@@ -20,6 +21,7 @@ from dpmc_core.privacy import (
     Notion,
     RandomizedResponse,
     Release,
+    SampledLaplace,
     Trust,
     sensitivity_at,
 )
@@ -33,6 +35,7 @@ _TRUST = {
 }
 _NOISE = {
     Laplace: "Laplace",
+    SampledLaplace: "Laplace",
     NormLaplace: "norm-Laplace",
     Gaussian: "Gaussian",
     RandomizedResponse: "randomised response",
@@ -53,6 +56,7 @@ RELATIONS = (
     " less. Numbers of different columns cannot be compared."
 )
 _PERSON = 20  # ratings of the person whose values together are counted
+DELTA = 1e-6  # at which many pure releases together are counted
 PER_RATING = "per rating: other value, certified"
 PERSON = f"one person's {_PERSON} ratings, certified"
 PER_USER = "per user: empty row, certified"
@@ -145,8 +149,8 @@ def table(rows: list[CardRow]) -> dict[str, list[str]]:
     cards = [row.guarantee for row in rows]
     return {
         "mechanism": [row.mechanism for row in rows],
-        "claimed": [epsilon_text(row.claimed) for row in rows],
-        "certified": [epsilon_text(row.certified) for row in rows],
+        "claimed": [budget_text(row.claimed, _delta(row.guarantee)) for row in rows],
+        "certified": [budget_text(row.certified, _delta(row.guarantee)) for row in rows],
         PER_USER: [epsilon_text(row.per_user) for row in rows],
         "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
         "claimed and certified count": [_counts(card) for card in cards],
@@ -189,24 +193,35 @@ def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
     sampled: the noise is sampled exactly, and the guarantee counts that.
     """
     own, claim = guarantee.certified(), guarantee.claimed
-    claimed = f"{_budget(claim.epsilon, claim.delta)} ({guarantee.source})" if claim else "nothing"
+    told = "nothing" if claim is None else f"epsilon {budget_text(claim.epsilon, claim.delta)}"
+    claimed = f"{told} ({guarantee.source})" if claim else told
     facts = [("claimed", claimed), ("certified", certified(own) + ", as sampled" * sampled)]
     if own.finite:
         facts.append(("one person", person(guarantee)))
-    facts.append(("attacker", certainty(own.epsilon, own.delta)))
+    facts.append(("attacker", attacker(guarantee)))
     facts += [("mind", caveat) for caveat in guarantee.caveats]
     return Card(protects(guarantee), upheld(guarantee), tuple(facts))
+
+
+def promise(guarantee: Guarantee) -> str:
+    """What a release promises and under which condition, in one sentence."""
+    own = guarantee.certified()
+    given = [text for text in guarantee.caveats if text.startswith("certified given")]
+    what = protects(guarantee).rstrip(".")
+    told = f"{certified(own)} ({guarantee.change.relation}): {what[:1].lower()}{what[1:]}"
+    return sentence("; ".join([told, *given]))
 
 
 def certified(proved: Certified) -> str:
     """'epsilon 1 per rating', or 'no bound per user: ...' with the reason."""
     if proved.finite:
-        return f"{_budget(proved.epsilon, proved.delta)} {proved.change.label}"
+        return f"epsilon {budget_text(proved.epsilon, proved.delta)} {proved.change.label}"
     return f"no bound {proved.change.label}: {proved.reason}"
 
 
-def _budget(epsilon: float, delta: float) -> str:
-    return f"epsilon {epsilon_text(epsilon)}" + (f", delta {delta:g}" if delta else "")
+def _delta(guarantee: Guarantee) -> float:
+    """Of all that is certified: the claim's."""
+    return guarantee.claimed.delta if guarantee.claimed else 0.0
 
 
 def _counts(guarantee: Guarantee) -> str:
@@ -241,18 +256,51 @@ def relations(guarantee: Guarantee) -> str:
     other = guarantee.certified(USER_REPLACED)
     return (
         f"epsilon {epsilon_text(empty.epsilon)} where a row becomes empty,"
-        f" {epsilon_text(other.epsilon)} where it becomes any other row"
+        f" {budget_text(other.epsilon, other.delta)} where it becomes any other row"
     )
 
 
-def certainty(epsilon: float, delta: float = 0.0) -> str:
-    """What an attacker can at most conclude, in words."""
+_ATTACKER = "An attacker who knows everything else and starts from a 50/50 guess"
+
+
+def certainty(epsilon: float) -> str:
+    """What a pure epsilon means: the most an attacker can be sure of."""
     if math.isinf(epsilon):
         return "No limit is proved on what an attacker can conclude."
-    share = attacker_certainty(epsilon, delta)
+    share = attacker_certainty(epsilon)
     sure = f"ends at most {percent(share)} sure"
-    end = "may end practically certain" if share > 0.9995 else sure
-    return f"An attacker who knows everything else and starts from a 50/50 guess {end}."
+    return f"{_ATTACKER} {'may end practically certain' if share > 0.9995 else sure}."
+
+
+def attacker(guarantee: Guarantee) -> str:
+    """What the best attacker gets of one protected unit.
+
+    With a delta nobody is sure of anything: what is bounded is how often an attacker is right. Of a
+    person two things may be asked, whether the data were there and what they were.
+    """
+    own = guarantee.certified()
+    if own.delta == 0 or not own.finite:
+        return certainty(own.epsilon)
+    if not guarantee.change.per_user:
+        return f"{_ATTACKER} {_right(guarantee, guarantee.change)}."
+    return (
+        f"{_ATTACKER} {_right(guarantee, USER_EMPTIED)}, asked whether a person's data were used;"
+        f" asked which of two sets of ratings they were, {_right(guarantee, USER_REPLACED)}."
+    )
+
+
+def _right(guarantee: Guarantee, change: Change) -> str:
+    """How often the best attacker is right: against the noise, and by epsilon and delta alone."""
+    found = guarantee.certified(change)
+    bound = of_hundred(attacker_certainty(found.epsilon, found.delta))
+    best = of_hundred(guarantee.attacker(change))
+    words = f"is right at most {best} times in 100"
+    return words if best == bound else f"{words} (by epsilon and delta alone {bound})"
+
+
+def of_hundred(share: float) -> str:
+    """How many times in 100, of a limit: never rounded up to always."""
+    return "99.9" if share > 0.9995 else f"{100 * share:.1f}"
 
 
 def person(guarantee: Guarantee, ratings: int = _PERSON) -> str:
@@ -270,7 +318,10 @@ def person(guarantee: Guarantee, ratings: int = _PERSON) -> str:
     here = row_of_ratings(guarantee, ratings)
     if not here.finite:
         return certified(here)
-    words = f"{ratings} ratings together: epsilon {epsilon_text(here.epsilon)}"
+    words = f"{ratings} ratings together: epsilon {budget_text(here.epsilon, here.delta)}"
+    weaker = row_of_ratings(guarantee, ratings, DELTA).epsilon
+    if weaker < 0.95 * here.epsilon:
+        words += f" (or {budget_text(weaker, DELTA)})"
     end = row_of_ratings(guarantee, most).epsilon
     if end > here.epsilon * _SLACK:
         limit = "up to the cap of" if cap else "without a cap up to"
@@ -280,15 +331,21 @@ def person(guarantee: Guarantee, ratings: int = _PERSON) -> str:
     return words
 
 
-def row_of_ratings(guarantee: Guarantee, ratings: int) -> Certified:
+def row_of_ratings(guarantee: Guarantee, ratings: int, delta: float | None = None) -> Certified:
     """What the releases prove for all values of one person with so many ratings."""
     public = dataclasses.replace(guarantee.public, cap=ratings)
-    return dataclasses.replace(guarantee, public=public).certified(ROW_VALUES)
+    return dataclasses.replace(guarantee, public=public).certified(ROW_VALUES, delta)
 
 
 def percent(share: float) -> str:
     """A chance in 0..1 as a percentage that never rounds up to certainty."""
     return "more than 99.9 %" if share > 0.9995 else f"{100 * share:.1f} %"
+
+
+def budget_text(epsilon: float | None, delta: float = 0.0) -> str:
+    """An epsilon for people, with its delta where there is one: '1, delta 1e-06'."""
+    finite = epsilon is not None and math.isfinite(epsilon)
+    return epsilon_text(epsilon) + (f", delta {delta:g}" if delta and finite else "")
 
 
 def epsilon_text(epsilon: float | None) -> str:
@@ -323,7 +380,6 @@ def _why(guarantee: Guarantee, own: Certified, user: Certified) -> str:
 
 def _ledger_row(release: Release, guarantee: Guarantee, change: Change) -> LedgerRow:
     sensitivity = sensitivity_at(release.sensitivity, change, guarantee.public)
-    delta = guarantee.claimed.delta if guarantee.claimed else 0.0
     size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape) or "one number"
     return LedgerRow(
         query=release.query,
@@ -332,7 +388,7 @@ def _ledger_row(release: Release, guarantee: Guarantee, change: Change) -> Ledge
         answers=size,
         times=release.times,
         sensitivity=sensitivity,
-        epsilon=release.loss(sensitivity).epsilon_at(delta),
+        epsilon=release.loss(sensitivity).epsilon_at(_delta(guarantee)),
     )
 
 

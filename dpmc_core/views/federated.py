@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmc_core.mechanisms.dpimf import Profiles
+from dpmc_core.privacy import CELL, sensitivity_at
 from dpmc_core.protocol.federated import (
     AVERAGE,
     NOISY,
@@ -112,13 +113,15 @@ def why_not_per_user(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
     """Why a claim of epsilon per user is not what the flow gives, in sentences."""
     cap = min(public.cap or public.items, public.items)
     limit = f"a cap keeps k at {cap:,}" if public.cap else f"nothing caps k below all {cap:,} items"
+    budget = flow.budget(public)
+    cells = sensitivity_at({CELL: 1}, budget.change, public)
     moved = (
         "k item profiles" if flow.mechanism.profiles is Profiles.ITEMS else "k cells of a profile"
     )
-    budget = flow.budget(public)
     found = [
         "The noise of one solve hides one click: whether one user chose one item.",
-        f"A user with k clicks moves {moved}, so the budget counts k times; {limit}.",
+        f"A user with k clicks moves {moved}, and any other row moves as many again: the budget"
+        f" counts up to {cells:,.0f} times ({limit}).",
     ]
     if budget.solves > 1:
         found += [

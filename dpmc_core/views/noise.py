@@ -58,7 +58,7 @@ def describe(release: Release) -> str:
             f" missing one with chance {missing:.3g} %{ends}."
         )
     if isinstance(release, Additive):
-        kind = type(release).__name__
+        kind = "Laplace" if isinstance(release, Laplace) else type(release).__name__
         return f"{kind} noise of scale {release.scale:.4g} on the {release.query}{times}."
     return f"Noise on the {release.query}{times}."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -104,11 +105,12 @@ def guarantee(card: Guarantee) -> None:
     """The card: what is protected, claimed and certified, and what that means for an attacker."""
     shown = cards.card(card)
     st.markdown(f"**{shown.protects}**")
-    proved = cards.epsilon_text(card.certified().epsilon)
+    own = card.certified()
+    proved = cards.budget_text(own.epsilon, own.delta)
     if shown.upheld:
         st.badge(f"certified: epsilon {proved}", icon=":material/verified:", color="green")
     else:
-        claimed = cards.epsilon_text(card.claimed.epsilon if card.claimed else None)
+        claimed = cards.budget_text(*dataclasses.astuple(card.claimed)) if card.claimed else "none"
         st.badge(
             f"claimed {claimed}, certified {proved}",
             icon=":material/radio_button_unchecked:",

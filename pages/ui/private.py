@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import threading
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 
 from dpmc_core.data.datasets import Dataset
+from dpmc_core.ledger import LedgerEntry
 from dpmc_core.sweep import PrivateFolder
 from pages.ui import sweeps
 
@@ -59,19 +61,18 @@ def _remove(folder: PrivateFolder) -> None:
 
 
 class Tally:
-    """Private training runs on an upload, and the epsilons they spent; jobs add to it."""
+    """What Train has run on an upload; jobs add to it."""
 
     def __init__(self) -> None:
-        self._epsilons: list[float] = []
+        self._entries: tuple[LedgerEntry, ...] = ()
         self._lock = threading.Lock()
 
-    def spend(self, epsilon: float) -> None:
-        """One run has touched the ratings."""
+    def add(self, entries: Iterable[LedgerEntry]) -> None:
+        """Runs that have touched the ratings."""
         with self._lock:
-            self._epsilons.append(epsilon)
+            self._entries += tuple(entries)
 
     @property
-    def spent(self) -> tuple[int, float]:
-        """(runs, sum of their epsilons)."""
+    def entries(self) -> tuple[LedgerEntry, ...]:
         with self._lock:
-            return len(self._epsilons), sum(self._epsilons)
+            return self._entries

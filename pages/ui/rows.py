@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
+from dpmc_core import ledger as core
 from dpmc_core import paths, registry, store, sweep
 from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.ledger import Study
 from dpmc_core.metrics import RANKING, Metric, headline
 from dpmc_core.model import Task
 from dpmc_core.store import Store, StoreMissing, default_path
 from dpmc_core.store import shipped as files
 from dpmc_core.sweep import Grid, Keys, presets
+from dpmc_core.views import ledger as words
 from dpmc_core.views import lines
 from dpmc_core.views.lines import Line, Picture
 from pages.ui import blocks, sources, state, sweeps
@@ -221,34 +224,37 @@ def keys_of(picture: Picture) -> Keys:
     return Keys(" ".join(curves), (), curves)
 
 
-def spent(file: Path | None) -> tuple[int, float]:
-    """(private runs, sum of their epsilons) of everything in a store. Raises StoreError."""
-    found: list[tuple[float, int]] = []
-    if file is None:
-        return 0, 0.0
-    with suppress(StoreMissing), Store(file, read_only=True) as opened:
-        found = [
-            (epsilon, summary.seeds)
-            for info in store.curves(opened, count=False)
-            for epsilon, summary in store.summaries(
-                opened, info.id, headline(registry.get(info.mechanism).task).name
-            ).items()
-            if epsilon is not None
-        ]
-    return sum(seeds for _, seeds in found), sum(seeds * epsilon for epsilon, seeds in found)
+def study() -> Study:
+    """Everything done with an upload in this session. Raises StoreError."""
+    dataset, file = sources.get(sources.UPLOAD), state.private().store
+    trained = state.tally().entries
+    source = state.kept("upload source", id(dataset), lambda: core.source_of(dataset))
+
+    def kept(opened: Store | None = None) -> Study:
+        last = 0 if opened is None else store.last_row(opened)
+        marks = (str(file), last, len(trained))
+        return state.kept("ledger", marks, lambda: core.study(source, opened, trained))
+
+    if file is not None:
+        with suppress(StoreMissing), Store(file, read_only=True) as opened:
+            return kept(opened)
+    return kept()
 
 
-def tally() -> None:
-    """What all runs on an upload have spent together: those behind curves, and Train."""
-    swept, trained = spent(state.private().store), state.tally().spent
-    runs, epsilon = swept[0] + trained[0], swept[1] + trained[1]
-    st.warning(
-        f"Spent on your ratings in {runs:,} private run{'' if runs == 1 else 's'}: epsilon"
-        f" {epsilon:,.4g} in all, as each paper counts. Behind curves: {swept[0]:,}; Train:"
-        f" {trained[0]:,}. Every run, seed and epsilon spends again, and the methods without"
-        " privacy protect nothing: what they find is for you alone.",
-        icon=":material/toll:",
-    )
+def ledger() -> None:
+    """The ledger of an upload: a line, and folded what it would cost to publish all of it."""
+    found = study()
+    line = f"{words.summary(found)} {words.price(found)}"
+    folded = st.expander(line, icon=":material/toll:", key="ledger", on_change="rerun")
+    if not folded.open:
+        return
+    with folded:
+        if found.count():
+            st.caption(f"Epsilon at delta {found.delta:g}, and what it is made of.")
+            blocks.show_table(words.table(found), alt="What each unit would cost")
+            blocks.show_table(words.parts(found), alt="What it is made of")
+        for text in (*words.reasons(found), *words.NOTES):
+            st.caption(blocks.escape(text))
 
 
 def progress(running: Sweep, done: int, total: int) -> None:

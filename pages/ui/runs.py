@@ -12,13 +12,17 @@ from typing import Any
 from dpmc_core import experiment, registry
 from dpmc_core.data import Dataset, Refused, datasets, download
 from dpmc_core.errors import DpmcError
+from dpmc_core.faults import Flaw
+from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.privacy import witness
 from dpmc_core.problem import Problem, build_problem, default_split, generator
 from dpmc_core.ratings import Ratings
+from dpmc_core.refute import Report, refute
 from dpmc_core.stopping import stopping
 from dpmc_core.views import noise
+from dpmc_core.views.lights import Lights, known_instance, lights
 from dpmc_core.views.run_card import Run
 from dpmc_core.views.training import Camera, Film
 from pages.ui.jobs import Tell, Work
@@ -50,14 +54,14 @@ def train(
     seed: int,
     *,
     number: int = 0,
-    spend: Callable[[float], None] | None = None,
+    spend: Callable[[Mechanism, Problem], None] = lambda *_: None,
     reference: float | None = None,
     **about: Any,
 ) -> Work:
     """Prepare the data, fit the floor, the mechanism, then its twins, reporting every round.
 
     about: what a `Run` says beside its result and its number.
-    spend: told the mechanism's epsilon with its first round, whether or not the run gets further.
+    spend: told of each method with its first round, whether or not it gets further.
     reference: the headline metric without privacy, where it is known before; it decides the axis.
     """
     metric = headline(mechanism.task).name
@@ -70,6 +74,7 @@ def train(
         for guess in experiment.baselines_of(mechanism):
             if guess.id == mechanism.floor:  # cheap, and where the picture of the run starts from
                 report(0, 0, f"{guess.name}, for comparison: starting")
+                spend(guess, problem)
                 alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
                 known[guess.id] = alone.metrics
         floor = known[mechanism.floor][metric] if known else None
@@ -94,14 +99,14 @@ def train(
             if step.model is not None:
                 models[method.id] = step.model
             heard, publications[:] = tuple(publications), []
+            if step.index == 1:
+                spend(method, problem)
             if method.id != mechanism.id:
                 words = f"{method.name}, for comparison: round {step.index} of at most {step.total}"
                 report(step.index, step.total, words)
                 return
             if step.index == 1:
                 camera.tell(total=step.total)
-                if spend is not None:
-                    spend(epsilon_of(method))
             camera.hear(heard)
             value = None
             if step.model is not None and camera.wants(step):
@@ -168,6 +173,31 @@ def example(mechanism: Mechanism, ratings: Ratings) -> Film:
     return dataclasses.replace(run.film, id=f"example {mechanism!r} on {ratings.fingerprint}")
 
 
+@dataclass(frozen=True)
+class Audited:
+    """What an audit found; lights: what one rating moves, of output perturbation alone."""
+
+    report: Report
+    lights: Lights | None = None
+
+
+def audit(mechanism: Mechanism, flaw: Flaw | None, seed: int) -> Work:
+    """Try to refute a mechanism on small invented ratings; what is there so far is shown."""
+
+    def work(report: Tell, stopped: Callable[[], bool]) -> Audited:
+        def tell(done: int, total: int, label: str, found: Report) -> None:
+            report(done, total, label, shown=Audited(found))
+
+        report(0, 0, "the first pair")
+        found = refute(mechanism, flaw=flaw, seed=seed, tell=tell, stop=stopped)
+        if found.stopped or flaw is not None or not isinstance(mechanism, Output):
+            return Audited(found)
+        report(0, 0, "one rating turned to the other sign", shown=Audited(found))
+        return Audited(found, lights(*known_instance(mechanism.epsilon)))
+
+    return work
+
+
 def reading_of(content: bytes, name: str, options: Mapping[str, Any]) -> Work:
     """Read an upload: its ratings, or everything that is wrong with it."""
 
@@ -200,8 +230,3 @@ def download_of(name: str) -> Work:
         download.get(name, progress=progress)
 
     return work
-
-
-def epsilon_of(mechanism: Mechanism) -> float:
-    """The epsilon a mechanism is set to; 0 for one that adds no noise and so keeps no budget."""
-    return float(getattr(mechanism, "epsilon", 0.0))

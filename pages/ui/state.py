@@ -32,7 +32,7 @@ def private() -> Private:
 
 
 def tally(fresh: bool = False) -> Tally:
-    """What runs on this session's upload have spent; fresh: with a new upload, from nothing."""
+    """What Train has run on this session's upload; fresh: with a new upload, nothing."""
     if fresh or "tally" not in st.session_state:
         st.session_state["tally"] = Tally()
     kept: Tally = st.session_state["tally"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from dpmc_core.refute import Method, Refuted, Report
 from dpmc_core.views.cards import CardRow, epsilon_text
+from dpmc_core.views.lights import Lights
 from pages.ui.charts import EPSILON_AXIS, Figure, Theme, figure, powers, rule, style
 
 
@@ -93,4 +95,105 @@ def certainty(
     rule(fig, epsilon, theme)
     fig.x(**EPSILON_AXIS)
     fig.y(title="at most sure", tickformat=".0%", range=[0.48, 1.02])
+    return fig
+
+
+_FOUND = {Refuted.NOTHING: "#009e73", Refuted.CLAIM: "#d55e00", Refuted.CERTIFICATE: "#d55e00"}
+
+
+def audit(report: Report, words: Mapping[Method, str], theme: Theme) -> Figure:
+    """What each method proves at least, beside the claim (hollow) and the certificate (filled).
+
+    A bar that is grey is no bound yet. words: the names of the methods.
+    """
+    look, claimed, proved = style(report.mechanism.id), report.claimed, report.certified.epsilon
+    bounds = {f.method: f for f in report.findings if f.epsilon is not None}
+    rows = [*(words[method] for method in bounds), "the card"]
+    known = [e for e in (claimed, proved, report.measured) if e and math.isfinite(e)]
+    low, high = 0.02 * min([*known, 1.0]), 3 * max([*known, 1.0])
+    fig = figure(theme, height=110 + 46 * len(rows), showlegend=False)
+    for method, found in bounds.items():
+        ready = found.valid
+        fig.draw(
+            "bar",
+            orientation="h",
+            y=[words[method]],
+            x=[max(found.epsilon or 0.0, low) - low / 2],
+            base=[low / 2],
+            width=[0.42],
+            marker={"color": _FOUND[found.refuted] if ready else theme.grid},
+            text=[f"at least {epsilon_text(found.epsilon)}" if ready else "not yet a bound"],
+            textposition="auto",
+            insidetextanchor="end",
+            insidetextfont={"color": "#ffffff" if ready else theme.ink},
+            cliponaxis=False,
+            hoverinfo="skip",
+        )
+    ends = {"claimed": claimed, "certified": min(proved, high)}
+    for name, at in ends.items():
+        if at is None:
+            continue
+        certified, open_end = name == "certified", name == "certified" and math.isinf(proved)
+        color = look.color if certified and not open_end else theme.paper
+        fig.draw(
+            "scatter",
+            x=[at],
+            y=["the card"],
+            mode="markers",
+            marker={
+                "symbol": "triangle-right" if open_end else "circle",
+                "size": 11 if certified else 19,
+                "color": color if certified else theme.paper,
+                "line": {"color": look.color, "width": 2.5},
+            },
+            hovertemplate=f"{name}: {'no bound' if open_end else epsilon_text(at)}<extra></extra>",
+        )
+    told = [f"claimed {epsilon_text(claimed)}"] * (claimed is not None)
+    told.append(f"certified {epsilon_text(proved)}")
+    least = min(e for e in ends.values() if e is not None)
+    fig.note(
+        text=", ".join(told),
+        x=math.log10(least),
+        xshift=-14,
+        xanchor="right",
+        y="the card",
+        showarrow=False,
+    )
+    if claimed is not None:
+        rule(fig, claimed, theme)
+    counted = report.change.label
+    first, last = math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1
+    fig.x(
+        f"epsilon, {counted}",
+        type="log",
+        range=[math.log10(low), math.log10(high)],
+        **powers(first, last),
+    )
+    fig.y(categoryorder="array", categoryarray=rows[::-1], range=[-0.6, len(rows) - 0.3])
+    return fig
+
+
+def lights(view: Lights, theme: Theme) -> Figure:
+    """How far every published cell moves when one rating turns around."""
+    fig = figure(theme, height=300)
+    fig.draw(
+        "heatmap",
+        z=view.moved,
+        zmin=0,
+        zmax=float(view.moved.max()),
+        colorscale=[[0, theme.paper], [1, style(view.mechanism.id).color]],
+        colorbar={"thickness": 12, "outlinewidth": 0, "title": {"text": "moves by"}},
+        hovertemplate="user %{y}, item %{x}: <b>%{z:.2f}</b><extra></extra>",
+    )
+    fig.note(
+        text="the rating that changed",
+        x=view.item,
+        y=view.user,
+        ax=90,
+        ay=40,
+        arrowcolor=theme.ink,
+        bgcolor=theme.paper,
+    )
+    fig.x("items", showgrid=False)
+    fig.y("users", showgrid=False, autorange="reversed")
     return fig

@@ -1,0 +1,183 @@
+"""Faults planted in a copy of a mechanism, to see whether an audit notices.
+
+The copy shows the honest card and draws other noise, or clips nothing. It is of a class of its own
+that no id names, and `release.check` refuses it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.errors import CannotRelease, InvalidSetting
+from dpmc_core.model import Mechanism
+from dpmc_core.privacy import (
+    Additive,
+    Guarantee,
+    ModifiedLaplace,
+    NormLaplace,
+    RandomizedResponse,
+    Release,
+    SymbolChannel,
+)
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.settings import settings_of
+
+# Settings that bound what a rating or a row adds to an answer. Output perturbation's bound is none:
+# what its card counts is the width of all matrices that it may publish.
+_CLIPS = (
+    *("clamp", "clip", "clip_l2", "contributions", "factor_clip"),
+    *("residual", "residual_clip"),
+)
+
+
+class Flaw(enum.Enum):
+    """What is wrong with the copy."""
+
+    HALVED = "halved"
+    SHARED = "shared"
+    UNCLIPPED = "unclipped"
+
+    @property
+    def words(self) -> str:
+        """The same for people."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Flaw.HALVED: "half the noise",
+    Flaw.SHARED: "one draw of noise for all numbers of an answer",
+    Flaw.UNCLIPPED: "nothing is clipped",
+}
+
+
+def faults_of(mechanism: Mechanism, public: PublicFacts) -> tuple[Flaw, ...]:
+    """The faults that change anything in a mechanism on these public facts.
+
+    Noise is halved where every release can be; one draw for all needs an answer of several numbers;
+    a clip can be forgotten where a sensitivity of the card rests on it.
+    """
+    releases = [release for _, release in mechanism.guarantee(public).releases]
+    found = []
+    if all(isinstance(r, Additive | RandomizedResponse | _LOCAL) for r in releases):
+        found.append(Flaw.HALVED)
+    if any(isinstance(r, Additive | RandomizedResponse) and r.shape != () for r in releases):
+        found.append(Flaw.SHARED)
+    loose = [release for _, release in _loosened(mechanism).guarantee(public).releases]
+    if any(
+        other.sensitivity.get(change, moves) > moves * (1 + 1e-9)
+        for one, other in zip(releases, loose, strict=False)
+        for change, moves in one.sensitivity.items()
+    ):
+        found.append(Flaw.UNCLIPPED)
+    return tuple(found)
+
+
+def plant(mechanism: Mechanism, fault: Flaw, public: PublicFacts) -> Mechanism:
+    """A copy with the fault, whose card stays the honest one.
+
+    Raises InvalidSetting where the fault would change nothing on these public facts.
+    """
+    apply = faults_of(mechanism, public)
+    if fault not in apply:
+        names = " or ".join(f.value for f in apply) or "left out"
+        raise InvalidSetting(f"the fault in {mechanism.id}", names, fault.value)
+
+    def guarantee(_: Mechanism, public: PublicFacts) -> Guarantee:
+        card = mechanism.guarantee(public)
+        return dataclasses.replace(
+            card, releases=card.releases.each(lambda release: _faulty(release, fault))
+        )
+
+    kind = type(mechanism)
+    name = f"{fault.name.title()}{kind.__name__}"
+    copy: Mechanism = _as(
+        type(name, (kind,), {"guarantee": guarantee, "planted_fault": fault}),
+        _loosened(mechanism) if fault is Flaw.UNCLIPPED else mechanism,
+    )
+    return copy
+
+
+def planted(mechanism: Mechanism) -> Flaw | None:
+    """Which fault a mechanism carries; None for an honest one."""
+    return getattr(mechanism, "planted_fault", None)
+
+
+def _loosened(mechanism: Mechanism) -> Mechanism:
+    """The mechanism with every clip as wide as it can be set."""
+    return dataclasses.replace(
+        mechanism,  # type: ignore[type-var]
+        **{
+            s.name: s.type(s.info.at_most)
+            for s in settings_of(type(mechanism))
+            if s.name in _CLIPS and s.info.at_most and getattr(mechanism, s.name) is not None
+        },
+    )
+
+
+_LOCAL = SymbolChannel | ModifiedLaplace
+
+
+def _faulty(release: Release, fault: Flaw) -> Release:
+    """The same record, which publishes with other noise where the fault is one of noise."""
+    if fault is Flaw.UNCLIPPED:
+        return release
+    methods = (_halved if fault is Flaw.HALVED else _shared)(release)
+    name = f"{fault.name.title()}{type(release).__name__}"
+    return _as(type(name, (type(release),), methods), release) if methods else release
+
+
+def _halved(release: Release) -> dict[str, Callable[..., Any]]:
+    if isinstance(release, Additive):
+        return {
+            "_noise": lambda _, shape, rng: 0.5 * release._noise(shape, rng),
+            "_exact": _refused,
+        }
+    if isinstance(release, ModifiedLaplace):
+        less: Any = dataclasses.replace(release, flip=release.flip / 2, scale=release.scale / 2)
+        return {"_rated": _of(less._rated), "_missing": _of(less._missing)}
+    assert isinstance(release, RandomizedResponse | SymbolChannel)
+    half = 0.5 * (release.matrix + np.eye(len(release.matrix)))
+    less = dataclasses.replace(release, channel=tuple(map(tuple, half.tolist())))
+    names = ("_rated", "_missing") if isinstance(release, SymbolChannel) else ("_passed",)
+    return {name: _of(getattr(less, name)) for name in names}
+
+
+def _shared(release: Release) -> dict[str, Callable[..., Any]]:
+    if isinstance(release, Additive):
+
+        def noise(_: Release, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[Any]:
+            one = (1,) * (len(shape) - 1) + shape[-1:] if isinstance(release, NormLaplace) else ()
+            return np.broadcast_to(release._noise(one, rng), shape)
+
+        return {"_noise": noise, "_exact": _refused}
+    if isinstance(release, RandomizedResponse):
+
+        def passed(_: Release, symbols: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+            draw = rng.random()
+            answers = [int(np.searchsorted(np.cumsum(row)[:-1], draw)) for row in release.matrix]
+            told: NDArray[Any] = np.array(answers, dtype=symbols.dtype)[symbols]
+            return told
+
+        return {"_passed": passed}
+    return {}
+
+
+def _of(method: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _, *arguments: method(*arguments)
+
+
+def _refused(*_: Any) -> Any:
+    raise CannotRelease("this noise has a planted fault: for audits only")
+
+
+def _as(kind: type[Any], thing: Any) -> Any:
+    """A copy of another class, which is not validated again."""
+    copy = object.__new__(kind)
+    copy.__dict__.update(thing.__dict__)
+    return copy

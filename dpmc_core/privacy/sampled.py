@@ -1,0 +1,128 @@
+"""Laplace noise on sums of terms that are drawn: each counts w times with chance 1/w."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.privacy import noise
+from dpmc_core.privacy.accounting import Loss, Pure
+from dpmc_core.privacy.importance import amplified_losses, importance_weights
+from dpmc_core.privacy.releases import Laplace, whole
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+
+_LENGTHS = 2.0 ** -np.arange(40)  # of terms whose loss is worked out, in the longest one's length
+_SLACK = 1e-9  # relative: what floats lose in a term's length and weight
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What a `SampledLaplace` is asked: sums of public terms; as an array, these sums.
+
+    rows: rows x terms, sparse: its stored cells are what each row adds up, once each, whatever
+    their values. terms: of d numbers each.
+    """
+
+    rows: csr_array
+    terms: Floats
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        return self.counted(np.ones(len(self.rows.indices))).astype(dtype, copy=False)
+
+    @property
+    def lengths(self) -> Floats:
+        """The l1 length of each term."""
+        return np.asarray(np.abs(self.terms).sum(axis=1))
+
+    def counted(self, times: Floats) -> Floats:
+        """The sums with each of the stored cells counted so often."""
+        from scipy.sparse import csr_array
+
+        rows = csr_array((times, self.rows.indices, self.rows.indptr), shape=self.rows.shape)
+        return np.asarray(rows @ self.terms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledLaplace(Laplace):
+    """Coordinate-wise Laplace noise on sums of terms, each drawn by a coin of its own.
+
+    longest: no term's l1 length s is greater. budget: what a term may spend that is not always
+    counted. Always counted, a term has the loss a = s/scale; its weight is the largest w >= 1 with
+    which it spends no more than the budget (see `importance_weights`), and it is drawn with chance
+    1/w. Of a plain array every term counts once.
+
+    Given all other coins, let f be the density of the answer without a term, and g with it, counted
+    w times: g/f is within e^{-aw}..e^{aw}. Where the term comes, drawn with chance q, the density
+    goes from f to (1 - q) f + q g, so it rises by 1 + q (e^{aw} - 1) at most. By its going it rises
+    by 1/(1 - q (1 - e^{-aw})) at most, which is no more: the first times the inverse of the second
+    is 1 + q (1 - q) (e^{aw} + e^{-aw} - 2) >= 1. So either way the term spends
+    ln(1 + q (e^{aw} - 1)) (RYHH24, Theorem 2), and less with a smaller q than 1/w. The average over
+    the other coins keeps the bound, and several terms add up, one after the other.
+
+    sensitivity: in l1, before any is drawn: `longest` for each term that may come or go. A shorter
+    term is drawn rarely, counted more, and spends as much, so only whole multiples are bounds.
+    """
+
+    longest: float
+    budget: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(f"longest term of '{self.query}'", self.longest, above=0)
+        check_number(f"budget of a term of '{self.query}'", self.budget, above=0)
+        for change, s in self.sensitivity.items():
+            terms = max(round(s / self.longest), 1 if s > 0 else 0)
+            over = s - terms * self.longest  # a hair, where a release counts its rounding
+            if not -_SLACK * s <= over <= 1e-3 * self.longest:
+                raise InvalidSetting(
+                    f"sensitivity of '{self.query}' {change.label}",
+                    f"a multiple of {self.longest:g}, the length of the longest term",
+                    s,
+                )
+
+    def weights(self, lengths: Floats) -> Floats:
+        """How often a drawn term of each l1 length counts; infinite for one that is never drawn."""
+        return importance_weights(lengths / self.scale, self.budget)
+
+    @property
+    def term_epsilon(self) -> float:
+        """The most that one term spends in one publication, by coming or going."""
+        return _largest_loss(self.longest / self.scale, self.budget)
+
+    def loss(self, sensitivity: float) -> Loss:
+        terms = whole(sensitivity / self.longest)
+        each = sensitivity / self.longest * self.term_epsilon / terms
+        return Loss.of(Pure(each, self.times * terms))
+
+    def _counted(self, value: ArrayLike, array: Floats, rng: np.random.Generator) -> Floats:
+        if not isinstance(value, Sums):
+            return array
+        weights = self.weights(value.lengths)
+        spent = amplified_losses(value.lengths / self.scale, weights)
+        if not (spent <= self.term_epsilon * (1 + _SLACK)).all():
+            most = float(value.lengths.max())
+            raise InvalidSetting(
+                f"length of a term of '{self.query}'", f"<= {self.longest:g}", most
+            )
+        each = weights[value.rows.indices]
+        return value.counted(np.where(noise.coins(each, rng), each, 0.0))
+
+
+@lru_cache(maxsize=1024)
+def _largest_loss(longest: float, budget: float) -> float:
+    """The most that a term of loss 0..longest spends with its weight.
+
+    Worked out at the longest one, at one that spends the budget, and at shorter ones: these all
+    spend as much, for their weights solve one equation.
+    """
+    losses = np.append(longest * _LENGTHS, min(longest, budget))
+    return float(amplified_losses(losses, importance_weights(losses, budget)).max())

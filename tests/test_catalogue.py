@@ -1,0 +1,405 @@
+"""A catalogue: which users and items there are is known before any rating, or the card says not."""
+
+import dataclasses
+import json
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.cli import main
+from dpmc_core.data import (
+    Outside,
+    from_data,
+    load,
+    on_catalogue,
+    parse_step,
+    read_ids,
+)
+from dpmc_core.data.transforms import is_free
+from dpmc_core.errors import BadRatings, CannotRelease, InvalidSetting
+from dpmc_core.model import Task
+from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, Change
+from dpmc_core.problem import prepare_all
+from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
+from dpmc_core.release import check
+from dpmc_core.settings import parse_setting
+
+ITEMS = [f"film-{k}" for k in (7, 2, 9, 4, 30, 1)]
+USERS = [f"u{k}" for k in range(12)]
+
+
+def rows(seed=1):
+    """(user, item, rating) of eight users and four items of the lists."""
+    rng = np.random.default_rng(seed)
+    return [(u, i, int(rng.integers(1, 6))) for u in USERS[2:10] for i in ITEMS[1:5]]
+
+
+def write(path, found):
+    path.write_text("user,item,rating\n" + "".join(f"{u},{i},{v}\n" for u, i, v in found))
+    return path
+
+
+@pytest.fixture
+def file(tmp_path):
+    return write(tmp_path / "stars.csv", rows())
+
+
+@pytest.fixture
+def lists(tmp_path):
+    (tmp_path / "items.txt").write_text("\n".join(ITEMS) + "\n")
+    (tmp_path / "users.txt").write_text("\ufeff" + "\r\n".join(USERS))
+    return tmp_path / "items.txt", tmp_path / "users.txt"
+
+
+@pytest.fixture
+def dpmc(capsys):
+    def run(*argv):
+        status = main([str(word) for word in argv])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return status, captured.out, captured.err
+
+    return run
+
+
+def read(path):
+    return load(path, low=1, high=5).ratings
+
+
+def triples(ratings):
+    return {
+        (ratings.user_ids[u], ratings.item_ids[i], int(v))
+        for u, i, v in zip(ratings.users, ratings.items, ratings.values, strict=True)
+    }
+
+
+def test_ids_of_a_file_are_its_lines(lists, tmp_path):
+    items, users = map(read_ids, lists)
+    assert (list(items), list(users)) == (ITEMS, USERS)
+    with pytest.raises(BadRatings, match="there is no file"):
+        read_ids(tmp_path / "none.txt")
+    (tmp_path / "blank.txt").write_text(" \n\n")
+    with pytest.raises(BadRatings, match="no ids"):
+        read_ids(tmp_path / "blank.txt")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe\x80")
+    with pytest.raises(BadRatings, match="UTF-8"):
+        read_ids(tmp_path / "bytes.txt")
+
+
+def test_every_listed_user_and_item_has_a_row_in_the_order_of_the_lists(file):
+    ratings = read(file)
+    placed, told = on_catalogue(ratings, ITEMS, USERS)
+    assert told == ""
+    assert placed.shape == (12, 6)
+    assert list(placed.item_ids) == ITEMS
+    assert list(placed.user_ids) == USERS
+    assert triples(placed) == set(rows())
+    assert placed.catalogue == Catalogue(Origin.GIVEN)
+    assert np.diff(placed.indptr).tolist() == [0, 0, *[4] * 8, 0, 0]
+    assert not np.isin(placed.items, [0, 5]).any()  # nobody rated these two
+
+
+def test_two_files_that_differ_by_one_item_have_one_shape(tmp_path):
+    more = [*rows(), (USERS[3], ITEMS[5], 4)]  # the only rating of that item
+    without, with_it = (
+        read(write(tmp_path / f"{k}.csv", found)) for k, found in enumerate((rows(), more))
+    )
+    assert without.shape != with_it.shape
+    for users in (USERS, 12):
+        one, other = (on_catalogue(r, ITEMS, users)[0] for r in (without, with_it))
+        assert one.public == other.public
+
+
+def test_without_names_of_users_places_are_drawn_and_rows_stay_whole(file):
+    """20 draws give the same places with chance (12!/4!)^-19."""
+    ratings = read(file)
+    found = [on_catalogue(ratings, ITEMS, 12, shuffle=random.Random(k))[0] for k in range(20)]
+    assert len({tuple(np.diff(r.indptr)) for r in found}) > 1
+    whole = {tuple(row) for row in ratings.matrix.toarray().tolist()}
+    columns = [ITEMS.index(id) for id in ratings.item_ids]
+    for placed in found:
+        assert placed.user_ids is None
+        assert not placed.catalogue.users_listed
+        matrix = placed.matrix.toarray()
+        assert len(matrix) == 12
+        assert {tuple(row) for row in matrix[:, columns].tolist() if any(row)} == whole
+    by_id, _ = on_catalogue(ratings, ITEMS, 12)
+    assert np.diff(by_id.indptr).tolist() == [*[4] * 8, *[0] * 4]
+
+
+def test_ratings_outside_are_refused_or_left_out_and_told(file):
+    ratings = read(file)
+    with pytest.raises(BadRatings, match=r"8 ratings are outside .* lacks 1 item \('film-2'\)"):
+        on_catalogue(ratings, ITEMS[2:], USERS)
+    placed, told = on_catalogue(ratings, ITEMS[2:], USERS[3:], Outside.LEAVE_OUT)
+    assert triples(placed) == {r for r in rows() if r[1] != "film-2" and r[0] != "u2"}
+    assert "11 ratings" in told
+    assert "'film-2'" in told
+    assert "'u2'" in told
+    with pytest.raises(BadRatings, match="twice, first 'a'"):
+        on_catalogue(ratings, ["a", "a"], USERS)
+    with pytest.raises(InvalidSetting, match="number of users must be >= 8"):
+        on_catalogue(ratings, ITEMS, 7)
+    with pytest.raises(InvalidSetting, match="number of users must be >= 1 and <= 2"):
+        on_catalogue(ratings, ITEMS, 10**12)
+    with pytest.raises(BadRatings, match="no names"):
+        on_catalogue(dataclasses.replace(ratings, item_ids=None), ITEMS, USERS)
+
+
+def test_a_catalogue_keeps_times_and_titles_and_leaves_fingerprints_alone():
+    ratings = load("movie-night").ratings
+    assert ratings.catalogue.origin is Origin.PUBLIC
+    back = ratings.item_ids[::-1]
+    placed, _ = on_catalogue(ratings, back, ratings.user_ids)
+    assert list(placed.titles) == list(ratings.titles[::-1])
+    assert sorted(placed.times) == sorted(ratings.times)
+    plain = dataclasses.replace(ratings, catalogue=Catalogue())
+    assert ratings.fingerprint == plain.fingerprint == from_data(ratings).fingerprint
+
+
+def test_where_the_lists_come_from_is_known_of_everything_that_is_read(file):
+    assert read(file).catalogue.origin is Origin.READ
+    assert from_data(read(file)).catalogue.origin is Origin.FROM_DATA
+    assert load("one-bit-lab").ratings.catalogue.origin is Origin.PUBLIC
+    public = PublicFacts(users=2, items=2, low=1, high=5)
+    assert Ratings.build([0], [1], [3], public).catalogue.origin is Origin.DECLARED
+
+
+# The command
+
+MEAN = ("private-item-mean", "--epsilon", 1, "--range", "1:5")
+
+
+def release(dpmc, file, *words):
+    pytest.importorskip("opendp", reason="needs the extra 'release'")
+    out = file.parent / f"{len(list(file.parent.iterdir()))}.npz"
+    status, _, err = dpmc("release", file, *words, "--out", out)
+    assert status == 0, err
+    with np.load(out, allow_pickle=False) as found:
+        arrays = {name: found[name] for name in found.files}
+    return json.loads(str(arrays.pop("card"))), arrays, err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "--catalogue from-data"),
+        (["--catalogue", "items.txt"], "--users must be given with --catalogue"),
+        (["--users", "12"], "--users must be given with --catalogue items.txt"),
+        (["--catalogue", "from-data", "--users", "12"], "--users must be given with --catalogue"),
+        (["--outside", "leave-out"], "--outside must be given with --catalogue"),
+        (["--catalogue", "none.txt", "--users", "12"], "there is no file none.txt"),
+        (["--catalogue", "items.txt", "--users", "7"], "number of users must be >= 8"),
+        (["--catalogue", "items.txt", "--users", "0"], "users must be >= 1"),
+        (["--catalogue", "items.txt", "--users", "-3"], "there is no file -3"),
+        (["--catalogue", "items.txt", "--users", "9" * 30], "delta must be < 1/users"),
+        (["--catalogue", "items.txt", "--users", "9" * 5000], "--users must be an integer"),
+        (["--catalogue", "few.txt", "--users", "12"], "--outside leave-out"),
+    ],
+)
+@pytest.mark.usefixtures("lists")
+def test_a_file_needs_a_catalogue(dpmc, file, words, sentence, monkeypatch):
+    monkeypatch.chdir(file.parent)
+    (file.parent / "few.txt").write_text("\n".join(ITEMS[2:]))
+    out = file.parent / "found.npz"
+    status, text, err = dpmc("release", file, *MEAN, *words, "--out", out)
+    assert (status, text) == (1, "")
+    assert sentence in err
+    assert not out.exists()
+
+
+def test_two_files_that_differ_by_one_item_give_releases_of_one_shape(dpmc, tmp_path, lists):
+    more = [*rows(), (USERS[3], ITEMS[5], 4)]
+    files = [write(tmp_path / f"{k}.csv", found) for k, found in enumerate((rows(), more))]
+    items, users = lists
+    for given in (users, 12):
+        found = [release(dpmc, f, *MEAN, "--catalogue", items, "--users", given) for f in files]
+        (one, arrays, _), (other, again, _) = found
+        assert {n: (a.shape, a.dtype) for n, a in arrays.items()} == {
+            n: (a.shape, a.dtype) for n, a in again.items()
+        }
+        assert arrays["items"].shape[0] == len(ITEMS)
+        assert arrays["item_ids"].tolist() == ITEMS
+        for card in (one, other):
+            for name in ("arrays", "sha256"):  # where the noisy numbers show
+                card.pop(name)
+        assert one == other
+        assert one["rows"] == {"items": "in the order of item_ids"}
+        assert any("list of items" in caveat for caveat in one["guarantee"]["caveats"])
+    read_off = [release(dpmc, f, *MEAN, "--catalogue", "from-data") for f in files]
+    assert [arrays["items"].shape[0] for _, arrays, _ in read_off] == [4, 5]
+    for card, arrays, _ in read_off:
+        assert "item_ids" not in arrays
+        assert any("which items somebody rated" in c for c in card["guarantee"]["caveats"])
+        assert card["catalogue"]["origin"] == "from-data"
+
+
+def test_what_is_left_out_is_told_at_the_terminal_alone(dpmc, file, lists):
+    few = file.parent / "few.txt"
+    few.write_text("\n".join(ITEMS[2:]))
+    words = ("--catalogue", few, "--users", lists[1], "--outside", "leave-out")
+    card, arrays, err = release(dpmc, file, *MEAN, *words)
+    assert "8 ratings are outside" in err
+    assert "film-2" in err
+    assert "film-2" not in json.dumps(card)
+    assert arrays["item_ids"].tolist() == ITEMS[2:]
+    assert "outside" not in json.dumps(card)
+
+
+def test_samples_need_nothing_and_say_whose_catalogue_it_is(dpmc, tmp_path):
+    pytest.importorskip("opendp", reason="needs the extra 'release'")
+    words = ("restaurants", "private-item-mean", "--epsilon", 1, "--json")
+    status, text, _ = dpmc("release", *words, "--out", tmp_path / "a.npz")
+    assert status == 0
+    card = json.loads(text)
+    assert card["catalogue"]["origin"] == "public"
+    assert any("generated set restaurants" in c for c in card["guarantee"]["caveats"])
+    with np.load(tmp_path / "a.npz") as found:
+        assert found["item_ids"].tolist() == [str(k) for k in range(1, 131)]
+        assert "user_ids" not in found  # no row of a user is published
+
+
+@pytest.mark.parametrize(("listed", "named"), [("users.txt", True), (12, False)])
+def test_rows_of_users_have_names_where_these_are_listed(dpmc, file, lists, listed, named):
+    """Per rating rows stay in order; per cell, with a number alone, nobody knows whose one is."""
+    given = file.parent / listed if named else listed
+    words = ("--epsilon", 1, "--range", "1:5", "--catalogue", lists[0], "--users", given)
+    card, arrays, _ = release(dpmc, file, "input-flip", *words, "--prepare", "binarise=3.5")
+    assert ("user_ids" in arrays) == named
+    cells = list(zip(arrays["users"].tolist(), arrays["items"].tolist(), strict=True))
+    place = {u: k for k, u in enumerate(USERS if named else USERS[2:10])}
+    assert set(cells) == {(place[u], ITEMS.index(i)) for u, i, _ in rows()}
+    assert "none" in card["catalogue"]["condition"]
+    card, arrays, _ = release(dpmc, file, "randomised-response", *words)
+    assert ("user_ids" in arrays) == named
+    drawn = "places drawn at random" in card["rows"]["users"]
+    assert drawn is not named
+
+
+def test_the_command_draws_the_places_of_users_whose_number_alone_is_known(dpmc, file, lists):
+    """At epsilon 25 reports are the ratings but for a chance of 1e-6; three draws that put all who
+    rated first have chance (8! 4! / 12!)^3 = 8e-9."""
+    words = ("--epsilon", 25, "--range", "1:5", "--catalogue", lists[0], "--users", 12)
+    found = [release(dpmc, file, "randomised-response", *words)[1] for _ in range(3)]
+    assert all(len(set(arrays["users"].tolist())) == 8 for arrays in found)
+    assert {tuple(sorted(set(a["users"].tolist()))) for a in found} != {tuple(range(8))}
+
+
+# Preparation that is free
+
+
+def random_ratings(rng):
+    rated = rng.random((6, 9)) < 0.7
+    users, items = np.nonzero(rated)
+    public = PublicFacts(users=6, items=9, low=1, high=5)
+    return Ratings.build(users, items, rng.integers(1, 6, len(users)), public)
+
+
+def neighbour(ratings, change, rng):
+    """The same ratings but for one change at random."""
+    cells = ratings.matrix.toarray()
+    user = int(rng.integers(6))
+    rated = np.flatnonzero(cells[user])
+    if change is RATING:
+        cells[user, rng.choice(rated)] = rng.integers(1, 6)
+    elif change is ROW_VALUES:
+        cells[user, rated] = rng.integers(1, 6, len(rated))
+    elif change is CELL:
+        cells[user, rng.integers(9)] = rng.integers(0, 6)
+    elif change is USER_EMPTIED:
+        cells[user] = 0
+    else:
+        cells[user] = rng.integers(0, 6, 9)
+    users, items = np.nonzero(cells)
+    return Ratings.build(users, items, cells[users, items], ratings.public)
+
+
+STEPS = ["implicit=4", "implicit=all", "cap=3", "top-items=4", "binarise=mean", "binarise=3"]
+
+
+@pytest.mark.parametrize("change", list(Change), ids=lambda c: c.value)
+@pytest.mark.parametrize("text", STEPS)
+def test_a_step_is_free_just_where_neighbours_stay_neighbours(text, change):
+    """Against 400 random pairs: a free step moves what the change may move, and no more; one that
+    is not free moves more for some pair."""
+    rng = np.random.default_rng(5)
+    step, broken = parse_step(text), 0
+    for _ in range(400):
+        before = random_ratings(rng)
+        after = neighbour(before, change, rng)
+        try:
+            prepared = [step.apply(r, r) for r in (before, after)]
+        except BadRatings:  # nothing left, or one class
+            continue
+        one, other = (r.matrix.toarray() for r in prepared)
+        places = [getattr(step, "places", lambda _: np.arange(9))(r) for r in (before, after)]
+        same_items = np.array_equal(*places)
+        moved = (one != other).sum(axis=1)
+        patterns = [set(zip(r.users.tolist(), r.items.tolist(), strict=True)) for r in prepared]
+        allowed = (moved > 0).sum() <= 1 and same_items
+        if change in (RATING, CELL):
+            allowed &= moved.sum() <= 1
+        if not change.covers_existence:
+            allowed &= patterns[0] == patterns[1]
+        broken += not allowed
+    free = not step.reads or is_free(step.reads, change)
+    assert free == (broken == 0)
+
+
+@pytest.mark.parametrize(
+    ("id", "settings", "steps", "refused"),
+    [
+        ("private-popularity", {"per": "cell"}, ["implicit=4"], False),
+        ("private-popularity", {}, ["implicit=4"], False),
+        ("private-taste", {}, ["implicit=4", "cap=5"], False),
+        ("dplcf", {}, ["implicit=4"], False),
+        ("private-popularity", {"per": "cell"}, ["implicit=4", "cap=5"], True),
+        ("input-flip", {}, ["implicit=4", "rescale=-1:1"], True),
+        ("input-flip", {}, ["binarise=3", "top-items=3", "cap=2"], False),
+        ("input-flip", {}, ["binarise=mean"], True),
+        ("private-item-mean", {}, ["top-items=3"], True),
+        ("private-item-mean", {}, ["top-items=100"], True),  # it would keep all, and say so
+    ],
+)
+def test_preparation_is_refused_just_where_it_costs_something(id, settings, steps, refused):
+    cls = registry.get(id)
+    values = {name: parse_setting(cls, name, text) for name, text in settings.items()}
+    mechanism = registry.create(id, epsilon=1.0, delta=1e-6, **values)
+    ratings = random_ratings(np.random.default_rng(0))
+    prepared, texts = prepare_all(ratings, mechanism.task, [parse_step(s) for s in steps])
+    if refused:
+        with pytest.raises(CannotRelease, match="no noise covers"):
+            check(mechanism, prepared, texts)
+    else:
+        check(mechanism, prepared, texts)
+
+
+def test_the_facts_of_a_release_do_not_tell_whether_all_ratings_are_alike():
+    public = PublicFacts(users=2, items=2, low=0, high=5)
+    ones, others = (Ratings.build([0, 1], [0, 1], v, public) for v in ([1, 1], [1, 3]))
+    found = [prepare_all(r, Task.RANKING) for r in (ones, others)]
+    assert found[0][0].public == found[1][0].public
+    assert found[0][1] == found[1][1] == ("implicit=all",)
+    signed = dataclasses.replace(public, low=-1, high=1)
+    found = [
+        prepare_all(Ratings.build([0, 1], [0, 1], v, signed), Task.BINARY)
+        for v in ([1, -1], [1, 0])
+    ]
+    for one, other in pairwise(found):
+        assert one[0].public == other[0].public
+        assert one[1] == other[1] == ("binarise=middle",)
+
+
+def test_a_public_set_has_a_public_catalogue_and_says_whether_the_file_is_its_own(tmp_path):
+    (tmp_path / "u.data").write_text("1\t1\t3\t880000000\n2\t5\t4\t880000001\n")
+    assert load(tmp_path / "u.data", low=1, high=5).ratings.catalogue.origin is Origin.READ
+    (tmp_path / "README").write_text("MovieLens: 100,000 ratings")
+    for name in ("u.item", "u.user"):
+        (tmp_path / name).touch()
+    found = load(tmp_path / "u.data").ratings.catalogue
+    assert found.origin is Origin.PUBLIC
+    assert "MovieLens 100K" in found.condition
+    assert "may have been changed" in found.condition

@@ -1,0 +1,84 @@
+"""`dpmc audit`, and what it measured in `dpmc guarantees`."""
+
+import json
+
+import pytest
+
+from dpmc_core.cli import main
+
+
+def run(capsys, *words):
+    status = main(words)
+    out = capsys.readouterr()
+    return status, out.out, out.err
+
+
+def test_audit_says_what_it_found_and_that_it_confirms_nothing(capsys):
+    status, out, _ = run(capsys, "audit", "input-flip", "--epsilon", "1")
+    assert status == 0
+    assert "No contradiction found (at least 0.8" in out
+    assert "privacy is not confirmed by this" in out
+
+
+def test_audit_refutes_output_perturbation_and_shows_one_rating(capsys):
+    status, out, _ = run(
+        capsys, *["audit", "output", "--epsilon", "1", "--method", "probe", "--runs", "2", "--json"]
+    )
+    found = json.loads(out)
+    assert status == 0
+    assert found["refuted"] == "claim"
+    assert found["measured"] > 3 * found["claimed"]
+    assert found["lights"]["total"] > 3 * found["lights"]["allowed"]
+    pair = found["findings"][0]["pair"]
+    assert len(pair["items"]) == len(pair["before"]) == len(pair["after"]) == 1
+
+
+def test_audit_on_data_of_ones_own_with_another_unit(capsys, tmp_path):
+    file = tmp_path / "ratings.csv"
+    rows = [f"{u},{i},{1 + (u * i) % 5}" for u in range(30) for i in range(8) if (u + i) % 3]
+    file.write_text("user,item,rating\n" + "\n".join(rows))
+    words = f"audit private-popularity {file} --epsilon 1 --delta 0 --unit user-replaced --json"
+    status, out, _ = run(capsys, *words.split(), "--runs", "10")
+    found = json.loads(out)
+    assert status == 0
+    assert (found["data"], found["unit"], found["neighbours"]) == (str(file), "user", "replace")
+    assert found["claimed"] is None
+    assert found["measured"] <= found["certified"] * (1 + 1e-9)
+
+
+def test_audit_plants_a_fault_and_says_whether_it_noticed(capsys):
+    words = "audit private-popularity --epsilon 1 --runs 4 --plant"
+    _, out, _ = run(capsys, *words.split(), "halved")
+    assert "half the noise. The audit has noticed it." in out
+    assert "Refuted: the noise of 'counts' is not what the card says." in out
+    status, _, err = run(capsys, *["audit", "private-mean", "--epsilon", "1", "--plant", "shared"])
+    assert status == 1
+    assert "the fault in private-mean must be halved, got 'shared'" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("audit", "MECHANISM must be given, or --all"),
+        ("audit input-flip", "epsilon must be given"),
+        ("audit input-flip --epsilon 1 --write x.json", "--write must be left out without --all"),
+        ("audit input-flip --all", "mechanism must be left out with --all"),
+        ("audit clear", "one that adds noise, got 'clear'"),
+    ],
+)
+def test_what_audit_cannot_do_is_said(capsys, words, said):
+    status, _, err = run(capsys, *words.split())
+    assert status == 1
+    assert said in err
+
+
+def test_guarantees_show_what_was_measured_where_it_was(capsys):
+    _, out, _ = run(capsys, "guarantees", "--measured", "--json")
+    found = {card["mechanism"]: card["measured"] for card in json.loads(out)}
+    assert found["output"]["refuted"] == "claim"
+    assert found["output"]["epsilon"] > 3
+    _, out, _ = run(capsys, "guarantees", "--measured", "--json", "--epsilon", "2")
+    assert {card["measured"] for card in json.loads(out)} == {None}
+    _, out, _ = run(capsys, "guarantees", "--measured")
+    assert "measured" in out.splitlines()[2]
+    assert "measured" not in run(capsys, "guarantees")[1]

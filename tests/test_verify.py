@@ -1,0 +1,523 @@
+"""A released file is held against its own card: what was written passes, what was edited does not.
+
+No test here can raise a false alarm but by a chance below 2^-40.
+"""
+
+import copy
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("opendp", reason="needs the extra 'release'")
+
+from dpmc_core import registry
+from dpmc_core.cli import main
+from dpmc_core.deployment import deployment_card
+from dpmc_core.errors import DpmcError, NotVerified
+from dpmc_core.privacy import Publishes, Trust
+from dpmc_core.ratings import Catalogue, Origin
+from dpmc_core.release import export, write
+from dpmc_core.solvers import sizes
+from dpmc_core.solvers.trust_region import minimise_in_ball
+from dpmc_core.verify import verify
+from tests.release_helpers import (
+    ITEMS,
+    RELEASED,
+    USERS,
+    load,
+    make,
+    name_of,
+    ratings_for,
+    save,
+)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A file of each case, made when first asked for."""
+    folder, made = tmp_path_factory.mktemp("released"), {}
+
+    def file(case):
+        name = name_of(case)
+        if name not in made:
+            mechanism = make(*case)
+            path = folder / f"{len(made)}.npz"
+            write(export(mechanism, ratings_for(mechanism.task)), path)
+            made[name] = path
+        return made[name]
+
+    return file
+
+
+cases = pytest.mark.parametrize("case", RELEASED, ids=name_of)
+
+
+@cases
+def test_every_release_is_accepted(files, case):
+    found = verify(files(case))
+    assert found.notes == ()
+    assert found.mechanism == make(*case)
+    assert found.guarantee.certified().finite
+
+
+def test_what_can_be_released_is_among_them():
+    refused = {"modified-laplace", "dpmf", *(id for id in registry.MECHANISMS if "dpimf" in id)}
+    private = {id for id in registry.MECHANISMS if registry.adds_noise(registry.get(id))}
+    assert len(private - refused) > 20
+    assert private - refused <= {id for id, given in RELEASED if not given}
+    assert {"dpmf", "dpimf-optimal"} <= {id for id, given in RELEASED if given}
+
+
+def leaves(value, *path):
+    """Paths to all plain values of nested lists and dictionaries."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in parts:
+        if isinstance(part, dict | list):
+            yield from leaves(part, *path, key)
+        else:
+            yield (*path, key)
+
+
+def edited(card, path):
+    """The card with one value a little different."""
+    card = copy.deepcopy(card)
+    place = card
+    for key in path[:-1]:
+        place = place[key]
+    old = place[path[-1]]
+    if isinstance(old, bool):
+        new = not old
+    elif isinstance(old, int):
+        new = old + 1
+    elif isinstance(old, float):
+        new = old * (1 + 1e-6) + (1e-9 if old == 0 else 0)
+    else:
+        new = f"{old or ''}x"
+    place[path[-1]] = new
+    return card
+
+
+# What follows from the rest of the card, so an edit is named even where the digest is made anew.
+DERIVED = ("guarantee", "releases", "task", "randomness", "rows")
+
+
+def derived(card, arrays, guarantee):
+    """Paths to all values of a card that follow from others."""
+    paths = [p for p in leaves(card) if p[0] in DERIVED]
+    paths += [("arrays", n, k) for n in arrays for k in ("type", "sha256")]
+    paths += [("arrays", n, "shape", 0) for n, a in arrays.items() if a.ndim]
+    shapes = [release.shape for _, release in guarantee.releases]
+    if "symbols" not in arrays and (None,) in shapes:  # the number of ratings is public there
+        paths = [path for path in paths if path[-1] != "coordinates"]
+    return [*paths, ("catalogue", "condition")]
+
+
+def named(path, faults):
+    """Whether some fault names the field at a path."""
+    field = [str(key) for key in path if not isinstance(key, int)]
+    return any(all(name in text for name in field) for text in faults)
+
+
+@cases
+def test_an_edit_of_what_follows_names_the_field(files, case, tmp_path):
+    """All at once: each field is held against what the settings say, whatever the others are."""
+    card, arrays = load(files(case))
+    paths = derived(card, arrays, verify(files(case)).guarantee)
+    assert len(paths) > 15
+    wrong = card
+    for path in paths:
+        wrong = edited(wrong, path)
+    save(tmp_path / "edited.npz", wrong, arrays)
+    with pytest.raises(NotVerified) as error:
+        verify(tmp_path / "edited.npz")
+    assert not [path for path in paths if not named(path, error.value.faults)]
+
+
+@pytest.mark.parametrize(
+    "case", [("private-item-mean", {}), ("input-flip", {}), ("output", {})], ids=name_of
+)
+def test_one_edit_is_enough(files, case, tmp_path):
+    card, arrays = load(files(case))
+    for path in derived(card, arrays, verify(files(case)).guarantee):
+        save(tmp_path / "edited.npz", edited(card, path), arrays)
+        with pytest.raises(NotVerified) as error:
+            verify(tmp_path / "edited.npz")
+        assert named(path, error.value.faults), path
+
+
+@pytest.mark.parametrize("case", [("private-item-mean", {}), ("dplcf", {})], ids=name_of)
+def test_no_edit_of_a_card_goes_unnoticed(files, case, tmp_path):
+    card, arrays = load(files(case))
+    for path in leaves(card):
+        save(tmp_path / "edited.npz", edited(card, path), arrays, sealed=False)
+        with pytest.raises(NotVerified):
+            verify(tmp_path / "edited.npz")
+    for name in card:
+        less = {key: value for key, value in card.items() if key != name}
+        save(tmp_path / "edited.npz", less, arrays, sealed=name != "sha256")
+        with pytest.raises(NotVerified, match=name):
+            verify(tmp_path / "edited.npz")
+
+
+def with_array(card, arrays, name, array):
+    """The file with another array, whose shape, type and digest the card tells rightly."""
+    card = copy.deepcopy(card)
+    card["arrays"][name] |= {
+        "shape": list(array.shape),
+        "type": str(array.dtype),
+        "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest(),
+    }
+    return card, arrays | {name: array}
+
+
+@cases
+def test_an_edit_of_an_array_names_it(files, case, tmp_path):
+    """A value anywhere shows in the digest; what cannot be at all shows without it."""
+    card, arrays = load(files(case))
+    guarantee = verify(files(case)).guarantee
+    out = tmp_path / "edited.npz"
+    for name, array in arrays.items():
+        other = array.copy()
+        other.flat[-1] += 1
+        save(out, card, arrays | {name: other})
+        with pytest.raises(NotVerified, match=rf"arrays\.{name}\.sha256"):
+            verify(out)
+        impossible = {}
+        if array.dtype == np.float64:
+            infinite = array.copy()
+            infinite.flat[0] = np.inf
+            impossible["finite"] = infinite
+            impossible["float64"] = array.astype(np.float32)
+        else:
+            outside = array.copy()
+            outside.flat[0] = 200
+            if guarantee.trust is Trust.LOCAL:
+                impossible["outside"] = outside
+                impossible["int|type"] = array.astype(np.int64)
+        if name in ("items", "matrix", "left", "right", "number"):
+            impossible["shape|type|columns"] = array[None]
+        direct = name == "matrix" or guarantee.publishes is Publishes.ITEM_COUNTS
+        if direct and array.dtype == np.float64:
+            impossible["off the grid"] = array + 1e-13 * np.pi
+        for words, wrong in impossible.items():
+            save(out, *with_array(card, arrays, name, wrong))
+            with pytest.raises(NotVerified, match=words) as error:
+                verify(out)
+            assert f"arrays.{name}" in str(error.value)
+        save(out, card, {n: a for n, a in arrays.items() if n != name})
+        with pytest.raises(NotVerified, match=rf"arrays\.{name} is not in the file"):
+            verify(out)
+    save(out, card, arrays | {"left_raw": np.zeros((USERS, 2))})
+    with pytest.raises(NotVerified, match=r"arrays\.left_raw is in the file"):
+        verify(out)
+
+
+def test_reports_are_cells_in_order_each_once(files, tmp_path):
+    card, arrays = load(files(("randomised-response", {})))
+    for change in (lambda a: a[::-1], lambda a: np.repeat(a, 2)):
+        new, found = card, arrays
+        for name in arrays:
+            new, found = with_array(new, found, name, change(arrays[name]))
+        save(tmp_path / "edited.npz", new, found)
+        with pytest.raises(NotVerified, match="repeated or out of order"):
+            verify(tmp_path / "edited.npz")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        (("mechanism",), "private-item-men", "mechanism"),
+        (("mechanism",), "global-mean", "revision|settings|setting"),
+        (("revision",), 99, "revision"),
+        (("settings", "epsilon"), 0.5, "scale"),
+        (("settings", "epsilon"), -1, "epsilon"),
+        (("settings", "epsilon"), "one", "epsilon"),
+        (("settings", "new"), 1, "new"),
+        (("data", "users"), 0, "data"),
+        (("data", "items"), ITEMS + 1, "coordinates"),
+        (("data", "items"), "many", "data"),
+        (("data", "items"), 10**30, "releases"),
+        (("data", "high"), 9.0, "sensitivity"),
+        (("data", "prepare"), ["top-items=3"], "prepare"),
+        (("data", "prepare"), ["sort=3"], "prepare"),
+        (("data", "prepare"), 5, "prepare"),
+        (("catalogue", "origin"), "read", "catalogue"),
+        (("catalogue", "origin"), "given", "condition"),
+        (("catalogue", "origin"), "from-data", "caveats"),
+        (("catalogue",), None, "catalogue"),
+        (("releases",), [], "releases"),
+        (("arrays",), [], "arrays"),
+        (("guarantee", "caveats"), [], "caveats"),
+        (("versions",), {}, "versions"),
+    ],
+)
+def test_another_claim_is_refused_with_the_field(files, path, value, field, tmp_path):
+    card, arrays = load(files(("private-item-mean", {})))
+    card = copy.deepcopy(card)
+    place = card
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    save(tmp_path / "edited.npz", card, arrays)
+    with pytest.raises(NotVerified, match=field):
+        verify(tmp_path / "edited.npz")
+
+
+def test_another_version_is_a_note_and_another_revision_a_refusal(files, tmp_path):
+    card, arrays = load(files(("private-item-mean", {})))
+    card["versions"]["dpmc-lab"] = "0.0.1"
+    save(tmp_path / "old.npz", card, arrays)
+    (note,) = verify(tmp_path / "old.npz").notes
+    assert "0.0.1" in note
+    card["revision"] += 1
+    save(tmp_path / "old.npz", card, arrays)
+    with pytest.raises(NotVerified, match=r"revision .*0\.0\.1"):
+        verify(tmp_path / "old.npz")
+
+
+def test_names_belong_to_the_rows_and_are_there_only_where_they_are_public(tmp_path):
+    names = {
+        "item_ids": [f"i{k}" for k in range(ITEMS)],
+        "user_ids": [f"u{k}" for k in range(USERS)],
+    }
+    given = Catalogue(Origin.GIVEN)
+    mechanism = make("objective", {})
+    ratings = ratings_for(mechanism.task, catalogue=given, **names)
+    write(export(mechanism, ratings), tmp_path / "a.npz")
+    card, arrays = load(tmp_path / "a.npz")
+    assert verify(tmp_path / "a.npz").card == card
+    for name, ids in names.items():
+        assert arrays[name].tolist() == ids
+        twice = arrays[name].copy()
+        twice[0] = twice[1]
+        for wrong, words in ((twice, "twice"), (arrays[name][1:], "must be")):
+            save(tmp_path / "b.npz", *with_array(card, arrays, name, wrong))
+            with pytest.raises(NotVerified, match=rf"arrays\.{name} .*{words}"):
+                verify(tmp_path / "b.npz")
+    card["catalogue"]["origin"] = "from-data"
+    save(tmp_path / "b.npz", card, arrays)
+    with pytest.raises(NotVerified, match="the catalogue is not public"):
+        verify(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut"])
+def test_what_is_no_release_is_a_sentence(tmp_path, content):
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(DpmcError, match="dpmc release"):
+        verify(tmp_path / "a.npz")
+    with pytest.raises(DpmcError, match="there is no file"):
+        verify(tmp_path / "b.npz")
+    for card in ("[]", "{", "3"):
+        np.savez(tmp_path / "c.npz", card=np.array(card))
+        with pytest.raises(DpmcError, match="no card"):
+            verify(tmp_path / "c.npz")
+
+
+# The own predictions, by the formula on the card
+
+
+def predicted(case, card, arrays, x, rated):
+    """One user's predictions for all items from the released arrays and the own ratings alone, and
+    the part of them that is taste.
+
+    What the formula on the card says, written by hand.
+    """
+    id, items = case[0], arrays["items"]
+    formula, settings = card["predictions"], card["settings"]
+    middle = (card["data"]["low"] + card["data"]["high"]) / 2
+    if formula.startswith("everybody"):
+        return items[:, 0], 0.0
+    if formula.startswith("f is"):
+        features = arrays["features"]
+        f, longest = features[rated].sum(axis=0), np.linalg.norm(features, axis=1).max()
+        g = f / np.linalg.norm(f) if np.linalg.norm(f) > 1e-9 * longest else 0 * f
+        return items @ np.concatenate([[1.0], g - arrays["centre"]]), items[:, 1:] @ g
+    if formula.startswith("Q is"):
+        q, alpha = items[rated], settings.get("alpha", 1.0)
+        complement = id != "dpimf-strawman"
+        ridge = len(rated) + alpha * (ITEMS - complement * len(rated))
+        matrix = (1 - alpha * complement) * q.T @ q + alpha * items.T @ items
+        matrix += settings["regularisation"] * ridge * np.eye(items.shape[1])
+        scores = items @ np.linalg.solve(matrix, q.sum(axis=0))
+        return scores, scores
+    if id == "dpmf":
+        v, y = items[:, :-1], x - middle
+        matrix = v[rated].T @ v[rated] + settings["user_penalty"] * np.eye(v.shape[1])
+        u = np.linalg.solve(matrix, v[rated].T @ y)
+        if settings["unit_ball"] and np.linalg.norm(u) > 1:
+            (u,) = minimise_in_ball(matrix[None], 2 * (v[rated].T @ y)[None], 1.0)
+        return middle + v @ u, v @ u
+    if "user_prior" in settings and formula.startswith("items is [V, 1"):
+        v, e = items[:, :-2], items[:, -1]
+        raw = x - middle - e[rated]
+        b = raw.sum() / (len(raw) + settings["user_prior"])
+        clamp = settings["clamp"] * 2 * (card["data"]["high"] - middle)
+        y = np.clip(raw - b, -clamp, clamp)
+        matrix = v[rated].T @ v[rated] + arrays["noise"] * np.eye(v.shape[1])
+        taste = v @ np.linalg.solve(matrix, v[rated].T @ y)
+        return middle + b + e + taste, taste
+    if "[Z, e]" in formula or "[V, Z, e]" in formula:
+        k = len(arrays["ridge"])
+        v, z, e = items[:, : -k - 1], items[:, -k - 1 : -1], items[:, -1]
+        moments = z[rated].T @ (x - arrays["mean"] - e[rated])
+        theta = np.linalg.solve(z[rated].T @ z[rated] + arrays["ridge"], moments)
+        base = arrays["mean"] + e + z @ theta
+    else:
+        v, e = items[:, :-2], items[:, -1]
+        base = (x - e[rated]).mean() + e
+    if not v.shape[1]:
+        return base, z[:, 3:] @ theta[3:]
+    y, row = x - base[rated], None
+    if "columns" in arrays:
+        kept = np.isin(rated, arrays["columns"])
+        y, rated = y[kept], rated[kept]
+    if "row_norm" in arrays:
+        norm = float(arrays["row_norm"])
+
+        def held(vector, by):
+            return vector * min(1.0, norm / max(np.linalg.norm(by), 1e-300))
+
+        y = held(y, y)
+    if "shares" in arrays:
+        u, p = np.zeros(v.shape[1]), np.zeros(len(y))
+        for t, (share, step) in enumerate(zip(arrays["shares"], arrays["steps"], strict=True)):
+            w = step * v[rated, t] @ (p - y)
+            u, p = (1 - share) * u, (1 - share) * p + w * v[rated, t]
+            u[t] = w
+            u, p = held(u, p), held(p, p)
+    elif "bases" in arrays:
+        row, start = np.zeros(ITEMS), 0
+        for step, end in zip(arrays["steps"], arrays["ends"], strict=True):
+            row[rated] += step * (y - row[rated])
+            row = held(row, row)
+            basis = arrays["bases"][:, start:end]
+            u = (row @ basis) * arrays["ratios"][start:end]
+            row, start = basis @ u, end
+    elif "density" in arrays:
+        u = v[rated].T @ y / arrays["density"]
+    else:
+        u = np.linalg.solve(
+            v[rated].T @ v[rated] + settings["ridge"] * np.eye(v.shape[1]), v[rated].T @ y
+        )
+    return base + v @ u, v @ u
+
+
+def publishes_item_factors(case):
+    mechanism = make(*case)
+    card = mechanism.guarantee(ratings_for(mechanism.task).public)
+    return (
+        card.trust is not Trust.LOCAL
+        and card.publishes not in (Publishes.MATRIX, Publishes.ONE_NUMBER)
+        and case[1].get("cap") is None  # else which ratings are used is chosen at random
+    )
+
+
+OF_SOME_ITEMS = [
+    ("private-frank-wolfe", {"epsilon": "3000"}),
+    ("private-pgd", {"epsilon": "3000"}),
+    ("private-svd", {"epsilon": "30000"}),
+    ("private-svd", {"epsilon": "30000", "estimator": "published"}),
+    ("svd-after-cleansing", {"epsilon": "30000"}),
+]
+
+
+@pytest.mark.parametrize("case", OF_SOME_ITEMS, ids=name_of)
+def test_the_formula_holds_where_taste_is_looked_for_on_some_items(case, tmp_path, monkeypatch):
+    monkeypatch.setattr(sizes, "GRAM_LIMIT", 10)
+    test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", [*filter(publishes_item_factors, RELEASED)], ids=name_of)
+def test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path):
+    mechanism, models = make(*case), []
+    ratings = ratings_for(mechanism.task)
+    found = export(mechanism, ratings, on_step=lambda _, step: models.append(step.model))
+    write(found, tmp_path / "a.npz")
+    card, arrays = load(tmp_path / "a.npz")
+    tastes = []
+    for user in range(USERS):
+        own = slice(*ratings.indptr[user : user + 2])
+        mine, taste = predicted(case, card, arrays, ratings.values[own], ratings.items[own])
+        wanted = models[-1].predict(user, np.arange(ITEMS))
+        np.testing.assert_allclose(mine, wanted, rtol=1e-7, atol=1e-7)
+        tastes.append(taste)
+    if "epsilon" in case[1]:  # so much that taste is heard, or nothing of it would be compared
+        assert np.abs(tastes).max() > 1e-3
+
+
+# The commands
+
+
+@pytest.fixture
+def dpmc(capsys):
+    def run(*argv):
+        status = main([str(word) for word in argv])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return status, captured.out, captured.err
+
+    return run
+
+
+def test_the_command_says_in_one_sentence_what_a_file_promises(dpmc, files, tmp_path):
+    path = files(("private-item-mean", {}))
+    status, text, err = dpmc("verify", path)
+    assert (status, err) == (0, "")
+    flat = " ".join(text.split())
+    for words in ("Epsilon 1", "delta 1e-06", "per user", "certified given"):
+        assert words in flat
+    status, text, _ = dpmc("verify", path, "--json")
+    found = json.loads(text)
+    assert found["verified"] is True
+    assert found["card"] == load(path)[0]
+    card, arrays = load(path)
+    card["guarantee"]["certified"]["epsilon"] = 0.1
+    save(tmp_path / "edited.npz", card, arrays)
+    status, text, err = dpmc("verify", tmp_path / "edited.npz")
+    assert (status, text) == (1, "")
+    assert "guarantee.certified.epsilon is 0.1" in err
+    status, text, err = dpmc("verify", tmp_path / "edited.npz", "--json")
+    assert status == 1
+    found = json.loads(text)
+    assert found["verified"] is False
+    assert "guarantee.certified.epsilon" in found["faults"][0]
+    assert dpmc("verify")[0] == 2
+    assert dpmc("verify", tmp_path / "none.npz")[0] == 1
+
+
+SECTIONS = {
+    "product", "dp_flavor", "privacy_loss", "model", "accounting", "implementation", "resources",
+}  # fmt: skip
+FLAVOR = {
+    "name", "input_metric", "bound_on_input_distance", "output_measure",
+    "bound_on_output_distance", "data_domain", "unprotected_quantities",
+}  # fmt: skip
+
+
+@cases
+def test_a_deployment_card_has_the_sections_of_the_registry(files, case):
+    found = verify(files(case))
+    card = deployment_card(found.card, found.guarantee)
+    assert set(card) == SECTIONS
+    assert set(card["dp_flavor"]) == FLAVOR
+    certified = found.guarantee.certified()
+    budget = {"epsilon": certified.epsilon, "delta": certified.delta}
+    assert card["dp_flavor"]["bound_on_output_distance"] == budget
+    assert card["privacy_loss"]["parameters"] == budget
+    assert card["product"]["publisher"] is None
+    json.dumps(card, allow_nan=False)
+
+
+def test_both_commands_write_the_same_deployment_card(dpmc, tmp_path):
+    words = ("restaurants", "private-item-mean", "--epsilon", 1, "--out", tmp_path / "a.npz")
+    status, _, err = dpmc("release", *words, "--deployment-card", tmp_path / "one.json")
+    assert (status, err) == (0, "")
+    status, _, _ = dpmc("verify", tmp_path / "a.npz", "--deployment-card", tmp_path / "two.json")
+    assert status == 0
+    one, two = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "two"))
+    assert one == two
+    status, _, err = dpmc("verify", tmp_path / "a.npz", "--deployment-card", tmp_path / "two.json")
+    assert status == 1
+    assert "is there already" in err
