@@ -14,7 +14,6 @@ from dpmc_core.problem import LeaveLast
 from dpmc_core.protocol.federated import SERVER, FederatedRun, Federation
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.protocol_helpers import received
-from tests.replay import answers_replaced
 
 
 def mechanism(epsilon: float = 1.0, **settings) -> Dpimf:
@@ -96,11 +95,11 @@ def test_what_a_party_sends_in_the_first_round_is_made_of_its_published_answers(
     """Given the same answers, other rows give the same profiles to the last bit."""
     ratings = ratings_of()
     flow = Federation(mechanism=mechanism(rank=3), parties=3, rounds=1)
-    answers = [p.published for p in publications_of(flow, ratings)]
+    answers = publications_of(flow, ratings)
     sent = []
     for data in (ratings, ratings.select(np.arange(len(ratings)) % 3 > 0)):
         run = FederatedRun(flow, data, np.random.default_rng(3), watch=0)
-        with answers_replaced(answers, []):
+        with witness(answers=answers):
             list(run.play())
         sent.append([m.payload["profiles"] for m in received(run.transcript, SERVER)])
     assert all(map(np.array_equal, *sent))
