@@ -83,9 +83,7 @@ def _all(mutants: Sequence[Mutant], copies: Sequence[Path]) -> list[Outcome]:
         free.put(copy)
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     print(f"{len(mutants)} faults; {len(tests)} tests without one:", end=" ", flush=True)
-    # as many parts as processes, whole files each: what a file sets up is set up once
-    parts = [tests[round(len(tests) * k / len(copies)) :][: -(-len(tests) // len(copies))]
-             for k in range(len(copies))]  # fmt: skip
+    parts = [part for k in range(len(copies)) if (part := tests[k :: len(copies)])]
     begin = time.perf_counter()
 
     def planted(mutant: Mutant) -> Outcome:
@@ -98,7 +96,7 @@ def _all(mutants: Sequence[Mutant], copies: Sequence[Path]) -> list[Outcome]:
         return found
 
     with ThreadPoolExecutor(len(copies)) as pool:
-        failing = set().union(*pool.map(_failing, parts, copies))
+        failing = set().union(*pool.map(_failing, parts, copies))  # all tests, without a fault
         print(f"{len(failing)} fail, {time.perf_counter() - begin:.0f} s")
         for test in sorted(failing):
             print(f"  {test}")

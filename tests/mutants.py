@@ -89,6 +89,7 @@ def _family(family: str, file: str, *rows: Row) -> list[Mutant]:
 
 
 _SEEDED = "np.random.default_rng(0)"
+_QUIETER = 'lambda r: __import__("dataclasses").replace(r, scale=0.97 * r.scale)'
 _ALIAS = "from dpmc_core.privacy import (\n    "  # a unit that stands for another one, in one file
 
 _CLAIMED = "test_claimed_is_certified_per_rating_and_nothing_per_user"
@@ -107,6 +108,13 @@ ONE_BIT = _family(
         "scale=self.delta_h / self.epsilon,",
         "scale=0.97 * self.delta_h / self.epsilon,",
         named("one_bit", f"{_CLAIMED}[objective]"),
+    ),
+    (
+        "signs at less than the card's scale",
+        SCALE,
+        "noisy = releases.signs.publish(positive(ratings), rng)\n            ",
+        f"noisy = releases.each({_QUIETER}).signs.publish(positive(ratings), rng)\n            ",
+        records("objective"),
     ),
     (
         "objective-statistic: scale",
@@ -181,10 +189,24 @@ ONE_BIT = _family(
         named("one_bit", _CLAMPED),
     ),
     (
+        "gradient: clamped 3 % too wide",
+        CLIP,
+        "np.clip(gradient, -self.clamp, self.clamp)",
+        "np.clip(gradient, -1.03 * self.clamp, 1.03 * self.clamp)",
+        named("one_bit", _CLAMPED),
+    ),
+    (
         "output: not clipped",
         CLIP,
         "clipped = np.clip(matrix, -self.bound, self.bound)",
         "clipped = matrix.copy()",
+        named("one_bit", _OUTSIDE),
+    ),
+    (
+        "output: clipped 3 % too wide",
+        CLIP,
+        "np.clip(matrix, -self.bound, self.bound)",
+        "np.clip(matrix, -1.03 * self.bound, 1.03 * self.bound)",
         named("one_bit", _OUTSIDE),
     ),
     (
@@ -384,6 +406,13 @@ FACTORIZATION = _family(
         records("dpmf"),
     ),
     (
+        "dpmf: less than the card's scale",
+        SCALE,
+        "releases = self.guarantee(public).releases\n",
+        f"releases = self.guarantee(public).releases.each({_QUIETER})\n",
+        records("dpmf"),
+    ),
+    (
         "private-mean: no noise",
         SKIPPED,
         "float(self.guarantee(public).releases.total.publish(total, rng))",
@@ -467,6 +496,13 @@ DPIMF = _family(
         records("dpimf-strawman"),
     ),
     (
+        "all rounds at less than the card's scale",
+        SCALE,
+        "releases = self.guarantee(ratings.public).releases\n",
+        f"releases = self.guarantee(ratings.public).releases.each({_QUIETER})\n",
+        records("dpimf-optimal"),
+    ),
+    (
         "second moments without noise",
         SKIPPED,
         "return release.publish(moments, rng)",
@@ -485,6 +521,13 @@ DPIMF = _family(
         CLIP,
         "fixed = self.clipped(factors)",
         "fixed = factors",
+        named("dpimf", f"{_ONE_CELL}[optimal]"),
+    ),
+    (
+        "fixed factors are clipped 3 % too wide",
+        CLIP,
+        "fixed = self.clipped(factors)",
+        "fixed = 1.03 * self.clipped(factors)",
         named("dpimf", f"{_ONE_CELL}[optimal]"),
     ),
     (
@@ -610,6 +653,13 @@ FRANK_WOLFE = _family(
         moves(f"{_FW}-0-EMPTIED", f"{_FW}-oja-1-EMPTIED"),
     ),
     (
+        "residual rows are clipped 3 % too wide",
+        CLIP,
+        "clip_rows(cells, residual, self.residual * bound)",
+        "clip_rows(cells, residual, 1.03 * self.residual * bound)",
+        moves(f"{_FW}-0-EMPTIED", f"{_FW}-12-EMPTIED"),
+    ),
+    (
         "iterates of projected gradient are not clipped",
         CLIP,
         "descent.stepped_gram(step, bound)",
@@ -688,6 +738,13 @@ PER_USER = (
             moves(f"{_ITEMS}-6-EMPTIED"),
         ),
         (
+            "weighted rows are clipped 3 % too wide",
+            CLIP,
+            "items.weights[cells.items], effects_clip(public)",
+            "items.weights[cells.items], 1.03 * effects_clip(public)",
+            moves(f"{_ITEMS}-6-EMPTIED"),
+        ),
+        (
             "a long row counts in full",
             CLIP,
             "each = 1.0 / np.sqrt(np.maximum(count, 1))[cells.users]",
@@ -699,6 +756,13 @@ PER_USER = (
             CLIP,
             "*clip_rows(rows.cells, rows.values, self.row_norm(public))",
             "rows.values, clip_rows(rows.cells, rows.values, self.row_norm(public))[1]",
+            named("user_level", "test_planted_missing_clip_is_caught"),
+        ),
+        (
+            "rows are clipped 3 % too wide",
+            CLIP,
+            "clip_rows(rows.cells, rows.values, self.row_norm(public))",
+            "clip_rows(rows.cells, rows.values, 1.03 * self.row_norm(public))",
             named("user_level", "test_planted_missing_clip_is_caught"),
         ),
         (
@@ -781,6 +845,13 @@ PRIVATE_EFFECTS = _family(
         records("private-effects"),
     ),
     (
+        "less than the card's scale",
+        SCALE,
+        "releases = self.guarantee(public).releases\n",
+        f"releases = self.guarantee(public).releases.each({_QUIETER})\n",
+        records("private-effects"),
+    ),
+    (
         "moments without noise",
         SKIPPED,
         "releases.moments.publish(moments, rng)",
@@ -817,6 +888,13 @@ PRIVATE_EFFECTS = _family(
         "weighted_rows(part, residual, weights[part.items], norm)",
         "weighted_rows(part, residual, weights[part.items], 10 * norm)",
         moves("private-effects-7-EMPTIED"),
+    ),
+    (
+        "weighted residuals are clipped 3 % too wide",
+        CLIP,
+        "weights[part.items], norm)",
+        "weights[part.items], 1.03 * norm)",
+        named("private_effects", "test_no_row_moves_a_release_further_than_stated[taste]"),
     ),
     (
         "taste is not clipped",
@@ -891,10 +969,24 @@ USER_RANKING = _family(
         named("private_taste", _POPULAR),
     ),
     (
+        "popularity: long rows count 3 % too much",
+        CLIP,
+        "contributions(ratings, self.contributions, norm)",
+        "1.03 * contributions(ratings, self.contributions, norm)",
+        named("private_taste", _POPULAR),
+    ),
+    (
         "taste: long rows count in full",
         CLIP,
         "weights = contributions(ratings, 1)",
         "weights = np.ones(len(ratings))",
+        named("private_taste", _TASTE),
+    ),
+    (
+        "taste: long rows count 3 % too much",
+        CLIP,
+        "weights = contributions(ratings, 1)",
+        "weights = 1.03 * contributions(ratings, 1)",
         named("private_taste", _TASTE),
     ),
     (
@@ -983,6 +1075,13 @@ CLEANSING = _family(
         spends(_CLEANSED),
     ),
     (
+        "less than the card's scale",
+        SCALE,
+        "releases = self.guarantee(ratings.public).releases\n",
+        f"releases = self.guarantee(ratings.public).releases.each({_QUIETER})\n",
+        records(_CLEANSED),
+    ),
+    (
         "published: products spend 3 % more",
         SCALE,
         "budget * 0.7, budget * 0.2",
@@ -1031,6 +1130,13 @@ CLEANSING = _family(
         CLIP,
         "residuals = np.clip(raw[kept], -bound, bound)",
         "residuals = raw[kept]",
+        moves(f"{_CLEANSED}-4-EMPTIED"),
+    ),
+    (
+        "residuals are clamped 3 % too wide",
+        CLIP,
+        "residuals = np.clip(raw[kept], -bound, bound)",
+        "residuals = np.clip(raw[kept], -1.03 * bound, 1.03 * bound)",
         moves(f"{_CLEANSED}-4-EMPTIED"),
     ),
     (
@@ -1119,6 +1225,13 @@ DPALS = _family(
         named("user_level", "test_planted_missing_clip_is_caught"),
     ),
     (
+        "user factors are clipped 3 % too wide",
+        CLIP,
+        "clip_dense_rows(asked, c)",
+        "clip_dense_rows(asked, 1.03 * c)",
+        named("user_level", "test_the_worst_rows_nearly_use_the_bounds_up"),
+    ),
+    (
         "ratings are not clipped",
         CLIP,
         "bounded = np.clip(rows.values, -g, g)",
@@ -1126,10 +1239,24 @@ DPALS = _family(
         moves("dpals-5-EMPTIED"),
     ),
     (
+        "ratings are clipped 3 % too wide",
+        CLIP,
+        "bounded = np.clip(rows.values, -g, g)",
+        "bounded = np.clip(rows.values, -1.03 * g, 1.03 * g)",
+        moves("dpals-5-EMPTIED"),
+    ),
+    (
         "item weights are not scaled",
         CLIP,
         "return clip_rows(Pattern.of(ratings), weights, math.sqrt(most))",
         "return weights, clip_rows(Pattern.of(ratings), weights, math.sqrt(most))[1]",
+        moves("dpals-20-EMPTIED"),
+    ),
+    (
+        "item weights are scaled 3 % too little",
+        CLIP,
+        "clip_rows(Pattern.of(ratings), weights, math.sqrt(most))",
+        "clip_rows(Pattern.of(ratings), weights, 1.03 * math.sqrt(most))",
         moves("dpals-20-EMPTIED"),
     ),
     (
@@ -1189,6 +1316,13 @@ PROTOCOL = (
             CLIP,
             "self.user_factors, _ = clip_dense_rows(user_factors, 1.0)",
             "self.user_factors = user_factors",
+            named("protocol", "test_long_user_factors_move_no_linear_term_further_than_stated"),
+        ),
+        (
+            "user factors are cut 3 % too wide",
+            CLIP,
+            "clip_dense_rows(user_factors, 1.0)",
+            "clip_dense_rows(user_factors, 1.03)",
             named("protocol", "test_long_user_factors_move_no_linear_term_further_than_stated"),
         ),
         (
