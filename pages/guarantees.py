@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -13,7 +14,6 @@ from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.refute import small_data
-from dpmc_core.refute.shipped import shipped
 from dpmc_core.views import audits, cards, groups
 from dpmc_core.views.groups import Choice, Group
 from dpmc_core.views.lights import Lights
@@ -174,7 +174,7 @@ def body(found: dict[str, Guarantee], epsilon: float) -> None:
     id = widgets.picker(found)
     left, right = st.columns(2, gap="large")
     with left, st.container(border=True):
-        blocks.guarantee(found[id])
+        blocks.guarantee(found[id], id)
     with right:
         certainty(epsilon)
     ledger(found[id])
@@ -187,10 +187,20 @@ def body(found: dict[str, Guarantee], epsilon: float) -> None:
     )
     if every.open:
         with every:
-            table(found)
+            table(found, epsilon)
 
 
-def table(found: dict[str, Guarantee]) -> None:
+def measured_at(epsilon: float) -> Callable[[str], audits.Tick | None]:
+    """What ships of mechanisms at this epsilon."""
+
+    def measured(id: str) -> audits.Tick | None:
+        found = audits.shipped_of(id)
+        return None if found is None or found.epsilon != epsilon else audits.as_tick(found)
+
+    return measured
+
+
+def table(found: dict[str, Guarantee], epsilon: float) -> None:
     """Claimed beside certified for every mechanism, in the order of the groups."""
     order = [choice.id for group in groups.grouped(found) for choice in group.choices]
     rows = [cards.card_row(registry.get(id).name, found[id]) for id in order]
@@ -206,12 +216,13 @@ def table(found: dict[str, Guarantee]) -> None:
     )
     st.caption(cards.RELATIONS)
     blocks.picture(
-        charts_guarantees.claimed_and_certified(order, rows, state.theme()),
+        charts_guarantees.claimed_and_certified(order, rows, state.theme(), measured_at(epsilon)),
         alt=cards.table_words(rows),
         key="claims",
     )
     st.caption(
-        "Filled is certified, hollow only claimed. Epsilon as each claim counts it: lines of"
+        "Filled is certified, hollow only claimed; a tick is measured: it is at least that, by an"
+        " audit of small invented data at epsilon 1. Epsilon as each claim counts it: lines of"
         " different methods may count different things. An arrow stands for no bound."
     )
     st.markdown("**Why they differ, and what to mind**")
@@ -286,11 +297,6 @@ def attempt(id: str, epsilon: float) -> None:
         if blocks.start_and_stop(job, now, "Try to refute it", ":material/policy:"):
             state.jobs().start(AUDIT, runs.audit(mechanism, flaw, SEED), about=about)
             st.rerun(scope="fragment")
-    if job is None:
-        before = shipped(mechanism) if flaw is None else None
-        if before is not None:
-            st.markdown(f"Measured beforehand: {audits.tick(before)}.")
-        return
     blocks.ticking(job, now, found_so_far)
 
 

@@ -73,7 +73,8 @@ def users(data: str, scenario: str) -> None:
     play = scenarios.demonstrate(ratings, scenario=scenario, epsilon=epsilon, **rules)
     theatre(play)
     attacks(play)
-    promise(play.run.settings.guarantee(play.run.public))
+    settings = play.run.settings
+    promise(settings.guarantee(play.run.public), settings.id)
     cost(
         lambda along: scenarios.communication(along, ratings, rules["shares"]),
         {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20},
@@ -305,7 +306,7 @@ def shops(data: str) -> None:
         f" {play.run.public.items:,} most chosen items. {federated.counted_words(play.run)}"
     )
     budget(flow, public)
-    promise(flow.mechanism.guarantee(public))
+    promise(flow.mechanism.guarantee(public), flow.mechanism.id)
     cost(
         lambda along: federated.communication(along, flow, public),
         federated.sizes(flow, public),
@@ -398,11 +399,11 @@ def budget(flow: Federation, public: PublicFacts) -> None:
             st.markdown(f"- {blocks.escape(reason)}")
 
 
-def promise(card: Guarantee) -> None:
+def promise(card: Guarantee, id: str) -> None:
     """The card of what is played."""
     st.header("What is promised")
     with st.container(border=True):
-        blocks.guarantee(card)
+        blocks.guarantee(card, id)
 
 
 @st.fragment

@@ -369,7 +369,7 @@ def result(run: Run) -> None:
     with left:
         recommendations(run)
     with right, st.container(border=True):
-        blocks.guarantee(found.guarantee)
+        blocks.guarantee(found.guarantee, found.mechanism.id)
     answer(run)
     pictures = report.pictures(run, state.theme())
     for column, one in zip(st.columns(len(pictures), gap="medium"), pictures, strict=True):

@@ -64,7 +64,7 @@ def page() -> None:
             else:
                 moving(where, id, found)
         with more, st.popover("Why?", icon=":material/verified_user:"):
-            blocks.guarantee(card)
+            blocks.guarantee(card, id)
         with below:
             numbers(found, certified=cards.upheld(card))
     except (DpmcError, OSError) as error:

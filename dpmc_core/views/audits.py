@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from dpmc_core import registry
+from dpmc_core.experiment import settings_dict
 from dpmc_core.faults import Flaw
 from dpmc_core.privacy import Change
 from dpmc_core.refute import ChangedRow, Measured, Method, Refuted, Report, Spent
 from dpmc_core.refute.report import TIGHT
-from dpmc_core.refute.shipped import Shipped
+from dpmc_core.refute.shipped import Shipped, shipped
 from dpmc_core.views import cards
+from dpmc_core.views.lines import Line
 
 METHODS = {
     Method.PROBE: "Sensitivity probe",
@@ -144,6 +149,38 @@ def tick(found: Shipped) -> str:
     """What was measured beforehand, as it stands beside claimed and certified."""
     how = "exact" if found.confidence is None else f"{100 * found.confidence:g} %"
     return f"at least {cards.epsilon_text(found.measured)} ({METHODS[Method(found.method)]}, {how})"
+
+
+class Tick(NamedTuple):
+    """What was measured at one setting of epsilon: at least so much; words: and how."""
+
+    epsilon: float
+    measured: float
+    counts: str
+    words: str
+
+
+def tick_of(line: Line) -> Tick | None:
+    """What ships of a curve; None where nothing was measured at its settings."""
+    found = shipped_of(line.mechanism)
+    if found is None or line.at(found.epsilon) is None:
+        return None
+    usual = settings_dict(registry.create(line.mechanism, epsilon=found.epsilon))
+    if any(usual.get(name) != value for name, value in line.info.settings.items()):
+        return None
+    return as_tick(found)
+
+
+def as_tick(found: Shipped) -> Tick:
+    """The same of what was measured."""
+    words = f"set to {found.epsilon:g}, measured {tick(found)}"
+    return Tick(found.epsilon, found.measured, found.change.label, words)
+
+
+def shipped_of(id: str) -> Shipped | None:
+    """What ships of a mechanism with its default settings at epsilon 1."""
+    private = id in registry.MECHANISMS and registry.adds_noise(registry.get(id))
+    return shipped(registry.create(id, epsilon=1.0)) if private else None
 
 
 def table(report: Report) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from dpmc_core.errors import capital, sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.privacy import Guarantee
 from dpmc_core.store import guarded
-from dpmc_core.views import cards
+from dpmc_core.views import audits, cards
 from pages.ui.charts import Figure
 from pages.ui.jobs import Job, Snapshot
 from pages.ui.text import escape
@@ -101,8 +101,9 @@ def show_table(columns: Mapping[str, Sequence[Any]], *, place: Any = st, **optio
     place.dataframe(shown, hide_index=True, **options)
 
 
-def guarantee(card: Guarantee) -> None:
-    """The card: what is protected, claimed and certified, and what that means for an attacker."""
+def guarantee(card: Guarantee, id: str) -> None:
+    """The card of a mechanism: what is protected, claimed, certified and measured, and what that
+    means for an attacker."""
     shown = cards.card(card)
     st.markdown(f"**{shown.protects}**")
     own = card.certified()
@@ -118,6 +119,9 @@ def guarantee(card: Guarantee) -> None:
         )
     for name, text in shown.facts[2 if shown.upheld else 1 :]:  # the badge says the first ones
         st.caption(f"**{capital(name)}**: {escape(sentence(text))}")
+    found = audits.shipped_of(id)
+    if found is not None:
+        st.caption(f"**Measured**: {escape(audits.tick(found))}, set to epsilon {found.epsilon:g}.")
 
 
 def start_and_stop(job: Job | None, now: Snapshot, label: str, icon: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.views.audits import Tick
 from dpmc_core.views.lines import Band
 
 Floats = NDArray[np.float64]
@@ -120,6 +121,19 @@ def marker(look: Style, theme: Theme, *, solid: bool, size: int = 9) -> dict[str
         "line": {"color": look.color, "width": 1 if solid else 2.5},
         "opacity": 1,
     }
+
+
+def tick(fig: Figure, x: float, y: Any, look: Style, found: Tick) -> None:
+    """The mark of what was measured, beside hollow (claimed) and filled (certified) ones."""
+    fig.draw(
+        "scatter",
+        x=[x],
+        y=[y],
+        mode="markers",
+        marker={"symbol": "line-ns", "size": 15, "line": {"color": look.color, "width": 3}},
+        hovertemplate=f"{found.words}<extra></extra>",
+        showlegend=False,
+    )
 
 
 LONG_LEGEND = {"font": {"size": 12}, "maxheight": 400}  # in a column on a phone, none cut off

@@ -17,6 +17,7 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.metrics import Metric
 from dpmc_core.views import cards
+from dpmc_core.views.audits import tick_of
 from dpmc_core.views.comparison import (
     Answer,
     Standing,
@@ -51,6 +52,7 @@ from pages.ui.charts import (
     marker,
     powers,
     style,
+    tick,
 )
 
 Ends = tuple[float, float]
@@ -132,6 +134,12 @@ def compare(
         band(fig, over, faded(style(one.line.mechanism).color, 0.16))
     for one, over in zip(placed, bands, strict=True):
         _line(fig, one, over, theme)
+    for one in placed:
+        found = tick_of(one.line)
+        if found is not None and found.counts == one.counts and found.measured < across[1]:
+            here = one.line.at(found.epsilon)
+            assert here is not None
+            tick(fig, found.measured, here.mean, style(one.line.mechanism), found)
     edge = _epsilons(fig, across, [one.counts for one in placed])
     _column(fig, tags, up, high, across, edge, theme)
     fig.y(range=up, **_ticks(picture.metric, up, step))

@@ -6,9 +6,13 @@ the slider, the rule and the dot are one thing on one axis.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from dpmc_core.views.audits import tick_of
 from dpmc_core.views.lines import GUESSING, WITHOUT, Line, Picture
 from pages.ui.charts import (
     Figure,
@@ -22,6 +26,7 @@ from pages.ui.charts import (
     rule,
     shaded,
     style,
+    tick,
 )
 
 PUBLISHED = "the paper's estimate"
@@ -104,6 +109,12 @@ def instrument(
         )
         if not first:
             named.append((y[-1], PUBLISHED))
+    found = tick_of(picture.lines[0])
+    if found is not None and epsilons[0] <= found.measured <= epsilons[-1]:
+        at = float(np.interp(math.log(found.measured), np.log(epsilons), range(len(epsilons))))
+        here = picture.lines[0].at(found.epsilon)
+        assert here is not None
+        tick(fig, at, here.mean, style(picture.lines[0].mechanism), found)
     _labels(fig, named, low, high, theme)
     rule(fig, 0, theme)
     _dot(fig, picture.lines[0], certified=certified, theme=theme)

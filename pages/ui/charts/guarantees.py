@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dpmc_core.refute import Method, Refuted, Report
+from dpmc_core.views.audits import Tick
 from dpmc_core.views.cards import CardRow, epsilon_text
 from dpmc_core.views.lights import Lights
-from pages.ui.charts import EPSILON_AXIS, Figure, Theme, figure, powers, rule, style
+from pages.ui.charts import EPSILON_AXIS, Figure, Theme, figure, powers, rule, style, tick
 
 
-def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Theme) -> Figure:
-    """One line per mechanism from its claim (hollow) to its certified epsilon (filled)."""
+def claimed_and_certified(
+    ids: Sequence[str],
+    rows: Sequence[CardRow],
+    theme: Theme,
+    measured: Callable[[str], Tick | None],
+) -> Figure:
+    """One line per mechanism from its claim (hollow) to its certified epsilon (filled).
+
+    measured: a tick, by id.
+    """
     fig = figure(theme, height=90 + 56 * len(rows), showlegend=False)
     finite = [e for r in rows for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
@@ -57,6 +66,9 @@ def claimed_and_certified(ids: Sequence[str], rows: Sequence[CardRow], theme: Th
             textposition="middle right" if close else "bottom left",
             hovertemplate=f"certified: epsilon {epsilon_text(row.certified)}<extra></extra>",
         )
+        found = measured(id)
+        if found is not None and 0 < found.measured < end:
+            tick(fig, found.measured, row.mechanism, look, found)
         fig.note(
             text=row.mechanism,
             x=0,
