@@ -200,10 +200,10 @@ def score(task: Task, model: Model, problem: Problem) -> float:
     Likes: 1 where the sign is right. Ratings: 1 less the square of the error, in units of half the
     public range, and 0 beyond it. Rankings: 1 where the item is among ten of all unseen ones.
     """
-    found = np.nan_to_num(metrics.each(task, model, problem.train, problem.test), nan=0.0)
+    found = metrics.each(task, model, problem.train, problem.test)
     if task is Task.RATINGS:
         found = 1 - np.minimum(found / problem.test.public.half_width**2, 1)
-    return float(found.sum())
+    return float(np.nansum(found))  # a prediction that is no number is worth nothing
 
 
 def choose(

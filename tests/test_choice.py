@@ -108,6 +108,7 @@ def test_the_score_counts_half_the_range_as_the_largest_error():
     )
     # errors 3, 1 and 0, each in units of 2 and at most 1
     assert core.score(Task.RATINGS, Constant(4.0), problem) == pytest.approx(0 + 0.75 + 1)
+    assert core.score(Task.RATINGS, Constant(math.nan), problem) == 0
 
 
 def test_a_ranking_is_scored_by_hits_alone():
