@@ -296,7 +296,7 @@ def attempt(id: str, epsilon: float) -> None:
         now = look(job)
         if blocks.start_and_stop(job, now, "Try to refute it", ":material/policy:"):
             state.jobs().start(AUDIT, runs.audit(mechanism, flaw, SEED), about=about)
-            st.rerun(scope="fragment")
+            st.rerun()
     blocks.ticking(job, now, found_so_far)
 
 

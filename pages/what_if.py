@@ -324,8 +324,8 @@ def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
     st.caption(
         blocks.escape(
             f"{blocks.EVALUATION} {sentence(lines.band_words(line.band))} Tested on"
-            f" {split_words(line.info.split)}. Filled is"
-            f" certified, hollow only claimed. Version {line.version}, default settings."
+            f" {split_words(line.info.split)}. Filled is certified, hollow only claimed, a tick"
+            f" measured at 1. Version {line.version}, default settings."
         )
     )
     for said in lines.apart_words(picture):

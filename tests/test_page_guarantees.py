@@ -1,17 +1,22 @@
 """Guarantees in one look, and one answer to what a person with so many ratings gets."""
 
 import dataclasses
+import functools
 import html
+import json
 import math
 import re
+import time
 
 import pytest
 
 from dpmc_core import registry
 from dpmc_core.privacy import ROW_VALUES, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.views import cards, groups
-from tests.page_helpers import all_text, charts_of, open_page
+from dpmc_core.refute import refute
+from dpmc_core.views import audits, cards, groups
+from pages.ui import runs
+from tests.page_helpers import all_text, button, charts_of, open_page, plain
 
 FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 CARDS, _ = groups.cards_of(registry.offered(), FACTS)
@@ -92,3 +97,66 @@ def test_the_card_and_the_ledger_on_the_page_say_the_same_of_a_person(unit):
     assert all_text(app).count(words) == 2
     assert "epsilon 20" in words
     assert "1,682" in words
+
+
+# --- the attempt to refute a claim ----------------------------------------------------------
+
+
+def audited(app):
+    """The page once the audit is over."""
+    button(app, "Try to refute it").click().run()
+    end = time.monotonic() + 150
+    while app.progress or button(app, "Try to refute it").disabled:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+        app.run()
+        assert not app.exception
+    return app
+
+
+def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
+    monkeypatch.setattr(runs, "refute", functools.partial(refute, runs=20))
+    app = audited(open_page("guarantees", data="movie-night", mechanism="input-flip"))
+    told = [head.value for head in app.subheader]
+    assert any("No contradiction found (at least" in text for text in told)
+    assert any("privacy is not confirmed by this" in text for text in told)
+    least = next(float(t.split("at least ")[1].split(")")[0]) for t in told if "at least" in t)
+    assert 0.5 < least < 1
+    (chart,) = [c for c in charts_of(app) if "at least" in c.proto.spec]
+    bars = [t for t in json.loads(chart.proto.spec)["data"] if t["type"] == "bar"]
+    assert bars[0]["x"][0] + bars[0]["base"][0] == pytest.approx(least, rel=0.01)
+
+
+def test_a_planted_fault_is_noticed_and_the_card_stays(monkeypatch):
+    monkeypatch.setattr(runs, "refute", functools.partial(refute, runs=20))
+    app = open_page("guarantees", data="movie-night", mechanism="private-mean", fault="halved")
+    audited(app)
+    assert "The audit has noticed it" in all_text(app)
+    assert any(head.value.startswith("Refuted: ") for head in app.subheader)
+    assert "certified: epsilon 1" in all_text(app) or "certified 1" in all_text(app)
+
+
+def test_output_perturbation_lights_up(monkeypatch):
+    monkeypatch.setattr(runs, "refute", functools.partial(refute, runs=4))
+    app = audited(open_page("guarantees", data="movie-night", mechanism="output"))
+    told = " ".join(head.value for head in app.subheader)
+    least = float(told.split("Refuted: at least ")[1].split(" where 1 is claimed")[0])
+    assert least > 3
+    assert "the proof allows 2" in told
+    (heat,) = [c for c in charts_of(app) if '"heatmap"' in c.proto.spec]
+    assert "the rating that changed" in heat.proto.spec
+
+
+def test_a_fault_is_offered_only_where_it_changes_something():
+    app = open_page("guarantees", data="movie-night", mechanism="dplcf")
+    offered = next(c for c in app.get("button_group") if "fault" in str(c.proto.label))
+    assert not any("clip" in str(option.content) for option in offered.proto.options)
+
+
+def test_what_was_measured_stands_on_cards_and_in_the_picture_of_claims():
+    app = open_page("guarantees", data="movie-night", mechanism="input-flip")
+    assert "Measured: at least" in plain(" ".join(c.value for c in app.caption)).replace("*", "")
+    found = audits.shipped_of("input-flip")
+    assert found is not None
+    assert 0.5 < found.measured < 1
+    assert audits.shipped_of("svd") is None

@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from dpmc_core import registry
+from dpmc_core import ledger, registry
 from dpmc_core.cli import arguments, output
-from dpmc_core.cli.fit import mechanism_of
+from dpmc_core.cli.fit import mechanism_of, noting
 from dpmc_core.cli.output import Progress
 from dpmc_core.data import datasets, parse_step
 from dpmc_core.errors import InvalidSetting
@@ -86,20 +86,25 @@ def run(args: argparse.Namespace) -> None:
     if args.write is not None:
         raise InvalidSetting("--write", "left out without --all", str(args.write))
     mechanism = mechanism_of(args)
-    ratings, name = None, ""
+    ratings, name, source = None, "", ""
     if args.data is not None:
-        ratings, name = _prepared(args, mechanism), args.data
+        ratings, source = _prepared(args, mechanism)
+        name = args.data
     report = _audit(args, mechanism, ratings, name, args.seed)
+    if ratings is not None:
+        runs = ledger.entry(ledger.Kind.AUDIT, mechanism, ratings.public, count=report.runs)
+        noting(source, name, [runs])
     if args.json:
         output.write_json(report.as_dict() | _lit(mechanism, ratings))
     else:
         print("\n\n".join(told(report) + _lights(mechanism, ratings)))
 
 
-def _prepared(args: argparse.Namespace, mechanism: Mechanism) -> Ratings:
+def _prepared(args: argparse.Namespace, mechanism: Mechanism) -> tuple[Ratings, str]:
+    """The ratings as the mechanism takes them, and under which name the ledger knows them."""
     steps = [parse_step(text) for text in args.prepare]
     data = datasets.load(args.data, **arguments.reading_of(args, args.data, [mechanism.task]))
-    return prepare_all(data.ratings, mechanism.task, steps)[0]
+    return prepare_all(data.ratings, mechanism.task, steps)[0], ledger.source_of(data)
 
 
 def _audit(

@@ -586,7 +586,11 @@ def came_words(picture: Picture) -> str:
 def caption(placed: Sequence[Placed]) -> str:
     """What a band and a mark mean; nothing without lines."""
     said = "; ".join(sorted({band_words(one.band) for one in placed}))
-    return f"{sentence(said)} Filled: certified; hollow: only claimed." if said else ""
+    return (
+        f"{sentence(said)} Filled: certified; hollow: only claimed; a tick: measured at 1."
+        if said
+        else ""
+    )
 
 
 def words(picture: Picture, placed: Sequence[Placed]) -> str:
