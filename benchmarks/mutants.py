@@ -187,9 +187,10 @@ def _failing(tests: Sequence[str], copy: Path) -> set[str]:
 
 
 def _line(outcome: Outcome) -> str:
-    mutant, test = outcome.mutant, outcome.by.partition(" - ")[0].removeprefix("tests/test_")
+    mutant, (test, _, how) = outcome.mutant, outcome.by.partition(" - ")
     kind = f"{mutant.family:15} {mutant.operator.value:15}"
-    return f"{outcome.result:8} {outcome.seconds:5.1f} s  {kind} {mutant.name}  <- {test[:150]}"
+    by = f"{test.removeprefix('tests/test_')[:120]} ({how[:50]})"
+    return f"{outcome.result:8} {outcome.seconds:5.1f} s  {kind} {mutant.name}  <- {by}"
 
 
 if __name__ == "__main__":
