@@ -32,6 +32,7 @@ from dpmc_core.paired import Bracket, Paired
 from dpmc_core.paths import whole_file
 from dpmc_core.privacy import (
     CELL,
+    DELTA,
     RATING,
     USER_EMPTIED,
     USER_REPLACED,
@@ -56,7 +57,6 @@ Floats = NDArray[np.float64]
 
 SEEDS = (1, 2, 3, 4, 5)
 CURVE = 3  # the first of them, over all epsilons
-DELTA = 1e-6  # of every method, where nobody says
 CLEAR = 2.0  # standard deviations of the noise that a count told from it must exceed
 FEW = 10  # ratings of a user who gave few
 HEAD = 100  # most rated items, of many

@@ -28,7 +28,7 @@ from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import Mechanism
-from dpmc_core.privacy import Budget, Certified, Change, Guarantee, Loss, calibrate
+from dpmc_core.privacy import DELTA, Budget, Certified, Change, Guarantee, Loss, calibrate
 from dpmc_core.privacy.accounting import Pure
 from dpmc_core.privacy.selection import RandomRuns, Selection
 from dpmc_core.problem import Problem
@@ -37,7 +37,6 @@ from dpmc_core.settings import parse_setting
 from dpmc_core.store import CurveInfo, Store, counts
 from dpmc_core.sweep import Unit, Whole
 
-DELTA = 1e-6  # of a whole study, where nobody says
 _CHANGES = {change.value: change for change in Change}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import RATING, Budget, Certified, Change, Guarantee, Trust
+from dpmc_core.privacy import DELTA, RATING, Budget, Certified, Change, Guarantee, Trust
 from dpmc_core.privacy.guarantee import calibrate
 from dpmc_core.ratings import PublicFacts
 
@@ -39,7 +39,7 @@ def recommend(
     public: PublicFacts,
     *,
     epsilon: float,
-    delta: float = 1e-6,
+    delta: float = DELTA,
     trust: Trust = Trust.CURATOR,
 ) -> Advice:
     """The method for a task under a promise, certified at (epsilon, delta) for the change.

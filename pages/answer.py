@@ -10,6 +10,7 @@ from dpmc_core.answer import Finding, Inquiry, Kept, Protect
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
+from dpmc_core.privacy import DELTA
 from dpmc_core.problem import usual_split
 from dpmc_core.recommend import Advice
 from dpmc_core.store import StoreError, digest
@@ -115,7 +116,7 @@ def asked(task: Task, protect: Protect) -> Inquiry:
             "delta",
             None,
             None,
-            core.DELTA,
+            DELTA,
             "answer_delta",
             step=None,
             format="%g",

@@ -22,6 +22,7 @@ from dpmc_core.data import Dataset
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
+from dpmc_core.privacy import DELTA
 from dpmc_core.problem import prepared_facts, usual_split, usual_task
 from dpmc_core.ratings import Ratings
 from dpmc_core.recommend import Advice
@@ -57,7 +58,7 @@ def add_to(commands: Any) -> None:
         " the server",
     )
     add("--epsilon", metavar="E", type=arguments.number, default=1.0, help="default 1")
-    add("--delta", metavar="D", type=arguments.number, default=core.DELTA, help="default 1e-6")
+    add("--delta", metavar="D", type=arguments.number, default=DELTA, help="default 1e-6")
     add(
         "--often",
         metavar="OFTEN",

@@ -14,7 +14,7 @@ from dpmc_core.cli.recommend import UNITS
 from dpmc_core.data import datasets, parse_step
 from dpmc_core.errors import check_number, number_text
 from dpmc_core.experiment import settings_dict
-from dpmc_core.privacy import Budget
+from dpmc_core.privacy import DELTA, Budget
 from dpmc_core.privacy.selection import RandomRuns
 from dpmc_core.registry import changed_settings
 from dpmc_core.views import ledger as words
@@ -46,7 +46,7 @@ def add_to(commands: Any) -> None:
     add("--mechanisms", metavar="ID", nargs="+", required=True, help=ids)
     arguments.add_values_to_try(parser)
     add("--epsilon", metavar="E", type=arguments.number, default=1.0, help="of a run (default 1)")
-    add("--delta", metavar="D", type=arguments.number, default=1e-6, help="default 1e-6")
+    add("--delta", metavar="D", type=arguments.number, default=DELTA, help="default 1e-6")
     add("--unit", choices=UNITS, default="user", help="what is protected (default user)")
     add("--runs", metavar="N", type=arguments.integer, default=10, help="expected (default 10)")
     spread = "how the number of runs is drawn; logarithmic: cheaper, and often one run alone"

@@ -14,7 +14,7 @@ from dpmc_core.cli.recommend import UNITS
 from dpmc_core.data import Dataset
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.ledger import Study
-from dpmc_core.privacy import Budget, Certified, Guarantee
+from dpmc_core.privacy import DELTA, Budget, Certified, Guarantee
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.store import Store, StoreMissing
@@ -40,8 +40,8 @@ def add_to(commands: Any) -> None:
     )
     add = parser.add_argument
     add("data", metavar="DATA", help=arguments.DATA_HELP)
-    delta = f"of everything together (default {core.DELTA:g})"
-    add("--delta", metavar="D", type=arguments.number, default=core.DELTA, help=delta)
+    delta = f"of everything together (default {DELTA:g})"
+    add("--delta", metavar="D", type=arguments.number, default=DELTA, help=delta)
     add("--store", metavar="FILE", type=Path, help="result store (default: the shared one)")
     add("--test", metavar="FILE", help="official test ratings, where runs were made with them")
     repeat = f"what releases add up to in a year: {arguments.OFTEN}, or times a year"

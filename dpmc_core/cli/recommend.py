@@ -12,7 +12,7 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import number_text
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import Task
-from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Trust
+from dpmc_core.privacy import CELL, DELTA, RATING, USER_EMPTIED, USER_REPLACED, Trust
 from dpmc_core.problem import options_text, prepared_facts, usual_task
 from dpmc_core.ratings import PublicFacts
 
@@ -36,7 +36,7 @@ def add_to(commands: Any) -> None:
     add("data", metavar="DATA", help=arguments.DATA_HELP)
     add("--unit", choices=UNITS, default="user", help="what is protected (default user)")
     add("--epsilon", metavar="E", type=arguments.number, default=1.0, help="default 1")
-    add("--delta", metavar="D", type=arguments.number, default=1e-6, help="default 1e-6")
+    add("--delta", metavar="D", type=arguments.number, default=DELTA, help="default 1e-6")
     add("--trust", choices=TRUST, default="curator", help="who may see raw ratings")
     add(
         "--task",
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     mechanism = advice.mechanism
     setting = number_text(settings_dict(mechanism)["epsilon"])
     words = ["dpmc", "fit", args.data, mechanism.id, "--epsilon", setting]
-    if args.delta != 1e-6:
+    if args.delta != DELTA:
         words += ["--delta", number_text(args.delta)]
     words += options_text(data.reading, (), None)
     command = " ".join(map(shlex.quote, words))

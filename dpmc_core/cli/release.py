@@ -29,7 +29,7 @@ from dpmc_core.deployment import deployment_card
 from dpmc_core.errors import InvalidSetting, parsed
 from dpmc_core.model import Mechanism
 from dpmc_core.paths import check_new
-from dpmc_core.privacy import exact_noise
+from dpmc_core.privacy import DELTA, exact_noise
 from dpmc_core.problem import prepare_all, prepared_facts
 from dpmc_core.ratings import Ratings
 from dpmc_core.release import Export, check, check_path, export, waiting, write
@@ -111,7 +111,7 @@ def release(args: argparse.Namespace) -> None:
     if args.deployment_card is not None:
         write_deployment_card(args.deployment_card, deployment_card(found.card, found.guarantee))
     proved = found.guarantee.certified()
-    study = ledger.study(source, None, ledger.noted(source), proved.delta or ledger.DELTA)
+    study = ledger.study(source, None, ledger.noted(source), proved.delta or DELTA)
     together = words.released(study, proved.change)
     if args.json:
         output.write_json(found.card)

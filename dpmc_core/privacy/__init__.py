@@ -61,6 +61,7 @@ from dpmc_core.privacy.channels import (
 )
 from dpmc_core.privacy.exact_noise import Harmless, harmless
 from dpmc_core.privacy.guarantee import (
+    DELTA,
     Budget,
     Calibration,
     Certified,
@@ -86,6 +87,7 @@ from dpmc_core.privacy.shares import SharedLaplace, Shares
 
 __all__ = [
     "CELL",
+    "DELTA",
     "RATING",
     "ROW_VALUES",
     "USER_EMPTIED",

@@ -25,6 +25,9 @@ else:
     R = TypeVar("R")  # before Python 3.13 a default is known to type checkers only
 
 
+DELTA = 1e-6  # where nobody says
+
+
 class Notion(enum.Enum):
     """Which promise is made."""
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dpmc_core.errors import sentence
 from dpmc_core.privacy import (
+    DELTA,
     RATING,
     ROW_VALUES,
     USER_EMPTIED,
@@ -56,7 +57,6 @@ RELATIONS = (
     " less. Numbers of different columns cannot be compared."
 )
 _PERSON = 20  # ratings of the person whose values together are counted
-DELTA = 1e-6  # at which many pure releases together are counted
 PER_RATING = "per rating: other value, certified"
 PERSON = f"one person's {_PERSON} ratings, certified"
 PER_USER = "per user: empty row, certified"
@@ -284,8 +284,8 @@ def attacker(guarantee: Guarantee) -> str:
     if not guarantee.change.per_user:
         return f"{_ATTACKER} {_right(guarantee, guarantee.change)}."
     return (
-        f"{_ATTACKER} {_right(guarantee, USER_EMPTIED)}, asked whether a person's data were used;"
-        f" asked which of two sets of ratings they were, {_right(guarantee, USER_REPLACED)}."
+        f"{_ATTACKER} {_right(guarantee, USER_EMPTIED)}, asked whether a person's data were used,"
+        f" and {_right(guarantee, USER_REPLACED)}, asked which of two sets of ratings they were."
     )
 
 
