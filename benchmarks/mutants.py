@@ -148,6 +148,7 @@ def _pytest(
     copy: Path, tests: Sequence[str], *options: str, timeout: float | None
 ) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(copy), "OPENBLAS_NUM_THREADS": "1"}
+    environment |= {"COLUMNS": "1000"}  # or the summary leaves out how a test failed
     words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *options, *tests)
     return subprocess.run(
         [sys.executable, *words],

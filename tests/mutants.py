@@ -1627,13 +1627,6 @@ SECURE = (
     + _family(
         "secure path",
         "privacy/noise.py",
-        (
-            "simulated noise serves a release",
-            OTHER,
-            "    if isinstance(rng, SecureSource):\n        raise",
-            "    if False:\n        raise",
-            named("secure_noise", "test_simulated_noise_refuses_a_secure_source"),
-        ),
     )
     + _family(
         "secure path",
