@@ -74,7 +74,7 @@ def users(data: str, scenario: str) -> None:
     theatre(play)
     attacks(play)
     settings = play.run.settings
-    promise(settings.guarantee(play.run.public), settings.id)
+    promise(settings.guarantee(play.run.public), settings.mechanism.id)
     cost(
         lambda along: scenarios.communication(along, ratings, rules["shares"]),
         {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20},

@@ -137,7 +137,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert claimed["line"]["width"] > certified["line"]["width"]
     assert "Output perturbation** is hollow" in all_text(app)
     unnamed = [t for t in spec(app)["data"] if not t.get("name")]  # its name is beside it
-    assert "dash" in {t["line"].get("dash") for t in unnamed}
+    assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
     (guess,) = named(app, "guessing: Private majority")
     with Store(read_only=True) as store:
         majority = queries.summaries(store, infos["private-majority"].id, "accuracy")

@@ -128,7 +128,7 @@ def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
     )
     done = in_child(
         *("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_contract.py"),
-        *("--plugin", file, "-k", "noisy-mean and published_exactly"),
+        *("--plugin", file, "-k", "noisy-mean and records_of_the_card"),
     )
     assert done.returncode == 1
     assert "1 failed" in done.stdout

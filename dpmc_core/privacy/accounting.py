@@ -228,7 +228,7 @@ def attacker_certainty(epsilon: float, delta: float = 0.0) -> float:
 
 # --- pure releases, and both kinds together, at delta > 0 ---------------------------------------
 
-_POINTS = 2**20  # of a grid of losses, roughly and at most
+_POINTS = 2**17  # of a grid of losses, roughly and at most
 _FINE = 1e-5  # variance that a grid adds, of the variance there is
 _LEFT_OUT = math.log(1e18)  # one part of so many beyond either end of a grid
 _NOISE = 1e-15  # rounding of a transform and what is left out, of the largest mass there
@@ -250,7 +250,7 @@ def composed_epsilon(pure: tuple[Pure, ...], mu: float, delta: float) -> float:
     if law.delta(high) > target:  # the grid is too coarse to say anything
         return high
     low = 0.0
-    while high - low > 1e-10 * high:
+    while high - low > 1e-8 * high:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if law.delta(middle) <= target else (middle, high)
     return high
@@ -331,8 +331,8 @@ class _Grid:
         total = sum(part.times for part in pure)
         spread = math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu
         step = 2 * math.sqrt(_FINE * spread / total)
-        step = max(step, math.fsum(p.epsilon * p.times for p in pure) / (32 * _POINTS))
         largest = max(part.epsilon for part in pure)
+        step = max(step, 20 * math.sqrt(spread) / _POINTS, 4 * largest / _POINTS)
         step = largest / max(1, math.floor(largest / step))  # so its law ends on the grid
         laws = [_law(part, step) for part in pure]
         tilt = _tilt(pure, laws, step, mu, delta, epsilon)
@@ -362,9 +362,11 @@ class _Grid:
             logs, masses = _gaussian_log_deltas(rest, self.mu), self.masses
         # the chance of a loss is its mass exp(log_mean - tilt loss)
         start = self.log_mean - self.tilt * epsilon
-        found = masses @ np.exp(np.minimum(logs + self.tilt * rest, 700.0))
-        slack = _NOISE * math.exp(self.tilt * (self.tilt + 1) * self.mu**2 / 2)
-        return math.exp(start) * (float(found) + slack)
+        logs = logs + self.tilt * rest
+        top = float(logs.max(initial=-math.inf))
+        found = float(masses @ np.exp(logs - top)) if math.isfinite(top) else 0.0
+        lost = start + math.log(_NOISE) + self.tilt * (self.tilt + 1) * self.mu**2 / 2
+        return found * math.exp(min(start + top, 600.0)) + math.exp(min(lost, 600.0))
 
 
 def _law(part: Pure, step: float) -> tuple[int, NDArray[np.float64]]:

@@ -149,9 +149,10 @@ def table(rows: list[CardRow]) -> dict[str, list[str]]:
     cards = [row.guarantee for row in rows]
     return {
         "mechanism": [row.mechanism for row in rows],
-        "claimed": [budget_text(row.claimed, _delta(row.guarantee)) for row in rows],
-        "certified": [budget_text(row.certified, _delta(row.guarantee)) for row in rows],
+        "claimed": [epsilon_text(row.claimed) for row in rows],
+        "certified": [epsilon_text(row.certified) for row in rows],
         PER_USER: [epsilon_text(row.per_user) for row in rows],
+        "delta": [f"{_delta(row.guarantee):g}" for row in rows],
         "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
         "claimed and certified count": [_counts(card) for card in cards],
         PER_RATING: [epsilon_text(row.per_rating) for row in rows],
