@@ -280,6 +280,15 @@ def test_a_row_of_several_cells_adds_up():
     assert 0.999 * two <= loss <= two * (1 + 1e-9)
 
 
+def test_two_terms_of_one_row_tell_more_than_two_answers():
+    """Always counted, they move one number by twice their length: its exact law is known."""
+    release = sampled_laplace(scale=0.5, longest=0.6, budget=1.2, terms=2)
+    spent = release.loss(2 * release.longest)
+    for epsilon in np.linspace(0, 2.4, 13)[:-1]:
+        exact = -math.expm1((epsilon - 2 * release.longest / release.scale) / 2)
+        assert spent.delta_at(float(epsilon)) >= exact
+
+
 def test_two_coordinates_count_by_their_sum():
     release = sampled_laplace(shape=(1, 2))
     terms = np.array([[0.2, -0.1], [0.35, 0.25]])

@@ -308,8 +308,8 @@ class _Binomial:
 class _Grid:
     """Chances of a total loss on a grid, tilted: masses exp(-tilt loss + log_mean) are the chances.
 
-    The tilt puts the mass where delta comes from, so that rounding there is relative. noise: what
-    may lack, in the tilted law. mu: of the Gaussian releases beside it.
+    The tilt puts the mass where delta comes from, so that rounding there is relative. mu: of the
+    Gaussian releases beside it.
     """
 
     losses: NDArray[np.float64]

@@ -13,7 +13,7 @@ from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, Pure
 from dpmc_core.privacy.importance import amplified_losses, importance_weights
-from dpmc_core.privacy.releases import Laplace, whole
+from dpmc_core.privacy.releases import Laplace
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -99,9 +99,8 @@ class SampledLaplace(Laplace):
         return _largest_loss(self.longest / self.scale, self.budget)
 
     def loss(self, sensitivity: float) -> Loss:
-        terms = whole(sensitivity / self.longest)
-        each = sensitivity / self.longest * self.term_epsilon / terms
-        return Loss.of(Pure(each, self.times * terms))
+        # terms may meet in one row, where several are no independent answers
+        return Loss.of(Pure(sensitivity / self.longest * self.term_epsilon, self.times))
 
     def _counted(self, value: ArrayLike, array: Floats, rng: np.random.Generator) -> Floats:
         if not isinstance(value, Sums):
