@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.mechanisms.dpimf import Sampled
-from dpmc_core.model import Mechanism
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -26,7 +25,6 @@ from dpmc_core.privacy import (
     Additive,
     Change,
     Gaussian,
-    Guarantee,
     NormLaplace,
     Publication,
 )
@@ -41,6 +39,7 @@ from dpmc_core.refute.report import (
     Inapplicable,
     Measured,
     Method,
+    Subject,
     refuted_by,
 )
 from dpmc_core.stopping import look
@@ -169,15 +168,8 @@ class Rehearsal:
 
 
 @dataclass(frozen=True)
-class Keeper:
-    """What canaries are planted in. card: of the honest mechanism."""
-
-    mechanism: Mechanism
-    card: Guarantee
-    change: Change
-    claimed: float | None
-    delta: float
-    seed: int
+class Keeper(Subject):
+    """Plants canaries."""
 
     def audit(
         self,

@@ -23,8 +23,6 @@ from dpmc_core.privacy import (
     RATING,
     ROW_VALUES,
     Additive,
-    Change,
-    Guarantee,
     Loss,
     Publication,
     sensitivity_at,
@@ -32,7 +30,15 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import Ratings
 from dpmc_core.refute.pairs import RatingTable, RowPair, changed, neighbours
-from dpmc_core.refute.report import TIGHT, Inapplicable, Measured, Method, Spent, refuted_by
+from dpmc_core.refute.report import (
+    TIGHT,
+    Inapplicable,
+    Measured,
+    Method,
+    Spent,
+    Subject,
+    refuted_by,
+)
 from dpmc_core.stopping import look
 
 _DRAWN = 0.5  # share of the pairs that are drawn; the others change the worst one so far
@@ -67,15 +73,8 @@ class _Worst:
 
 
 @dataclass(frozen=True)
-class Prober:
-    """What a probe works on. card: of the honest mechanism."""
-
-    mechanism: Mechanism
-    card: Guarantee
-    change: Change
-    claimed: float | None
-    delta: float
-    seed: int
+class Prober(Subject):
+    """Tries pairs of neighbours."""
 
     def probe(self, ratings: Ratings, pairs: int, tell: Callable[[Measured], None]) -> Measured:
         """The worst of so many pairs. Raises Inapplicable where no noise is added to an array."""

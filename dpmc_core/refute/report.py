@@ -12,7 +12,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
 from dpmc_core.faults import Flaw
 from dpmc_core.model import Mechanism
-from dpmc_core.privacy import Certified, Change
+from dpmc_core.privacy import Certified, Change, Guarantee
 
 CONFIDENCE = 0.95  # of a bound by canaries
 FALSE_ALARM = 1e-4  # chance that canaries, or the sampler, refute what holds
@@ -33,6 +33,21 @@ class Refuted(enum.Enum):
     NOTHING = "nothing"  # which confirms nothing
     CLAIM = "claim"  # measured above what is claimed: a finding about the paper
     CERTIFICATE = "certificate"  # above what is certified: a bug of this program
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a method works on. mechanism: maybe with a fault; card: of the honest one, for a change.
+
+    claimed: None where there is no claim for this change. delta: of the bound.
+    """
+
+    mechanism: Mechanism
+    card: Guarantee
+    change: Change
+    claimed: float | None
+    delta: float
+    seed: int
 
 
 class Inapplicable(DpmcError):

@@ -18,12 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, chdtrc, gammainc, kolmogorov, ndtr
 
-from dpmc_core.model import Mechanism
 from dpmc_core.privacy import (
     Additive,
-    Change,
     Gaussian,
-    Guarantee,
     Laplace,
     LocalChannel,
     ModifiedLaplace,
@@ -40,6 +37,7 @@ from dpmc_core.refute.report import (
     Measured,
     Method,
     Spent,
+    Subject,
     refuted_by,
 )
 from dpmc_core.stopping import look
@@ -52,15 +50,8 @@ _KEPT = 200_000  # draws that are looked at
 
 
 @dataclass(frozen=True)
-class Sampler:
-    """What is drawn from. card: of the honest mechanism."""
-
-    mechanism: Mechanism
-    card: Guarantee
-    change: Change
-    claimed: float | None
-    delta: float
-    seed: int
+class Sampler(Subject):
+    """Draws from every noise."""
 
     def audit(self, tell: Callable[[Measured], None]) -> Measured:
         """All releases of the card. Raises Inapplicable where there is none."""
