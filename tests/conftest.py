@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dpmc_core import plugins
+from dpmc_core.cli import main
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 from dpmc_core.ratings import Ratings
@@ -134,3 +135,16 @@ def movielens_u1(shared_data: Path) -> tuple[Ratings, Ratings]:
     """MovieLens 100K, official split 1: training and test ratings over one index space."""
     folder = shared_data / "ml-100k"
     return datasets.read_pair(folder / "u1.base", folder / "u1.test")
+
+
+@pytest.fixture
+def dpmc(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in this process: (exit status, standard output, standard error)."""
+
+    def run(*argv: object) -> tuple[int, str, str]:
+        status = main([str(word) for word in argv])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return status, captured.out, captured.err
+
+    return run

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.cli import main
 from dpmc_core.data import (
     Outside,
     from_data,
@@ -52,17 +51,6 @@ def lists(tmp_path):
     (tmp_path / "items.txt").write_text("\n".join(ITEMS) + "\n")
     (tmp_path / "users.txt").write_text("\ufeff" + "\r\n".join(USERS))
     return tmp_path / "items.txt", tmp_path / "users.txt"
-
-
-@pytest.fixture
-def dpmc(capsys):
-    def run(*argv):
-        status = main([str(word) for word in argv])
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return status, captured.out, captured.err
-
-    return run
 
 
 def read(path):

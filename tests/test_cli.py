@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.cli import main
 from dpmc_core.cli.output import Progress
 from dpmc_core.problem import SEED
 from dpmc_core.version import version
@@ -35,19 +34,6 @@ def write_ratings(path, seed, share=0.5):
     ]
     path.write_text("\n".join(lines) + "\n")
     return path
-
-
-@pytest.fixture
-def dpmc(capsys):
-    """Run a command in this process: (exit status, standard output, standard error)."""
-
-    def run(*argv):
-        status = main([str(word) for word in argv])
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return status, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import sqlite3
 import pytest
 
 from dpmc_core import ledger, registry
-from dpmc_core.cli import main
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.ledger import Kind, LedgerEntry, Study
@@ -34,18 +33,9 @@ MU = gaussian_mu(1.0, 1e-6)
 RESTAURANTS = "a61846a5e8d31e29"
 
 
-@pytest.fixture
-def dpmc(capsys, monkeypatch, tmp_path):
-    """Run a command in this process, in a home of its own: (exit status, output, errors)."""
+@pytest.fixture(autouse=True)
+def _own_ledger(monkeypatch, tmp_path):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
-
-    def run(*argv):
-        status = main([str(word) for word in argv])
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return status, captured.out, captured.err
-
-    return run
 
 
 def run_of(id="private-effects", epsilon=1.0, kind=Kind.FIT, **more):

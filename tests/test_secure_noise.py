@@ -17,7 +17,6 @@ pytest.importorskip("opendp", reason="needs the extra 'release'")
 
 from dpmc_core import registry
 from dpmc_core import release as exporting
-from dpmc_core.cli import main
 from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import CannotRelease
 from dpmc_core.mechanisms.per_user import PrivateItemMean
@@ -564,17 +563,6 @@ def stars(tmp_path):
     path = tmp_path / "stars.tsv"
     path.write_text("".join(f"{u + 1}\t{i + 1}\t{v:g}\t{880000000 + u}\n" for u, i, v in rows))
     return path
-
-
-@pytest.fixture
-def dpmc(capsys):
-    def run(*argv):
-        status = main([str(word) for word in argv])
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return status, captured.out, captured.err
-
-    return run
 
 
 def test_the_command_writes_a_file_and_says_what_it_holds(dpmc, stars, tmp_path):

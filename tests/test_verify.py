@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("opendp", reason="needs the extra 'release'")
 
 from dpmc_core import registry
-from dpmc_core.cli import main
 from dpmc_core.deployment import deployment_card
 from dpmc_core.errors import DpmcError, NotVerified
 from dpmc_core.privacy import Publishes, Trust
@@ -448,17 +447,6 @@ def test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_p
 
 
 # The commands
-
-
-@pytest.fixture
-def dpmc(capsys):
-    def run(*argv):
-        status = main([str(word) for word in argv])
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return status, captured.out, captured.err
-
-    return run
 
 
 def test_the_command_says_in_one_sentence_what_a_file_promises(dpmc, files, tmp_path):

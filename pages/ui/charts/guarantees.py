@@ -146,7 +146,6 @@ def audit(report: Report, words: Mapping[Method, str], theme: Theme) -> Figure:
         if at is None:
             continue
         certified, open_end = name == "certified", name == "certified" and math.isinf(proved)
-        color = look.color if certified and not open_end else theme.paper
         fig.draw(
             "scatter",
             x=[at],
@@ -155,7 +154,7 @@ def audit(report: Report, words: Mapping[Method, str], theme: Theme) -> Figure:
             marker={
                 "symbol": "triangle-right" if open_end else "circle",
                 "size": 11 if certified else 19,
-                "color": color if certified else theme.paper,
+                "color": look.color if certified and not open_end else theme.paper,
                 "line": {"color": look.color, "width": 2.5},
             },
             hovertemplate=f"{name}: {'no bound' if open_end else epsilon_text(at)}<extra></extra>",
