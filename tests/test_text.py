@@ -6,7 +6,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
@@ -30,6 +30,7 @@ PART = ":color[]"
 
 
 @given(TEXTS)
+@example("1.1.")
 def test_escaped_text_is_read_as_it_was(text):
     check_escaped(text)
 
@@ -42,7 +43,7 @@ def test_a_hostile_text_is_read_as_it_was(text):
 def check_escaped(text):
     markdown = escape(text)
     assert "\n" not in markdown
-    bare = re.sub(r"\\(.)", "", markdown.replace(PART, ""))
+    bare = re.sub(r"\\(.)", "x", markdown.replace(PART, ""))  # nothing moves together
     assert not re.search(r"[\\`*_{}\[\]<>#|~$&]", bare)
     assert not re.match(r"[-+=]|\d+[.)]", bare) or markdown.startswith("\\")
     parts = [re.sub(r"\\(.)", r"\1", part) for part in markdown.split(PART)]
