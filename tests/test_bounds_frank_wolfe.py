@@ -19,7 +19,7 @@ def test_the_best_rounds_balance_optimisation_and_noise():
     best = bounds.best_rounds(s)
     # Where the derivative of a/T + b T^(1/4) vanishes, up to the constants and logs left out.
     grid = best * np.logspace(-3, 3, 601)
-    found = grid[np.argmin([bounds.empirical_risk(s, t) for t in grid])]
+    found = grid[np.argmin([bounds.printed_empirical_risk(s, t) for t in grid])]
     assert 0.1 < found / best < 10
     both = [bounds.rank_one(1e6, 400, e) for e in (1.0, 32.0)]
     assert bounds.best_rounds(both[1]) / bounds.best_rounds(both[0]) == pytest.approx(4)
@@ -58,21 +58,37 @@ def test_remark_six_svd_wins_on_easy_data():
     private, _ = bounds.svd_risk(s, 1, 1.0, 1.0, math.sqrt(1e9))
     more, _ = bounds.svd_risk(bounds.rank_one(1e7, 1e3, 1.0), 1, 1.0, 1.0, math.sqrt(1e10))
     assert more / private == pytest.approx(1e-2)  # n^2/m^2
-    assert private > bounds.svd_risk(s._replace(epsilon=2.0), 1, 1.0, 1.0, 1.0)[0]
+    assert private > bounds.svd_risk(s._replace(epsilon=2.0), 1, 1.0, 1.0, math.sqrt(1e9))[0]
 
 
 def test_incoherence_is_smallest_for_flat_and_largest_for_spiked_factors():
+    """Definition B.2 as printed takes lengths for their squares."""
     flat = Factors(np.ones((50, 1)), np.ones((20, 1)))
     spiked = Factors(np.eye(50)[:, :1], np.ones((20, 1)))
-    assert bounds.incoherence(flat) == pytest.approx(math.sqrt(50))
+    assert bounds.incoherence(flat) == pytest.approx(1)
     assert bounds.incoherence(spiked) == pytest.approx(50)
+    assert bounds.incoherence(flat, printed=True) == pytest.approx(math.sqrt(50))
+    assert bounds.incoherence(spiked, printed=True) == pytest.approx(50)
 
 
 def test_oja_gains_from_updates_and_frank_wolfe_from_rounds():
     assert bounds.oja_gap(10.0, 4.0, 4) == pytest.approx(1 + 2.5)
     s = bounds.rank_one(1e4, 100, 1.0)
-    assert bounds.optimisation(s, 20) == pytest.approx(bounds.optimisation(s, 10) / 2)
-    assert bounds.optimisation(s, 20, slack=1.0) > 1
+    for bound in (bounds.printed_optimisation, bounds.optimisation_decreasing):
+        assert bound(s, 2e6) == pytest.approx(bound(s, 1e6) / 2, rel=1e-5)
+    left = bounds.optimisation(s, 1e9) * s.seen / s.nuclear**2
+    assert left == pytest.approx(1 / (2 * math.e), rel=1e-6)  # steps of 1/T never lose the start
+
+
+def test_table_2_follows_from_theorem_3_2():
+    """Rows of norm one instead of sqrt(n), all seen: m^(3/10) n^(1/10) in the Frobenius norm."""
+
+    def error(m, n):
+        s = bounds.Regime(m, n, m * n, math.sqrt(m), 1.0, 1.0)
+        return math.sqrt(m * n * bounds.best_empirical_risk(s))
+
+    assert slope(lambda m: error(m, 100), 1e6) == pytest.approx(3 / 10)
+    assert slope(lambda n: error(1e9, n), 1e2) == pytest.approx(1 / 10)
 
 
 def test_impossible_sizes_are_refused():

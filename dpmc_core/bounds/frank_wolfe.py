@@ -1,8 +1,10 @@
-"""The theorems of JTT18 as functions of epsilon, users, items and rounds, up to constants.
+"""The theorems of JTT18 as functions of epsilon, users, items and rounds.
 
 JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018). The
 constants and logarithms that their O() and O~() hide are left out: shapes and crossings mean
-something, heights do not. Errors are mean squared errors of one entry.
+something, heights do not. Only `optimisation`, `optimisation_decreasing` and `empirical_risk` have
+numbers for them. Errors are mean squared errors of one entry, in squared rating points; the
+empirical risk is half of that on the seen entries.
 """
 
 from __future__ import annotations
@@ -41,17 +43,61 @@ def rank_one(users: float, items: float, epsilon: float, delta: float = 1e-6) ->
     return Regime(users, items, seen, nuclear, math.pow(items, 0.25), epsilon, delta)
 
 
-def optimisation(s: Regime, rounds: float, slack: float = 0.0) -> float:
-    """Theorem A.1: Frank-Wolfe's excess empirical risk k^2/(|Omega| T) + the oracle's slack."""
+def printed_optimisation(s: Regime, rounds: float, slack: float = 0.0) -> float:
+    """Theorem A.1: Frank-Wolfe's excess empirical risk is at most k^2/(|Omega| T) + the slack.
+
+    False with the paper's steps of 1/T. Its proof drops (1 - 1/T)^T h(Y0), about h(Y0)/e, the
+    weight at which the start stays, and takes the curvature for 2 k^2/|Omega|, half its bound.
+    Where Y* has rank one and nuclear norm k, and all is seen, the excess is (1 - 1/T)^(2T) k^2/
+    (2 |Omega|), more than is printed from T = 16 on, whatever k.
+    """
     return s.nuclear**2 / (s.seen * rounds) + slack
 
 
-def empirical_risk(s: Regime, rounds: float) -> float:
-    """Theorem 3.2: optimisation error plus the price of privacy after `rounds` rounds."""
+def optimisation(s: Regime, rounds: float, slack: float = 0.0) -> float:
+    """Theorem A.1, repaired for steps of 1/T from zero, where ||Y*||_nuc <= k.
+
+    (k^2/|Omega|) (w/2 + 2 (1 - w)/T) + slack with w = (1 - 1/T)^T: the start's excess is at most
+    k^2/(2 |Omega|), the curvature 4 k^2/|Omega|.
+    """
+    kept = math.pow(1 - 1 / rounds, rounds)
+    return s.nuclear**2 / s.seen * (kept / 2 + 2 * (1 - kept) / rounds) + (1 - kept) * slack
+
+
+def optimisation_decreasing(s: Regime, rounds: float, slack: float = 0.0) -> float:
+    """The same for steps of 2/(t + 1): 8 k^2/(|Omega| (T + 2)) + slack, which does vanish.
+
+    Jaggi, "Revisiting Frank-Wolfe" (2013), Theorem 1. h_t <= (1 - g) h_{t-1} + g^2 C/2 + g slack
+    with g = 2/(t + 1) keeps h_t below 2 C/(t + 2) + slack, C = 4 k^2/|Omega|.
+    """
+    return 8 * s.nuclear**2 / (s.seen * (rounds + 2)) + slack
+
+
+def printed_empirical_risk(s: Regime, rounds: float) -> float:
+    """Theorem 3.2: optimisation error plus the price of privacy after `rounds` rounds.
+
+    k^2/(|Omega| T) + k T^(1/4) L sqrt(sqrt(n log(1/delta)) log n)/(|Omega| sqrt(eps)), with one for
+    the constant of its O(). It rests on Theorem A.1, so no constant makes it true for steps of 1/T.
+    """
     noise = math.sqrt(math.sqrt(s.items * math.log(1 / s.delta)) * math.log(s.items))
-    return optimisation(s, rounds) + s.nuclear * math.pow(rounds, 0.25) * s.row * noise / (
+    return printed_optimisation(s, rounds) + s.nuclear * math.pow(rounds, 0.25) * s.row * noise / (
         s.seen * math.sqrt(s.epsilon)
     )
+
+
+def empirical_risk(s: Regime, rounds: int, scale: float) -> float:
+    """Theorem 3.2 with constants, for steps of 1/T: holds with chance 2/3.
+
+    scale: sigma of the Gaussian noise on a round's Gram matrix, which is averaged with its
+    transpose. Its norm stays below e = sigma (sqrt(2 n) + sqrt(2 ln(6 T))) in all rounds, and a
+    vector found in it, with the paper's addition a = sqrt(sigma ln(3 n)) n^(1/4) to the top
+    singular value, has slack (k/|Omega|) (sqrt(e) + a): Lemma D.4 with numbers. It needs a^2 >= e,
+    so that a step stays in the nuclear ball: true from 10 items on, for up to 1000 rounds.
+    """
+    norm = scale * (math.sqrt(2 * s.items) + math.sqrt(2 * math.log(6 * rounds)))
+    added = math.sqrt(scale * math.log(3 * s.items)) * math.pow(s.items, 0.25)
+    slack = s.nuclear / s.seen * (math.sqrt(norm) + added)
+    return optimisation(s, rounds, slack)
 
 
 def best_rounds(s: Regime) -> float:
@@ -79,9 +125,12 @@ def generalisation(s: Regime) -> tuple[float, float]:
 
 
 def oja_gap(top: float, variance: float, updates: float) -> float:
-    """Theorem 3.3: how far the Rayleigh quotient stays below the top eigenvalue.
+    """Theorem 3.3: how far the Rayleigh quotient of Oja's vector stays below the top eigenvalue.
 
-    sqrt(V/Gamma) + ||W||/Gamma, with V = sigma^2 n for the private method.
+    sqrt(V/Gamma) + ||W||/Gamma, V = sigma^2 n for the private method and one for the constant. For
+    steps of 1/sqrt(V Gamma), as the theorem has them; Algorithm 2 takes 1/(Gamma sigma sqrt(n)):
+    all its steps together grow the leading direction e^(||W||/(sigma sqrt(n))) times, however many
+    there are, and the gap stays.
     """
     return math.sqrt(variance / updates) + top / updates
 
@@ -89,27 +138,31 @@ def oja_gap(top: float, variance: float, updates: float) -> float:
 def svd_risk(
     s: Regime, rank: float, incoherence: float, condition: float, spectral: float
 ) -> tuple[float, float]:
-    """Theorem B.3 as (price of privacy, error of completion); spectral: ||Y*||_2."""
+    """Theorem B.3 as (price of privacy, error of completion), with one for the constants.
+
+    L^4 kappa^4 m^3 n^4 r Delta^2/(|Omega|^4 ||Y*||_2^2) with Delta^2 = 64 log(1/delta)/eps^2, and
+    mu ||Y*||_2^2 r^2 log m/(n |Omega|). spectral: ||Y*||_2. Stated for the empirical risk, proved
+    for the mean squared error of all entries.
+    """
     spread = 64 * math.log(1 / s.delta) / s.epsilon**2
-    private = (
-        min(s.row**2, incoherence**2 * rank * s.items / s.users)
-        * condition**4
-        * s.users**3
-        * s.items**4
-        * rank
-        * spread
-        / s.seen**4
-    )
+    cells = condition**4 * s.users**3 * s.items**4 * rank
+    private = s.row**4 * cells * spread / (s.seen**4 * spectral**2)
     completion = incoherence * spectral**2 * rank**2 * math.log(s.users) / (s.items * s.seen)
     return private, completion
 
 
-def incoherence(matrix: Factors) -> float:
-    """Definition B.2: max(m/r max ||U U' e_i||, n/r max ||V V' f_j||) of a rank-r matrix."""
+def incoherence(matrix: Factors, *, printed: bool = False) -> float:
+    """Definition B.2, repaired: max(m/r max ||U U' e_i||^2, n/r max ||V V' f_j||^2) of a rank-r
+    matrix, from 1 (flat) to max(m, n)/r (spiked).
+
+    printed: without the squares, which makes it sqrt(m) for the flat rank-one matrix of Remark 5,
+    where it is taken for O(1); Lemma B.4 uses it with them.
+    """
     found: list[float] = []
     for side in (matrix.left, matrix.right):
         basis = np.linalg.qr(side)[0]
-        found.append(len(basis) / basis.shape[1] * float(np.linalg.norm(basis, axis=1).max()))
+        longest = float(np.linalg.norm(basis, axis=1).max())
+        found.append(len(basis) / basis.shape[1] * longest ** (1 if printed else 2))
     return max(found)
 
 

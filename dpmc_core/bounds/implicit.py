@@ -1,49 +1,117 @@
-"""Utility bounds of RYHH24 for implicit matrix factorisation, and where one variant beats another.
+"""What noise costs implicit matrix factorisation: Theorems 4 to 6 and Corollary 1 of RYHH24.
 
 RYHH24: Ran, Ye, Huang, Hu, "Differentially Private Implicit Matrix Factorization" (2024). N =
-sqrt(1/lambda) bounds a profile's norm, c the largest |entry| of a fixed factor, d the rank.
+sqrt(1/lambda) bounds a profile's norm (Lemma 1), c the largest |entry| of a fixed factor, d the
+rank. Losses are sums of squared scores.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from dpmc_core.errors import InvalidSetting, check_number
 
 
-def loss_change(
-    alpha: float, positives: int, regularisation: float, rank: int, largest: float
-) -> float:
-    """Theorem 4, corrected: what the complementary loss costs against iALS's own loss.
+class Scales(NamedTuple):
+    """Laplace scales of a profile's loss: of each number of A1 (2 sum p) and A2 (sum pp'), and of
+    the ridge's count. 0: no noise; infinite: no budget."""
 
-    alpha |U_i| N^2 (lambda + 4 d c^2); the paper prints 2 d c^2, but two profiles of norm at most N
-    are up to 2N apart, and ||q - q'||^2 <= 4 N^2.
+    first: float
+    second: float = 0.0
+    ridge: float = 0.0
+
+
+def loss_change(
+    alpha: float,
+    positives: int,
+    regularisation: float,
+    rank: int,
+    largest: float,
+    *,
+    printed: bool = False,
+) -> float:
+    """Theorem 4, repaired: what minimising the complementary loss L costs in iALS's own loss L^O.
+
+    L^O(q*) - L^O(q') <= alpha |U_i| N^2 (lambda + d c^2) for the minimisers q* of L, q' of L^O.
+    For L^O - L = alpha (sum_{U_i} (p'q)^2 + lambda |U_i| ||q||^2), at most that for ||q|| <= N, and
+    L(q*) <= L(q') <= L^O(q'). Printed (Eq. 24) is alpha |U_i| N^2 (lambda + 2 d c^2), for
+    L(q*) - L^O(q'), which the same lines show never to be positive; its proof sets
+    q*'Wq* - q''Wq' to (q* - q')'W(q* - q') and ||q* - q'||^2 to at most 2 N^2 (it is 4 N^2).
     """
     check_number("alpha", alpha, at_least=0, at_most=1)
     check_number("positives", positives, at_least=0)
     _check(1.0, rank, regularisation, largest)
-    return alpha * positives / regularisation * (regularisation + 4 * rank * largest**2)
+    squares = (2 if printed else 1) * rank * largest**2
+    return alpha * positives / regularisation * (regularisation + squares)
 
 
-def strawman(
-    epsilon: float, rank: int, regularisation: float, largest: float, *, printed: bool = False
-) -> float:
-    """Theorem 5, expected excess loss of the strawman.
+def laplace_norm(numbers: int, scale: float) -> float:
+    """Lemma 2: ||x||_2 of that many Laplace numbers is sqrt(2 numbers) scale at most, on average.
 
-    Delta (N^2 sqrt(2) d + 2 N sqrt(2 d) + 1) / eps with Delta = c^2 d^2 + 2 c d + 1, from
-    E||B||_F <= sqrt(2) d Delta / eps, E||b||_2 <= sqrt(2 d) Delta / eps and, for the noise eta on
-    the ridge, lambda N^2 E|eta| = Delta / eps. printed: Eq. 25, which leaves eta out, drops one c
-    and takes 1 <= c d.
+    Printed with the root over all of 2 d Delta: E||x||_2^2 = 2 d (Delta/eps)^2.
+    """
+    return math.sqrt(2 * numbers) * scale
+
+
+def strawman_scales(epsilon: float, rank: int, largest: float) -> Scales:
+    """Eq. 9: one Delta = c^2 d^2 + 2 c d + 1 for all, at all of the budget."""
+    scale = ((largest * rank) ** 2 + 2 * largest * rank + 1) / epsilon
+    return Scales(scale, scale, scale)
+
+
+def complementary_scales(
+    epsilon: float,
+    rank: int,
+    largest: float,
+    *,
+    alpha: float,
+    beta1: float,
+    beta2: float,
+    symmetric: bool = False,
+) -> Scales:
+    """Eq. 15 to 18: 2 c d/(beta1 eps), (1 - alpha) c^2 d^2/(beta2 eps) and (1 - alpha)/(beta3 eps).
+
+    symmetric: d (d + 1)/2 for d^2. The ridge has the rest, beta3 = 1 - beta1 - beta2.
+    """
+    check_number("alpha", alpha, at_least=0, at_most=1)
+    check_number("beta1", beta1, above=0, at_most=1)
+    check_number("beta2", beta2, at_least=0, at_most=1)
+    beta3 = 1 - beta1 - beta2
+    if beta3 < -1e-9:
+        raise InvalidSetting("beta1 + beta2", "<= 1", beta1 + beta2)
+    first = 2 * largest * rank / (beta1 * epsilon)
+    if alpha == 1:
+        return Scales(first)
+    entries = rank * (rank + 1) / 2 if symmetric else rank**2
+    second = (1 - alpha) * entries * largest**2 / (beta2 * epsilon) if beta2 else math.inf
+    return Scales(first, second, (1 - alpha) / (beta3 * epsilon) if beta3 > 1e-9 else math.inf)
+
+
+def excess_loss(scales: Scales, rank: int, regularisation: float) -> float:
+    """Theorem 5, repaired: how much more a profile solved with noise loses on average.
+
+    N^2 E||B||_F + N E||b||_2 + lambda N^2 E|eta|: the noisy minimiser may follow B, b and eta, the
+    true one cannot. Equations 25 to 28 count b twice, which is true but loose, and leave out the
+    ridge's noise eta, which is not.
+    """
+    check_number("regularisation", regularisation, above=0)
+    n = math.sqrt(1 / regularisation)
+    matrix = n**2 * laplace_norm(rank**2, scales.second)
+    return matrix + n * laplace_norm(rank, scales.first) + scales.ridge
+
+
+def printed_strawman(epsilon: float, rank: int, regularisation: float, largest: float) -> float:
+    """Theorem 5, Eq. 25: sqrt(2) c d N (N + 2/sqrt d) (d + 1)^2/eps.
+
+    Drops one c of c^2 d^2, takes 1/c for at most 1 and leaves the ridge out.
     """
     _check(epsilon, rank, regularisation, largest)
     n, d, c = math.sqrt(1 / regularisation), rank, largest
-    if printed:
-        return math.sqrt(2) * c * d * n * (n + 2 / math.sqrt(d)) * (d + 1) ** 2 / epsilon
-    delta = (c * d) ** 2 + 2 * c * d + 1
-    return delta * (n**2 * math.sqrt(2) * d + 2 * n * math.sqrt(2 * d) + 1) / epsilon
+    return math.sqrt(2) * c * d * n * (n + 2 / math.sqrt(d)) * (d + 1) ** 2 / epsilon
 
 
-def complementary(
+def printed_complementary(
     epsilon: float,
     rank: int,
     regularisation: float,
@@ -53,39 +121,19 @@ def complementary(
     beta1: float,
     beta2: float,
     symmetric: bool = False,
-    printed: bool = False,
 ) -> float:
-    """Theorem 5, expected excess loss with the complementary loss.
+    """Theorem 5, Eq. 26 and 27 (symmetric), with one c dropped and without the ridge.
 
-    The second-order sensitivity is (1 - alpha) c^2 d^2; with symmetric noise only the d (d + 1)/2
-    entries of a triangle count. The ridge has the rest of the budget, beta3 = 1 - beta1 - beta2,
-    and adds lambda N^2 E|eta| = (1 - alpha)/(beta3 eps), infinite without any. printed: Eq. 26 and
-    27, which drop one c and leave the ridge out.
+    sqrt(2) c d N (N d^2 (1 - alpha)/beta2 + 4 sqrt(d)/beta1)/eps, or d (d + 1)/2 for d^2. At alpha
+    = beta1 = 1 it is Eq. 28, 4 sqrt(2 d) c d N/eps. That is true for all cells; with importance
+    sampling, for which it is stated, the profile minimises the loss of a sample, and what that
+    costs does not vanish as epsilon grows.
     """
     _check(epsilon, rank, regularisation, largest)
-    check_number("alpha", alpha, at_least=0, at_most=1)
-    check_number("beta1", beta1, above=0, at_most=1)
-    check_number("beta2", beta2, at_least=0, at_most=1)
-    if beta1 + beta2 > 1 + 1e-9:
-        raise InvalidSetting("beta1 + beta2", "<= 1", beta1 + beta2)
-    first = optimal(epsilon, rank, regularisation, largest) / beta1
-    if alpha == 1:
-        return first
-    beta3 = 1 - beta1 - beta2
-    if beta2 == 0 or (not printed and beta3 < 1e-9):
-        return math.inf
-    entries = rank * (rank + 1) / 2 if symmetric else rank**2
-    moved = (1 - alpha) * entries * largest ** (1 if printed else 2)
-    second = math.sqrt(2) * rank * moved / (regularisation * beta2 * epsilon)
-    ridge = 0.0 if printed else (1 - alpha) / (beta3 * epsilon)
-    return first + second + ridge
-
-
-def optimal(epsilon: float, rank: int, regularisation: float, largest: float) -> float:
-    """Theorem 5, Eq. 28: expected excess loss at alpha = 1, 4 sqrt(2 d) c d N / eps."""
-    _check(epsilon, rank, regularisation, largest)
-    n = math.sqrt(1 / regularisation)
-    return 4 * math.sqrt(2 * rank) * largest * rank * n / epsilon
+    n, d, c = math.sqrt(1 / regularisation), rank, largest
+    entries = d * (d + 1) / 2 if symmetric else d**2
+    second = n * entries * (1 - alpha) / beta2 if alpha < 1 else 0.0
+    return math.sqrt(2) * c * d * n * (second + 4 * math.sqrt(d) / beta1) / epsilon
 
 
 def complementary_wins(
@@ -94,7 +142,7 @@ def complementary_wins(
     """Whether the complementary loss's printed bound is below the strawman's for every N > 0.
 
     Comparing Eq. 25 and 26 term by term: (1 - alpha) d^2 <= beta2 (d + 1)^2 and
-    (d + 1)^2 >= 2 d / beta1. printed: Corollary 1 as it stands, alpha >= 1 - beta2 and
+    (d + 1)^2 >= 2 d/beta1. printed: Corollary 1 as it stands, alpha >= 1 - beta2 and
     d >= sqrt(1/beta1) - 1, which loses the factor 2 d of the first order and is too weak: at d = 4,
     lambda = 1, alpha = 0.8, beta = (0.1, 0.8, 0.1) the strawman's bound is the smaller one.
     """
@@ -108,18 +156,12 @@ def complementary_wins(
     return second and (rank + 1) ** 2 >= 2 * rank / beta1
 
 
-def amplified(loss: float, weight: float) -> float:
-    """Theorem 2: epsilon after drawing a term with chance 1/weight, ln(1 + (e^loss - 1)/weight)."""
-    check_number("loss", loss, at_least=0)
-    check_number("weight", weight, at_least=1)
-    return float(math.log1p(math.expm1(loss) / weight))
-
-
 def unique_weight_exists(loss: float, epsilon: float) -> bool:
-    """Theorem 6 with its condition corrected: a largest weight w >= 1 exists for 0 < loss <= eps.
+    """Theorem 6 for the loss a w of a term counted w times: a largest weight w >= 1 for a <= eps.
 
-    (e^{a w} - 1)/w grows in w from e^a - 1, so it meets e^eps - 1 once, at w >= 1, where
-    a <= eps; the paper states the opposite inequality.
+    (e^{a w} - 1)/w grows in w from e^a - 1, so it meets e^eps - 1 once, at w >= 1 where a <= eps.
+    The printed condition, a constant epsilon > ln(1 + w (e^eps' - 1)) for all w from some v on,
+    holds nowhere: the right side has no limit. With phi(w) = a w for that constant it does.
     """
     check_number("loss", loss, at_least=0)
     check_number("epsilon", epsilon, above=0)

@@ -124,8 +124,8 @@ class Collection(Collected[C], Recovery):
         """Reports on the scale -1..1."""
         raise NotImplementedError
 
-    def rho(self, public: PublicFacts, rated: float) -> float:
-        """Theorem 3's bound on the residual, on the scale -1..1."""
+    def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
+        """Theorem 3's bound on the residual, on the scale -1..1; tight: ours."""
         raise NotImplementedError
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
@@ -202,9 +202,11 @@ class LaplaceCollection(Collection[ModifiedLaplace]):
     def values(self, reported: Floats, channel: ModifiedLaplace) -> Floats:  # noqa: ARG002
         return reported.astype(float)
 
-    def rho(self, public: PublicFacts, rated: float) -> float:
+    def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
         m, n = public.shape
-        return modified_laplace_rho(self.epsilon, m, n, rated, intrinsic=self.misfit, gamma=_GAMMA)
+        return modified_laplace_rho(
+            self.epsilon, m, n, rated, intrinsic=self.misfit, gamma=_GAMMA, tight=tight
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,13 +261,13 @@ class ResponseCollection(Symbols, Collection[SymbolChannel]):
     def values(self, reported: Floats, channel: SymbolChannel) -> Floats:
         return np.array(channel.levels)[reported.astype(np.int64) - 1]
 
-    def rho(self, public: PublicFacts, rated: float) -> float:
+    def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
         d = self.levels_of(public)
         m, n = public.shape
         point = 2 / (d - 1)  # one symbol on the scale -1..1
         misfit = self.misfit / point
         return point * randomised_response_rho(
-            self.epsilon, m, n, rated, levels=d, intrinsic=misfit, gamma=_GAMMA
+            self.epsilon, m, n, rated, levels=d, intrinsic=misfit, gamma=_GAMMA, tight=tight
         )
 
 

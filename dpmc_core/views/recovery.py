@@ -5,6 +5,7 @@ Z16: Zheng, "Two Differentially Private Rating Collection Mechanisms for Recomme
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ from dpmc_core.data.synthetic import known_truth
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
-from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
+from dpmc_core.ratings import Ratings
+from dpmc_core.solvers.recovery import Regress, Reports, Rule, on_unit_scale
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +27,13 @@ Floats = NDArray[np.float64]
 class RecoveryBounds(NamedTuple):
     """Against epsilon, on the scale -1..1: rho = ||P(Theta - Z)||_F at the truth, measured,
     bounded by Theorem 3 and told by the channel's moments; the error ||Theta^ - Theta||_F of both
-    recoveries, and Equation 5's bound on it with C0 = 1."""
+    recoveries, and Equation 5's bound on it with C0 = 1.
+
+    reported: ||P(Z)||_F of the reports. kept: norm of the paper's own recovery, the matrix of least
+    nuclear norm within Theorem 3's bound of the reports; about 0 where that is ||P(Z)||_F or more,
+    as the zero matrix is then within it; residual: its distance from the reports. tight: our bound
+    on rho. size: ||Theta||_F.
+    """
 
     epsilon: Floats
     rho: Floats
@@ -34,6 +42,11 @@ class RecoveryBounds(NamedTuple):
     naive: Floats
     debiased: Floats
     equation_5: Floats
+    reported: Floats
+    kept: Floats
+    residual: Floats
+    tight: Floats
+    size: Floats
 
 
 def bounds(id: str, epsilons: Sequence[float]) -> RecoveryBounds:
@@ -41,13 +54,8 @@ def bounds(id: str, epsilons: Sequence[float]) -> RecoveryBounds:
     if not issubclass(registry.get(id), Collection):
         raise InvalidSetting("mechanism", "one that collects whole rows", id)
     rng = np.random.default_rng(0)
-    generated = known_truth(rng, density=0.3)
-    ratings, truth = generated.ratings, generated.truth
-    assert truth is not None
+    ratings, scaled, misfit = _known(rng)
     public = ratings.public
-    scaled = on_unit_scale(truth.left @ truth.right.T, public)
-    given = on_unit_scale(ratings.values, public)
-    misfit = metrics.rmse(given, scaled[ratings.users, ratings.items])
     rows = []
     for epsilon in epsilons:
         settings = {"epsilon": epsilon, "intrinsic": misfit / 2}
@@ -60,18 +68,76 @@ def bounds(id: str, epsilons: Sequence[float]) -> RecoveryBounds:
             np.linalg.norm(scaled[reports.pattern.users, reports.pattern.items] - reports.values)
         )
         theorem = mechanism.rho(public, len(ratings))
-        errors = []
-        for recovery in Regress:
-            solver = registry.create(id, **settings, recovery=recovery, rule=Rule.NOISE_LEVEL)
+
+        def recovered(
+            recovery: Regress,
+            rule: Rule,
+            rng: np.random.Generator,
+            settings: dict[str, float] = settings,
+            reports: Reports = reports,
+        ) -> tuple[Floats, float]:
+            solver = registry.create(id, **settings, recovery=recovery, rule=rule)
             assert isinstance(solver, Collection)
             *_, last = solver.recover(reports, public, rng, raw=False)
             assert isinstance(last.model, Factors)
             found = on_unit_scale(last.model.left @ last.model.right.T, public)
-            errors.append(float(np.linalg.norm(found - scaled)))
+            return found, last.trace["residual"]
+
+        errors = [
+            float(np.linalg.norm(recovered(recovery, Rule.NOISE_LEVEL, rng)[0] - scaled))
+            for recovery in Regress
+        ]
+        kept, residual = recovered(Regress.NAIVE, Rule.THEOREM, np.random.default_rng(0))
         share = out.nnz / scaled.size
-        moments = float(np.sqrt(reports.variance * out.nnz))
-        rows.append((epsilon, rho, theorem, moments, *errors, recovery_error(theorem, share)))
+        rows.append(
+            (
+                epsilon,
+                rho,
+                theorem,
+                float(np.sqrt(reports.variance * out.nnz)),
+                *errors,
+                recovery_error(theorem, share),
+                float(np.linalg.norm(reports.values)),
+                float(np.linalg.norm(kept)),
+                residual,
+                mechanism.rho(public, len(ratings), tight=True),
+                float(np.linalg.norm(scaled)),
+            )
+        )
     return RecoveryBounds(*np.array(rows).T)
+
+
+def first_useful(id: str) -> float:
+    """The epsilon per cell from which the paper's own recovery is expected to keep anything.
+
+    Where Theorem 3's bound falls to the root of E||P(Z)||_F^2, by bisection up to 1e4.
+    """
+    ratings, scaled, misfit = _known(np.random.default_rng(0))
+    given = on_unit_scale(ratings.values, ratings.public)
+    square, density = float(np.mean(given**2)), len(ratings) / scaled.size
+
+    def keeps(epsilon: float) -> bool:
+        mechanism = registry.create(id, epsilon=epsilon, intrinsic=misfit / 2)
+        assert isinstance(mechanism, Collection)
+        channel = mechanism.guarantee(ratings.public).releases.rows
+        size = math.sqrt(channel.energy(square, density) * scaled.size)
+        return mechanism.rho(ratings.public, len(ratings)) < size
+
+    low, high = 1e-2, 1e4
+    while high > 1.001 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
+
+
+def _known(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
+    """Ratings, their true matrix on the scale -1..1, and how far they are from it."""
+    generated = known_truth(rng, density=0.3)
+    ratings, truth = generated.ratings, generated.truth
+    assert truth is not None
+    scaled = on_unit_scale(truth.left @ truth.right.T, ratings.public)
+    given = on_unit_scale(ratings.values, ratings.public)
+    return ratings, scaled, metrics.rmse(given, scaled[ratings.users, ratings.items])
 
 
 def words(view: RecoveryBounds, epsilon: float) -> str:
@@ -95,7 +161,9 @@ def table(view: RecoveryBounds) -> dict[str, list[Any]]:
         "error, reports as they come",
         "error, allowing for spurious cells",
         "Equation 5",
+        "norm of the reports",
+        "norm, by the paper's rule",
     )
     return {
-        name: [float(f"{v:.4g}") for v in column] for name, column in zip(names, view, strict=True)
+        name: [float(f"{v:.4g}") for v in column] for name, column in zip(names, view, strict=False)
     }

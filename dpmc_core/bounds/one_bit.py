@@ -1,0 +1,197 @@
+"""How far one-bit completion may lie from the truth: Theorems 1, 2 and 4 of LWHM22.
+
+LWHM22: Li, Wei, Huang, Mao, Wang, "One-Bit Matrix Completion with Differential Privacy" (2022).
+Each of the three says two things: that an algorithm is epsilon-DP, which its card settles, and how
+large the mean squared error ||M^ - M||_F^2/(d1 d2) of a score may be, which is what stands here
+(Theorem 3 is about privacy alone). Their constants C1 to C6 are left open; ours are numbers.
+
+M is d1 x d2 with ||M||_* <= tau = alpha sqrt(r d1 d2) and |M_ij| <= alpha; n signs are seen, +1
+with chance c(M_ij), c = h (1 - p) + (1 - h) p for a link h and flips of chance p. Theirs rests on
+Davenport, Plan, van den Berg, Wootters, "1-Bit Matrix Completion" (2014), and ours on
+
+    n D <= sup over X of (E L - L)(X) + <H, M - M^>,   d_H^2 <= D,   error <= (pi^2/2) beta d_H^2,
+
+with D the mean Kullback-Leibler divergence of the signs at M^ from those at M.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core import links
+from dpmc_core.errors import check_number
+from dpmc_core.links import Link, Probit
+
+Floats = NDArray[np.float64]
+
+_GRID = 10_001  # points on which a supremum over 0..alpha is looked for
+
+
+class SignSample(NamedTuple):
+    """What is completed: d1 x d2 scores of rank r, none above alpha, of which n have a sign."""
+
+    d1: int
+    d2: int
+    seen: float
+    rank: int
+    alpha: float
+
+    @property
+    def nuclear(self) -> float:
+        """tau = alpha sqrt(r d1 d2), in scores: section 5.1."""
+        return self.alpha * math.sqrt(self.rank * self.d1 * self.d2)
+
+
+def steepness(link: Link, alpha: float, flip: float = 0.0) -> float:
+    """L_{c,alpha} of section 3.1: the largest |c'|/(c (1 - c)) on |x| <= alpha, per score.
+
+    flip: p, the chance that a sign is flipped; 0 leaves the link itself.
+    """
+    _check(alpha, flip)
+    if not flip:
+        return links.steepness(link, alpha)
+
+    def at(x: Floats) -> Floats:
+        slope, variance = _model(link, flip, x)
+        return slope / variance
+
+    return float(at(np.linspace(0.0, alpha, _GRID)).max())
+
+
+def flatness(link: Link, alpha: float, flip: float = 0.0) -> float:
+    """beta_{c,alpha} of section 3.1: the largest c (1 - c)/c'^2 on |x| <= alpha, in scores^2.
+
+    For flips it is p (1 - p)/((1 - 2p) h'(alpha))^2 + beta_{h,alpha}: both rise with |x|.
+    """
+    _check(alpha, flip)
+    slope, variance = _model(link, flip, np.array([alpha]))
+    return float(variance[0] / slope[0] ** 2)
+
+
+def printed_steepness(link: Link, alpha: float, flip: float = 0.0) -> float:
+    """Below Theorem 1: L <= 1 - 2p (logistic), 8 (1 - 2p)(alpha/sigma + 1)/sigma (Gaussian)."""
+    _check(alpha, flip)
+    if isinstance(link, Probit):
+        return 8 * (1 - 2 * flip) * (alpha / link.sigma + 1) / link.sigma
+    return 1 - 2 * flip
+
+
+def printed_flatness(link: Link, alpha: float, flip: float | None = None) -> float:
+    """Appendix A: beta_h = e^alpha (logistic), pi sigma^2 e^(alpha^2/(2 sigma^2)) (Gaussian), and
+    beta_c <= 1/(2 (1 - 2p)^2) + beta_h/2. flip: p; None: beta_h.
+
+    Both are too small. For the logistic link beta_h = e^alpha + 2 + e^-alpha, of which the first
+    term is printed. The step to beta_c divides 1/2 by (1 - 2p)^2 but not by h'^2, which is at most
+    1/16 for the logistic link.
+    """
+    _check(alpha, flip or 0.0)
+    if isinstance(link, Probit):
+        own = math.pi * link.sigma**2 * math.exp(alpha**2 / (2 * link.sigma**2))
+    else:
+        own = math.exp(alpha)
+    return own if flip is None else 1 / (2 * (1 - 2 * flip) ** 2) + own / 2
+
+
+def hellinger(first: Floats, second: Floats) -> float:
+    """Section 3.1: the mean of (sqrt p - sqrt q)^2 + (sqrt(1-p) - sqrt(1-q))^2, in 0..2.
+
+    first, second: chances p, q of +1, of one shape.
+    """
+    up = np.sqrt(first) - np.sqrt(second)
+    down = np.sqrt(1 - first) - np.sqrt(1 - second)
+    return float(np.mean(up**2 + down**2))
+
+
+def error_of_hellinger(flat: float, distance: float, *, printed: bool = False) -> float:
+    """Appendix B: a mean squared error of at most (pi^2/2) beta d_H^2, in scores^2.
+
+    With p = sin^2 t the distance is 4 sin^2(dt/2) >= (8/pi^2) dt^2 for dt <= pi/2, and dt >=
+    |dx|/(2 sqrt(beta)). printed: 8 for pi^2/2, from Davenport et al., Lemma 2; true as well.
+    """
+    return (8 if printed else math.pi**2 / 2) * flat * distance
+
+
+def printed_error(s: SignSample, steep: float, flat: float, *, misprint: bool = True) -> float:
+    """Theorems 1, 2 and 4: C2 alpha L beta sqrt(r (d1+d2)/n) sqrt(C/n), in scores^2, with C2 = 1.
+
+    C is printed as sqrt(n + d1 d2 log(d1+d2)): it has a root of its own, and d1 d2 for d1 + d2.
+    Davenport et al. have sqrt(1 + (d1+d2) log(d1 d2)/n) for sqrt(C/n): misprint=False.
+    """
+    both = s.d1 + s.d2
+    if misprint:
+        factor = math.sqrt(math.sqrt(s.seen + s.d1 * s.d2 * math.log(both)) / s.seen)
+    else:
+        factor = math.sqrt(1 + both * math.log(s.d1 * s.d2) / s.seen)
+    return s.alpha * steep * flat * math.sqrt(s.rank * both / s.seen) * factor
+
+
+def error(s: SignSample, steep: float, flat: float, noise: float = 0.0) -> float:
+    """Theorems 1 and 2 with a constant: the expected error, in scores^2, is at most
+
+    (pi^2/2) beta (tau/n) (2 L E||E||_2 + E||H||_2), E random signs, H the noise, on seen cells.
+
+    Cells are seen independently with chance n/(d1 d2). By symmetrisation, then contraction (ln c
+    has slope at most L), E sup (E L - L) <= 2 L tau E||E||_2; and E <H, M> = 0. Both norms are
+    bounded by `spectral_norm`. noise: scale of the Laplace noise H of objective perturbation.
+    """
+    signs = spectral_norm(s, 1.0, 1.0)
+    tilt = spectral_norm(s, 2 * noise**2, noise) if noise else 0.0
+    return error_of_hellinger(flat, s.nuclear / s.seen * (2 * steep * signs + tilt))
+
+
+def spectral_norm(s: SignSample, variance: float, size: float) -> float:
+    """At most the expected ||Z||_2 of independent symmetric numbers on the seen cells.
+
+    sqrt(2 v ln(d1+d2)) + b ln(d1+d2) with v = variance n/min(d1, d2) where E|z|^k <=
+    k! variance b^(k-2)/2: signs (b = 1) and Laplace numbers of scale b (variance 2 b^2). Matrix
+    Bernstein: Tropp, "User-friendly tail bounds for sums of random matrices" (2012), Theorem 6.2.
+    """
+    log = math.log(s.d1 + s.d2)
+    return math.sqrt(2 * variance * s.seen / min(s.d1, s.d2) * log) + size * log
+
+
+def printed_objective_noise(s: SignSample, epsilon: float, delta: float) -> float:
+    """Appendix B: (1/n) sum H_ij (X_ij - M^_ij) <= sqrt(2) Delta/(eps n^(1/3)), in nats per sign.
+
+    delta: the paper's Delta, epsilon x the scale of the Laplace noise H. Wrong: it bounds
+    (1/n) |sum H_ij| instead, as if every X_ij - M^_ij had one sign, and then drops its own factor
+    2 alpha. The fit follows the noise: `objective_noise` is what it may gain.
+    """
+    check_number("epsilon", epsilon, above=0)
+    return math.sqrt(2) * delta / (epsilon * math.cbrt(s.seen))
+
+
+def objective_noise(s: SignSample, scale: float) -> float:
+    """The expected (1/n) <H, M - M^> for Laplace noise H of that scale: (tau/n) E||H||_2."""
+    return s.nuclear / s.seen * spectral_norm(s, 2 * scale**2, scale)
+
+
+def printed_output_noise(s: SignSample, epsilon: float) -> float:
+    """Theorem 4: C6 alpha^2 log^2(d1+d2)/eps^2, in scores^2, with C6 = 1.
+
+    Its proof has P(sum H^2 >= t) <= P(min H^2 >= t/(d1 d2)), which holds with the maximum, and
+    ||A + B||^2 <= ||A||^2 + ||B||^2, which holds on average, for noise of mean zero.
+    """
+    check_number("epsilon", epsilon, above=0)
+    return (s.alpha * math.log(s.d1 + s.d2) / epsilon) ** 2
+
+
+def output_noise(s: SignSample, epsilon: float) -> float:
+    """What Laplace(2 alpha/eps) adds to the expected squared error of a score: 8 alpha^2/eps^2."""
+    check_number("epsilon", epsilon, above=0)
+    return 8 * (s.alpha / epsilon) ** 2
+
+
+def _model(link: Link, flip: float, x: Floats) -> tuple[Floats, Floats]:
+    """c' and c (1 - c) = p (1 - p) + (1 - 2p)^2 h (1 - h)."""
+    h = link.probability(x) * link.probability(-x)
+    return (1 - 2 * flip) * link.density(x), flip * (1 - flip) + (1 - 2 * flip) ** 2 * h
+
+
+def _check(alpha: float, flip: float) -> None:
+    check_number("alpha", alpha, above=0)
+    check_number("flip", flip, at_least=0, below=0.5)
