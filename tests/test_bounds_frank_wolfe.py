@@ -89,6 +89,8 @@ def test_table_2_follows_from_theorem_3_2():
 
     assert slope(lambda m: error(m, 100), 1e6) == pytest.approx(3 / 10)
     assert slope(lambda n: error(1e9, n), 1e2) == pytest.approx(1 / 10)
+    ratio = error(3e6, 70) / bounds.low_rank_error(3e6, 70)
+    assert ratio == pytest.approx(error(1e9, 400) / bounds.low_rank_error(1e9, 400))
 
 
 def test_impossible_sizes_are_refused():

@@ -26,9 +26,21 @@ def test_allowing_for_spurious_cells_is_no_worse_where_they_drown_the_rest(view)
     assert found.debiased[1] < found.naive[1]
 
 
+def test_the_papers_rule_keeps_nothing_below_its_first_useful_epsilon(view):
+    id, found = view
+    assert recovery.rule_is_void(found).all()
+    assert (found.kept < 1e-2).all()
+    first = recovery.first_useful(id)
+    useful = recovery.bounds(id, (0.8 * first, 1.3 * first))
+    assert recovery.rule_is_void(useful).tolist() == [True, False]
+    assert useful.kept[0] < 1e-2 < useful.kept[1]
+
+
 def test_words_and_tables_tell_the_same_numbers(view):
     id, found = view
     assert "At epsilon 3 per cell" in recovery.words(found, 2.5)
+    for epsilon, void in zip(found.epsilon, recovery.rule_is_void(found), strict=True):
+        assert ("zero matrix" in recovery.words(found, epsilon)) == void
     table = recovery.table(found)
     assert {len(column) for column in table.values()} == {3}
     for draw in (charts_noise.residual, charts_noise.error):

@@ -166,6 +166,11 @@ def incoherence(matrix: Factors, *, printed: bool = False) -> float:
     return max(found)
 
 
+def low_rank_error(users: float, items: float) -> float:
+    """Table 2, Private Frank-Wolfe: ||Y - Y*||_F ~ m^(3/10) n^(1/10), all seen, rows of norm 1."""
+    return math.pow(users, 0.3) * math.pow(items, 0.1)
+
+
 def rank_one_errors(users: float, items: float) -> tuple[float, float]:
     """Remark 6: (Frank-Wolfe n^(13/24)/m^(5/12), SVD n^2/m^2 + 1/sqrt(n)) for incoherent data.
 
@@ -178,39 +183,5 @@ def rank_one_errors(users: float, items: float) -> tuple[float, float]:
 
 
 def users_needed(items: float) -> float:
-    """Remark 3: the error vanishes once m grows faster than n^(5/4)."""
+    """Remark 3 and Table 1: the error vanishes once m grows faster than n^(5/4)."""
     return math.pow(items, 1.25)
-
-
-class SampleComplexity(NamedTuple):
-    """A row of JTT18's table 1: growth rates beyond which the error vanishes; "" where unknown."""
-
-    method: str
-    users: str
-    seen: str
-
-
-TABLE_1 = (
-    SampleComplexity("Nuclear-norm minimisation, no privacy", "n", "m sqrt(n)"),
-    SampleComplexity("Noisy SVD with nearest neighbours", "", ""),
-    SampleComplexity("Noisy stochastic gradient Langevin dynamics", "", ""),
-    SampleComplexity("Private Frank-Wolfe", "n^(5/4)", "m sqrt(n)"),
-)
-
-
-class LowRankError(NamedTuple):
-    """A row of table 2: Frobenius error of low-rank approximation, and its notion of privacy."""
-
-    method: str
-    error: str
-    notion: str
-
-
-TABLE_2 = (
-    LowRankError("Randomised response", "sqrt(m + n)", "standard"),
-    LowRankError("Gaussian measurement", "sqrt(m) + sqrt(mu n / m)", "standard"),
-    LowRankError("Noisy power method", "sqrt(mu)", "standard"),
-    LowRankError("Exponential mechanism", "m + n", "standard, pure"),
-    LowRankError("Private Frank-Wolfe", "m^(3/10) n^(1/10)", "joint"),
-    LowRankError("Private SVD", "sqrt(mu (n^2/m + m/n))", "joint"),
-)

@@ -49,7 +49,7 @@ def loss_change(
 def laplace_norm(numbers: int, scale: float) -> float:
     """Lemma 2: ||x||_2 of that many Laplace numbers is sqrt(2 numbers) scale at most, on average.
 
-    Printed with the root over all of 2 d Delta: E||x||_2^2 = 2 d (Delta/eps)^2.
+    E||x||_2^2 = 2 d (Delta/eps)^2; our copy of the paper has Delta under the root.
     """
     return math.sqrt(2 * numbers) * scale
 

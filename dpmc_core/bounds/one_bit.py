@@ -54,12 +54,8 @@ def steepness(link: Link, alpha: float, flip: float = 0.0) -> float:
     _check(alpha, flip)
     if not flip:
         return links.steepness(link, alpha)
-
-    def at(x: Floats) -> Floats:
-        slope, variance = _model(link, flip, x)
-        return slope / variance
-
-    return float(at(np.linspace(0.0, alpha, _GRID)).max())
+    slope, variance = _model(link, flip, np.linspace(0.0, alpha, _GRID))
+    return float(np.max(slope / variance))
 
 
 def flatness(link: Link, alpha: float, flip: float = 0.0) -> float:

@@ -148,7 +148,14 @@ def words(view: RecoveryBounds, epsilon: float) -> str:
         f" Theorem 3 allows {view.theorem[k]:.0f}. Taking reports as they come misses the truth by"
         f" {view.naive[k]:.0f}, allowing for spurious cells by {view.debiased[k]:.0f};"
         f" Equation 5 allows {view.equation_5[k]:.0f}."
+        + (" The paper's own rule returns the zero matrix." if rule_is_void(view)[k] else "")
     )
+
+
+def rule_is_void(view: RecoveryBounds) -> NDArray[np.bool_]:
+    """At which epsilons Theorem 3's bound is above the norm of the reports, so that the zero matrix
+    is within it and is what the paper's rule returns."""
+    return np.asarray(view.theorem >= view.reported)
 
 
 def table(view: RecoveryBounds) -> dict[str, list[Any]]:
