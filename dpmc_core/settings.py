@@ -7,7 +7,7 @@ import enum
 import numbers
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,16 @@ class SettingInfo:
     at_most: float | None = None
     parse: Callable[[str], Any] | None = None
     choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AsPublished:
+    """A mechanism as its paper has it. settings: those whose defaults here are others; note: what
+    the paper leaves open, and what is taken instead.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
 
 def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -> Any:
@@ -138,6 +148,12 @@ def parse_setting(mechanism: type, name: str, text: str) -> Any:
         raise
     except (ValueError, KeyError):
         raise InvalidSetting(name, _wanted(s), text) from None
+
+
+def setting_text(value: Any) -> str:
+    """A setting's value as `parse_setting` takes it."""
+    shown = show_setting(value)
+    return str(shown).lower() if shown is None or isinstance(shown, bool) else str(shown)
 
 
 def show_setting(value: Any) -> Any:

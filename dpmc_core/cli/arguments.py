@@ -39,6 +39,15 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
 
 
+def add_published(parser: argparse.ArgumentParser) -> None:
+    """The switch to the papers' settings."""
+    parser.add_argument(
+        "--as-published",
+        action="store_true",
+        help="every setting as in the method's paper; what --set gives stays",
+    )
+
+
 def add_prepare(parser: argparse.ArgumentParser) -> None:
     """The preparation, step by step."""
     parser.add_argument(

@@ -93,6 +93,7 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
     )
     add("--seeds", metavar="N", nargs="+", help="seeds: 1,2,3 or FIRST:LAST (default 1:5)")
     arguments.add_values_to_try(parser)
+    arguments.add_published(parser)
     add(
         "--prepare",
         metavar="STEP=VALUE",
@@ -131,7 +132,8 @@ def grid_of(args: argparse.Namespace) -> core.Grid:
     given["tests"] = args.test or ()
     for text in given["data"]:
         given["reading"] = arguments.reading_of(args, text)
-    return core.Grid(**given)
+    grid = core.Grid(**given)
+    return grid.as_published() if args.as_published else grid
 
 
 def run(args: argparse.Namespace) -> None:

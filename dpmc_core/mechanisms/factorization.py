@@ -28,7 +28,7 @@ from dpmc_core.privacy import (
     Unaccounted,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, setting
+from dpmc_core.settings import AsPublished, check_settings, setting
 from dpmc_core.solvers.als import normal_equations, ridge
 from dpmc_core.solvers.least_squares_mf import LeastSquaresMF, PublicUserFactors, Sides
 from dpmc_core.solvers.rows import with_offsets
@@ -66,6 +66,11 @@ class DPMF(LeastSquaresMF):
     twin: ClassVar[str] = "pmf"
     floor: ClassVar[str] = "private-mean"
     revision: ClassVar[int] = 1
+    published: ClassVar[AsPublished] = AsPublished(
+        {"noise": NoiseForm.NORM, "shrink": False},
+        "rank and penalties stay what they are: the summary that this program knows the paper by"
+        " prints none",
+    )
     epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
     noise: NoiseForm = setting(
         NoiseForm.NORM,
