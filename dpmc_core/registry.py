@@ -147,6 +147,7 @@ MECHANISMS = _Mechanisms(
         dpimf.Symmetric,
         dpimf.Optimal,
         dpimf.Sampled,
+        factorization.ClickDPMF,
         local_ranking.Dplcf,
         local_ranking.Ldpicf,
         local_ranking.LocalPopularity,

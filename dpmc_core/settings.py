@@ -45,16 +45,20 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -
     return field(default=default, metadata={"setting": info})
 
 
-def same_setting(declaring: type, name: str, only: str = "") -> Any:
+def same_setting(
+    declaring: type, name: str, only: str = "", default: Any = dataclasses.MISSING
+) -> Any:
     """The field of another class, limits, help and default: for one that hands the setting on.
 
-    only: what the help adds on where it matters.
+    only: what the help adds on where it matters. default: in the place of the other class's.
     """
     (found,) = (f for f in dataclasses.fields(declaring) if f.name == name)
     info: SettingInfo = found.metadata["setting"]
     if only:
         info = dataclasses.replace(info, help=f"{info.help} ({only})")
-    return field(default=found.default, metadata={"setting": info})
+    if default is dataclasses.MISSING:
+        default = found.default
+    return field(default=default, metadata={"setting": info})
 
 
 @dataclass(frozen=True)

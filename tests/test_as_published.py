@@ -19,7 +19,7 @@ RATED = PublicFacts(users=943, items=200, low=1, high=5)
 OF_PAPERS = [id for id in registry.MECHANISMS if registry.published(id).settings]
 IN_PAPERS = {
     *("input-flip", "objective", "gradient", "output"),
-    *("modified-laplace", "randomised-response", "dpmf"),
+    *("modified-laplace", "randomised-response", "dpmf", "dpmf-clicks"),
     *("private-frank-wolfe", "private-frank-wolfe-oja", "private-svd", "private-pgd"),
     *("svd-after-cleansing", "dplcf", "ldpicf"),
     *(f"dpimf-{name}" for name in ("strawman", "complementary", "symmetric", "optimal", "sampled")),

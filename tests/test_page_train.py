@@ -360,9 +360,9 @@ def test_a_run_that_ends_while_the_page_is_drawn_leaves_no_button_behind(monkeyp
 
 def test_as_published_sets_the_paper_s_settings_and_says_what_they_cost():
     app = open_page("train", **LAB | {"mechanism": "gradient"}, published="true")
-    assert any("rounds none → 10" in text for text in texts(app))
+    assert "rounds none → 10" in all_text(app)
     train(app)
     told = all_text(app)
     assert "rounds=10" in told
     app.toggle(key="published").set_value(False).run()
-    assert not any("rounds none → 10" in text for text in texts(app))
+    assert "rounds none → 10" not in all_text(app)
