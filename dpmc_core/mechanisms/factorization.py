@@ -240,8 +240,9 @@ class DPMF(NoisyItems):
 class ClickDPMF(LeastSquaresOnClicks, NoisyItems):
     """DPMF on clicks, every cell of the matrix a rating of 1 or 0 (RYHH24's rival).
 
-    RYHH24 lists DPMF among its competitors and does not say how ratings are made of clicks. With
-    the ones alone there is nothing to fit, and that they are there is what DPMF leaves public.
+    RYHH24 lists DPMF among its competitors and does not say how ratings are made of clicks; its
+    Table I has DPMF protect ratings, not which items were chosen. With the ones alone there is
+    nothing to fit, and that they are there is what DPMF leaves public.
     Over all cells A = sum u_i u_i' runs over all users and is the same for every item, so a click
     that comes or goes moves the linear term alone, by at most 2 ||u_i|| <= 2: with public user
     factors the noise covers which clicks exist, a promise per cell. User factors fitted to the same
