@@ -154,12 +154,12 @@ def options_of(name: str) -> tuple[str, ...]:
     return *own, "seed"
 
 
-def ratings_of(name: str, options: Mapping[str, Any]) -> float:
-    """How many ratings one of DRAWN has with these options."""
+def cells_of(name: str, options: Mapping[str, Any]) -> float:
+    """Users x items of one of DRAWN with these options."""
     parameters = inspect.signature(DRAWN[name]).parameters
     given = {key: p.default for key, p in parameters.items()} | dict(options)
-    names = ("users", "per_user") if "users" in parameters else ("d1", "d2", "observed")
-    return math.prod(float(given[key]) for key in names)
+    sides = ("users", "items") if "users" in parameters else ("d1", "d2")
+    return math.prod(float(given[key]) for key in sides)
 
 
 def read(name: str) -> Generated:

@@ -10,7 +10,7 @@ import streamlit as st
 from dpmc_core import registry
 from dpmc_core.data import datasets, download
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.samples import DRAWN, ON_DEMAND, SAMPLES, options_of, ratings_of
+from dpmc_core.data.samples import DRAWN, ON_DEMAND, SAMPLES, cells_of, options_of
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import build_problem, prepared_facts
@@ -19,7 +19,7 @@ from dpmc_core.views import noise
 from pages.ui import state
 
 UPLOAD = "upload"
-MAX_DRAWN = 2_000_000  # ratings generated for a page
+MAX_DRAWN = 4_000_000  # cells, users x items, of a set that is generated for a page
 
 
 def names() -> dict[str, str]:
@@ -48,10 +48,10 @@ def may_draw(text: str) -> DpmcError | None:
         unknown = [option for option in options if option not in known]
         if unknown:
             raise InvalidSetting(f"option of {name}", f"one of {', '.join(known)}", unknown)
-        count = ratings_of(name, options)
-        if not 0 < count <= MAX_DRAWN:
+        cells = cells_of(name, options)
+        if not 0 < cells <= MAX_DRAWN:
             limit = f"at most {MAX_DRAWN:,} (the command line takes more)"
-            raise InvalidSetting("number of generated ratings", limit, round(count))
+            raise InvalidSetting("users x items of a generated set", limit, f"{cells:,.0f}")
     except DpmcError as error:
         return error
     except (TypeError, ValueError, OverflowError):
