@@ -13,10 +13,10 @@ import argparse
 import resource
 import time
 
-import generated
 import numpy as np
 
 from dpmc_core import registry
+from dpmc_core.data import synthetic
 from dpmc_core.ratings import Ratings
 
 ROUNDS = 20
@@ -30,7 +30,8 @@ def main() -> None:
     options = parser.parse_args()
 
     start = time.perf_counter()
-    made = generated.rank_one(options.users, options.items, options.per_user)
+    sizes = {"users": options.users, "items": options.items, "per_user": options.per_user}
+    made = synthetic.jtt18(**sizes, rng=np.random.default_rng(0))
     ratings, truth = made.ratings, made.truth
     print(f"{len(ratings):,} ratings of {ratings.shape} in {time.perf_counter() - start:.1f} s")
     one_pass = seconds_of_one_pass(ratings)

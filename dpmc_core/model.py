@@ -127,7 +127,8 @@ class Step:
 class Mechanism(Protocol):
     """A frozen, keyword-only dataclass of public settings with the two methods below.
 
-    Private data and randomness arrive only as arguments of `fit`.
+    Private data and randomness arrive only as arguments of `fit`. One of a paper may say in a class
+    variable `published`, an `AsPublished`, which settings are the paper's.
     """
 
     id: ClassVar[str]  # command-line name

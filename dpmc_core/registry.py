@@ -24,7 +24,7 @@ from dpmc_core.mechanisms import (
     user_ranking,
 )
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.settings import settings_of, show_setting
+from dpmc_core.settings import AsPublished, settings_of, show_setting
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -147,6 +147,7 @@ MECHANISMS = _Mechanisms(
         dpimf.Symmetric,
         dpimf.Optimal,
         dpimf.Sampled,
+        factorization.ClickDPMF,
         local_ranking.Dplcf,
         local_ranking.Ldpicf,
         local_ranking.LocalPopularity,
@@ -226,6 +227,12 @@ def create(
         if s.default is dataclasses.MISSING and name not in values:
             raise InvalidSetting(name, f"given: {s.info.help}" if s.info.help else "given", None)
     return cls(**values)
+
+
+def published(id: str) -> AsPublished:
+    """The settings that a method has in its paper; none for one that is nobody's."""
+    found: AsPublished = getattr(get(id), "published", AsPublished())
+    return found
 
 
 def changed_settings(id: str, settings: Mapping[str, Any]) -> dict[str, Any]:

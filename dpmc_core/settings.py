@@ -7,7 +7,7 @@ import enum
 import numbers
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,16 @@ class SettingInfo:
     choices: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class AsPublished:
+    """A mechanism as its paper has it. settings: those whose defaults here are others; note: what
+    the paper leaves open, and what is taken instead.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
 def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -> Any:
     """A dataclass field with its limits and a one-line help; check with `check_settings`."""
     info = SettingInfo(help=help, **limits)
@@ -35,16 +45,20 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -
     return field(default=default, metadata={"setting": info})
 
 
-def same_setting(declaring: type, name: str, only: str = "") -> Any:
+def same_setting(
+    declaring: type, name: str, only: str = "", default: Any = dataclasses.MISSING
+) -> Any:
     """The field of another class, limits, help and default: for one that hands the setting on.
 
-    only: what the help adds on where it matters.
+    only: what the help adds on where it matters. default: in the place of the other class's.
     """
     (found,) = (f for f in dataclasses.fields(declaring) if f.name == name)
     info: SettingInfo = found.metadata["setting"]
     if only:
         info = dataclasses.replace(info, help=f"{info.help} ({only})")
-    return field(default=found.default, metadata={"setting": info})
+    if default is dataclasses.MISSING:
+        default = found.default
+    return field(default=default, metadata={"setting": info})
 
 
 @dataclass(frozen=True)
@@ -138,6 +152,12 @@ def parse_setting(mechanism: type, name: str, text: str) -> Any:
         raise
     except (ValueError, KeyError):
         raise InvalidSetting(name, _wanted(s), text) from None
+
+
+def setting_text(value: Any) -> str:
+    """A setting's value as `parse_setting` takes it."""
+    shown = show_setting(value)
+    return str(shown).lower() if shown is None or isinstance(shown, bool) else str(shown)
 
 
 def show_setting(value: Any) -> Any:

@@ -15,7 +15,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import default_split
 from dpmc_core.store import Store
 from dpmc_core.sweep import Grid, Keys, parse_epsilons
-from dpmc_core.views import comparison, lines
+from dpmc_core.views import as_published, comparison, lines
 from dpmc_core.views.comparison import Standing, same_seeds
 from dpmc_core.views.lines import Count, Picture, Placed
 from pages.ui import (
@@ -110,6 +110,9 @@ def controls() -> tuple[Place, Grid]:
             " logarithmic scale: 0.1:10:11.",
         )
     ids = the_mechanisms(task)
+    published = widgets.as_published()
+    if published:
+        papers(data, ids, task)
     with st.expander("Preparation and hold-out", icon=":material/shuffle:"):
         ratings = sources.get(data).ratings
         timed = ratings.times is not None
@@ -125,7 +128,17 @@ def controls() -> tuple[Place, Grid]:
         steps=[str(step) for step in steps],
         split=None if split == default_split(task) else split,
     )
-    return where, grid
+    return where, grid.as_published() if published else grid
+
+
+def papers(data: str, ids: list[str], task: Task) -> None:
+    """What the papers' settings change and what they cost."""
+    found = as_published.table(ids, sources.facts(data, task), 1.0)
+    with st.expander("What the papers' settings change", icon=":material/history_edu:"):
+        if found["mechanism"]:
+            blocks.show_table(found, alt="Settings and certificates as published")
+        else:
+            st.caption("Nothing for these mechanisms.")
 
 
 def the_task(data: str) -> Task:

@@ -15,6 +15,7 @@ from dpmc_core.data import (
     download,
 )
 from dpmc_core.data.cleaning import size_words
+from dpmc_core.data.samples import DRAWN, options_of
 from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.model import Task
@@ -76,6 +77,8 @@ def page() -> None:
         upload()
     elif way == "public":
         public_set()
+    else:
+        draw_anew()
     id = sources.pick()
     try:
         dataset = sources.get(id)
@@ -275,13 +278,35 @@ def forget() -> None:
     st.session_state["uploads forgotten"] = st.session_state.get("uploads forgotten", 0) + 1
 
 
+def draw_anew() -> None:
+    """A generated sample with options of one's own, as the command line takes it."""
+    with st.expander("Draw a generated set anew", icon=":material/casino:"), st.form("draw"):
+        text = st.text_input(
+            "Sample and options",
+            placeholder="rank-one:users=1000,items=50,per_user=20,seed=2",
+            help="  \n".join(f"{name}: {', '.join(options_of(name))}" for name in DRAWN),
+        )
+        if st.form_submit_button("Draw it") and text:
+            if (error := sources.may_draw(text)) is not None:
+                blocks.problem(error)
+            else:
+                st.session_state["next data"] = st.session_state["data"] = text
+                st.rerun()
+
+
 def public_set() -> None:
     """Choose a set, read its terms, fetch it once."""
     sets = download.ARCHIVES
     names = {id: f"{archive.title} ({archive.megabytes:g} MB)" for id, archive in sets.items()}
+    names |= {id: f"{known.title} (your copy)" for id, known in download.BY_HAND.items()}
     name = widgets.choose("Public set", "the public set", names, "public_set", next(iter(names)))
-    st.caption(blocks.escape(sets[name].terms))
-    if download.folder_of(name).is_dir():
+    terms = sets[name].terms if name in sets else download.BY_HAND[name].terms
+    if name in sets or download.available(name):
+        st.caption(blocks.escape(terms))
+    else:
+        st.info(blocks.escape(sentence(download.by_hand(name))))
+        return
+    if download.available(name):
         st.button(
             "Open it",
             type="primary",

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -11,8 +12,15 @@ from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.problem import SEED, Problem, build_problem, default_split, split_words
-from dpmc_core.views import cards, lines, run_card, training
+from dpmc_core.problem import (
+    SEED,
+    Problem,
+    build_problem,
+    default_split,
+    prepared_facts,
+    split_words,
+)
+from dpmc_core.views import as_published, cards, lines, run_card, training
 from dpmc_core.views.run_card import KeptRun, Run
 from dpmc_core.views.training import Film, TopItem
 from pages.ui import (
@@ -52,6 +60,8 @@ def page() -> None:
     left, right = st.columns(2)
     with left:
         chosen = widgets.settings(cls)
+        if widgets.as_published() and chosen is not None:
+            chosen = paper_s(id, chosen, dataset, epsilon)
     with right, st.expander("Preparation, hold-out and randomness", icon=":material/shuffle:"):
         timed = dataset.ratings.times is not None
         steps, split = prepare.controls(dataset.ratings.public, cls.task, timed=timed)
@@ -101,6 +111,20 @@ def page() -> None:
             rounds(now)
     if run is not None:
         downloads(run)
+
+
+def paper_s(
+    id: str, chosen: dict[str, Any], dataset: Dataset, epsilon: float
+) -> dict[str, Any] | None:
+    """The settings of the mechanism's paper, but for those that are chosen; what that changes."""
+    try:
+        public = prepared_facts(dataset.ratings.public, registry.get(id).task)
+        switched = as_published.switched(id, chosen, public, epsilon=epsilon)
+    except DpmcError as error:
+        blocks.problem(error)
+        return None
+    st.caption(blocks.escape(" ".join(as_published.words(switched))))
+    return as_published.with_published(id, chosen)
 
 
 def spending(data: str, dataset: Dataset, seed: int) -> Callable[[Mechanism, Problem], None]:

@@ -37,6 +37,7 @@ METHODS = sorted(registry.MECHANISMS)
 PRIVATE = [id for id in METHODS if registry.adds_noise(registry.get(id))]
 
 _PUBLISHED = {"estimator": Estimator.PUBLISHED}
+_EVEN = {"user_penalty": 0.4, "item_penalty": 0.4}  # as iALS without frequency weights
 # At a huge epsilon a method meets its twin where nothing but noise keeps them apart: enough
 # rounds to converge, a bound that cuts nothing off, labels that no clipping moves.
 LIMIT = {
@@ -62,6 +63,7 @@ LIMIT = {
         id: {"estimator": Estimator.PUBLISHED, "recovery": Regress.DEBIASED}
         for id in ("modified-laplace", "randomised-response")
     },
+    "dpmf-clicks": {"rank": 2, "iterations": 150, "unit_ball": False} | _EVEN,
     "dplcf": {"estimator": Estimator.PUBLISHED},
     "ldpicf": {"estimator": Estimator.PUBLISHED},
 }
@@ -81,6 +83,8 @@ TWIN_AT_LIMIT = {
     "dpimf-complementary": _DPIMF | {"alpha": 0.8},
     "dpimf-symmetric": _DPIMF | {"alpha": 0.8},
     "dpimf-optimal": _DPIMF | {"alpha": 1.0},
+    "dpmf-clicks": {"rank": 2, "regularisation": 0.4, "rounds": 150, "over": Over.MISSING}
+    | {"alpha": 1.0, "frequency": False},
     "dplcf": {"similarity": Similarity.JACCARD},
     "ldpicf": {"similarity": Similarity.COSINE},
 }
@@ -100,6 +104,8 @@ OTHERWISE = [
     ("output", {"within": OutputBound.SOLVER}),
     ("dpmf", {"noise": NoiseForm.COORDINATE}),
     ("dpmf", {"user_factors": PublicUserFactors("random:7")}),
+    ("dpmf-clicks", {"noise": NoiseForm.COORDINATE}),
+    ("dpmf-clicks", {"user_factors": PublicUserFactors("random:7")}),
     ("private-popularity", {"delta": 0.0}),
     ("private-popularity", {"per": Per.CELL}),
     *((id, {"profiles": Profiles.USERS}) for id in PRIVATE if id.startswith("dpimf")),

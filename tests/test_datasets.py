@@ -543,6 +543,40 @@ def test_one_bit_lab_takes_the_settings_of_its_generator() -> None:
         datasets.load("one-bit-lab", depth=3)
 
 
+def test_generated_sets_are_drawn_anew_by_name() -> None:
+    data = datasets.load("rank-one:users=50,items=20,per_user=5,seed=4")
+    assert (data.ratings.shape, len(data.ratings)) == ((50, 20), 250)
+    assert data.name == data.opened == "rank-one:users=50,items=20,per_user=5,seed=4"
+    again = datasets.load("rank-one", users=50, items=20, per_user=5, seed=4)
+    assert again.ratings.fingerprint == data.ratings.fingerprint
+    reopened = datasets.load(data.opened, **data.reading)
+    assert reopened.ratings.fingerprint == data.ratings.fingerprint
+    paper = datasets.load("jtt18-synthetic:users=600,per_user=20")  # 400 items, as in the paper
+    assert paper.ratings.shape == (600, 400)
+    assert paper.truth is not None
+    assert datasets.file_of("jtt18-synthetic:users=600") is None
+    lab = datasets.load("one-bit-lab:observed=0.5,link=probit,seed=3")
+    same = datasets.load("one-bit-lab", observed=0.5, link=Probit(), seed=3)
+    assert lab.ratings.fingerprint == same.ratings.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rank-one:depth=3", "option of rank-one must be one of users, items, per_user, levels"),
+        ("rank-one:users", "option of rank-one must be NAME=VALUE"),
+        ("rank-one:users=many", "users of rank-one must be a number"),
+        ("rank-one:users=2.5", "users must be an integer"),
+        ("rank-one:seed=each", "seed of rank-one must be"),
+        ("rank-one:seed=-1", "seed of rank-one must be >= 0"),
+        ("one-bit-lab:observed=2", "observed must be"),
+    ],
+)
+def test_wrong_options_of_a_generated_set_are_named(text: str, sentence: str) -> None:
+    with pytest.raises(InvalidSetting, match=sentence):
+        datasets.load(text)
+
+
 # Pairs ------------------------------------------------------------------------------------------
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import io
+import shutil
 import threading
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dpmc_core.data import datasets, download
+from dpmc_core.data import datasets, download, public_sets, workbook
 from dpmc_core.data.download import Archive, DownloadError
-from dpmc_core.errors import InvalidSetting
+from dpmc_core.errors import BadRatings, InvalidSetting
 
 
 class Server:
@@ -225,6 +228,117 @@ def test_known_sets_and_their_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert download.folder_of("ml-1m") == tmp_path / "data" / "ml-1m"
     with pytest.raises(InvalidSetting, match="public set must be one of ml-100k"):
         download.get("netflix")
-    for found in download.ARCHIVES.values():
+    for name, found in download.ARCHIVES.items():
         assert found.url.startswith("https://")
-        assert "GroupLens terms" in found.terms
+        assert ("GroupLens terms" in found.terms) == name.startswith("ml-")
+        assert found.terms == public_sets.SETS[name].licence
+
+
+# Sets that are not MovieLens ---------------------------------------------------------------------
+
+
+def served(server: Server, name: str, content: bytes, **checked: Any) -> Archive:
+    """The archive of that name, as this program knows it, at the local server."""
+    known = download.ARCHIVES[name]
+    server.files["set.zip"] = content
+    return dataclasses.replace(known, url=server.base + "set.zip", **checked)
+
+
+@pytest.mark.parametrize("folder", ["", "RCdata/"])
+def test_restaurants_are_told_by_their_contents(
+    server: Server, tmp_path: Path, shared_data: Path, folder: str
+) -> None:
+    ratings = (shared_data / "restaurant" / "rating_final.csv").read_bytes()
+    first, *others = ratings.splitlines()
+    moved = others.index(b"U1077,135085,2,2,2")
+    official = b"\n".join([first, others.pop(moved), *others]) + b"\n"  # the order in UCI's archive
+    for k, content in enumerate((ratings, official)):
+        home = tmp_path / f"{k}"
+        archive = served(
+            server, "restaurant",
+            packed({f"{folder}rating_final.csv": content, f"{folder}README": b"1. Title"}),
+        )  # fmt: skip
+        data = datasets.load(download.fetch(archive, home))
+        assert data.title == "Restaurant and consumer data"
+        assert data.ratings.shape == (138, 130)
+        assert len(data.ratings) == 1161
+        assert left_behind(home) == ["restaurant"]
+
+
+def test_other_contents_than_the_known_ones_are_not_kept(
+    server: Server, tmp_path: Path, shared_data: Path
+) -> None:
+    ratings = (shared_data / "restaurant" / "rating_final.csv").read_bytes()
+    for content in (ratings[:-1], ratings.replace(b",2,2,1", b",1,2,1", 1)):
+        archive = served(server, "restaurant", packed({"rating_final.csv": content}))
+        with pytest.raises(DownloadError, match="without the ratings this program knows"):
+            download.fetch(archive, tmp_path)
+    archive = served(server, "restaurant", packed({"userprofile.csv": b"x"}))
+    with pytest.raises(DownloadError, match="without the ratings this program knows"):
+        download.fetch(archive, tmp_path)
+    assert left_behind(tmp_path) == []
+
+
+def sheet(rows: list[list[float]]) -> bytes:
+    """A workbook written by another program."""
+    xlwt = pytest.importorskip("xlwt")
+    book, buffer = xlwt.Workbook(), io.BytesIO()
+    page = book.add_sheet("jester-data-1-new")
+    for r, row in enumerate(rows):
+        for c, value in enumerate(row):
+            page.write(r, c, value)
+    book.add_sheet("another").write(0, 0, 5.0)
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def test_jester_comes_as_a_workbook(server: Server, tmp_path: Path, shared_data: Path) -> None:
+    with (shared_data / "jester" / "jester-data-1.csv").open() as file:
+        lines = [next(file) for _ in range(600)]
+    content = packed({"jester-data-1.xls": sheet([[*map(float, x.split(","))] for x in lines])})
+    archive = served(server, "jester", content, sha256=hashlib.sha256(content).hexdigest())
+    folder = download.fetch(archive, tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "dpmc-source.json", "jester-data-1.csv",
+    ]  # fmt: skip
+    assert (folder / "jester-data-1.csv").read_text() == "".join(lines)
+    data = datasets.load(folder)
+    assert (data.title, data.ratings.shape) == ("Jester jokes", (600, 100))
+    assert (data.ratings.public.low, data.ratings.public.high) == (-10, 10)
+    with pytest.raises(DownloadError, match="checksum"):
+        download.fetch(served(server, "jester", content), tmp_path / "other")
+
+
+def test_numbers_of_a_workbook_are_exact() -> None:
+    rows = [[0.0, -7.82, 99.0, 1 / 3], [1e-9, -(2.0**29), 2.0**40, 123456.75]]
+    assert workbook.numbers(sheet(rows)).tolist() == rows
+
+
+@pytest.mark.parametrize("cut", [0, 8, 600, 3000, -600])
+def test_a_broken_workbook_is_a_sentence(tmp_path: Path, cut: int) -> None:
+    content = sheet([[1.0, 2.0]] * 300)
+    (tmp_path / "x.xls").write_bytes(content[:cut] if cut else b"<html>")
+    with pytest.raises(BadRatings, match=r"x\.xls cannot be read as an Excel workbook"):
+        workbook.to_csv(tmp_path / "x.xls", tmp_path / "x.csv")
+
+
+def test_a_workbook_with_an_empty_cell_is_refused() -> None:
+    with pytest.raises(ValueError, match="no full rectangle"):
+        workbook.numbers(sheet([[1.0, 2.0], [3.0]]))
+
+
+def test_a_set_fetched_by_hand(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_data: Path
+) -> None:
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for act in (datasets.load, download.get):
+        with pytest.raises(BadRatings, match=r"put your copy of Amazon_Instant_Video_5\.txt into"):
+            act("amazon")
+    assert not download.available("amazon")
+    folder = download.folder_of("amazon")
+    folder.mkdir(parents=True)
+    shutil.copy(shared_data / "amazon-instant-video" / "Amazon_Instant_Video_5.txt", folder)
+    assert download.available("amazon")
+    assert download.get("amazon") == folder
+    assert datasets.load("amazon").ratings.shape == (5130, 1685)

@@ -356,3 +356,12 @@ def test_a_run_that_ends_while_the_page_is_drawn_leaves_no_button_behind(monkeyp
     press(app, "Train")
     assert over(app)
     assert button(app, "Stop").disabled
+
+
+def test_as_published_sets_the_paper_s_settings_and_says_what_they_cost():
+    app = open_page("train", **LAB | {"mechanism": "gradient"}, published="true")
+    assert "rounds none → 10" in all_text(app)
+    train(app)
+    assert any("rounds=10" in shown.value for shown in app.code)
+    app.toggle(key="published").set_value(False).run()
+    assert "rounds none → 10" not in all_text(app)

@@ -674,6 +674,43 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     assert [t for t in instrument(app)["figure"]["data"] if t.get("fill") == "toself"]
 
 
+def test_a_generated_set_is_drawn_anew_and_its_address_opens_it():
+    app = open_page("data")
+    app.text_input[0].input("rank-one:users=60,items=20,per_user=5,seed=2")
+    press(app, "Draw it")
+    assert "300" in [m.value for m in app.metric]
+    link = open_page("data", data="rank-one:users=60,items=20,per_user=5,seed=2")
+    assert "300" in [m.value for m in link.metric]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rank-one:users=1000000", "must be at most 4,000,000"),
+        ("one-bit-lab:d1=1000000,d2=1000000,observed=0.000001", "must be at most 4,000,000"),
+        ("rank-one:depth=2", "option of rank-one must be one of"),
+        ("rank-one:users=inf", "must be at most 4,000,000"),
+        ("rank-one:users=nan", "must be at most 4,000,000"),
+        ("rank-one:seed=each", "seed of rank-one must be"),
+        ("movie-night:seed=2", "sample drawn anew must be one of one-bit-lab:"),
+        ("rank-one:per_user=200", "ratings per user must be"),
+        ("rank-one:<b>=2", "option of rank-one must be one of"),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_sentence_and_its_link_a_note(text, sentence):
+    app = open_page("data")
+    app.text_input[0].input(text)
+    press(app, "Draw it")
+    told = all_text(app)
+    assert sentence.lower() in told.lower()
+    assert not open_page("data", data=text).exception
+
+
+def test_a_set_fetched_by_hand_says_where_its_file_goes():
+    app = open_page("data", way="public", public_set="amazon")
+    assert "put your copy of Amazon_Instant_Video_5.txt into" in all_text(app)
+
+
 def test_a_public_set_is_downloaded_once_its_terms_are_accepted(monkeypatch, tmp_path):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     app = open_page("data", way="public")

@@ -555,3 +555,11 @@ def test_the_hold_out_is_the_one_chosen_for_every_task(task, last, words):
     app.selectbox(key=key).set_value("last" if last else "share").run()
     typed = app.code[-1].value.split()
     assert [w for w in typed if w in ("--leave-last", "--holdout", "0.2")] == words
+
+
+def test_as_published_is_the_grid_of_the_papers_settings():
+    app = open_page("compare", data="one-bit-lab", mechanisms="gradient", published="true")
+    assert "gradient.rounds=10" in app.code[-1].value
+    app.toggle(key="published").set_value(False).run()
+    assert not app.exception
+    assert "gradient.rounds" not in app.code[-1].value

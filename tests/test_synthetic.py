@@ -191,8 +191,9 @@ def test_generators_depend_on_their_seed_alone() -> None:
 
 
 def test_rank_one_ratings_are_drawn_in_blocks_and_exact():
-    made = generated.rank_one(users=9_000, items=30, per_user=7, seed=3)
+    made = synthetic.jtt18(users=9_000, items=30, per_user=7, rng=np.random.default_rng(3))
     ratings, truth = made.ratings, made.truth
+    assert truth is not None
     assert (np.bincount(ratings.users, minlength=9_000) == 7).all()
     assert ratings.public.cap == 7
     assert np.array_equal(ratings.values, truth.predict(ratings.users, ratings.items))
@@ -200,10 +201,30 @@ def test_rank_one_ratings_are_drawn_in_blocks_and_exact():
     assert largest == pytest.approx(1)  # unit infinity norm
     seen = np.bincount(ratings.items, minlength=30)
     assert stats.chisquare(seen).pvalue > 1e-6
-    again = generated.rank_one(users=9_000, items=30, per_user=7, seed=3).ratings
-    assert again.fingerprint == ratings.fingerprint
+    # Not built by `Ratings.build`, which would find whatever is not sorted, unique or in range.
+    checked = Ratings.build(ratings.users, ratings.items, ratings.values, ratings.public)
+    assert checked.fingerprint == ratings.fingerprint
+    for name in ("users", "items", "values"):
+        assert getattr(checked, name).dtype == getattr(ratings, name).dtype
 
 
-def test_rank_one_ratings_refuse_more_per_user_than_items():
-    with pytest.raises(InvalidSetting, match="ratings per user must be"):
-        generated.rank_one(users=10, items=5, per_user=6)
+def test_rank_one_ratings_can_be_rounded_to_levels():
+    rng = np.random.default_rng(0)
+    made = synthetic.rank_one(users=200, items=40, per_user=40, levels=5, rng=rng)
+    assert np.unique(made.ratings.values).tolist() == [-1, -0.5, 0, 0.5, 1]
+    assert made.truth is not None
+    exact = made.truth.predict(made.ratings.users, made.ratings.items)
+    assert np.abs(made.ratings.values - exact).max() <= 0.25 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"users": 10, "items": 5, "per_user": 6}, "ratings per user must be"),
+        ({"levels": 1}, "levels must be >= 2"),
+        ({"users": 0}, "users must be >= 1"),
+    ],
+)
+def test_bad_options_of_rank_one_are_sentences(options: dict[str, int], sentence: str) -> None:
+    with pytest.raises(InvalidSetting, match=sentence):
+        synthetic.rank_one(rng=np.random.default_rng(0), **options)

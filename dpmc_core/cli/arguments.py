@@ -19,7 +19,7 @@ from dpmc_core.views import answer
 # Options of reading that are text whatever they look like; a column's number is one, 007 a name.
 _TEXTS, _COLUMNS = ("separator", "encoding"), ("user", "item", "rating", "time")
 OFTEN = ", ".join(answer.OFTEN.values())
-DATA_HELP = "a sample's id, a file, or a folder of a known set"
+DATA_HELP = "a sample's id, a downloaded set's name, a file, or a folder of a known set"
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +37,15 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     add("--epsilon", metavar="E", type=number, help="privacy budget, > 0")
     add("--delta", metavar="D", type=number, help="probability of failure, in 0..1")
     add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
+
+
+def add_published(parser: argparse.ArgumentParser) -> None:
+    """The switch to the papers' settings."""
+    parser.add_argument(
+        "--as-published",
+        action="store_true",
+        help="every setting as in the method's paper; what --set gives stays",
+    )
 
 
 def add_prepare(parser: argparse.ArgumentParser) -> None:
@@ -181,7 +190,7 @@ def reading_of(args: argparse.Namespace, data: str, tasks: Iterable[Task] = ()) 
     fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]
     for text in args.read:
         name, value = assignment("--read", text)
-        if name not in fields and data != DRAWN:
+        if name not in fields and data not in DRAWN:
             raise unknown_name("--read", name, fields)
         plain = name in _TEXTS or (name in _COLUMNS and not re.fullmatch(r"[1-9][0-9]{0,8}", value))
         options[name] = value if plain else number_or_text(value)

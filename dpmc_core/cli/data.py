@@ -46,6 +46,7 @@ def listing(args: argparse.Namespace) -> None:
             "available": True,
             "about": sample.made,
             "terms": samples.LICENCE,
+            "options": list(samples.options_of(name)) if name in samples.DRAWN else [],
         }
         for name, sample in {**samples.SAMPLES, **samples.ON_DEMAND}.items()
     ]
@@ -54,26 +55,51 @@ def listing(args: argparse.Namespace) -> None:
             "name": name,
             "kind": "public",
             "title": archive.title,
-            "available": download.folder_of(name).is_dir(),
+            "available": download.available(name),
             "about": f"{archive.megabytes:g} MB from {archive.url}",
             "terms": archive.terms,
         }
         for name, archive in download.ARCHIVES.items()
+    ]
+    entries += [
+        {
+            "name": name,
+            "kind": "by-hand",
+            "title": known.title,
+            "available": download.available(name),
+            "about": f"your copy of {known.file} in {download.folder_of(name)}",
+            "terms": known.terms,
+        }
+        for name, known in download.BY_HAND.items()
     ]
     if args.json:
         output.write_json(entries)
         return
     rows = [("name", "title", "")]
     for entry in entries:
-        note = "sample" if entry["kind"] == "sample" else entry["about"].partition(" from")[0]
-        if entry["kind"] == "public" and entry["available"]:
-            note = "downloaded"
+        note = entry["about"].partition(" from")[0]
+        if entry["kind"] == "sample":
+            options = entry["options"]
+            note = f"sample, drawn anew with {', '.join(options)}" if options else "sample"
+        elif entry["available"]:
+            note = "downloaded" if entry["kind"] == "public" else "there"
         rows.append((entry["name"], entry["title"], note))
     print(output.table(rows))
-    print("\nMore on one: dpmc data describe NAME. Download one: dpmc data get NAME.")
+    print(
+        "\nMore on one: dpmc data describe NAME. Download one: dpmc data get NAME. Draw one anew:"
+        "\nNAME:OPTION=VALUE,..., for example rank-one:users=1000,items=50."
+    )
 
 
 def fetch(args: argparse.Namespace) -> None:
+    if args.name in download.BY_HAND:
+        folder = download.downloaded(args.name)
+        terms = download.BY_HAND[args.name].terms
+        if args.json:
+            output.write_json({"name": args.name, "folder": str(folder), "terms": terms})
+        else:
+            print(f"ready in {folder}")
+        return
     if args.name not in download.ARCHIVES:
         raise unknown_name("public set", args.name, download.ARCHIVES)
     archive = download.ARCHIVES[args.name]

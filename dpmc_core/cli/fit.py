@@ -19,7 +19,7 @@ from dpmc_core.experiment import Result, baselines_of, run
 from dpmc_core.model import Mechanism
 from dpmc_core.problem import Problem, build_problem, split_words
 from dpmc_core.sweep import Pair
-from dpmc_core.views import cards
+from dpmc_core.views import as_published, cards
 from dpmc_core.views.run_card import SEED_NOTE, methods
 
 EPILOG = """examples:
@@ -40,6 +40,7 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     arguments.add_method(parser)
+    arguments.add_published(parser)
     arguments.add_plugin(parser)
     arguments.add_split(parser).add_argument(
         "--test", metavar="FILE", type=Path, help="official test ratings"
@@ -54,10 +55,21 @@ def fit(args: argparse.Namespace) -> None:
     problem, source = problem_of(args, mechanism)
     with closing(Progress()) as progress:
         result = run(mechanism, problem, args.seed, on_step=progress.step)
+    switch = None
+    if args.as_published:
+        switch = as_published.switched(
+            mechanism.id,
+            given_of(args),
+            problem.train.public,
+            epsilon=args.epsilon,
+            delta=args.delta,
+        )
     if args.json:
-        output.write_json(result.as_dict())
+        added = {} if switch is None else {"as_published": switch.as_dict()}
+        output.write_json(result.as_dict() | added)
     else:
-        print("\n\n".join(report(result)))
+        told = [] if switch is None else [output.paragraph(" ".join(as_published.words(switch)))]
+        print("\n\n".join([*report(result), *told]))
     done = [mechanism, *(one for one in baselines_of(mechanism) if one.id in result.baselines)]
     noting(source, problem.name, ledger.fits(done, problem, source, args.seed))
 
@@ -72,6 +84,14 @@ def noting(source: str, name: str, entries: Iterable[ledger.LedgerEntry]) -> Non
 
 def mechanism_of(args: argparse.Namespace) -> Mechanism:
     """The mechanism the options ask for. Raises InvalidSetting."""
+    given = given_of(args)
+    if getattr(args, "as_published", False):
+        given = as_published.with_published(args.mechanism, given)
+    return registry.create(args.mechanism, epsilon=args.epsilon, delta=args.delta, **given)
+
+
+def given_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that --set gives. Raises InvalidSetting."""
     cls = registry.get(args.mechanism)
 
     def hint(_: str) -> str:
@@ -79,8 +99,7 @@ def mechanism_of(args: argparse.Namespace) -> Mechanism:
         return f"{cls.id} has these:\n{known}" if known else f"{cls.id} has no settings"
 
     own = ("--epsilon", "--delta")
-    given = arguments.settings(args.set, own, lambda _: cls, cls.id, hint)
-    return registry.create(cls.id, epsilon=args.epsilon, delta=args.delta, **given)
+    return arguments.settings(args.set, own, lambda _: cls, cls.id, hint)
 
 
 def problem_of(args: argparse.Namespace, mechanism: Mechanism) -> tuple[Problem, str]:

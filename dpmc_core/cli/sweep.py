@@ -23,6 +23,7 @@ from dpmc_core import sweep as core
 from dpmc_core.cli import arguments
 from dpmc_core.cli.output import INTERRUPTED, Progress
 from dpmc_core.data import SAMPLES, datasets
+from dpmc_core.data.samples import DRAWN
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.model import Task
 from dpmc_core.store import Store, curves, records, shipped
@@ -81,7 +82,7 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
         metavar="DATA",
         nargs="+",
         help=f"{arguments.DATA_HELP}, an official fold such as ml-100k/u1, or"
-        " one-bit-lab:NAME=VALUE,... (seed=each: drawn anew for each seed)",
+        f" SAMPLE:NAME=VALUE,... of {', '.join(DRAWN)} (seed=each: drawn anew for each seed)",
     )
     add("--mechanisms", metavar="ID", nargs="+", help="methods, separated by commas or spaces")
     add(
@@ -92,6 +93,7 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
     )
     add("--seeds", metavar="N", nargs="+", help="seeds: 1,2,3 or FIRST:LAST (default 1:5)")
     arguments.add_values_to_try(parser)
+    arguments.add_published(parser)
     add(
         "--prepare",
         metavar="STEP=VALUE",
@@ -130,7 +132,8 @@ def grid_of(args: argparse.Namespace) -> core.Grid:
     given["tests"] = args.test or ()
     for text in given["data"]:
         given["reading"] = arguments.reading_of(args, text)
-    return core.Grid(**given)
+    grid = core.Grid(**given)
+    return grid.as_published() if args.as_published else grid
 
 
 def run(args: argparse.Namespace) -> None:

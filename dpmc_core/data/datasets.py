@@ -14,15 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core.data import download, public_sets, samples, synthetic
+from dpmc_core.data import download, public_sets, samples
 from dpmc_core.data.cleaning import build, check, clean, clean_pair, facts_of
 from dpmc_core.data.reading import RANGE_ASKED, Preview, Table, preview, read_table
 from dpmc_core.data.source import NONE, Fault, LineCount, ReadOptions, Refused, Source, Tell
-from dpmc_core.errors import BadRatings, InvalidSetting, unknown_name
+from dpmc_core.errors import (
+    BadRatings,
+    InvalidSetting,
+    check_number,
+    number_or_text,
+    unknown_name,
+)
+from dpmc_core.links import parse_link
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Catalogue, Origin, Ratings
 
 Genres = list[tuple[str, ...]]
+EACH = "each"  # as a seed in NAME:seed=each: that of whoever runs on it
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,25 +59,50 @@ class Dataset:
 def load(data: str | Path, **options: Any) -> Dataset:
     """Open a sample by its id, a downloaded set by its name, a file, or a folder of a known set.
 
-    options: fields of `ReadOptions`; for `one-bit-lab` an integer `seed` and the settings of
-    `synthetic.one_bit_lab`. Raises BadRatings or InvalidSetting.
+    A sample of `samples.DRAWN` can be drawn anew: NAME:OPTION=VALUE,..., or by `options`: an
+    integer `seed` and the settings of its generator. options otherwise: fields of `ReadOptions`.
+    Raises BadRatings or InvalidSetting.
     """
     name = str(data)
+    if (anew := drawn(name)) is not None:
+        found = load(anew[0], **anew[1], **options)
+        return dataclasses.replace(found, name=name, opened=name, reading=options)
     if name in samples.SAMPLES or name in samples.ON_DEMAND:
         plain = {key: value for key, value in options.items() if key != "for_ranking"}
         return _load_sample(name, plain)
     return _load_source(Source.file(_located(name)), name, options)
 
 
+def drawn(text: str) -> tuple[str, dict[str, Any]] | None:
+    """Of NAME:OPTION=VALUE,... the sample and its options, None where that is no such text.
+
+    Raises InvalidSetting.
+    """
+    name, colon, given = text.partition(":")
+    if not colon or name not in samples.DRAWN:
+        return None
+    options: dict[str, Any] = {}
+    for part in given.split(","):
+        option, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not option:
+            raise InvalidSetting(f"option of {name}", "NAME=VALUE", part)
+        found = parse_link(value) if option == "link" else number_or_text(value)
+        if isinstance(found, str) and (option, value) != ("seed", EACH):
+            raise InvalidSetting(f"{option} of {name}", "a number", value)
+        options[option] = found
+    return name, options
+
+
 def file_of(data: str | Path) -> Path | None:
     """The file that `load` reads, None for a sample. Raises BadRatings as `load` does."""
     name = str(data)
-    return None if name in samples.SAMPLES or name in samples.ON_DEMAND else _located(name)
+    generated = name in samples.SAMPLES or name in samples.ON_DEMAND or drawn(name) is not None
+    return None if generated else _located(name)
 
 
 def _located(name: str) -> Path:
     path = Path(name)
-    if not path.exists() and name in download.ARCHIVES:
+    if not path.exists() and name in {*download.ARCHIVES, *download.BY_HAND}:
         path = download.downloaded(name)
     if not path.exists():
         hint = unknown_name("data", name, samples.SAMPLES).hint
@@ -159,7 +192,7 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
     """
     settings = ReadOptions(**options)
     if (
-        str(train) in {*samples.SAMPLES, *samples.ON_DEMAND, *download.ARCHIVES}
+        str(train) in {*samples.SAMPLES, *samples.ON_DEMAND, *download.ARCHIVES, *download.BY_HAND}
         and not Path(train).is_file()
     ):
         raise BadRatings(
@@ -188,19 +221,17 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
     made = sample.made
     # A sample's range is its own; giving the same range again changes nothing.
     chosen = {key: value for key, value in options.items() if key not in ("low", "high")}
-    if chosen and name != samples.DRAWN:
+    if chosen and name not in samples.DRAWN:
         raise InvalidSetting("option of a sample", "left out: samples are as they are", [*chosen])
     if chosen:
         seed = chosen.pop("seed", samples.SEED)
-        try:
-            generated = synthetic.one_bit_lab(rng=np.random.default_rng(seed), **chosen)
-        except TypeError:
-            known_names = "d1, d2, rank, alpha, observed, link, seed"
-            raise InvalidSetting(
-                f"option of {samples.DRAWN}", f"one of {known_names}", [*chosen]
-            ) from None
+        names = samples.options_of(name)
+        if not set(chosen) <= set(names):
+            raise InvalidSetting(f"option of {name}", f"one of {', '.join(names)}", [*chosen])
+        check_number(f"seed of {name}", seed, at_least=0, integer=True)
+        generated = samples.DRAWN[name](rng=np.random.default_rng(seed), **chosen)
         words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
-        made = f"generated like {samples.DRAWN}, with {words or 'its settings'} and seed {seed}"
+        made = f"generated like {name}, with {words or 'its settings'} and seed {seed}"
     else:
         generated = samples.read(name)
     ratings = generated.ratings

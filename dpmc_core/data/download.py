@@ -2,7 +2,8 @@
 
 An archive arrives in a temporary folder beside its final place. Only one with the published
 checksum is unpacked there, and what it holds then appears under its final name, complete, with a
-note of where it came from.
+note of where it came from. Of one that nobody publishes a checksum for, the ratings it holds must
+be those this program knows, byte for byte.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dpmc_core import paths
-from dpmc_core.data import public_sets
+from dpmc_core.data import public_sets, workbook
 from dpmc_core.errors import BadRatings, DpmcError, unknown_name
 
 BASE = "https://files.grouplens.org/datasets/movielens/"
@@ -36,7 +37,9 @@ class DownloadError(DpmcError):
 
 @dataclass(frozen=True)
 class Archive:
-    """A ZIP archive on a server. md5: its published checksum; None: read from url + '.md5'."""
+    """A ZIP archive on a server. md5, sha256: its published checksum; neither: its MD5 is read from
+    url + '.md5', or with `by_contents` the ratings in it must be known ones.
+    """
 
     name: str
     title: str
@@ -44,11 +47,27 @@ class Archive:
     megabytes: float
     terms: str
     md5: str | None = None
+    sha256: str | None = None
+    by_contents: bool = False
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A set whose terms leave fetching it to a person, who puts its file into `folder_of(name)`."""
+
+    name: str
+    title: str
+    file: str
+    terms: str
+
+
+def _known(name: str, url: str, megabytes: float, **checked: Any) -> Archive:
+    known = public_sets.SETS[name]
+    return Archive(name, known.title, url, megabytes, known.licence, **checked)
 
 
 def _movielens(name: str, megabytes: float, md5: str | None) -> Archive:
-    known = public_sets.SETS[name]
-    return Archive(name, known.title, f"{BASE}{name}.zip", megabytes, known.licence, md5)
+    return _known(name, f"{BASE}{name}.zip", megabytes, md5=md5)
 
 
 ARCHIVES: Mapping[str, Archive] = {
@@ -60,7 +79,24 @@ ARCHIVES: Mapping[str, Archive] = {
         _movielens("ml-25m", 250, "6b51fb2759a8657d3bfcbfc42b592ada"),
         # Rebuilt by GroupLens now and then, so its checksum is read beside it.
         _movielens("ml-latest-small", 1, None),
+        # Part 1 of 3, a workbook of Excel.
+        _known(
+            "jester",
+            "https://eigentaste.berkeley.edu/dataset/archive/jester_dataset_1_1.zip",
+            4,
+            sha256="cb7841756ded125b15f3d95c9f8241224065e96354c132a46ae4214deeab7615",
+        ),
+        _known(
+            "restaurant",
+            "https://archive.ics.uci.edu/ml/machine-learning-databases/00232/RCdata.zip",
+            0.04,
+            by_contents=True,
+        ),
     )
+}
+BY_HAND: Mapping[str, ByHand] = {
+    known.id: ByHand(known.id, known.title, known.files[0], known.licence)
+    for known in (public_sets.AMAZON,)
 }
 
 
@@ -72,16 +108,36 @@ def folder_of(name: str, home: Path | None = None) -> Path:
 def downloaded(name: str) -> Path:
     """The folder of a public set. Raises BadRatings where it is not there yet."""
     folder = folder_of(name)
+    if name in BY_HAND and not (folder / BY_HAND[name].file).is_file():
+        raise BadRatings(by_hand(name))
     if not folder.is_dir():
         raise BadRatings(f"{name} is not downloaded yet: run 'dpmc data get {name}'")
     return folder
 
 
+def available(name: str) -> bool:
+    """Whether the set can be opened by its name."""
+    folder = folder_of(name)
+    return (folder / BY_HAND[name].file).is_file() if name in BY_HAND else folder.is_dir()
+
+
+def by_hand(name: str) -> str:
+    """What a person does to open a set of BY_HAND by its name."""
+    found = BY_HAND[name]
+    return (
+        f"{name} is not downloaded by this program ({found.terms}): put your copy of {found.file}"
+        f" into {folder_of(name)}, or name the folder that holds it"
+    )
+
+
 def get(name: str, home: Path | None = None, progress: Progress | None = None) -> Path:
     """The folder of a public set, downloaded first where it is not there yet.
 
-    Raises InvalidSetting for an unknown name, DownloadError where the download fails.
+    Raises InvalidSetting for an unknown name, BadRatings for one of BY_HAND that is not there,
+    DownloadError where the download fails.
     """
+    if name in BY_HAND:
+        return downloaded(name)
     if name not in ARCHIVES:
         raise unknown_name("public set", name, ARCHIVES)
     return fetch(ARCHIVES[name], home, progress)
@@ -94,15 +150,24 @@ def fetch(archive: Archive, home: Path | None = None, progress: Progress | None 
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        expected = archive.md5 or _published_md5(archive)
+        expected = archive.sha256 or archive.md5
+        if expected is None and not archive.by_contents:
+            expected = _published_md5(archive)
         with tempfile.TemporaryDirectory(prefix=f"{archive.name}.", dir=folder.parent) as there:
             packed, unpacked = Path(there) / "archive.zip", Path(there) / "unpacked"
-            _download(archive, packed, expected, progress)
+            found = _download(archive, packed, expected, progress)
             _unpack(archive, packed, unpacked)
             inside = list(unpacked.iterdir())
             ready = inside[0] if len(inside) == 1 and inside[0].is_dir() else unpacked
             if (known := public_sets.SETS.get(archive.name)) is not None:
-                public_sets.write_note(known, ready, archive.url, expected)
+                if known.workbook:
+                    workbook.to_csv(ready / known.workbook, ready / known.files[0])
+                if archive.by_contents and not public_sets.holds(known, ready):
+                    raise DownloadError(
+                        f"{archive.name} arrived without the ratings this program knows, or with"
+                        " others: it was deleted, try again"
+                    )
+                public_sets.write_note(known, ready, archive.url, found)
             ready.rename(folder)
     except OSError as error:
         if folder.is_dir():  # another process was quicker
@@ -123,26 +188,28 @@ def _published_md5(archive: Archive) -> str:
     return found.group().lower()
 
 
-def _download(archive: Archive, file: Path, expected: str, progress: Progress | None) -> None:
-    """Fill `file` in at most ATTEMPTS connections, and compare its checksum."""
+def _download(archive: Archive, file: Path, expected: str | None, progress: Progress | None) -> str:
+    """Fill `file` in at most ATTEMPTS connections; its checksum, compared where one is expected."""
     for attempt in range(1, ATTEMPTS + 1):
+        # An MD5 only where that is what is published.
+        kind = "md5" if expected is not None and len(expected) == 32 else "sha256"
         try:
-            found = _receive(archive, file, progress)
+            found = _receive(archive, file, hashlib.new(kind, usedforsecurity=False), progress)
             break
         except _network_errors() as error:
             refused = getattr(error, "code", 500) < 500  # not found: asking again will not help
             if refused or attempt == ATTEMPTS:
                 raise _unreachable(archive, error) from None
-    if found != expected:
+    if expected is not None and found != expected:
         raise DownloadError(
             f"{archive.name} arrived with checksum {found} instead of {expected}: it was deleted,"
             " try again"
         )
+    return found
 
 
-def _receive(archive: Archive, file: Path, progress: Progress | None) -> str:
+def _receive(archive: Archive, file: Path, digest: Any, progress: Progress | None) -> str:
     """The archive in one connection; its checksum. Raises ConnectionError where it is cut."""
-    digest = hashlib.md5(usedforsecurity=False)
     done = 0
     with _open(archive.url) as response, file.open("wb") as sink:
         length = response.headers.get("Content-Length")
@@ -155,7 +222,7 @@ def _receive(archive: Archive, file: Path, progress: Progress | None) -> str:
                 progress(done, total)
     if total is not None and done < total:
         raise ConnectionError(f"cut after {done / 1e6:.1f} of {total / 1e6:.1f} MB")
-    return digest.hexdigest()
+    return str(digest.hexdigest())
 
 
 def _network_errors() -> tuple[type[Exception], ...]:

@@ -22,6 +22,11 @@ MOVIELENS_LATER_TERMS = (
 )
 GROUPLENS = "GroupLens, University of Minnesota (Harper and Konstan, The MovieLens datasets, 2015)"
 UNSTATED = "no licence stated: do not redistribute"
+JESTER_TERMS = (
+    "free for research use when acknowledged with: Goldberg, Roeder, Gupta, Perkins, Eigentaste: A"
+    " Constant Time Collaborative Filtering Algorithm, Information Retrieval 4(2), 2001; no licence"
+    " beyond that: do not redistribute"
+)
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,9 @@ class Known:
     files: patterns of the names of its files of ratings; begins: the first line of one, as a
     regular expression; beside: what lies beside them; readme: what the first of these says, ""
     where that does not matter. catalogue: users and items where ids are exactly 1..users and
-    1..items. Of a file that was recognised: file, what the set calls it; by, how it was recognised;
-    exact: that not a byte of it was changed.
+    1..items. workbook: what the archive holds in the place of the first of files. Of a file that
+    was recognised: file, what the set calls it; by, how it was recognised; exact: that not a byte
+    of it was changed.
     """
 
     id: str
@@ -46,6 +52,7 @@ class Known:
     beside: tuple[str, ...] = ()
     readme: str = ""
     catalogue: tuple[int, int] | None = None
+    workbook: str = ""
     file: str = ""
     by: str = ""
     exact: bool = False
@@ -124,8 +131,9 @@ JESTER = Known(
     -10,
     10,
     "Goldberg et al., Eigentaste (2001)",
-    UNSTATED,
+    JESTER_TERMS,
     ("jester-data-1.csv",),
+    workbook="jester-data-1.xls",
 )
 AMAZON = Known(
     "amazon",
@@ -237,6 +245,12 @@ _PRINTS = (
         RESTAURANTS,
         RESTAURANTS.files[0],
     ),
+    (  # as in UCI's archive: the same ratings in another order
+        22108,
+        "fc994ea4e872365fc63e7f0bc970b36f86edeb4e80218d6a674a3d0e51181901",
+        RESTAURANTS,
+        RESTAURANTS.files[0],
+    ),
     (
         11712553,
         "4692895acc91263ec11592cb94687725e28afdd451845ab46c2ac6ba3ebc414e",
@@ -300,6 +314,13 @@ def _by_neighbours(source: Source) -> Known | None:
     return None
 
 
+def holds(known: Known, folder: Path) -> bool:
+    """Whether a folder has the set's ratings with not a byte changed."""
+    found = [Source.file(path) for name in known.files for path in folder.glob(name)]
+    marks = [_by_checksum(source) for source in found]
+    return bool(marks) and all(mark is not None and mark.id == known.id for mark in marks)
+
+
 def _says(path: Path | None, words: str) -> bool:
     try:
         return path is not None and words in " ".join(_text(path).split())
@@ -307,7 +328,7 @@ def _says(path: Path | None, words: str) -> bool:
         return False
 
 
-def write_note(known: Known, folder: Path, url: str, md5: str) -> None:
+def write_note(known: Known, folder: Path, url: str, checksum: str) -> None:
     """Say in a folder where it was unpacked from, with the checksums of the ratings it holds."""
     sources = [
         Source.file(path)
@@ -319,7 +340,7 @@ def write_note(known: Known, folder: Path, url: str, md5: str) -> None:
         "title": known.title,
         "licence": known.licence,
         "url": url,
-        "md5": md5,
+        "checksum": checksum,
         "files": {source.name: (source.size, source.checksum) for source in sources},
     }
     text = json.dumps(note, indent=2, ensure_ascii=False) + "\n"

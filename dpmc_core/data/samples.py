@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,8 @@ from dpmc_core.ratings import PublicFacts, Ratings
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data"  # the same in a wheel
 LICENCE = "CC0 1.0: generated, free for any use"
 SEED = 20_240_501
-DRAWN = "one-bit-lab"  # the sample that can be drawn anew, with the options of its generator
+
+Generator = Callable[..., Generated]  # keyword-only options, and rng
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ SAMPLES: Mapping[str, Sample] = {
         synthetic.jokes,
         decimals=2,
     ),
-    DRAWN: Sample(
+    "one-bit-lab": Sample(
         "One-bit lab",
         "generated in the setting of LWHM22, section 5: signs of a 100 x 100 matrix of rank 1 with"
         " entries up to 1, 15 % observed through the logistic link; the true matrix is known. The"
@@ -111,14 +114,52 @@ SAMPLES: Mapping[str, Sample] = {
     ),
 }
 
-# Too large to ship: generated when opened, in a second or two.
+
+def _drawn(generator: Generator) -> Callable[[int], Generated]:
+    return lambda seed: generator(rng=np.random.default_rng(seed))
+
+
+# Not shipped: generated when opened, the largest in some ten seconds.
 ON_DEMAND: Mapping[str, Sample] = {
     "long-tail-full": Sample(
         "Long tail, a million ratings",
         "generated like long-tail: 6,000 people, 3,700 films, a million ratings",
         synthetic.long_tail,
     ),
+    "rank-one": Sample(
+        "Rank one",
+        "generated: ratings are entries of a 300 x 100 matrix of rank 1 with entries up to 1"
+        " themselves, 30 of every user, without noise; the true matrix is known",
+        _drawn(synthetic.rank_one),
+    ),
+    "jtt18-synthetic": Sample(
+        "Rank one at the size of JTT18",
+        "generated as in JTT18, section 4: 80 entries a user of a 500,000 x 400 matrix of rank 1"
+        " with entries up to 1 (900 items for its figure 3: items=900); the true matrix is known",
+        _drawn(synthetic.jtt18),
+    ),
 }
+
+# Those that can be drawn anew, NAME:OPTION=VALUE,..., with the options of their generators.
+DRAWN: Mapping[str, Generator] = {
+    "one-bit-lab": synthetic.one_bit_lab,
+    "rank-one": synthetic.rank_one,
+    "jtt18-synthetic": synthetic.jtt18,
+}
+
+
+def options_of(name: str) -> tuple[str, ...]:
+    """The options with which one of DRAWN can be drawn anew."""
+    *own, _ = inspect.signature(DRAWN[name]).parameters
+    return *own, "seed"
+
+
+def cells_of(name: str, options: Mapping[str, Any]) -> float:
+    """Users x items of one of DRAWN with these options."""
+    parameters = inspect.signature(DRAWN[name]).parameters
+    given = {key: p.default for key, p in parameters.items()} | dict(options)
+    sides = ("users", "items") if "users" in parameters else ("d1", "d2")
+    return math.prod(float(given[key]) for key in sides)
 
 
 def read(name: str) -> Generated:

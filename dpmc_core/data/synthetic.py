@@ -2,6 +2,9 @@
 
 Believable ratings come from a low-rank model of taste: who rates what, and how. Clicks on books are
 implicit feedback with long tails and times.
+
+JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
+LWHM22: Li, Wei, Huang, Mao, Wang, "One-Bit Matrix Completion with Differential Privacy" (2022).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ Titles = tuple[str, ...] | None
 Naming = Callable[[int, np.random.Generator], tuple[list[str], Genres]]
 
 ROWS = 512  # users drawn at once: bounds memory at ROWS x items
+BLOCK = 4096  # the same for `rank_one`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,6 +294,55 @@ def one_bit_lab(
     signs = np.where(rng.random(count) < chance, 1.0, -1.0)
     facts = PublicFacts(users=d1, items=d2, low=-1, high=1)
     return Generated(Ratings.build(users, items, signs, facts), truth=truth)
+
+
+def rank_one(
+    *,
+    users: int = 300,
+    items: int = 100,
+    per_user: int = 30,
+    levels: int = 0,
+    rng: np.random.Generator,
+) -> Generated:
+    """Ratings that are the entries of a matrix of rank 1 themselves, `per_user` of every row.
+
+    Y = u v' with entries in -1..1 (unit infinity norm; u and v uniform on -1..1, scaled), seen
+    without noise; levels > 1: rounded to so many values, evenly from -1 to 1. The synthetic data
+    of JTT18, section 4, which leave the law of u and v open. Rows are drawn in blocks: of the whole
+    matrix nothing is held but the seen cells, 16 bytes each.
+    """
+    check_number("users", users, at_least=1, integer=True)
+    check_number("items", items, at_least=1, integer=True)
+    check_number("ratings per user", per_user, at_least=1, at_most=items, integer=True)
+    if levels != 0:
+        check_number("levels", levels, at_least=2, at_most=1000, integer=True)
+    left, right = rng.uniform(-1, 1, users), rng.uniform(-1, 1, items)
+    left, right = left / np.abs(left).max(), right / np.abs(right).max()
+    seen = np.empty(users * per_user, dtype=np.int32)
+    values = np.empty(users * per_user)
+    for start in range(0, users, BLOCK):
+        stop = min(start + BLOCK, users)
+        keys = rng.random((stop - start, items), dtype=np.float32)
+        chosen = np.sort(np.argpartition(keys, per_user - 1, axis=1)[:, :per_user], axis=1)
+        found = left[start:stop, None] * right[chosen]
+        if levels:
+            step = 2 / (levels - 1)
+            found = np.rint((found + 1) / step) * step - 1
+        block = slice(start * per_user, stop * per_user)
+        seen[block] = chosen.ravel()
+        values[block] = found.ravel()
+    public = PublicFacts(users=users, items=items, low=-1, high=1, cap=per_user)
+    who = np.repeat(np.arange(users, dtype=np.int32), per_user)
+    # Sorted and valid as drawn: `Ratings.build` would hold three more columns to find that out.
+    ratings = Ratings(users=who, items=seen, values=values, public=public)
+    return Generated(ratings, truth=Factors(left[:, None], right[:, None]))
+
+
+def jtt18(
+    *, users: int = 500_000, items: int = 400, per_user: int = 80, rng: np.random.Generator
+) -> Generated:
+    """`rank_one` at the size of JTT18, section 4: 80 of the 400 (or 900) ratings of every user."""
+    return rank_one(users=users, items=items, per_user=per_user, rng=rng)
 
 
 def films(shape: Shape, seed: int) -> Generated:

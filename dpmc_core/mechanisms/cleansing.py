@@ -25,7 +25,7 @@ from dpmc_core.mechanisms.per_user import (
 from dpmc_core.model import Estimator, Step
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
-from dpmc_core.settings import setting
+from dpmc_core.settings import AsPublished, setting
 from dpmc_core.solvers.cleansing import Answer, Answers, Cleansing, Predictor
 from dpmc_core.solvers.item_effects import taste_of_gram
 from dpmc_core.solvers.linalg import Pattern
@@ -67,6 +67,10 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
     name: ClassVar[str] = "SVD after cleansing"
     twin: ClassVar[str] = "cleansed-svd"
     revision: ClassVar[int] = 2
+    published: ClassVar[AsPublished] = AsPublished(
+        {"estimator": Estimator.PUBLISHED},
+        "JTT18 tunes the shrinking parameters, from 5 to 25: they stay what they are",
+    )
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE,
         "item effects and what stands out of the noise, or as published (neighbours: always)",

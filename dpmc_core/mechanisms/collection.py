@@ -28,7 +28,7 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, setting
+from dpmc_core.settings import AsPublished, check_settings, setting
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_rows import LaplaceLaw, Law, SymbolLaw, mean_rating, recovered
 from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
@@ -92,6 +92,11 @@ class Collected(Generic[C]):
 class Collection(Collected[C], Recovery):
     """What both mechanisms share: the server's estimates."""
 
+    published: ClassVar[AsPublished] = AsPublished(
+        {"estimator": Estimator.PUBLISHED, "recovery": Regress.NAIVE, "rule": Rule.THEOREM},
+        "rho_0, how far ratings lie from any low-rank matrix, is no number of the paper's: the"
+        " setting intrinsic stays what it is",
+    )
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE,
         "counts, means, effects and taste by what noise reports carry, or nuclear-norm recovery",

@@ -39,7 +39,7 @@ from dpmc_core.privacy import (
     harmless,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, setting
+from dpmc_core.settings import AsPublished, check_settings, setting
 from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.implicit import (
     ImplicitLoss,
@@ -131,6 +131,18 @@ class Dpimf:
     floor: ClassVar[str] = "private-popularity"
     revision: ClassVar[int]
     over: ClassVar[Over] = Over.MISSING
+    published: ClassVar[AsPublished] = AsPublished(
+        {
+            "clip": None,
+            "profiles": Profiles.USERS,
+            "rank": 20,
+            "regularisation": 0.07,
+            "rounds": 100,
+        },
+        "rank and lambda are those for MovieLens in its experiments; its ten parties take 100"
+        " rounds of 20 solves each: here one party takes 100 ('dpmc protocol federated' has"
+        " parties); alpha and the split of the budget are not printed",
+    )
     epsilon: float = setting(help="privacy budget of one solve of a profile", above=0, at_most=1e6)
     rank: int = setting(8, "length of a profile (d)", at_least=1, at_most=256)
     regularisation: float = setting(

@@ -1,6 +1,7 @@
 """Differentially private matrix factorization with a trusted recommender (scenario 1).
 
 HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
+RYHH24: Ran, Ye, Huang, Hu, "Differentially Private Implicit Matrix Factorization" (2024).
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Constant, OwnSide, Step, Task
+from dpmc_core.model import Constant, Factors, OwnSide, Step, Task
 from dpmc_core.privacy import (
+    CELL,
     RATING,
     Budget,
+    Change,
     Guarantee,
     Laplace,
     NormLaplace,
@@ -28,9 +31,14 @@ from dpmc_core.privacy import (
     Unaccounted,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, setting
+from dpmc_core.settings import AsPublished, check_settings, same_setting, setting
 from dpmc_core.solvers.als import normal_equations, ridge
-from dpmc_core.solvers.least_squares_mf import LeastSquaresMF, PublicUserFactors, Sides
+from dpmc_core.solvers.least_squares_mf import (
+    LeastSquaresMF,
+    LeastSquaresOnClicks,
+    PublicUserFactors,
+    Sides,
+)
 from dpmc_core.solvers.rows import with_offsets
 
 Floats = NDArray[np.float64]
@@ -51,21 +59,18 @@ class LinearTerm(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPMF(LeastSquaresMF):
-    """Objective perturbation of the item factors, user factors held fixed (HXZ15, scenario 1).
+class NoisyItems(LeastSquaresMF):
+    """Objective perturbation of the item factors, user factors held fixed: settings, card, rounds.
 
-    Fit without noise, keep U secret and fixed, add eta_j'v_j to each item's objective:
-    v_j = (A_j + mu I)^-1 (b_j - eta_j/2) with A_j = sum u_i u_i', b_j = sum r_ij u_i. One rating
-    moves the linear term -2 b_j by at most 2 width ||u_i|| <= 2 width. V is published; each user
-    computes the own factors again from V and the own ratings, at home.
+    The user factors are fitted without noise, or public from the start. eta_j'v_j is added to each
+    item's objective, whose linear term is -2 b_j with b_j = sum r_ij u_i. V is published; each
+    user computes the own factors again from V and the own ratings, at home.
     """
 
-    id: ClassVar[str] = "dpmf"
-    name: ClassVar[str] = "Private matrix factorization"
-    task: ClassVar[Task] = Task.RATINGS
-    twin: ClassVar[str] = "pmf"
-    floor: ClassVar[str] = "private-mean"
-    revision: ClassVar[int] = 1
+    floor: ClassVar[str]
+    change: ClassVar[Change]  # what moves one r_ij by `spread` at most
+    source: ClassVar[str]
+    fitted: ClassVar[tuple[Unaccounted, ...]]  # what nobody releases where U is fitted
     epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
     noise: NoiseForm = setting(
         NoiseForm.NORM,
@@ -80,10 +85,14 @@ class DPMF(LeastSquaresMF):
         parse=PublicUserFactors.parse,
     )
 
+    def spread(self, public: PublicFacts) -> float:
+        """How far one r_ij can move."""
+        return public.width
+
     def scale(self, public: PublicFacts) -> float:
-        """Noise scale, in rating points: 2 width / eps, times sqrt(rank) for coordinates."""
-        spread = 2 * public.width / self.epsilon
-        return spread if self.noise is NoiseForm.NORM else spread * math.sqrt(self.rank)
+        """Noise scale, in rating points: 2 spread / eps, times sqrt(rank) for coordinates."""
+        scale = 2 * self.spread(public) / self.epsilon
+        return scale if self.noise is NoiseForm.NORM else scale * math.sqrt(self.rank)
 
     def noisy_penalty(self, public: PublicFacts) -> float:
         """The ridge penalty of the noisy solution.
@@ -97,42 +106,38 @@ class DPMF(LeastSquaresMF):
         per_coordinate = (
             math.sqrt(self.rank + 1) if self.noise is NoiseForm.NORM else math.sqrt(2.0)
         )
-        return self.item_penalty + 0.5 * self.scale(public) * per_coordinate / (public.width / 4)
+        size = self.spread(public) / 4
+        return self.item_penalty + 0.5 * self.scale(public) * per_coordinate / size
 
     def guarantee(self, public: PublicFacts) -> Guarantee[LinearTerm]:
         norm = self.noise is NoiseForm.NORM
-        moves = 2 * public.width * (1 if norm else math.sqrt(self.rank))
+        moves = 2 * self.spread(public) * (1 if norm else math.sqrt(self.rank))
         bounded = self.unit_ball or self.user_factors is not None
         release = (NormLaplace if norm else Laplace)(
             query=LINEAR_TERM,
             shape=(public.items, self.rank),
-            sensitivity={RATING: moves} if bounded else {},
+            sensitivity={self.change: moves} if bounded else {},
             scale=self.scale(public),
         )
-        fitted = (
-            Unaccounted(
-                "user factors, fitted on the same ratings without noise",
-                "the proof holds them constant; through them one rating moves every item",
-            ),
-            Unaccounted(
-                "the sum of u u' over the factors u of an item's raters",
-                "enters the published factors without noise",
-            ),
-        )
         return Guarantee(
-            change=RATING,
+            change=self.change,
             notion=Notion.PURE,
             trust=Trust.CURATOR,
             publishes=Publishes.FACTORS_ALONE,
             public=public,
             claimed=Budget(self.epsilon),
-            source="HXZ15, scenario 1",
+            source=self.source,
             releases=LinearTerm(release),
-            unaccounted=fitted if self.user_factors is None else (),
-            caveats=()
-            if self.user_factors is None
-            else (f"certified given that the user factors ({self.user_factors}) are public",),
+            unaccounted=self.fitted if self.user_factors is None else (),
+            caveats=self.caveats,
         )
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Conditions and limits on the card."""
+        if self.user_factors is None:
+            return ()
+        return (f"certified given that the user factors ({self.user_factors}) are public",)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         sides = self.sides(ratings)
@@ -153,20 +158,63 @@ class DPMF(LeastSquaresMF):
         items = self.private_items(sides, users, public, rng)
         users = self.fit_users(sides, items)
         objective = self.objective(sides, users, items)
-        within = ", over u of length 1 at most" if self.unit_ball else ""
-        own = OwnSide(
-            f"items is [V, 1]. S are the items that the user rated and y = x_S - {public.middle!r};"
-            f" u minimises |y - V_S u|^2 + {self.user_penalty!r} |u|^2{within}; the prediction for"
-            f" item j is {public.middle!r} + V_j u"
-        )
         yield Step(
             index=rounds,
             total=rounds,
-            model=replace(with_offsets(users, items, public.middle), own=own),
+            model=self.model(users, items, public),
             trace={"objective": objective},
             raw=frozenset({"objective"}),
             final=True,
         )
+
+    def private_items(
+        self, sides: Sides, users: Floats, public: PublicFacts, rng: np.random.Generator
+    ) -> Floats:
+        """Item factors from the noisy linear terms."""
+        raise NotImplementedError
+
+    def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:
+        """The predictions, and how a user finds the own."""
+        raise NotImplementedError
+
+    @property
+    def _within(self) -> str:
+        return ", over u of length 1 at most" if self.unit_ball else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPMF(NoisyItems):
+    """Objective perturbation of the item factors, user factors held fixed (HXZ15, scenario 1).
+
+    Fit without noise, keep U secret and fixed, add eta_j'v_j to each item's objective:
+    v_j = (A_j + mu I)^-1 (b_j - eta_j/2) with A_j = sum u_i u_i', b_j = sum r_ij u_i. One rating
+    moves the linear term -2 b_j by at most 2 width ||u_i|| <= 2 width. V is published; each user
+    computes the own factors again from V and the own ratings, at home.
+    """
+
+    id: ClassVar[str] = "dpmf"
+    name: ClassVar[str] = "Private matrix factorization"
+    task: ClassVar[Task] = Task.RATINGS
+    twin: ClassVar[str] = "pmf"
+    floor: ClassVar[str] = "private-mean"
+    revision: ClassVar[int] = 1
+    change: ClassVar[Change] = RATING
+    source: ClassVar[str] = "HXZ15, scenario 1"
+    published: ClassVar[AsPublished] = AsPublished(
+        {"noise": NoiseForm.NORM, "shrink": False},
+        "rank and penalties stay what they are: the summary that this program knows the paper by"
+        " prints none",
+    )
+    fitted: ClassVar[tuple[Unaccounted, ...]] = (
+        Unaccounted(
+            "user factors, fitted on the same ratings without noise",
+            "the proof holds them constant; through them one rating moves every item",
+        ),
+        Unaccounted(
+            "the sum of u u' over the factors u of an item's raters",
+            "enters the published factors without noise",
+        ),
+    )
 
     def private_items(
         self, sides: Sides, users: Floats, public: PublicFacts, rng: np.random.Generator
@@ -178,6 +226,76 @@ class DPMF(LeastSquaresMF):
         items = ridge(squares, -noisy / 2, self.noisy_penalty(public))
         items[np.diff(sides.by_item.indptr) == 0] = 0.0  # which ratings exist is public here
         return items
+
+    def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:
+        own = OwnSide(
+            f"items is [V, 1]. S are the items that the user rated and y = x_S - {public.middle!r};"
+            f" u minimises |y - V_S u|^2 + {self.user_penalty!r} |u|^2{self._within}; the"
+            f" prediction for item j is {public.middle!r} + V_j u"
+        )
+        return replace(with_offsets(users, items, public.middle), own=own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClickDPMF(LeastSquaresOnClicks, NoisyItems):
+    """DPMF on clicks, every cell of the matrix a rating of 1 or 0 (RYHH24's rival).
+
+    RYHH24 lists DPMF among its competitors and does not say how ratings are made of clicks; its
+    Table I has DPMF protect ratings, not which items were chosen. With the ones alone there is
+    nothing to fit, and that they are there is what DPMF leaves public.
+    Over all cells A = sum u_i u_i' runs over all users and is the same for every item, so a click
+    that comes or goes moves the linear term alone, by at most 2 ||u_i|| <= 2: with public user
+    factors the noise covers which clicks exist, a promise per cell. User factors fitted to the same
+    clicks, as published, void it, as they do for ratings.
+    """
+
+    id: ClassVar[str] = "dpmf-clicks"
+    name: ClassVar[str] = "Private matrix factorization of clicks"
+    task: ClassVar[Task] = Task.RANKING
+    twin: ClassVar[str] = "ials"
+    floor: ClassVar[str] = "local-popularity"  # the guess with a promise per cell
+    revision: ClassVar[int] = 1
+    change: ClassVar[Change] = CELL
+    source: ClassVar[str] = "HXZ15, scenario 1, every cell a rating of 0 or 1"
+    published: ClassVar[AsPublished] = AsPublished(
+        {"noise": NoiseForm.NORM, "shrink": False, "rank": 20, "iterations": 100},
+        "rank and rounds are RYHH24's for MovieLens; how it makes ratings of clicks, and its"
+        " penalties in the scale of this loss, are not printed",
+    )
+    fitted: ClassVar[tuple[Unaccounted, ...]] = (
+        Unaccounted(
+            "user factors, fitted on the same clicks without noise",
+            "the proof holds them constant; through them one click moves every item",
+        ),
+        Unaccounted(
+            "the sum of u u' over the factors u of all users",
+            "enters the published factors without noise",
+        ),
+    )
+
+    epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
+    shrink: bool = same_setting(NoisyItems, "shrink", default=False)
+
+    def spread(self, public: PublicFacts) -> float:  # noqa: ARG002 - whatever range came along
+        """A cell is 0 or 1."""
+        return 1.0
+
+    def private_items(
+        self, sides: Sides, users: Floats, public: PublicFacts, rng: np.random.Generator
+    ) -> Floats:
+        """Item factors from the noisy linear terms, those of items that nobody chose alike."""
+        noisy = self.guarantee(public).releases.linear_term.publish(
+            -2 * (sides.by_item @ users), rng
+        )
+        quadratic = users.T @ users + self.noisy_penalty(public) * np.eye(self.rank)
+        return np.asarray(np.linalg.solve(quadratic, -noisy.T / 2).T)
+
+    def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:  # noqa: ARG002
+        own = OwnSide(
+            "V is items, x the user's row of 0 and 1 over all items; u minimises |x - V u|^2 +"
+            f" {self.user_penalty!r} |u|^2{self._within}; the score of item j is V_j u"
+        )
+        return Factors(users, items, own)
 
 
 @dataclass(frozen=True)

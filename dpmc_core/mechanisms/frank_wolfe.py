@@ -22,10 +22,10 @@ from dpmc_core.mechanisms.per_user import (
     user_gaussian,
 )
 from dpmc_core.metrics import rmse
-from dpmc_core.model import Factors, Step
+from dpmc_core.model import Estimator, Factors, Step
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import setting
+from dpmc_core.settings import AsPublished, setting
 from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
 from dpmc_core.solvers.item_effects import taste_of_gram, without_noise
 from dpmc_core.solvers.lapack import top_eigenpairs
@@ -44,6 +44,14 @@ from dpmc_core.stopping import waited
 
 Floats = NDArray[np.float64]
 
+# JTT18's own: no item effects first, its constant, and rows that no clip cuts.
+_PRINTED = {
+    "estimator": Estimator.PUBLISHED,
+    "calibration": Calibration.PAPER,
+    "item_share": 0.0,
+    "clip": 1.0,
+}
+_TUNED = "radius and rounds are cross-validated in the paper: they stay what they are"
 _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 
 
@@ -133,6 +141,9 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
     """
 
     twin: ClassVar[str] = "frank-wolfe"
+    published: ClassVar[AsPublished] = AsPublished(
+        {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED}, _TUNED
+    )
     rounds: int = setting(15, "Frank-Wolfe rounds that share the budget", at_least=1, at_most=500)
     step: StepRule = setting(StepRule.FIXED, "share of the new part: 1/T, or 2/(t+1) in round t")
     radius: float = setting(
@@ -259,6 +270,9 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
     revision: ClassVar[int] = 2
     holds_gram: ClassVar[bool] = True
     theorem: ClassVar[str] = "Theorem 3.1"
+    published: ClassVar[AsPublished] = AsPublished(
+        {**UserFrankWolfe.published.settings, "symmetric": False}, _TUNED
+    )
     symmetric: bool = setting(
         True, "average the noise matrix with its transpose (else mirror its upper triangle)"
     )
@@ -400,6 +414,9 @@ class PrivateSvd(Calibrated):
     revision: ClassVar[int] = 2
     holds_gram: ClassVar[bool] = True
     theorem: ClassVar[str] = "Theorem B.1"
+    published: ClassVar[AsPublished] = AsPublished(
+        {**_PRINTED, "symmetric": False}, "the rank is not printed: it stays what it is"
+    )
     rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
     density: float | None = setting(
         None, "public share of cells observed (none: counted with noise)", above=0, at_most=1
@@ -479,6 +496,10 @@ class PrivatePgd(Calibrated):
     revision: ClassVar[int] = 2
     holds_gram: ClassVar[bool] = True
     theorem: ClassVar[str] = "Algorithm 5"
+    published: ClassVar[AsPublished] = AsPublished(
+        {**_PRINTED, "symmetric": False},
+        "radius, rounds and step are tuned in the paper: they stay what they are",
+    )
     rounds: int = setting(5, "rounds that share the budget", at_least=1, at_most=500)
     schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")
     step: float = setting(0.5, "step size of the constant schedule", above=0, at_most=1)

@@ -28,7 +28,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, setting
+from dpmc_core.settings import AsPublished, check_settings, setting
 from dpmc_core.solvers.implicit import binary_matrix, check_interactions
 from dpmc_core.solvers.neighbours import FlippedPairs, Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.sizes import check_reported
@@ -130,6 +130,9 @@ class LocalNeighbours(FlippedReports):
     )
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE, "popularity and tastes clear of the noise, or item similarities"
+    )
+    published: ClassVar[AsPublished] = AsPublished(
+        {"estimator": Estimator.PUBLISHED, "neighbours": 100}
     )
     neighbours: int = setting(
         100, "nearest items that score an item (as published)", at_least=1, at_most=10_000

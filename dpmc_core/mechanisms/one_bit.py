@@ -34,7 +34,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, same_setting, setting
+from dpmc_core.settings import AsPublished, check_settings, same_setting, setting
 from dpmc_core.solvers.feasible import FeasibleSet, NuclearBall
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_signs import SignReports, complete_signs
@@ -91,6 +91,11 @@ class OneBit:
 
 
 _ONLY = "published estimator only"
+_GENERATED = {"radius": 1.0, "bound": 1.0}  # rank 1 and alpha 1 (LWHM22, section 5)
+_OPEN = (
+    "radius and bound are those of the paper's generated matrices, rank 1 with scores up to 1: for"
+    " real ratings it prints none, and a bound makes the solver slow there"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +174,9 @@ class InputFlip(Reported):
     id: ClassVar[str] = "input-flip"
     name: ClassVar[str] = "Input perturbation"
     revision: ClassVar[int] = 2
+    published: ClassVar[AsPublished] = AsPublished(
+        {"estimator": Estimator.PUBLISHED, **_GENERATED}, _OPEN
+    )
     p_plus: float | None = setting(
         None, "chance that +1 turns into -1 (none: 1/(1+e^eps))", at_least=0, at_most=1
     )
@@ -284,6 +292,9 @@ class Objective(Reported):
     id: ClassVar[str] = "objective"
     name: ClassVar[str] = "Objective perturbation"
     revision: ClassVar[int] = 2
+    published: ClassVar[AsPublished] = AsPublished(
+        {"estimator": Estimator.PUBLISHED, "calibration": Calibration.PAPER, **_GENERATED}, _OPEN
+    )
     calibration: Calibration = setting(
         Calibration.TIGHT,
         "exact supremum of h'/(h(1-h)) or the paper's looser 2h'(0)/h(-bound)"
@@ -440,6 +451,9 @@ class Gradient(OneBit, OneBitModel):
     id: ClassVar[str] = "gradient"
     name: ClassVar[str] = "Gradient perturbation"
     revision: ClassVar[int] = 1
+    published: ClassVar[AsPublished] = AsPublished(
+        {"rounds": 10, **_GENERATED}, f"the number of rounds K is not printed: 10 here; {_OPEN}"
+    )
     rounds: int | None = setting(
         None, "rounds that share the budget (none: 1 + eps/10)", at_least=1, at_most=1_000
     )
@@ -517,6 +531,9 @@ class Output(OneBit, Completion):
     id: ClassVar[str] = "output"
     name: ClassVar[str] = "Output perturbation"
     revision: ClassVar[int] = 3
+    published: ClassVar[AsPublished] = AsPublished(
+        {"within": OutputBound.SOLVER, **_GENERATED}, _OPEN
+    )
     bound: float = setting(0.1, "largest |score|; sets the noise", above=0, at_most=1e3)
     within: OutputBound = setting(
         OutputBound.CLIP,

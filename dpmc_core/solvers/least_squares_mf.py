@@ -20,6 +20,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.ratings import Ratings
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.als import normal_equations, random_factors, ridge_rows
+from dpmc_core.solvers.implicit import binary_matrix
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import clip_dense_rows
 from dpmc_core.solvers.trust_region import minimise_in_ball
@@ -73,11 +74,15 @@ class LeastSquaresMF:
         quadratic = squares + self.user_penalty * np.eye(self.rank)
         return minimise_in_ball(quadratic, 2 * moments, 1.0)
 
+    def fit_items(self, sides: Sides, user_factors: Floats) -> Floats:
+        """Every item's factors given those of the users; zeros without ratings."""
+        return ridge_rows(sides.by_item, user_factors, self.item_penalty)
+
     def alternate(self, sides: Sides, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
         """(user factors, item factors) after each alternation, the users' fitted last."""
         users = self.fit_users(sides, self.first_items(sides.by_item.shape[0], rng))
         for _ in range(self.iterations):
-            items = ridge_rows(sides.by_item, users, self.item_penalty)
+            items = self.fit_items(sides, users)
             users = self.fit_users(sides, items)
             yield users, items
 
@@ -86,6 +91,48 @@ class LeastSquaresMF:
         fitted = Pattern.of_matrix(sides.by_user).sample(users, items)
         return float(
             np.square(sides.by_user.data - fitted).sum()
+            + self.user_penalty * np.square(users).sum()
+            + self.item_penalty * np.square(items).sum()
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastSquaresOnClicks(LeastSquaresMF):
+    """The same where every cell is a rating: 1 where a user chose the item, 0 where not.
+
+    All rows of one side then share one quadratic, the Gram matrix of the other side's factors.
+    """
+
+    rank: int = setting(8, "length of a factor", at_least=1, at_most=200)
+    user_penalty: float = setting(0.1, "ridge penalty on user factors", above=0, at_most=1e6)
+    item_penalty: float = setting(10.0, "ridge penalty on item factors", above=0, at_most=1e6)
+
+    def sides(self, ratings: Ratings) -> Sides:
+        """The ones, both ways round. Raises BadRatings for ratings other than 1."""
+        matrix = binary_matrix(ratings)
+        return Sides(matrix, matrix.T.tocsr())
+
+    def fit_users(self, sides: Sides, item_factors: Floats) -> Floats:
+        """Every user's own factors given those of the items."""
+        return self._solved(sides.by_user @ item_factors, item_factors, self.user_penalty, True)
+
+    def fit_items(self, sides: Sides, user_factors: Floats) -> Floats:
+        """Every item's factors given those of the users."""
+        return self._solved(sides.by_item @ user_factors, user_factors, self.item_penalty, False)
+
+    def _solved(self, moments: Floats, other: Floats, penalty: float, held: bool) -> Floats:
+        quadratic = other.T @ other + penalty * np.eye(self.rank)
+        if held and self.unit_ball:
+            return minimise_in_ball(quadratic, 2 * moments, 1.0)
+        return np.asarray(np.linalg.solve(quadratic, moments.T).T)
+
+    def objective(self, sides: Sides, users: Floats, items: Floats) -> float:
+        """The value that the alternation brings down, without a users x items array."""
+        chosen = Pattern.of_matrix(sides.by_user).sample(users, items)
+        return float(
+            len(chosen)
+            - 2 * chosen.sum()
+            + np.sum((users.T @ users) * (items.T @ items))
             + self.user_penalty * np.square(users).sum()
             + self.item_penalty * np.square(items).sum()
         )

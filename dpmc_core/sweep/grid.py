@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from dpmc_core.errors import (
 from dpmc_core.experiment import baselines_of, settings_dict
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import Split, build_problem, default_split, options_text, ranks_only
-from dpmc_core.settings import parse_setting, settings_of
+from dpmc_core.settings import parse_setting, setting_text, settings_of
 from dpmc_core.store import curve_key, digest, unit_key
 from dpmc_core.sweep.sources import SweepData, open_source
 
@@ -90,6 +90,15 @@ class Grid:
             words += ["--set", f"{name}={','.join(texts)}"]
         words += options_text(self.reading, self.steps, self.split)
         return [*words, "--test", *self.tests] if self.tests else words
+
+    def as_published(self) -> Grid:
+        """The same with the settings of the papers, but for those that are given."""
+        found = dict(self.settings)
+        for id in self.mechanisms:
+            for name, value in registry.published(id).settings.items():
+                if not {name, f"{id}.{name}"} & set(self.settings):
+                    found[f"{id}.{name}"] = (setting_text(value),)
+        return replace(self, settings=found)
 
     def opened(self) -> list[SweepData]:
         """The data, read. Raises DpmcError or OSError."""

@@ -15,13 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data import Dataset, datasets, download, read_pair
-from dpmc_core.data.samples import DRAWN
-from dpmc_core.errors import BadRatings, InvalidSetting, number_or_text
+from dpmc_core.data import Dataset, datasets, download, read_pair, samples
+from dpmc_core.data.datasets import EACH
+from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import digest
 
-EACH = "each"  # as its seed: that of the unit
 SNAPSHOT = ".dpmc.npz"  # how the name of a private file of ratings ends
 
 
@@ -68,19 +67,22 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Generated ratings, a new draw for each seed. options: of the generator, all but its seed."""
+    """Generated ratings, a new draw for each seed. sample: one of `samples.DRAWN`; options: of its
+    generator, all but its seed."""
 
+    sample: str
     options: Mapping[str, Any]
     per_seed: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         words = "".join(f",{name}={value}" for name, value in self.options.items())
-        return f"{DRAWN}:seed={EACH}{words}"
+        return f"{self.sample}:seed={EACH}{words}"
 
     @property
     def title(self) -> str:
-        return "One-bit lab, drawn anew for each seed"
+        known = {**samples.SAMPLES, **samples.ON_DEMAND}
+        return f"{known[self.sample].title}, drawn anew for each seed"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -89,7 +91,7 @@ class Drawn:
         return digest("drawn", shown, _content(self.at(0).ratings))[:16]
 
     def at(self, seed: int) -> Dataset:
-        return datasets.load(DRAWN, seed=seed, **self.options)
+        return datasets.load(self.sample, seed=seed, **self.options)
 
 
 # Where the ratings of a unit come from; small enough to travel to a worker process. fingerprint:
@@ -102,7 +104,8 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
     """DATA as typed: what `datasets.load` opens, an official fold, a snapshot, or generated data.
 
     A fold: FOLDER/u1 where that has u1.base and u1.test, FOLDER a path or a downloaded set's name.
-    Generated: one-bit-lab:NAME=VALUE,...; with seed=each drawn anew for the seed of each unit.
+    Generated: one-bit-lab:NAME=VALUE,... or another of `samples.DRAWN`; with seed=each drawn anew
+    for the seed of each unit.
     test: official test ratings. options: of reading a file. Raises DpmcError or OSError.
     """
     fold = None if test else _fold(data)
@@ -111,8 +114,8 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
         pair = read_pair(train, tested_on, **options)
         name = f"{train.resolve().parent.name}/{train.stem if fold else train.name}"
         return lean(Pair(*pair, name, f"{name}, tested on {tested_on.name}"))
-    if data.startswith(f"{DRAWN}:"):
-        return _generated(data.removeprefix(f"{DRAWN}:"))
+    if (anew := datasets.drawn(data)) is not None:
+        return _generated(*anew)
     if data.endswith(SNAPSHOT) and Path(data).is_file():
         return lean(Whole(read_snapshot(Path(data))))
     return lean(Whole(datasets.load(data, **options)))
@@ -174,32 +177,15 @@ def read_snapshot(path: Path) -> Dataset:
     return Dataset(ratings, name, title, "a snapshot", "as its source", ())
 
 
-def _generated(text: str) -> SweepData:
-    from dpmc_core.links import parse_link
-
-    options: dict[str, Any] = {}
-    for part in text.split(","):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not name:
-            raise InvalidSetting(f"option of {DRAWN}", "NAME=VALUE", part)
-        options[name] = parse_link(value) if name == "link" else _number(name, value)
+def _generated(sample: str, options: dict[str, Any]) -> SweepData:
     if options.get("seed") == EACH:
         del options["seed"]
-        drawn = Drawn(options)
+        drawn = Drawn(sample, options)
         drawn.at(0)  # a wrong option is told now
         return drawn
     plain = ",".join(f"{name}={value}" for name, value in options.items())
-    found = datasets.load(DRAWN, **options)
-    return lean(Whole(dataclasses.replace(found, name=f"{DRAWN}:{plain}")))
-
-
-def _number(name: str, text: str) -> Any:
-    if name == "seed" and text == EACH:
-        return EACH
-    found = number_or_text(text)
-    if isinstance(found, str):
-        raise InvalidSetting(f"{name} of {DRAWN}", "a number", text)
-    return found
+    found = datasets.load(sample, **options)
+    return lean(Whole(dataclasses.replace(found, name=f"{sample}:{plain}")))
 
 
 def _fold(data: str) -> tuple[Path, Path] | None:

@@ -70,6 +70,7 @@ SHORT = {  # names that fit a narrow column
     "modified-laplace": "Modified Laplace",
     "randomised-response": "Random. response",
     "dpmf": "Private MF",
+    "dpmf-clicks": "Private MF",
     "private-frank-wolfe": "Frank-Wolfe",
     "private-frank-wolfe-oja": "Frank-Wolfe (Oja)",
     "private-pgd": "Private PGD",

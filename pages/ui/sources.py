@@ -10,7 +10,7 @@ import streamlit as st
 from dpmc_core import registry
 from dpmc_core.data import datasets, download
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.samples import SAMPLES
+from dpmc_core.data.samples import DRAWN, ON_DEMAND, SAMPLES, cells_of, options_of
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import build_problem, prepared_facts
@@ -19,19 +19,44 @@ from dpmc_core.views import noise
 from pages.ui import state
 
 UPLOAD = "upload"
+MAX_DRAWN = 4_000_000  # cells, users x items, of a set that is generated for a page
 
 
 def names() -> dict[str, str]:
     """Ids and titles of the data sets this session can open."""
     found = {id: sample.title for id, sample in SAMPLES.items()}
-    found |= {
-        id: archive.title
-        for id, archive in download.ARCHIVES.items()
-        if download.folder_of(id).is_dir()
-    }
+    found["rank-one"] = ON_DEMAND["rank-one"].title
+    known = {**download.ARCHIVES, **download.BY_HAND}
+    found |= {id: one.title for id, one in known.items() if download.available(id)}
+    for id in (st.session_state.get("data"), st.query_params.get("data")):
+        if id and id not in found and may_draw(id) is None:
+            found[id] = id
     if UPLOAD in st.session_state:
         found[UPLOAD] = "Your upload"
     return found
+
+
+def may_draw(text: str) -> DpmcError | None:
+    """Why a sample is not drawn anew from such a text, None where it is."""
+    try:
+        anew = datasets.drawn(text)
+        if anew is None:
+            names = ", ".join(f"{name}:..." for name in DRAWN)
+            raise InvalidSetting("sample drawn anew", f"one of {names}", text)
+        name, options = anew
+        known = options_of(name)
+        unknown = [option for option in options if option not in known]
+        if unknown:
+            raise InvalidSetting(f"option of {name}", f"one of {', '.join(known)}", unknown)
+        cells = cells_of(name, options)
+        if not 0 < cells <= MAX_DRAWN:
+            limit = f"at most {MAX_DRAWN:,} (the command line takes more)"
+            raise InvalidSetting("users x items of a generated set", limit, f"{cells:,.0f}")
+    except DpmcError as error:
+        return error
+    except (TypeError, ValueError, OverflowError):
+        return InvalidSetting(f"option of {text.partition(':')[0]}", "a number", text)
+    return None
 
 
 def pick(label: str = "Data", **options: Any) -> str:

@@ -283,6 +283,16 @@ def settings(cls: type[Mechanism]) -> dict[str, Any] | None:
     return None if wrong else chosen
 
 
+def as_published() -> bool:
+    """Whether every setting is the paper's; the same choice on every page and in the address."""
+    return toggle(
+        "As published",
+        "the papers' settings",
+        "published",
+        help="Every setting as in the mechanism's paper. What you set yourself stays.",
+    )
+
+
 def _setting(cls: type[Mechanism], s: Setting) -> Any:
     key, label = f"{cls.id}.{s.name}", s.name.replace("_", " ").capitalize()
     what, words, i = f"the setting {s.name}", s.info.help or None, s.info

@@ -68,6 +68,7 @@ STYLES = {
     "dpimf-optimal": Style(_BLUE, "circle", "solid"),
     "dpimf-sampled": Style(_GREEN, "cross", "longdash"),
     "private-taste": Style(_PURPLE, "diamond-tall", "solid"),
+    "dpmf-clicks": Style(_RED, "triangle-right", "8px,3px"),
     "dplcf": Style(_ORANGE, "hourglass", "longdashdot"),
     "ldpicf": Style(_GREEN, "bowtie", "dot"),
     "private-popularity": Style(_PURPLE, "triangle-left", "dot"),

@@ -1,0 +1,149 @@
+"""The papers' settings by one switch: what it sets, what stays, what it costs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.mechanisms.frank_wolfe import PrivateFrankWolfe
+from dpmc_core.model import Estimator, Task
+from dpmc_core.problem import prepared_facts
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.settings import parse_setting, setting_text, settings_of
+from dpmc_core.sweep import Grid
+from dpmc_core.views import as_published
+
+RATED = PublicFacts(users=943, items=200, low=1, high=5)
+OF_PAPERS = [id for id in registry.MECHANISMS if registry.published(id).settings]
+IN_PAPERS = {
+    *("input-flip", "objective", "gradient", "output"),
+    *("modified-laplace", "randomised-response", "dpmf", "dpmf-clicks"),
+    *("private-frank-wolfe", "private-frank-wolfe-oja", "private-svd", "private-pgd"),
+    *("svd-after-cleansing", "dplcf", "ldpicf"),
+    *(f"dpimf-{name}" for name in ("strawman", "complementary", "symmetric", "optimal", "sampled")),
+}
+
+
+def facts(id: str) -> PublicFacts:
+    return prepared_facts(RATED, registry.get(id).task)
+
+
+def test_every_method_of_the_five_papers_has_its_settings() -> None:
+    assert set(OF_PAPERS) >= IN_PAPERS
+    for id in OF_PAPERS:
+        assert registry.adds_noise(registry.get(id))
+        assert "epsilon" not in registry.published(id).settings
+
+
+@pytest.mark.parametrize("id", OF_PAPERS)
+def test_the_paper_s_settings_make_a_mechanism_with_a_card(id: str) -> None:
+    found = as_published.switched(id, {}, facts(id), epsilon=1.0)
+    method = registry.create(id, epsilon=1.0, **as_published.with_published(id, {}))
+    for name, value in registry.published(id).settings.items():
+        assert getattr(method, name) == value
+        assert parse_setting(registry.get(id), name, setting_text(value)) == value
+    assert found.changes
+    assert found.after.claimed == found.before.claimed
+    assert found.certified == (found.before.certified(), found.after.certified())
+    told = as_published.words(found)
+    assert all(name in told[0] for name in found.changes)
+    assert not found.kept
+
+
+def test_defaults_stay() -> None:
+    for id in OF_PAPERS:
+        cls = registry.get(id)
+        plain = registry.create(id, epsilon=1.0)
+        assert all(getattr(plain, s.name) == s.default for s in settings_of(cls)[1:]
+                   if s.name != "epsilon")  # fmt: skip
+
+
+def test_what_it_costs_is_computed() -> None:
+    dpimf = as_published.switched("dpimf-optimal", {"rounds": 1}, facts("dpimf-optimal"),
+                                  epsilon=1.0)  # fmt: skip
+    assert dpimf.kept == {"rounds": 1}
+    cell = [card.releases.first.sensitivity for card in (dpimf.before, dpimf.after)]
+    assert cell[0]  # a public clip bounds it
+    assert not cell[1]  # the norm is read off the data
+    wider = as_published.switched("output", {}, facts("output"), epsilon=1.0)
+    scales = [card.releases.matrix.scale for card in (wider.before, wider.after)]
+    assert scales[1] == pytest.approx(10 * scales[0])  # bound 1 instead of .1
+    noisier = as_published.switched("private-frank-wolfe", {}, RATED, epsilon=1.0)
+    proved = [one.epsilon for one in noisier.certified]
+    assert proved[1] < proved[0] <= 1 + 1e-9  # the paper's constant is a bound, not the curve
+
+
+def test_what_is_set_wins_and_is_said() -> None:
+    given = {"slack": 0.5, "rounds": 3}
+    found = as_published.switched("private-frank-wolfe", given, RATED, epsilon=1.0)
+    assert found.kept == {"slack": 0.5}
+    assert "slack" not in found.changes
+    assert any("because you set it: slack = 0.5" in text for text in as_published.words(found))
+    settings = as_published.with_published("private-frank-wolfe", given)
+    method = registry.create("private-frank-wolfe", epsilon=1.0, **settings)
+    assert isinstance(method, PrivateFrankWolfe)
+    assert (method.slack, method.rounds, method.estimator) == (0.5, 3, Estimator.PUBLISHED)
+
+
+def test_a_method_of_no_paper_is_left_as_it_is() -> None:
+    found = as_published.switched("private-effects", {}, facts("private-effects"), epsilon=1.0)
+    assert not found.changes
+    assert len(as_published.words(found)) == 1
+
+
+def test_a_grid_as_published_is_the_grid_with_these_settings() -> None:
+    plain = Grid(
+        data=["one-bit-lab"],
+        mechanisms=["gradient", "output"],
+        epsilons=[1, 2],
+        settings={"radius": ("0.5",), "gradient.rounds": ("3",)},
+    )
+    grid = plain.as_published()
+    assert grid.settings == {
+        **plain.settings,
+        "gradient.bound": ("1.0",),
+        "output.bound": ("1.0",),
+        "output.within": ("solver",),
+    }
+    assert grid.as_published() == grid
+    for method in grid.variants("gradient"):
+        assert (method.rounds, method.radius, method.bound) == (3, 0.5, 1.0)
+    for task in Task:  # settings as text, of every kind, come back
+        ids = [id for id in OF_PAPERS if registry.get(id).task is task]
+        both = Grid(data=["x"], mechanisms=ids, epsilons=[1]).as_published()
+        for id in ids:
+            (method,) = both.variants(id)
+            settings = as_published.with_published(id, {})
+            assert method == registry.create(id, epsilon=1.0, **settings)
+
+
+def test_fit_lists_the_settings(dpmc) -> None:
+    words = ("fit", "one-bit-lab", "gradient", "--epsilon", "4", "--as-published")
+    status, out, err = dpmc(*words, "--set", "radius=0.5", "--json")
+    assert (status, err) == (0, "")
+    told = json.loads(out)
+    assert told["as_published"]["settings"] == {
+        "bound": {"before": None, "published": 1.0},
+        "rounds": {"before": None, "published": 10},
+    }
+    assert told["as_published"]["kept"] == {"radius": 0.5}
+    assert told["as_published"]["certified"]["published"] == told["guarantee"]["certified"]
+    assert (told["rounds"], told["settings"]["rounds"]) == (10, 10)
+    _, out, _ = dpmc(*words)
+    assert "As published: radius 0.7 → 1, bound none → 1, rounds none → 10." in " ".join(
+        out.split()
+    )
+    _, out, _ = dpmc(*words[:-1], "--json")
+    assert "as_published" not in json.loads(out)
+
+
+def test_sweep_takes_it(dpmc, tmp_path) -> None:
+    words = ("sweep", "--data", "one-bit-lab", "--mechanisms", "gradient", "--epsilons", "4",
+             "--seeds", "1", "--jobs", "1", "--store", str(tmp_path / "s.db"))  # fmt: skip
+    assert dpmc(*words, "--as-published")[0] == 0
+    given = ("--set", "rounds=10", "--set", "radius=1", "--set", "bound=1")
+    status, out, _ = dpmc(*words, *given)
+    assert status == 0
+    assert "(0 new)" in out  # the same runs: nothing but the settings tells them apart
