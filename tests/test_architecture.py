@@ -53,6 +53,7 @@ ORDER = [
     "room",
     "published",
     "views",
+    "lessons",
     "cli",
     "__main__",
 ]
