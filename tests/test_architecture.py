@@ -54,6 +54,7 @@ ORDER = [
     "room",
     "published",
     "views",
+    "lessons",
     "cli",
     "__main__",
 ]
