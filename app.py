@@ -40,6 +40,15 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             after=("guarantees", "What does this noise prove?"),
         ),
     ),
+    "Learn": (
+        Entry(
+            "learn",
+            "Lessons",
+            ":material/school:",
+            "Short lessons on epsilon: predict, move, see, and one sentence to take home.",
+            after=("what_if", "Move epsilon on film ratings"),
+        ),
+    ),
     "Evidence": (
         Entry(
             "guarantees",

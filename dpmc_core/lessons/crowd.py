@@ -24,7 +24,7 @@ from dpmc_core.lessons.frame import (
     stops,
 )
 from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_core.room import EPSILON, Bounds, Poll, View, coin
+from dpmc_core.room import Bounds, Poll, View, coin
 
 PHONES = 30  # a class
 _SHARE = 0.1  # who would say yes
@@ -74,8 +74,8 @@ def slides() -> tuple[Slide, ...]:
             in_class=_undone,
             after=Elsewhere(
                 "Two estimates of the same noisy film ratings",
-                "compare",
-                {"epsilons": "samples"},
+                "what_if",
+                {"mechanism": "input-flip", "epsilon": f"{_STRICT:g}"},
             ),
         ),
         Slide(
@@ -104,7 +104,6 @@ def slides() -> tuple[Slide, ...]:
                 " your answer?",
                 ("Yes, all noise goes", "No, it tells as much as before"),
                 1,  # its channel knows nothing of the others
-
             ),
             move=(size, stops()),
             reveal=_me,
