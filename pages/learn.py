@@ -58,11 +58,21 @@ _LOOK = """<style>
 .st-key-finding [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
 .st-key-question [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
 .st-key-home [data-testid="stMarkdownContainer"] p { font-size: 1.8rem; line-height: 1.35; }
+:has(> .st-key-turns) { position: sticky; bottom: 0; z-index: 10; padding: 0.5rem 0;
+  background: PAPER; }
+[data-testid="stMain"] { scroll-padding-bottom: 5rem; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
 </style>"""
 _LARGE = """<style>
 :root { font-size: 22px; }
-[data-testid="stMainBlockContainer"] { max-width: 60rem; }
+[data-testid="stMainBlockContainer"] { max-width: 60rem; padding-top: 0.5rem; }
+[data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
+[data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.5rem; }
+.st-key-drawing { max-width: 41rem; }
+.st-key-asks:has(.st-key-question) :is(p, button p) { font-size: 1.35rem; line-height: 1.4; }
+@media (min-width: 1000px) {
+  :has(> .st-key-turns) { position: fixed; right: 2rem; bottom: 0.5rem; width: auto; }
+}
 </style>"""
 
 
@@ -76,7 +86,8 @@ def page() -> None:
         projector = False
     else:
         projector = top(lesson, at)
-        st.html(_LOOK + _LARGE if projector else _LOOK)
+        look = _LOOK.replace("PAPER", state.theme().paper)
+        st.html(look + _LARGE if projector else look)
         slides = lesson.slides
         if at == len(slides):
             end(lesson)
@@ -175,11 +186,11 @@ def overview() -> None:
             horizontal_alignment="distribute",
         ):
             with st.container(width="stretch", gap=None):
-                st.markdown(f"**{number}. {escape(lesson.title)}**")
                 where = f" · step {at + 1} of {len(keys)}" if begun else ""
                 where += " · :material/check: done" if lesson.id in done else ""
+                named = f"**{number}. {escape(lesson.title)}**"
+                st.markdown(f"{named} :small[:gray[{lesson.minutes} minutes{where}]]")
                 st.markdown(escape(lesson.take_home))
-                st.caption(f"{lesson.minutes} minutes{where}")
             st.button(
                 label,
                 key=f"open {lesson.id}",
@@ -222,17 +233,18 @@ def step(
     with st.container(key="slide"):
         st.header(escape(slide.title), anchor=False)
     if projector or not revealed:
-        asks, shows = st.container(), st.container()
+        asks, shows = st.container(key="asks"), st.container()
     else:
         asks, shows = st.columns([2, 3], gap="large")
     with asks:
-        st.markdown(escape(slide.said))
+        if not (projector and revealed):  # there, the picture takes the room
+            st.markdown(escape(slide.said))
         if slide.predict is not None:
             if revealed:
                 verdict(slide.predict, guesses[lesson.id, slide.key])
             else:
                 predict(lesson, slide, slide.predict)
-        moved = {one.key: control(slide, one) for one in slide.move} if revealed else {}
+        moved = controls(slide, projector) if revealed else {}
         if not projector:
             with st.expander("For the teacher", icon=":material/school:", type="compact"):
                 st.markdown(escape(slide.teacher))
@@ -266,22 +278,30 @@ def predict(lesson: Lesson, slide: Slide, asked: Predict) -> None:
 
 def verdict(asked: Predict, guessed: int | None) -> None:
     """What was predicted, beside what is so."""
-    st.markdown(f"**{escape(asked.question)}**")
     right = None if asked.right is None else asked.options[asked.right]
     mine = None if guessed is None else asked.options[guessed]
-    if mine is None:
-        said = "" if right is None else f"{right}."
-    elif right is None:
-        said = f"You chose: {mine}."
-    elif mine == right:
-        said = f"{right}: as you predicted."
-    else:
-        said = f"{right}. You predicted: {mine}."
-    if said:
-        st.markdown(escape(said))
+    said = [f"**{escape(asked.question)}**"]
+    if right is not None:
+        said.append(f"{escape(right)}.")
+    if mine is not None:
+        verb = "You chose" if right is None else "You predicted"
+        said.append("As you predicted." if mine == right else f"{verb}: {escape(mine)}.")
+    st.markdown(" ".join(said))
 
 
-def control(slide: Slide, asked: Control) -> Any:
+def controls(slide: Slide, projector: bool) -> dict[str, Any]:
+    """What is moved, by the keys of its controls; beside each other where room is short."""
+    count = len(slide.move)
+    beside = projector and count > 1
+    places = st.columns(count, vertical_alignment="bottom") if beside else [st.container()] * count
+    moved = {}
+    for place, one in zip(places, slide.move, strict=True):
+        with place:
+            moved[one.key] = control(slide, one, ends=not projector)
+    return moved
+
+
+def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
     """What one moves, kept in the address; a button counts instead."""
     key = f"{slide.key}.{asked.key}"
     if isinstance(asked, Stops):
@@ -296,7 +316,7 @@ def control(slide: Slide, asked: Control) -> Any:
             key=key,
             bind="query-params",
         )
-        if any(asked.ends):
+        if ends and any(asked.ends):
             with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
                 for words in asked.ends:
                     st.caption(words, width="content")
@@ -347,7 +367,7 @@ def in_class(slide: Slide) -> None:
 def turns(lesson: Lesson, slide: Slide, revealed: bool) -> None:
     """Back, and on: first to what is hidden."""
     at = lesson.slides.index(slide)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, key="turns"):
         st.button(
             "Back",
             key="back",
@@ -386,7 +406,7 @@ def end(lesson: Lesson) -> None:
         st.markdown(escape(lesson.take_home))
     ids = list(LESSONS)
     following = ids[ids.index(lesson.id) + 1 :]
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, key="turns"):
         st.button(
             "Back",
             key="back",
@@ -404,6 +424,15 @@ def end(lesson: Lesson) -> None:
                 icon=":material/arrow_forward:",
                 on_click=go,
                 args=(after, 0),
+                help="Arrow right",
+            )
+        else:
+            st.button(
+                "All lessons",
+                key="next",
+                type="primary",
+                icon=":material/arrow_forward:",
+                on_click=leave,
                 help="Arrow right",
             )
 

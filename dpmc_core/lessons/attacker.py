@@ -25,7 +25,7 @@ from dpmc_core.sweep.presets import EPSILONS
 
 _EPSILON = 1.0
 _EVEN, _STRONG, _KNOWN = 0.5, 0.9, 0.8  # what was believed before
-_PRIORS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+_PRIORS = tuple(k / 20 for k in range(1, 20))
 
 
 def slides() -> tuple[Slide, ...]:
@@ -34,8 +34,11 @@ def slides() -> tuple[Slide, ...]:
         "Sure of a yes before",
         _PRIORS,
         _STRONG,
-        _of_hundred,
+        sure,
         ends=("suspects no", "suspects yes"),
+    )
+    class_says = before._replace(
+        label="The class says yes", start=_KNOWN, ends=("nobody", "everybody")
     )
     even, strong = after(_EVEN, _EPSILON), after(_STRONG, _EPSILON)
     against = after(_STRONG, _EPSILON, says_yes=False)
@@ -62,13 +65,13 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="suspicion",
             title="Somebody who suspects already",
-            said=f"This attacker was sure to {hundred(_STRONG)} of {HUNDRED} that you would say"
-            " yes, before your phone sent anything. Then a yes arrives from you.",
+            said=f"This attacker was {sure(_STRONG)} sure that you would say yes, before your phone"
+            " sent anything. Then a yes arrives from you.",
             predict=Predict.number(
-                f"At epsilon {_EPSILON:g}: how sure of {HUNDRED} now?",
+                f"At epsilon {_EPSILON:g}: how sure now?",
                 strong,
                 (even, 1.0),
-                hundred,
+                sure,
             ),
             move=(before, stops(_EPSILON)),
             reveal=_suspicion,
@@ -78,12 +81,12 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="against",
             title="The report speaks against it",
-            said=f"The same suspicion, {hundred(_STRONG)} of {HUNDRED}, but now a no arrives.",
+            said=f"The same suspicion, {sure(_STRONG)}, but now a no arrives.",
             predict=Predict.number(
                 f"At epsilon {_EPSILON:g}: how sure of a yes is the attacker still?",
                 against,
                 (1 - even, 1 - _STRONG),
-                hundred,
+                sure,
             ),
             move=(
                 before,
@@ -97,15 +100,15 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="without",
             title="You never took part",
-            said=f"You sent nothing. The class did, and it turns out: {hundred(_KNOWN)} of"
-            f" {HUNDRED} say yes. The attacker knows nothing else of you.",
+            said=f"You sent nothing. The class did, and it turns out: {sure(_KNOWN)} say"
+            " yes. The attacker knows nothing else of you.",
             predict=Predict.number(
-                f"How sure of {HUNDRED} is the attacker now that you would say yes?",
+                "How sure is the attacker now that you would say yes?",
                 _KNOWN,
                 (_EVEN, after(_KNOWN, _EPSILON)),
-                hundred,
+                sure,
             ),
-            move=(before._replace(label="The class says yes", start=_KNOWN), stops(_EPSILON)),
+            move=(class_says, stops(_EPSILON)),
             reveal=_without,
             teacher="What science learns of everybody, it learns of you, whether you take part or"
             " not. Differential privacy limits the difference that taking part makes: no more.",
@@ -124,8 +127,8 @@ def after(before: float, epsilon: float, says_yes: bool = True) -> float:
     return yes / (yes + no)
 
 
-def _of_hundred(share: float) -> str:
-    return f"{hundred(share)} of {HUNDRED}"
+def sure(share: float) -> str:
+    return f"{hundred(share)} %"
 
 
 def _even(moved: Moved) -> Reveal:
@@ -153,15 +156,15 @@ def _even(moved: Moved) -> Reveal:
 def _moved(moved: Moved, says_yes: bool) -> tuple[float, Bend]:
     before, epsilon = moved["before"], moved["epsilon"]
     return after(before, epsilon, says_yes), Bend(
-        "sure before, of " + str(HUNDRED),
-        tuple(hundred(prior) for prior in _PRIORS),
+        "sure before",
+        tuple(map(sure, _PRIORS)),
         {
             "after the report": tuple(after(prior, epsilon, says_yes) for prior in _PRIORS),
             "before": _PRIORS,
         },
         _PRIORS.index(before),
-        f"Sure of a yes, of {HUNDRED}",
-        hundred,
+        "Sure of a yes",
+        sure,
         high=1.0,
     )
 
@@ -171,7 +174,7 @@ def _suspicion(moved: Moved) -> Reveal:
     now, bend = _moved(moved, True)
     return Reveal(
         (
-            f"From {hundred(before)} to {hundred(now)}.",
+            f"From {sure(before)} to {sure(now)} sure.",
             f"In odds: {odds(before)} becomes {odds(now)}, times {math.exp(epsilon):,.3g}. Epsilon"
             f" allows this one step, from wherever an attacker starts.",
         ),
@@ -185,7 +188,7 @@ def _against(moved: Moved) -> Reveal:
     way = "times" if sent == "yes" else "divided by"
     return Reveal(
         (
-            f"From {hundred(before)} to {hundred(now)}.",
+            f"From {sure(before)} to {sure(now)} sure.",
             f"The odds of a yes, {odds(before)}, are {way} {math.exp(epsilon):,.3g}:"
             f" {odds(now)}. The report adds or takes one step; what was known before stays.",
         ),
@@ -198,9 +201,9 @@ def _without(moved: Moved) -> Reveal:
     low, high = after(before, epsilon, says_yes=False), after(before, epsilon)
     return Reveal(
         (
-            f"{hundred(before)} of {HUNDRED}: as sure as of anybody in such a class.",
-            f"Had you taken part, it would be {hundred(high)} after a yes and {hundred(low)} after"
-            " a no. Epsilon limits how far these lie from the middle, not the middle.",
+            f"{sure(before)}: as sure as of anybody in such a class.",
+            f"Had you taken part, it would be {sure(high)} after a yes and {sure(low)} after a no."
+            " Epsilon limits how far these lie from the middle, not the middle.",
         ),
         Worlds(
             ("",),
@@ -210,7 +213,7 @@ def _without(moved: Moved) -> Reveal:
                 "Your phone sent yes": (high,),
             },
         ),
-        f"How sure of your yes, of {HUNDRED}",
+        f"How sure of your yes, in {HUNDRED}",
     )
 
 

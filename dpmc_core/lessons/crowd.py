@@ -130,6 +130,10 @@ def points(share: float) -> str:
     return f"{HUNDRED * share:.0f}"
 
 
+def _exact(share: float) -> str:
+    return f"{HUNDRED * share:.1f} %"
+
+
 def _lies(epsilon: float) -> float:
     return float(coin(epsilon).matrix[1, 0])
 
@@ -170,9 +174,9 @@ def _undo(moved: Moved) -> Reveal:
         (
             f"Counted {percent(rows['Counted'].share)}, undone {percent(rows['Undone'].share)};"
             f" {percent(truth)} is true.",
-            f"({percent(rows['Counted'].share)} - {percent(lies)}) / {1 - 2 * lies:.2f} ="
-            f" {percent(rows['Undone'].share)}: right on average, but dividing stretches what"
-            " chance does, and the interval with it.",
+            f"({_exact(rows['Counted'].share)} - {_exact(lies)}) / {1 - 2 * lies:.3f} ="
+            f" {_exact(rows['Undone'].share)}: right on average, but dividing stretches what chance"
+            " does, and the interval with it.",
             f"In this throw the short interval {verdict[holds['Counted']]}, the long one"
             f" {verdict[holds['Undone']]}.",
         ),

@@ -141,7 +141,12 @@ def _spans(picture: Spans, colors: Colors) -> tuple[float, Iterable[str]]:
     for k, (name, row) in enumerate(picture.rows.items()):
         color, y = (colors.other, colors.one)[k % 2], top + 3.2 * k
         told = f"{name}: {percent(row.share)} ({percent(row.low)} to {percent(row.high)})"
-        parts.append(_text(0, y + 1.1, told, fill=colors.ink))
+        halo: dict[str, Any] = {
+            "stroke": colors.paper,
+            "stroke_width": "4",
+            "paint_order": "stroke",
+        }
+        parts.append(_text(0, y + 1.1, told, **halo))
         low, high = (100 * min(max(end, 0.0), 1.0) for end in (row.low, row.high))
         at = 100 * min(max(row.share, 0.0), 1.0)
         parts.append(_line(low, y + 2.1, high, y + 2.1, color, stroke_width="3"))
@@ -150,31 +155,38 @@ def _spans(picture: Spans, colors: Colors) -> tuple[float, Iterable[str]]:
     return bottom + 1.8, parts
 
 
-_HIGH = 11.0  # em of a curve
+_HIGH = 9.0  # em of a curve
 
 
 def _bend(picture: Bend, colors: Colors) -> tuple[float, Iterable[str]]:
     low, top, last = picture.low, picture.top, max(len(picture.stops) - 1, 1)
-    begin = 2.2
+    looks = [
+        (color, dash) for dash in _DASHES for color in (colors.one, colors.other, colors.muted)
+    ]
+    named = [(name, *look) for name, look in zip(picture.lines, looks, strict=False)]
+    keys = named if len(named) > 1 else []
+    begin = 2.2 + 1.4 * len(keys)
 
     def x(k: int) -> float:
-        return 3 + 94 * k / last
+        return 9 + 88 * k / last
 
     def y(value: float) -> float:
         within = (min(max(value, low), top) - low) / (top - low)
         return begin + _HIGH * (1 - within)
 
     small: dict[str, Any] = {"small": True, "fill": colors.muted}
-    parts = [_text(0, 0.6, picture.up, **small)]
+    parts = [_text(0, begin - 1.6, picture.up, **small)]
+    for k, (name, color, dash) in enumerate(keys):
+        told, y_key = name, 0.8 + 1.4 * k
+        if picture.at is not None:
+            told += f": {picture.form(picture.lines[name][picture.at])}"
+        look = {"stroke_width": "3", "stroke_dasharray": dash}
+        parts.append(_line(0, y_key - 0.3, 6, y_key - 0.3, color, **look))
+        parts.append(_text(8, y_key, told))
     for value in (low, (low + top) / 2, top):
         parts.append(_line(0, y(value), 100, y(value), colors.grid))
         parts.append(_text(0, y(value) - 0.25, picture.form(value), **small))
-    looks = [
-        (color, dash) for dash in _DASHES for color in (colors.one, colors.other, colors.muted)
-    ]
-    named = []
-    for (name, line), (color, dash) in zip(picture.lines.items(), looks, strict=False):
-        named.append((name, color, dash))
+    for (_, color, dash), line in zip(named, picture.lines.values(), strict=True):
         points = " ".join(f"{x(k):.2f},{y(value):.3f}" for k, value in enumerate(line))
         parts.append(
             f'<svg x="0" y="0" width="100%" height="{begin + _HIGH:g}em" overflow="visible"'
@@ -201,24 +213,7 @@ def _bend(picture: Bend, colors: Colors) -> tuple[float, Iterable[str]]:
             weight = "600" if k == picture.at else "400"
             parts.append(_text(x(k), bottom + 1.2, stop, "middle", font_weight=weight, **small))
     parts.append(_text(50, bottom + 2.4, picture.across, "middle", **small))
-    base = bottom + 3.8
-    for k, (name, color, dash) in enumerate(named if len(named) > 1 else []):
-        told = name
-        if picture.at is not None:
-            told += f": {picture.form(picture.lines[name][picture.at])}"
-        parts.append(
-            _line(
-                0,
-                base + 1.5 * k - 0.3,
-                6,
-                base + 1.5 * k - 0.3,
-                color,
-                stroke_width="3",
-                stroke_dasharray=dash,
-            )
-        )
-        parts.append(_text(8, base + 1.5 * k, told))
-    return base + 1.5 * (len(named) - 1 if len(named) > 1 else -0.6) + 0.5, parts
+    return bottom + 3.0, parts
 
 
 def _cells(picture: Cells, colors: Colors) -> tuple[float, Iterable[str]]:
