@@ -106,7 +106,7 @@ def slides() -> tuple[Slide, ...]:
             after=Elsewhere(
                 "The same person's ratings, and who asks for all of them",
                 "what_if",
-                {"mechanism": films.PER_RATING, "epsilon": f"{_ONCE:g}", "asked": "1"},
+                {"mechanism": films.PER_RATING, "epsilon": f"{_ONCE:g}", "asked": str(1)},
             ),
         ),
     )

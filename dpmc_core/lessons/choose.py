@@ -243,12 +243,12 @@ def _write(moved: Moved) -> Reveal:
     own = card.certified()
     return Reveal(
         (
-            f"“For {DECIDERS[moved['who']].name} we choose epsilon"
+            f"For {DECIDERS[moved['who']].name} we choose epsilon"
             f" {cards.budget_text(own.epsilon, own.delta)} {card.change.label}, to protect"
-            f" {PROMISES[id]}.”",
-            f"“{_numbers(id, epsilon)}”",
-            f"“{_not_protected(id, epsilon)}”",
-            "“We think that it is worth it, because …”",
+            f" {PROMISES[id]}.",
+            _numbers(id, epsilon),
+            _not_protected(id, epsilon),
+            "We think that it is worth it; what is your reason?",
         ),
     )
 
