@@ -5,8 +5,10 @@ from typing import Any
 
 import streamlit as st
 
+from dpmc_core import glossary
 from dpmc_core.lessons import LESSONS
 from dpmc_core.lessons.frame import Control, Lesson, Pick, Predict, Reveal, Slide, Stops
+from dpmc_core.lessons.paper import SHEETS
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
 from pages.ui.blocks import escape
 from pages.ui.charts import lessons as charts_lessons
@@ -82,6 +84,8 @@ def page() -> None:
     guesses: dict[tuple[str, str], int | None] = st.session_state.setdefault("guesses", {})
     if lesson is None:
         overview()
+        to_print()
+        words()
         told = {"place": "", "focus": "h1"}
         projector = False
     else:
@@ -198,6 +202,45 @@ def overview() -> None:
                 on_click=go,
                 args=(lesson, at),
             )
+
+
+def to_print() -> None:
+    """Worksheet, answer key and plans; in class mode for the teacher alone."""
+    if not classroom.teacher():
+        return
+    st.header("To print", anchor=False)
+    with st.container(horizontal=True):
+        for name, sheet in SHEETS.items():
+            st.download_button(
+                sheet.title,
+                sheet.make,
+                name,
+                "text/html",
+                key=f"print {name}",
+                on_click="ignore",
+                icon=":material/print:",
+            )
+
+
+def words() -> None:
+    """The glossary, as far as it is asked for."""
+    st.header("Words", anchor=False)
+    wanted = st.text_input(
+        "Find a word", key="word", bind="query-params", placeholder="epsilon, clip, audit ..."
+    )
+    folded = st.expander(
+        f"All {len(glossary.TERMS)} words", key="all words", on_change="rerun", type="compact"
+    )
+    found = glossary.find(wanted) if wanted else glossary.find() if folded.open else ()
+    with st.container() if wanted else folded:
+        for term in found:
+            said = f"**{escape(term.name)}**: {escape(term.words)}"
+            also = f" Also: {', '.join(term.also)}." if term.also else ""
+            with st.container(horizontal=True, vertical_alignment="center"):
+                st.markdown(said, help=f"{term.more}{also}".strip() or None)
+                st.page_link(f"pages/{term.page}.py", width="content")
+    if wanted and not found:
+        st.markdown(f"No word like “{escape(wanted)}” is here.")
 
 
 # --- one step ----------------------------------------------------------------------------------

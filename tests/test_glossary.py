@@ -3,6 +3,7 @@
 import ast
 import math
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ TEXTS = [
 ]
 
 
+@cache
 def words_of(path):
     """Every text in a file, one a line; what is for programmers alone is left out."""
     text = path.read_text("utf-8")
@@ -36,6 +38,11 @@ def words_of(path):
     }
     texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return "\n".join(n.value for n in texts if isinstance(n.value, str) and id(n) not in notes)
+
+
+@cache
+def everything_said():
+    return "\n".join(map(words_of, TEXTS)).casefold()
 
 
 def test_there_are_thirty():
@@ -61,8 +68,7 @@ def test_the_app_uses_the_term(id):
     """Itself, or one of the words that stand with it: not to be learnt for nothing."""
     term = TERMS[id]
     names = re.split(r", | and ", term.name) + list(term.also)
-    said = "\n".join(map(words_of, TEXTS)).casefold()
-    assert any(re.search(rf"\b{re.escape(name.casefold())}\b", said) for name in names)
+    assert any(re.search(rf"\b{re.escape(name.casefold())}\b", everything_said()) for name in names)
 
 
 def helps():

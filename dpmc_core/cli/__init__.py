@@ -18,6 +18,7 @@ from dpmc_core.cli import (
     fit,
     guarantees,
     ledger,
+    lessons,
     listing,
     protocol,
     recommend,
@@ -87,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         *(listing, data, recommend, answer, fit, split, choose, release, verify),
-        *(guarantees, audit, ledger, protocol, sweep, store, explorable),
+        *(guarantees, audit, ledger, protocol, sweep, store, lessons, explorable),
     )
     for group in groups:
         group.add_to(commands)
