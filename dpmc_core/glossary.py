@@ -37,8 +37,8 @@ TERMS: Mapping[str, Term] = MappingProxyType(
         ),
         "delta": Term(
             "delta",
-            "What a chance may exceed e^epsilon times the other by: a slack, to be kept far below"
-            " one in the number of users.",
+            "A slack on top of epsilon: how far a chance may exceed e^epsilon times what it was;"
+            " keep it far below one in the number of users.",
             "A method that publishes each user's ratings with a chance of 1e-6 has that delta, and"
             " gives ten users of ten million away.",
             "answer",

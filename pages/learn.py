@@ -1,11 +1,12 @@
 """Lessons on epsilon: predict first, then move and see; one step at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
 from dpmc_core import glossary
+from dpmc_core.glossary import Term
 from dpmc_core.lessons import LESSONS
 from dpmc_core.lessons.frame import Control, Lesson, Pick, Predict, Reveal, Slide, Stops
 from dpmc_core.lessons.paper import SHEETS
@@ -223,24 +224,39 @@ def to_print() -> None:
 
 
 def words() -> None:
-    """The glossary, as far as it is asked for."""
+    """The glossary: what is searched for, or unfolded."""
     st.header("Words", anchor=False)
     wanted = st.text_input(
         "Find a word", key="word", bind="query-params", placeholder="epsilon, clip, audit ..."
     )
+    if wanted:
+        found = glossary.find(wanted)
+        if not found:
+            st.markdown(f"No word like “{escape(wanted)}” is here.")
+        explained(found)
+        return
     folded = st.expander(
         f"All {len(glossary.TERMS)} words", key="all words", on_change="rerun", type="compact"
     )
-    found = glossary.find(wanted) if wanted else glossary.find() if folded.open else ()
-    with st.container() if wanted else folded:
-        for term in found:
-            said = f"**{escape(term.name)}**: {escape(term.words)}"
-            also = f" Also: {', '.join(term.also)}." if term.also else ""
-            with st.container(horizontal=True, vertical_alignment="center"):
-                st.markdown(said, help=f"{term.more}{also}".strip() or None)
+    if folded.open:
+        with folded:
+            explained(glossary.find())
+
+
+def explained(found: Sequence[Term]) -> None:
+    """Terms with their sentences, and where one meets them."""
+    for term in found:
+        also = f"Also: {', '.join(term.also)}." if term.also else ""
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            with st.container(width="stretch"):
+                st.markdown(
+                    f"**{escape(term.name)}**: {escape(term.words)}",
+                    help=escape(f"{term.more} {also}".strip()) or None,
+                )
+            if term.page != "learn":
                 st.page_link(f"pages/{term.page}.py", width="content")
-    if wanted and not found:
-        st.markdown(f"No word like “{escape(wanted)}” is here.")
 
 
 # --- one step ----------------------------------------------------------------------------------

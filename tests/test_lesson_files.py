@@ -8,7 +8,10 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
+from page_helpers import all_text, open_page
+from page_helpers import plain as plain_markdown
 
+from dpmc_core import glossary
 from dpmc_core.cli import main
 from dpmc_core.lessons import LESSONS, again, films, paper
 from dpmc_core.lessons.paper import SHEETS
@@ -193,3 +196,28 @@ def test_titles_of_others_are_escaped():
     slide = again.LESSON.slides[0]
     odd = type(slide)(**{**vars(slide), "title": "<b>a & b</b>"})
     assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in paper._asked(odd)
+
+
+def test_the_page_offers_them():
+    app = open_page("learn")
+    there = {one.proto.label for one in app.get("download_button")}
+    assert there == {sheet.title for sheet in SHEETS.values()}
+
+
+def test_in_a_class_they_are_for_the_teacher(monkeypatch):
+    monkeypatch.setenv("DPMC_CLASS", "1")
+    monkeypatch.setenv("DPMC_CLASS_SECRET", "a-secret-of-a-test")
+    assert not open_page("learn").get("download_button")
+
+
+def test_words_are_searched_on_the_page():
+    app = open_page("learn", word="flip")
+    said = all_text(app)
+    for term in glossary.TERMS.values():
+        assert (f"**{term.name}**" in said) == (term in glossary.find("flip"))
+    (field,) = app.text_input
+    field.set_value("<b>*nothing*").run()
+    assert not app.exception
+    assert "No word like" in plain_markdown(all_text(app))
+    field.set_value("").run()
+    assert "**sensitivity**" not in all_text(app)  # folded

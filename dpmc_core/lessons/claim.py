@@ -38,7 +38,7 @@ _COUNTS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)  # of cells
 _WHO = ("only", "many")
 
 
-class Shown(NamedTuple):
+class OneChange(NamedTuple):
     """One rating that changes, in a small table: what it lights up, and the card of the method."""
 
     lit: Lights
@@ -47,14 +47,14 @@ class Shown(NamedTuple):
 
 
 @cache
-def example(whose: str = "only") -> Shown:
+def example(whose: str = "only") -> OneChange:
     """A rating that is its person's only one, or one of the person with the most."""
     mechanism, ratings, position = known_instance(_CLAIM)
     counts = np.bincount(ratings.users)
     if whose == "many":
         position = int(np.flatnonzero(ratings.users == counts.argmax())[0])
     found = lights(mechanism, ratings, position)
-    return Shown(found, mechanism.guarantee(ratings.public), int(counts[found.user]))
+    return OneChange(found, mechanism.guarantee(ratings.public), int(counts[found.user]))
 
 
 def audited() -> Shipped:
