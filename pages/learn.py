@@ -14,7 +14,8 @@ from pages.ui.charts import lessons as charts_lessons
 END = "end"  # the step after the last slide
 TICK = 2.0  # seconds between two looks at the room
 # Arrows turn the steps but where an arrow moves something; a presenter's clicker sends page keys.
-# What is new is what the focus goes to, and so what is read aloud: the heading, or the finding.
+# What is new gets the focus, and so is read aloud: a heading, or what became of a prediction. What
+# is found is read out again whenever it changes.
 _JS = """
 const OWN = 'input, textarea, select, [contenteditable], [role="slider"], [role="radio"],'
   + ' [role="tab"], [role="menu"], [role="menuitem"], [role="listbox"], [role="dialog"],'
@@ -37,6 +38,8 @@ export default function ({ data, parentElement }) {
     requestAnimationFrame(look);
   }
   parentElement.place = place;
+  const finding = document.querySelector(".st-key-finding");
+  if (finding) finding.setAttribute("aria-live", "polite");
   const press = event => {
     const way = TURNS[event.key] || (projector && CLICKS[event.key]);
     if (!way || event.defaultPrevented || event.repeat) return;
@@ -99,7 +102,7 @@ def page() -> None:
             new = open_now and slide.predict is not None
             told = {
                 "place": f"{lesson.id} {slide.key} {open_now}",
-                "focus": ".st-key-finding p" if new and came_by_guess() else ".st-key-slide h2",
+                "focus": ".st-key-verdict p" if new and came_by_guess() else ".st-key-slide h2",
             }
     _keys(key="keys", data=told | {"projector": projector})
 
@@ -286,7 +289,8 @@ def verdict(asked: Predict, guessed: int | None) -> None:
     if mine is not None:
         verb = "You chose" if right is None else "You predicted"
         said.append("As you predicted." if mine == right else f"{verb}: {escape(mine)}.")
-    st.markdown(" ".join(said))
+    with st.container(key="verdict"):
+        st.markdown(" ".join(said))
 
 
 def controls(slide: Slide, projector: bool) -> dict[str, Any]:
