@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from dpmc_core import registry, store
+from dpmc_core import glossary, registry, store
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.metrics import Metric, headline
 from dpmc_core.model import Task
@@ -86,7 +86,7 @@ def controls() -> tuple[Place, Grid]:
             _GRIDS,
             "grid",
             "fine",
-            help="At which privacy budgets each mechanism is run: smaller is more private.",
+            help=f"What each mechanism is run at. {glossary.help('epsilon')}",
         )
         seeds = widgets.number(
             "Seeds",
@@ -96,8 +96,8 @@ def controls() -> tuple[Place, Grid]:
             3,
             "seeds",
             width=140,
-            help="How often each point is computed, with another split and other noise. The band"
-            " shows how much the seeds disagree.",
+            help="How often each point is computed, with another split and other noise."
+            f" {glossary.help('band')}",
         )
     text = ""
     if named == rows.OWN:
@@ -300,8 +300,8 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
         {count: count.value for count in Count},
         "count",
         Count.PAPER,
-        help="Papers protect different things: one rating, a cell, everything one person gave."
-        " The same unit uses only what is certified.",
+        help=f"{glossary.help('unit')} Papers differ in it; the same unit uses only what is"
+        " certified.",
     )
     picture = there.pictures[0]
     placed, guesses = (
@@ -318,7 +318,11 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
     floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
     left, right = st.columns([3, 2], gap="large")
     with left:
-        st.header(blocks.escape(floor or "What does privacy cost?"), anchor=False)
+        st.header(
+            blocks.escape(floor or "What does privacy cost?"),
+            anchor=False,
+            help=glossary.help("guessing", "without"),
+        )
         blocks.chart(
             state.kept("comparison figure", marks, lambda: shown.curves(theme)),
             alt=lines.words(picture, placed),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import streamlit as st
 
-from dpmc_core import ledger, registry
+from dpmc_core import glossary, ledger, registry
 from dpmc_core.data import Dataset
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError
@@ -386,11 +386,15 @@ def result(run: Run) -> None:
 def answer(run: Run) -> None:
     """The metrics, with and without privacy, and of guessing."""
     found, metric = run.result, headline(run.result.mechanism.task)
-    st.caption(f"{metric.title} on {split_words(found.problem.split)}")
+    st.caption(
+        f"{metric.title} on {split_words(found.problem.split)}",
+        help=f"{metric.means} {glossary.help('held_out')}",
+    )
     table = run_card.metrics_table(run_card.methods(found))
     tiles = zip(table["method"], table[metric.name], strict=True)
     for column, (name, value) in zip(st.columns(len(table["method"])), tiles, strict=True):
-        column.metric(name, value)
+        term = glossary.named(name.lower())
+        column.metric(name, value, help=term and term.words)
     if len(found.metrics) > 1:
         blocks.show_table(table, alt="All metrics of the run and its baselines")
     rounds = "round" if found.rounds == 1 else "rounds"

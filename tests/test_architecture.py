@@ -28,6 +28,7 @@ ORDER = [
     "links",
     "data",
     "metrics",
+    "glossary",
     "toplists",
     "bounds",
     "solvers",

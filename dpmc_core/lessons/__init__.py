@@ -7,9 +7,17 @@ worksheet draw from the same slides, so text and chart cannot disagree.
 
 from __future__ import annotations
 
-from dpmc_core.lessons import attacker, coin, crowd
+from dpmc_core.lessons import again, attacker, choose, claim, coin, crowd
 from dpmc_core.lessons.frame import Lesson
 
 LESSONS: dict[str, Lesson] = {
-    lesson.id: lesson for lesson in (coin.LESSON, crowd.LESSON, attacker.LESSON)
+    lesson.id: lesson
+    for lesson in (
+        coin.LESSON,
+        crowd.LESSON,
+        attacker.LESSON,
+        again.LESSON,
+        claim.LESSON,
+        choose.LESSON,
+    )
 }

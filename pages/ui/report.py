@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import plotly.io as pio
 
+from dpmc_core import glossary
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
@@ -56,8 +57,7 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
                 "Held-out items among the first ten",
                 "How often is the next item among the first ten?",
                 charts_ranking.run_bars(id, methods, theme),
-                "HR@10: the held-out item is among the first ten; NDCG@10 counts how far up. Among"
-                " 99 items drawn at random it is a far easier race than among all unseen items.",
+                " ".join(glossary.TERMS["hr@10"][1:3]),
                 ranking.bars_words(methods),
                 {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},
             )
