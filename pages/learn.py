@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from dpmc_core import glossary
 from dpmc_core.lessons import LESSONS
 from dpmc_core.lessons.frame import Control, Lesson, Pick, Predict, Reveal, Slide, Stops
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
@@ -319,6 +320,7 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
             format_func=names.__getitem__,
             key=key,
             bind="query-params",
+            help=glossary.help(asked.label) if glossary.named(asked.label) else None,
         )
         if ends and any(asked.ends):
             with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
