@@ -17,7 +17,8 @@ from pages.ui.charts import lessons as charts_lessons
 END = "end"  # the step after the last slide
 TICK = 2.0  # seconds between two looks at the room
 # Arrows turn the steps but where an arrow moves something; a presenter's clicker sends page keys.
-# What is new is what the focus goes to, and so what is read aloud: the heading, or the finding.
+# What is new gets the focus, and so is read aloud: a heading, or what became of a prediction. What
+# is found is read out again whenever it changes.
 _JS = """
 const OWN = 'input, textarea, select, [contenteditable], [role="slider"], [role="radio"],'
   + ' [role="tab"], [role="menu"], [role="menuitem"], [role="listbox"], [role="dialog"],'
@@ -40,6 +41,8 @@ export default function ({ data, parentElement }) {
     requestAnimationFrame(look);
   }
   parentElement.place = place;
+  const finding = document.querySelector(".st-key-finding");
+  if (finding) finding.setAttribute("aria-live", "polite");
   const press = event => {
     const way = TURNS[event.key] || (projector && CLICKS[event.key]);
     if (!way || event.defaultPrevented || event.repeat) return;
@@ -104,7 +107,7 @@ def page() -> None:
             new = open_now and slide.predict is not None
             told = {
                 "place": f"{lesson.id} {slide.key} {open_now}",
-                "focus": ".st-key-finding p" if new and came_by_guess() else ".st-key-slide h2",
+                "focus": ".st-key-verdict p" if new and came_by_guess() else ".st-key-slide h2",
             }
     _keys(key="keys", data=told | {"projector": projector})
 
@@ -345,7 +348,8 @@ def verdict(asked: Predict, guessed: int | None) -> None:
     if mine is not None:
         verb = "You chose" if right is None else "You predicted"
         said.append("As you predicted." if mine == right else f"{verb}: {escape(mine)}.")
-    st.markdown(" ".join(said))
+    with st.container(key="verdict"):
+        st.markdown(" ".join(said))
 
 
 def controls(slide: Slide, projector: bool) -> dict[str, Any]:
@@ -374,6 +378,7 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
             format_func=names.__getitem__,
             key=key,
             bind="query-params",
+            help=glossary.help(asked.label) if glossary.named(asked.label) else None,
         )
         if ends and any(asked.ends):
             with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
