@@ -15,6 +15,7 @@ from dpmc_core import glossary
 from dpmc_core.cli import main
 from dpmc_core.lessons import LESSONS, again, films, paper
 from dpmc_core.lessons.paper import SHEETS
+from pages.ui import classroom
 
 EMPTY = {"meta", "input", "br", "hr", "link", "img", "line", "rect", "circle", "polyline", "path"}
 
@@ -205,8 +206,7 @@ def test_the_page_offers_them():
 
 
 def test_in_a_class_they_are_for_the_teacher(monkeypatch):
-    monkeypatch.setenv("DPMC_CLASS", "1")
-    monkeypatch.setenv("DPMC_CLASS_SECRET", "a-secret-of-a-test")
+    monkeypatch.setattr(classroom, "teacher", lambda: False)
     assert not open_page("learn").get("download_button")
 
 
