@@ -369,6 +369,7 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
     key = f"{slide.key}.{asked.key}"
     if isinstance(asked, Stops):
         names = {value: asked.form(value) for value in asked.values}
+        term = glossary.named(asked.label)
         state.from_link(key, asked.label, names, asked.start)
         state.only_among(key, names, asked.start)
         chosen = st.select_slider(
@@ -378,7 +379,7 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
             format_func=names.__getitem__,
             key=key,
             bind="query-params",
-            help=glossary.help(asked.label) if glossary.named(asked.label) else None,
+            help=term and term.words,
         )
         if ends and any(asked.ends):
             with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
