@@ -67,11 +67,12 @@ _LOOK = """<style>
 :has(> .st-key-turns) { position: sticky; bottom: 0; z-index: 10; padding: 0.5rem 0;
   background: PAPER; }
 [data-testid="stMain"] { scroll-padding-bottom: 5rem; }
+[data-testid="stPageLink"] p { white-space: normal; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
 </style>"""
 _LARGE = """<style>
 :root { font-size: 22px; }
-[data-testid="stMainBlockContainer"] { max-width: 60rem; padding-top: 0.5rem; }
+[data-testid="stMainBlockContainer"] { max-width: 60rem; padding: 0.5rem 1.5rem 5rem; }
 [data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
 [data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.5rem; }
 .st-key-drawing { max-width: 41rem; }
@@ -354,14 +355,8 @@ def verdict(asked: Predict, guessed: int | None) -> None:
 
 def controls(slide: Slide, projector: bool) -> dict[str, Any]:
     """What is moved, by the keys of its controls; beside each other where room is short."""
-    count = len(slide.move)
-    beside = projector and count > 1
-    places = st.columns(count, vertical_alignment="bottom") if beside else [st.container()] * count
-    moved = {}
-    for place, one in zip(places, slide.move, strict=True):
-        with place:
-            moved[one.key] = control(slide, one, ends=not projector)
-    return moved
+    with st.container(horizontal=projector, vertical_alignment="bottom"):
+        return {one.key: control(slide, one, ends=not projector) for one in slide.move}
 
 
 def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
@@ -398,17 +393,21 @@ def throw(key: str) -> None:
 
 
 def show(found: Reveal, projector: bool) -> None:
+    """The finding with its picture, which a whole class must see without scrolling."""
     first, *rest = found.says
     with st.container(key="finding"):
         st.markdown(f"**{escape(first)}**")
-    for sentence in rest:
-        st.markdown(escape(sentence))
-    if found.picture is not None:
-        drawn.show(charts_lessons.picture(found.picture, state.theme()), "drawing")
-    if found.note:
-        st.caption(escape(found.note))
-    if found.picture is not None and not projector:
-        blocks.numbers(found.picture.words, found.picture.table(), "picture")
+    before, drawing, after = st.container(), st.container(), st.container()
+    with after if projector else before:
+        for sentence in rest:
+            st.markdown(escape(sentence))
+    with drawing:
+        if found.picture is not None:
+            drawn.show(charts_lessons.picture(found.picture, state.theme()), "drawing")
+        if found.note:
+            st.caption(escape(found.note))
+        if found.picture is not None and not projector:
+            blocks.numbers(found.picture.words, found.picture.table(), "picture")
 
 
 @st.fragment(run_every=TICK)

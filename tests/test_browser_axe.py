@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app import SECTIONS
+from dpmc_core.lessons import LESSONS
 from tests.browser_helpers import settle, visit
 from tests.class_helpers import in_class, opened
 
@@ -42,6 +43,22 @@ def grave(tab):
     return [
         one for one in own if not (one[1] == NOT_OURS[1] and all(NOT_OURS[0] in n for n in one[2]))
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
+def test_a_lesson_has_no_grave_violation(browser, server, lesson, theme):
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
+    tab = context.new_page()
+    visit(tab, f"{server}learn?lesson={lesson.id}")
+    for slide in lesson.slides:
+        for _ in range(2 if slide.predict else 1):
+            assert grave(tab) == [], slide.key
+            tab.keyboard.press("ArrowRight")
+            settle(tab)
+    assert grave(tab) == []
+    context.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
