@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(ROOT))  # the pages are no part of the package
 
-from pages.ui import explorable  # noqa: E402
+from pages.ui import explorable
 
 OPENED = 5  # times
 LIMIT = 50.0  # milliseconds from pointer to picture
