@@ -2,6 +2,7 @@
 
 import re
 from functools import partial
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -184,6 +185,19 @@ def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands
     tab = opened_file(path.as_uri())
     assert text(tab, "number") == number
     assert "epsilon 3" in number
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_nothing_in_it_keeps_people_out(opened, look):
+    axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
+    tab = opened(color_scheme=look)
+    for fold in tab.locator("summary:visible").all():
+        fold.click()
+    for name in ("I need", "Guess"):
+        tab.get_by_role("button", name=name).click()
+    tab.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = tab.evaluate("async () => (await axe.run(document)).violations")
+    assert not [(one["impact"], one["id"]) for one in found]
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
