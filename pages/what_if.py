@@ -231,12 +231,16 @@ def moving(where: Place, id: str, found: tuple[Picture, ...], *, running: bool =
 
 def look(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = False) -> Scene:
     """What the instrument shows. An upload shows no person. Raises DpmcError, OSError."""
-    methods = scene.at_stops(id)
-    task = methods[0].task
-    picture = found[0] if found else Picture(lines.metrics_of(task)[0])
-    shown = None if where.private or running or not found else known(where, picture)
-    scores = leaving(where, methods) if shown else ()
-    return Scene(methods, picture, facts(where.name, task, found), shown, scores)
+
+    def seen() -> Scene:
+        methods = scene.at_stops(id)
+        task = methods[0].task
+        picture = found[0] if found else Picture(lines.metrics_of(task)[0])
+        shown = None if where.private or running or not found else known(where, picture)
+        scores = leaving(where, methods) if shown else ()
+        return Scene(methods, picture, facts(where.name, task, found), shown, scores)
+
+    return state.kept("scene", (where.name, id, found, running), seen)
 
 
 def known(where: Place, picture: Picture) -> Shown | None:

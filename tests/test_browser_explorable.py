@@ -1,12 +1,15 @@
 """The HTML file of What if in Chromium, from the disk, with the network off."""
 
 import re
+from functools import partial
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from dpmc_core.sweep.presets import EPSILONS
 from pages.ui import explorable
+from tests.browser_helpers import visit
 
 pytestmark = pytest.mark.browser
 
@@ -21,17 +24,18 @@ def address(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, address):
-    """Opens the file in a tab of its own that has no network; it must ask for itself alone."""
-    contexts, asked, wrong = [], [], []
+def opened_file(browser):
+    """Opens a file in a tab of its own that has no network; it must ask for itself alone."""
+    contexts, wrong = [], []
 
-    def open_(fragment="", **look):
+    def open_(address, fragment="", **look):
         context = browser.new_context(**({"viewport": {"width": 1366, "height": 650}} | look))
-        contexts.append(context)
+        asked = []
+        contexts.append((context, address, asked))
         context.set_offline(True)
         tab = context.new_page()
         tab.route("**/*", lambda r: r.continue_() if r.request.url == address else r.abort())
-        tab.on("request", lambda request: asked.append(request.url.partition("#")[0]))
+        tab.on("request", lambda request: asked.append(request.url))
         tab.on("pageerror", lambda error: wrong.append(str(error)))
         tab.on("console", lambda said: said.type == "error" and wrong.append(said.text))
         tab.goto(address + fragment)
@@ -39,10 +43,16 @@ def opened(browser, address):
         return tab
 
     yield open_
-    for context in contexts:
+    for context, address, asked in contexts:
         context.close()
-    assert set(asked) == {address}
+        assert {url.partition("#")[0] for url in asked} == {address}
     assert not wrong
+
+
+@pytest.fixture
+def opened(opened_file, address):
+    """The same with the file of a sample."""
+    return partial(opened_file, address)
 
 
 def text(tab, name):
@@ -159,6 +169,35 @@ def test_a_picture_can_be_saved(opened):
     with tab.expect_download() as saved:
         tab.locator(".dpmc-plot .modebar-btn").first.click()
     assert saved.value.suggested_filename.endswith(".png")
+
+
+def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands(
+    page, server, opened_file, tmp_path
+):
+    visit(page, server + "?data=one-bit-lab&epsilon=3")
+    page.wait_for_selector(PLOTTED, state="attached")
+    number = text(page, "number")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Take it away").click()
+    assert saved.value.suggested_filename == "what-if-one-bit-lab.html"
+    path = tmp_path / "saved.html"
+    saved.value.save_as(path)
+    tab = opened_file(path.as_uri())
+    assert text(tab, "number") == number
+    assert "epsilon 3" in number
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_nothing_in_it_keeps_people_out(opened, look):
+    axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
+    tab = opened(color_scheme=look)
+    for fold in tab.locator("summary:visible").all():
+        fold.click()
+    for name in ("I need", "Guess"):
+        tab.get_by_role("button", name=name).click()
+    tab.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = tab.evaluate("async () => (await axe.run(document)).violations")
+    assert not [(one["impact"], one["id"]) for one in found]
 
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
