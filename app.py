@@ -40,6 +40,15 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             after=("guarantees", "What does this noise prove?"),
         ),
     ),
+    "Class": (
+        Entry(
+            "room",
+            "Class",
+            ":material/groups:",
+            "Ask a class yes or no: every phone changes its answer before it sends it.",
+            after=("guarantees", "What do other mechanisms promise, and what is proved?"),
+        ),
+    ),
     "Evidence": (
         Entry(
             "guarantees",

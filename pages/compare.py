@@ -179,6 +179,8 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
     running = last is not None and last.running
     there = read(where, grid, keys)
     idle = not running and there.present + there.came < len(keys.units)
+    if idle and blocks.reserved("compute a grid", "What is there is drawn for everybody."):
+        return False
     with st.container(horizontal=True, vertical_alignment="center"):
         start = st.button(
             "Go on" if idle and there.present else "Start",
@@ -193,7 +195,7 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
         rows.start(grid, where, keys)
         st.rerun()
     if stop:
-        sweeps.cancel(where.folder, keys.name)
+        rows.cancel(where, keys.name)
         st.rerun()
     return running
 
@@ -211,7 +213,7 @@ def others(where: Place, keys: Keys) -> None:
             url = widgets.address(other.about.get("link", {}))
             st.markdown(f"Another grid is being computed on {title}{far}. [Look at it]({url})")
             if st.button("Stop it", key=f"stop {other.key}", icon=":material/stop:"):
-                sweeps.cancel(where.folder, other.key)
+                rows.cancel(where, other.key)
                 st.rerun()
 
 
