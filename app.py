@@ -3,7 +3,7 @@
 import streamlit as st
 from starlette.middleware import Middleware
 
-from pages.ui import server, shell
+from pages.ui import classroom, server, shell
 from pages.ui.shell import Entry
 
 # The navigation, section by section; a section without a name is its page alone.
@@ -90,6 +90,6 @@ else:  # and imports it once, to serve it
     app = st.App(
         __file__,
         lifespan=server.ready,
-        routes=server.ROUTES,
-        middleware=[Middleware(server.ChartsAhead)],
+        routes=[*server.ROUTES, *classroom.routes(st.get_option("server.baseUrlPath"))],
+        middleware=[Middleware(classroom.Guard), Middleware(server.ChartsAhead)],
     )

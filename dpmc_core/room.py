@@ -214,6 +214,10 @@ class NotTaken(DpmcError):
     """A report that is not taken; says why."""
 
 
+class Malformed(NotTaken):
+    """It is no report at all."""
+
+
 class Receipt(enum.Enum):
     """What became of a report that is taken."""
 
@@ -427,11 +431,11 @@ class Room:
         if room != self._view.id:
             raise NotTaken("This is a report to another room; open the link of this one.")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-            raise NotTaken("The report has no valid token: 32 hexadecimal digits.")
+            raise Malformed("The report has no valid token: 32 hexadecimal digits.")
         if type(bit) is not int or bit not in (0, 1):
-            raise NotTaken("The report must be 0 or 1.")
+            raise Malformed("The report must be 0 or 1.")
         if type(asking) is not int:
-            raise NotTaken("The report does not say which question it answers.")
+            raise Malformed("The report does not say which question it answers.")
         with self._lock:
             view = self._view
             known = next((one for one in view.askings if one.number == asking), None)

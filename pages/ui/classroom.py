@@ -8,22 +8,39 @@ there is the teacher, and each session has a room of its own, for hands and simu
 from __future__ import annotations
 
 import hmac
+import io
+import json
 import os
 import re
 import secrets
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+import segno
 import streamlit as st
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.room import EPSILON, Room
+from dpmc_core.room import EPSILON, PHONES, Malformed, NotTaken, Room
 
 PAGE = "room"  # the address of the teacher's page
 COOKIE = "dpmc_teacher"
+LARGEST = 1024  # bytes of a report
+# Memory of the server for each visit, by `python benchmarks/classroom.py`.
+PHONE_VISIT, PAGE_VISIT = "nothing", "MB"
 # Said on the phone and on the projector.
 HONEST = (
     "Your answer is randomised before it is sent, provided this page runs the code shown; whoever "
@@ -98,7 +115,7 @@ def _put(room: Room | None) -> None:
 
 def teacher() -> bool:
     """Whether this session has come by the teacher's link; outside class mode, whoever is here."""
-    return not on() or _is_secret(st.context.cookies.get(COOKIE, ""))
+    return not on() or _is_secret(st.context.cookies.get(COOKIE))
 
 
 def allowed() -> bool:
@@ -111,8 +128,8 @@ def _only_the_teacher() -> None:
         raise NotTheTeacher("Only the teacher may do this: open the link printed at the start.")
 
 
-def _is_secret(given: str) -> bool:
-    return hmac.compare_digest(given.encode(), secret().encode())
+def _is_secret(given: object) -> bool:
+    return isinstance(given, str) and hmac.compare_digest(given.encode(), secret().encode())
 
 
 @cache
@@ -174,3 +191,229 @@ def _own_name() -> list[str]:
         return socket.gethostbyname_ex(socket.gethostname())[2]
     except OSError:
         return []
+
+
+# --- what phones reach --------------------------------------------------------------------------
+
+
+class Limit:
+    """So many requests of one address: a burst, and then so many a second."""
+
+    MOST = 4096  # addresses; the one that has been quiet for longest goes
+
+    def __init__(self, burst: float, rate: float) -> None:
+        self._burst, self._rate = burst, rate
+        self._left: dict[str, tuple[float, float]] = {}  # by address, at a time; the latest last
+
+    def passes(self, address: str, now: float | None = None) -> bool:
+        now = time.monotonic() if now is None else now
+        left, then = self._left.pop(address, (self._burst, now))
+        left = min(self._burst, left + (now - then) * self._rate)
+        if len(self._left) >= self.MOST:
+            del self._left[next(iter(self._left))]
+        self._left[address] = max(left - 1, 0) if left >= 1 else left, now
+        return left >= 1
+
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+# A full room behind one address, each phone asking every two seconds; somebody who tries secrets.
+_phones = Limit(2 * PHONES, PHONES / 2)
+_guesses = Limit(10, 0.2)
+
+
+class NotServed(DpmcError):
+    """A request that is not answered; says why, with the status of HTTP that fits."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def routes(base: str) -> list[Route]:
+    """What is served beside the app, under the same base path."""
+    base = f"/{base.strip('/')}".rstrip("/")
+    return [
+        Route(f"{base}/phone", _phone),
+        Route(f"{base}/asking", _asking),
+        Route(f"{base}/report", _report, methods=["POST"]),
+        Route(f"{base}/teacher/{{secret}}", _teacher),
+    ]
+
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+def _in_a_class(limit: Limit) -> Callable[[Answer], Answer]:
+    """Around what answers a request; whoever is refused is told why, in a sentence."""
+
+    def around(answer: Answer) -> Answer:
+        async def answered(request: Request) -> Response:
+            try:
+                if not on():
+                    raise NotServed(404, "This server holds no class; `make class` starts one.")
+                if not limit.passes(request.client.host if request.client else ""):
+                    raise NotServed(429, "Too many requests come from your address; wait a bit.")
+                return await answer(request)
+            except NotServed as why:
+                return _json(why.status, error=str(why))
+            except NotTaken as why:
+                return _json(400 if isinstance(why, Malformed) else 409, error=str(why))
+
+        return answered
+
+    return around
+
+
+def _here() -> Room:
+    found = _server.room
+    if found is None:
+        raise NotServed(404, "No class is open here at the moment.")
+    return found
+
+
+def _json(status: int, **told: Any) -> Response:
+    return JSONResponse(told, status, _HEADERS)
+
+
+@_in_a_class(_phones)
+async def _phone(_: Request) -> Response:
+    page, policy = phone_page()
+    return HTMLResponse(page, headers=_HEADERS | {"Content-Security-Policy": policy})
+
+
+@cache
+def phone_page() -> tuple[str, str]:
+    """The phone's page, and the policy by which it runs its own code and asks this server only."""
+    page = (Path(__file__).parent / "phone.html").read_text(encoding="utf-8")
+    rules = ["default-src 'none'", "connect-src 'self'", "img-src data:", "base-uri 'none'"]
+    rules += ["form-action 'none'", "frame-ancestors 'none'"]
+    for kind in ("script", "style"):
+        own = page.split(f"<{kind}>")[1].split(f"</{kind}>")[0]
+        rules.append(f"{kind}-src 'sha256-{b64encode(sha256(own.encode()).digest()).decode()}'")
+    return page, "; ".join(rules)
+
+
+@_in_a_class(_phones)
+async def _asking(_: Request) -> Response:
+    """What is asked at the moment."""
+    room = _here()
+    view = room.view()
+    if not view.tested:
+        room.visited()
+    return _json(200, **view.public())
+
+
+@_in_a_class(_phones)
+async def _report(request: Request) -> Response:
+    """Take a report; nothing of it, nor of who sent it, is written down."""
+    told = await _body(request)
+    return _json(200, receipt=_here().report(**told).value)
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":  # what a form of another site could send is none
+        raise NotServed(415, "A report is sent as application/json.")
+    body = b""
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST:
+                raise NotServed(413, f"A report has at most {LARGEST} bytes.")
+        told = json.loads(body)
+    except (ValueError, RecursionError, ClientDisconnect):
+        told = None
+    if not isinstance(told, dict) or told.keys() != {"room", "asking", "token", "bit"}:
+        raise NotServed(400, "A report is an object of JSON with room, asking, token and bit.")
+    return told
+
+
+@_in_a_class(_guesses)
+async def _teacher(request: Request) -> Response:
+    """The teacher's link: a cookie, and on to the page, so that no projector shows the secret."""
+    if not _is_secret(request.path_params["secret"]):
+        raise NotServed(403, "This is not the teacher's link; it was printed at the start.")
+    answer = RedirectResponse(f"../{PAGE}", 303, _HEADERS)
+    answer.set_cookie(
+        COOKIE,
+        secret(),
+        path=request.url.path.split("/teacher/")[0] or "/",
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return answer
+
+
+class Guard:
+    """Middleware: in class mode nobody uploads without the teacher's cookie, and no page of another
+    site talks to the app (Streamlit would look up its address on the internet to compare)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and on():
+            visit = HTTPConnection(scope)
+            if scope["type"] == "websocket":
+                if not _same_site(visit.headers):
+                    await send({"type": "websocket.close", "code": 1008})
+                    return
+            elif "/_stcore/upload_file" in scope["path"] and not _is_secret(
+                visit.cookies.get(COOKIE)
+            ):
+                refusal = _json(403, error="In a class only the teacher may upload.")
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _same_site(headers: Headers) -> bool:
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == headers.get("host")
+
+
+# --- the start of a class -----------------------------------------------------------------------
+
+
+def start() -> None:
+    """Tell whoever started the server where the class is; open a room where one was prepared."""
+    link, own = phone_link(), st.get_option("server.address")
+    beside = _site("localhost" if own in _EVERYWHERE else own)
+    say("\n  The class is on. Phones in this network:\n")
+    say(_in_the_terminal(link))
+    say(f"  {link}\n")
+    say(f"  The teacher, on this machine (do not project this): {beside}/teacher/{secret()}\n")
+    if not link.startswith("https:"):
+        say("  Plain HTTP: whoever controls this network can read and change what passes, the page")
+        say("  included. Use a network you trust, or put TLS in front and set DPMC_CLASS_URL.")
+    say(f"  Memory: a phone's visit costs {PHONE_VISIT}, a visit of the app {PAGE_VISIT}.")
+    prepared = os.environ.get("DPMC_CLASS_QUESTIONS")
+    if prepared:
+        try:
+            _server.put(_prepared(Path(prepared)))
+        except (OSError, ValueError) as error:
+            say(f"  No room is open yet: {error}")
+
+
+def _prepared(file: Path) -> Room:
+    """A room with a question from each line of a file, the first one asked."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    room = Room([line for line in lines if line.strip()])
+    room.ask(0)
+    return room
+
+
+def _in_the_terminal(link: str) -> str:
+    """A QR code in characters; nothing where they cannot be written."""
+    drawn = io.StringIO()
+    segno.make(link, micro=False).terminal(drawn, compact=True)
+    try:
+        drawn.getvalue().encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return ""
+    return drawn.getvalue()

@@ -27,7 +27,7 @@ from starlette.responses import FileResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pages.ui import instrument, jobs, private, sweeps
+from pages.ui import classroom, instrument, jobs, private, sweeps
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.ranking", "instrument", "rows", "sources", "sweeps", "widgets")
@@ -55,6 +55,8 @@ async def ready(_: st.App) -> AsyncIterator[None]:
         import_module(f"pages.ui.{name}")
     gc.collect()
     gc.freeze()  # what is there by now stays: no later look at memory goes through it
+    if classroom.on():
+        classroom.start()
     tidying = asyncio.create_task(tidy())
     yield
     tidying.cancel()
@@ -135,7 +137,9 @@ class ChartsAhead:
         async def add(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
-                if any(k == b"content-type" and v.startswith(b"text/html") for k, v in headers):
+                names = dict(headers)
+                html = names.get(b"content-type", b"").startswith(b"text/html")
+                if html and b"content-security-policy" not in names:  # which the phone's page has
                     message = {**message, "headers": [*headers, (b"link", link)]}
             await send(message)
 
