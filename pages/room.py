@@ -219,9 +219,6 @@ def projector(room: Room) -> None:
         overview(now)
 
     beside(room, view, question, live)
-    if view.ended:
-        st.info("The class is over: no more reports are taken.")
-        forget("Begin a new room")
     promise(view, question)
 
 
@@ -260,6 +257,7 @@ def arrived(view: View, question: int) -> None:
 
 def buttons(room: Room, view: View, question: int) -> None:
     if view.ended:
+        forget("Begin a new room")
         return
     following = max(words.asked(view)) + 1
     more = following < len(view.questions)

@@ -77,7 +77,7 @@ def of_question(view: View, question: int, *, told: bool = False) -> list[ShareR
     if first.debiased is not None:
         for people in AS_IF:
             likely = room.as_if(first.debiased.share, people, first.channel)
-            name = f"If {people:,} answered like this"
+            name = f"If {people:,} answered like you"
             rows.append(ShareRow(name, Mark.SIMULATED, likely.debiased, people, note="simulated"))
     return rows
 

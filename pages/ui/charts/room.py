@@ -20,7 +20,8 @@ from pages.ui.charts import ACCENT, Theme, shaded
 _SHARES = """
 .shares { container-type: inline-size; font-variant-numeric: tabular-nums; }
 .shares .row { display: grid; align-items: center; column-gap: 1rem;
-  grid-template-columns: minmax(9rem, 29%) 1fr 6.5rem; }
+  grid-template-columns: minmax(9rem, min(29%, 16rem)) 1fr 6.5rem; }
+.shares .alike .row { grid-template-columns: minmax(9rem, 33%) 1fr 6.5rem; }
 .shares .name { line-height: 1.2; font-size: 1.05rem; overflow-wrap: anywhere; }
 .shares small { display: block; font-size: .875rem; font-weight: 400; opacity: .8; }
 .shares .said { line-height: 1.15; font-size: 1.05rem; }
@@ -53,7 +54,8 @@ _SHARES = """
 .shares .alike .solid .said { font-size: 1.3rem; }
 .shares .alike .solid .track { min-height: 3rem; }
 @container (max-width: 620px) {
-  .shares .row { grid-template-columns: 1fr auto; }
+  .shares .row, .shares .alike .row { grid-template-columns: 1fr auto; }
+  .shares .solid .track, .shares .alike .solid .track { min-height: 2.4rem; }
   .shares .row .track { grid-row: 2; grid-column: 1 / -1; }
   .shares .row .said { text-align: right; }
   .shares .row.numbers .track { grid-row: 1; }
