@@ -401,8 +401,10 @@ def start() -> None:
     if prepared:
         try:
             _server.put(_prepared(Path(prepared)))
-        except (OSError, ValueError) as error:
-            say(f"  No room is open yet: {error}")
+        except OSError as error:
+            say(f"  No room is open yet: {prepared}: {error.strerror}.")
+        except ValueError as error:  # InvalidSetting and what is no text
+            say(f"  No room is open yet: {prepared}: {error}.")
 
 
 def _prepared(file: Path) -> Room:
