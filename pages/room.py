@@ -91,7 +91,7 @@ def set_up() -> None:
             act(lambda: begin(questions, epsilon))
         if not classroom.on():
             st.caption(
-                "Phones can take part where the app was started with `make class`. Here you can"
+                "Phones can take part where the app was started with **make class**. Here you can"
                 " count hands, or ask 30 simulated phones."
             )
 
