@@ -7,6 +7,7 @@ import pytest
 
 from app import SECTIONS
 from tests.browser_helpers import settle, visit
+from tests.class_helpers import in_class, opened
 
 pytestmark = pytest.mark.browser
 axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
@@ -68,6 +69,25 @@ def test_a_trained_model_has_no_grave_violation(browser, server, theme):
     settle(tab)
     assert grave(tab) == []
     context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_phones_page_has_no_violation(browser, theme):
+    with in_class() as server:
+        room = opened()
+        context = browser.new_context(viewport={"width": 320, "height": 640}, color_scheme=theme)
+        tab = context.new_page()
+        tab.emulate_media(reduced_motion="reduce")
+        tab.goto(server + "phone")
+        tab.get_by_role("button", name="Yes", exact=True).wait_for()
+        assert violations(tab) == []
+        tab.get_by_role("button", name="Yes", exact=True).press("Enter")
+        tab.get_by_text("It has arrived.").wait_for()
+        assert violations(tab) == []
+        room.end()
+        tab.get_by_role("button", name="Delete what this phone remembers").wait_for()
+        assert violations(tab) == []
+        context.close()
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -39,8 +39,8 @@ from dpmc_core.room import EPSILON, PHONES, Malformed, NotTaken, Room
 PAGE = "room"  # the address of the teacher's page
 COOKIE = "dpmc_teacher"
 LARGEST = 1024  # bytes of a report
-# Memory of the server for each visit, by `python benchmarks/classroom.py`.
-PHONE_VISIT, PAGE_VISIT = "nothing", "MB"
+# Memory of the server while they are there: `python benchmarks/classroom.py`, 200 and 800 phones.
+PHONE_VISIT, PAGE_VISIT = "under 10 kB", "0.2 MB and more"
 # Said on the phone and on the projector.
 HONEST = (
     "Your answer is randomised before it is sent, provided this page runs the code shown; whoever "
