@@ -20,6 +20,7 @@ from dpmc_core.views.comparison import Standing, same_seeds
 from dpmc_core.views.lines import Count, Picture, Placed
 from pages.ui import (
     blocks,
+    classroom,
     prepare,
     report,
     rows,
@@ -256,9 +257,9 @@ def progress(where: Place, keys: Keys, now: Sweep | None, there: GridRows) -> No
         whence = f"; {many} came with the app" if there.came else ""
         st.caption(f"All {total:,} runs of this grid are there{whence}.")
     elif done:
-        press = "Go on" if there.present else "Start"
+        press = f": press {'Go on' if there.present else 'Start'} for the others"
         st.info(
-            f"{done:,} of {total:,} runs are there: press {press} for the others.",
+            f"{done:,} of {total:,} runs are there{press if classroom.allowed() else ''}.",
             icon=":material/pause_circle:",
         )
     else:
