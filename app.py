@@ -46,7 +46,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "Class",
             ":material/groups:",
             "Ask a class yes or no: every phone changes its answer before it sends it.",
-            after=("guarantees", "What do other mechanisms promise, and what is proved?"),
+            after=("guarantees", "What do other mechanisms promise?"),
         ),
     ),
     "Evidence": (

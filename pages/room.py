@@ -12,6 +12,7 @@ from dpmc_core.room import CLASS, LONGEST, QUESTIONS, READY, Room, View
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import cards
 from dpmc_core.views import room as words
+from dpmc_core.views.room import ShareRow
 from pages.ui import blocks, classroom, shell, state
 from pages.ui.charts import room as charts_room
 
@@ -215,8 +216,9 @@ def projector(room: Room) -> None:
             st.rerun()
         arrived(now, question)
         buttons(room, now, question)
-        again(now, question)
-        overview(now)
+        rows = [*again(now, question), *overview(now)]
+        alt = words.words(rows, "Shares of yes")
+        blocks.numbers(alt, words.table(rows), key="room numbers")
 
     beside(room, view, question, live)
     promise(view, question)
@@ -292,10 +294,11 @@ def buttons(room: Room, view: View, question: int) -> None:
                 act(room.end)
 
 
-def again(view: View, question: int) -> None:
-    """What asking again gives to the class, and to an attacker."""
+def again(view: View, question: int) -> list[ShareRow]:
+    """What asking again gives to the class, and to an attacker; all that is shown of a question."""
+    rows = words.of_question(view, question)
     if len(view.rounds(question)) < 2:
-        return
+        return rows
     st.header("Asked again: surer about the class, surer about you", anchor=False)
     estimates, certainty = words.rounds(view, question)
     theme = state.theme()
@@ -305,7 +308,7 @@ def again(view: View, question: int) -> None:
         alt = words.words(estimates, "The estimate after each round")
         st.html(charts_room.shares(estimates, alt, theme, alike=True))
     with right:
-        st.markdown("**One answer**: how often an attacker is right, who saw every report of it")
+        st.markdown("**One answer**: guessed by an attacker who saw every report of it")
         alt = words.words(certainty, "How often an attacker is right after each round")
         axis = charts_room.CERTAINTY
         st.html(charts_room.shares(certainty, alt, theme, axis=axis, alike=True))
@@ -313,24 +316,22 @@ def again(view: View, question: int) -> None:
         "Computed, not measured: 50 % is a guess. Every second report adds nothing, for two that"
         " contradict each other leave a guess."
     )
+    return [*rows, *estimates, *certainty]
 
 
-def overview(view: View) -> None:
+def overview(view: View) -> list[ShareRow]:
     """Every question so far; in an order only where the shares surely have one."""
     rows = words.overview(view)
-    question = view.askings[-1].question
-    current = words.of_question(view, question)
-    if len(rows) > 1:
-        st.header("All questions so far", anchor=False)
-        ordered = words.ranked(rows)
-        if ordered is not None and st.toggle("From the largest share down", key=ORDERED):
-            rows = ordered
-        alt = words.words(rows, "Estimated shares of yes, each with its 95 % interval")
-        st.html(charts_room.shares(rows, alt, state.theme(), alike=True))
-        st.caption(words.DIFFER if ordered is not None else words.OVERLAP)
-        current = [*current, *rows]
-    alt = words.words(current, "Shares of yes")
-    blocks.numbers(alt, words.table(current), key="room numbers")
+    if len(rows) < 2:
+        return []
+    st.header("All questions so far", anchor=False)
+    ordered = words.ranked(rows)
+    if ordered is not None and st.toggle("From the largest share down", key=ORDERED):
+        rows = ordered
+    alt = words.words(rows, "Estimated shares of yes, each with its 95 % interval")
+    st.html(charts_room.shares(rows, alt, state.theme(), alike=True))
+    st.caption(words.DIFFER if ordered is not None else words.OVERLAP)
+    return rows
 
 
 def hands(room: Room, view: View) -> None:

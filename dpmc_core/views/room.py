@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -126,7 +127,8 @@ def rounds(view: View, question: int) -> tuple[list[ShareRow], list[ShareRow]]:
         poll = view.poll(question, times, sender)
         estimates.append(ShareRow(name, Mark.ESTIMATE, poll.debiased, poll.reports))
         right = room.attacker(replace(poll.channel, times=times))
-        certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right)))
+        found = Bounds(right, right, right)
+        certainty.append(ShareRow(name, Mark.CERTAINTY, found, note="attacker right"))
     return estimates, certainty
 
 
@@ -141,7 +143,7 @@ def words(rows: Sequence[ShareRow], about: str) -> str:
         if row.found is None:
             told.append(f"{row.name}{of}: no reports yet")
         elif row.mark is Mark.CERTAINTY:
-            told.append(f"{row.name}: {share_text(row)}")
+            told.append(f"{row.name}{of}: {share_text(row)}")
         else:
             told.append(f"{row.name}{of}: {share_text(row)}, 95 % interval {range_text(row)}")
         if row.truth is not None:
@@ -239,7 +241,8 @@ def promise_words(view: View, question: int) -> list[str]:
     """What is proved for whoever answers, and how far it goes."""
     times = len(view.rounds(question))
     told = [
-        "Protected: one answer of one person, before it leaves the phone.",
+        "Protected: one answer of one person, before it leaves the phone. A report moves anyone's"
+        f" odds about it at most {math.exp(view.epsilon):,.3g}-fold.",
         f"Who guesses an answer from {'its report' if times == 1 else f'its {times} reports'} is"
         f" right at most {cards.of_hundred(room.attacker(room.coin(view.epsilon, times)))} times"
         " in 100; a coin 50.",
