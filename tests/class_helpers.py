@@ -20,14 +20,14 @@ QUESTIONS = ("Tea?", "Coffee?", "Neither?")
 
 
 @contextmanager
-def in_class(base="", **environment):
+def in_class(base="", host="127.0.0.1", **environment):
     """Class mode in this process, with limits as at the start: the address of its server."""
     with pytest.MonkeyPatch.context() as patch, socket.socket() as own:
         for name, value in ({"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET} | environment).items():
             patch.setenv(name, value)
         classroom.secret.cache_clear()
         forget_visits()
-        own.bind(("127.0.0.1", 0))
+        own.bind((host, 0))
         own.listen(256)
         app = Starlette(routes=classroom.routes(base), middleware=[Middleware(classroom.Guard)])
         config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
@@ -38,7 +38,7 @@ def in_class(base="", **environment):
             while not server.started:
                 assert thread.is_alive()
                 time.sleep(0.01)
-            yield f"http://127.0.0.1:{own.getsockname()[1]}{base}/"
+            yield f"http://{host}:{own.getsockname()[1]}{base}/"
         finally:
             server.should_exit = True
             thread.join(20)
