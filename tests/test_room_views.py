@@ -95,7 +95,9 @@ def test_questions_are_ordered_only_where_they_differ():
         report(report_all, yes, 200)
     rows = words.overview(report_all.view())
     assert [row.name for row in rows] == ["Tea?", "Coffee?"]
-    assert [row.name for row in words.ranked(rows)] == ["Coffee?", "Tea?"]
+    unheard = ShareRow("Milk?", Mark.ESTIMATE, None)
+    names = [row.name for row in words.ranked([unheard, *rows])]
+    assert names == ["Coffee?", "Tea?", "Milk?"]
 
 
 def test_words_and_table_say_every_number():

@@ -112,10 +112,11 @@ def overview(view: View) -> list[ShareRow]:
 
 
 def ranked(rows: Sequence[ShareRow]) -> list[ShareRow] | None:
-    """The same from the largest share down; None while their intervals overlap."""
+    """The same from the largest share down, those without reports last; None while their intervals
+    overlap."""
     if not room.ranking(row.found for row in rows):
         return None
-    return sorted(rows, key=lambda row: -1.0 if row.found is None else -row.found.share)
+    return sorted(rows, key=lambda row: math.inf if row.found is None else -row.found.share)
 
 
 def rounds(view: View, question: int) -> tuple[list[ShareRow], list[ShareRow]]:
