@@ -244,7 +244,7 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
 
 def read(question: Inquiry, where: Place, plan: Planned) -> Picture:
     """The curve in the metric of the answer. Raises StoreError."""
-    metrics, id = rows.metrics_of(question.task), plan.advice.mechanism.id
+    metrics, id = lines.metrics_of(question.task), plan.advice.mechanism.id
     found = rows.read(where, plan.curve, [id], metrics, EPSILONS, enough=is_complete)
     return next(one for one in found.pictures if one.metric == question.metric)
 

@@ -14,6 +14,7 @@ from dpmc_core.cli import (
     audit,
     choose,
     data,
+    explorable,
     fit,
     guarantees,
     ledger,
@@ -86,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         *(listing, data, recommend, answer, fit, split, choose, release, verify),
-        *(guarantees, audit, ledger, protocol, sweep, store),
+        *(guarantees, audit, ledger, protocol, sweep, store, explorable),
     )
     for group in groups:
         group.add_to(commands)
