@@ -121,3 +121,18 @@ def test_the_open_picker_has_no_grave_violation(browser, server, theme):
     assert tab.get_by_role("radio", checked=True).count()
     assert grave(tab) == []
     context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_open_room_has_no_grave_violation(browser, server, theme):
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
+    tab = context.new_page()
+    visit(tab, server + "room")
+    for label in ("Open the room", "Ask 30 simulated phones", "Ask again", "Next question"):
+        tab.get_by_role("button", name=label).click()
+        settle(tab)
+    tab.get_by_text("All questions so far").wait_for()
+    tab.get_by_text("The chart in words and numbers").click()
+    settle(tab)
+    assert grave(tab) == []
+    context.close()
