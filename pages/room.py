@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from dpmc_core import glossary
 from dpmc_core import room as core
 from dpmc_core.errors import DpmcError
 from dpmc_core.room import CLASS, LONGEST, QUESTIONS, READY, Room, View
@@ -145,8 +146,7 @@ def choose_epsilon(questions: int) -> float:
         format_func=lambda value: f"{value:g}",
         key=EPSILON,
         persist_state="session",
-        help="The privacy budget: each report moves anyone's odds about an answer at most"
-        " e^epsilon-fold. Smaller means more chance in each report.",
+        help=glossary.help("epsilon"),
     )
     with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
         st.caption("more private", width="content")
