@@ -71,6 +71,11 @@ def coin(epsilon: float, times: int = 1) -> RandomizedResponse:
     return _told(lies_below(epsilon) / DRAWS, times)
 
 
+def truth() -> RandomizedResponse:
+    """An answer as it is: what no privacy would be."""
+    return _told(0.0)
+
+
 def _told(chance: float, times: int = 1) -> RandomizedResponse:
     return RandomizedResponse.binary(
         chance, chance, query="one yes or no", shape=(), sensitivity={CELL: 1.0}, times=times

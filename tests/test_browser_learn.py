@@ -122,6 +122,7 @@ def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
     assert page.get_by_text("For the teacher").count() == 0
 
 
+@pytest.mark.slow
 def test_the_question_and_the_way_on_are_seen_without_scrolling(page, server):
     page.set_viewport_size({"width": 1366, "height": 650})
     for lesson in LESSONS.values():

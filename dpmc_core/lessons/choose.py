@@ -146,9 +146,9 @@ def _upper(name: str) -> str:
 
 def _numbers(mechanism: str, epsilon: float) -> str:
     return (
-        f"{percent(films.kept(mechanism, epsilon))} of the gain is kept; the best attacker of one"
+        f"{percent(films.kept(mechanism, epsilon))} of the gain is kept; the best guess about one"
         f" {unit(mechanism)} is right {hundred(films.right(mechanism, epsilon))} times in"
-        f" {HUNDRED}, a coin {hundred(_COIN)}."
+        f" {HUNDRED}, a coin {hundred(_COIN)} times."
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 from dpmc_core.lessons.frame import (
     HUNDRED,
@@ -24,7 +23,7 @@ from dpmc_core.lessons.frame import (
     stops,
 )
 from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_core.room import Bounds, Poll, View, coin
+from dpmc_core.room import Bounds, Poll, View, coin, good_to, truth
 
 PHONES = 30  # a class
 _SHARE = 0.1  # who would say yes
@@ -120,10 +119,9 @@ def reported(share: float, epsilon: float) -> float:
 
 
 def around(many: int, epsilon: float) -> float:
-    """Half the 95 % interval of the undone share, by the normal law, where reports are half yes:
-    there it is widest."""
-    lies = 0.0 if math.isinf(epsilon) else _lies(epsilon)
-    return NormalDist().inv_cdf((1 + _OFTEN) / 2) * math.sqrt(0.25 / many) / (1 - 2 * lies)
+    """Half the 95 % interval of the undone share where half of the reports say yes: there it is
+    widest."""
+    return good_to(truth() if math.isinf(epsilon) else coin(epsilon), many)
 
 
 def points(share: float) -> str:
@@ -205,7 +203,7 @@ def _more(moved: Moved) -> Reveal:
             _MANY.index(many),
             "Plus or minus so many points",
             points,
-            high=max(0.5, around(_MANY[0], epsilon)),
+            high=0.5,
         ),
         "Where half of the reports say yes; there chance is largest.",
     )
@@ -231,7 +229,7 @@ def _me(moved: Moved) -> Reveal:
             _MANY.index(many),
             f"Of {HUNDRED}",
             hundred,
-            high=max(1.0, around(_MANY[0], epsilon)),
+            high=1.0,
         ),
     )
 
