@@ -6,7 +6,7 @@ from starlette.middleware import Middleware
 from pages.ui import classroom, server, shell
 from pages.ui.shell import Entry
 
-# The navigation, section by section; a section without a name is its page alone.
+# The navigation, section by section; the pages of the one without a name stand by themselves.
 SECTIONS: dict[str, tuple[Entry, ...]] = {
     "": (
         Entry(
@@ -15,6 +15,20 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             ":material/tune:",
             "What does epsilon cost? Move one slider and see accuracy and risk at once.",
             after=("compare", "Which mechanism costs least? Compare them"),
+        ),
+        Entry(
+            "learn",
+            "Learn",
+            ":material/school:",
+            "Short lessons on epsilon: predict, move, see, and one sentence to take home.",
+            after=("what_if", "Move epsilon on film ratings"),
+        ),
+        Entry(
+            "room",
+            "Class",
+            ":material/groups:",
+            "Ask a class yes or no: every phone changes its answer before it sends it.",
+            after=("guarantees", "What do other mechanisms promise?"),
         ),
     ),
     "Try": (
@@ -38,15 +52,6 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             ":material/blur_on:",
             "The noise itself: its density, its size, and ratings before and after it.",
             after=("guarantees", "What does this noise prove?"),
-        ),
-    ),
-    "Learn": (
-        Entry(
-            "learn",
-            "Lessons",
-            ":material/school:",
-            "Short lessons on epsilon: predict, move, see, and one sentence to take home.",
-            after=("what_if", "Move epsilon on film ratings"),
         ),
     ),
     "Evidence": (

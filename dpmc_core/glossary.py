@@ -101,7 +101,7 @@ TERMS: Mapping[str, Term] = MappingProxyType(
             "debiased",
             "The flips' average effect is taken out, (share - f)/(1 - 2f) for a flip chance f: this"
             " is right for a crowd, not for one person.",
-            page="learn",
+            page="room",
             also=("debiasing",),
         ),
         "claimed": Term(

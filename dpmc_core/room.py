@@ -11,11 +11,13 @@ import math
 import re
 import secrets
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
@@ -28,6 +30,8 @@ QUESTIONS = range(1, 6)
 LONGEST = 140  # characters of a question
 DRAWS = 2**32  # a phone draws 32 random bits
 COINS = 4  # a person throws no more of them
+CLASS = 30  # simulated phones
+_AS_IF = 14  # the seed of "if so many answered like these"
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _MISSED = 0.05  # of 95 % intervals
 
@@ -71,6 +75,26 @@ def _told(chance: float, times: int = 1) -> RandomizedResponse:
     return RandomizedResponse.binary(
         chance, chance, query="one yes or no", shape=(), sensitivity={CELL: 1.0}, times=times
     )
+
+
+def attacker(channel: RandomizedResponse) -> float:
+    """How often one is right who guesses an answer from its reports, knowing nothing before."""
+    return (1 + channel.loss(1).delta_at(0.0)) / 2
+
+
+def weight(channel: RandomizedResponse) -> float:
+    """How many people a report that somebody makes up moves the estimate by."""
+    return 1 / (1 - 2 * _flips(channel))
+
+
+def good_to(channel: RandomizedResponse, phones: int) -> float:
+    """Half the 95 % interval of a share of about one half; 0.5 where it says nothing."""
+    found = Poll(phones // 2, phones, channel).debiased
+    return 0.5 if found is None else (found.high - found.low) / 2
+
+
+def _flips(channel: RandomizedResponse) -> float:
+    return float(channel.matrix[0, 1])
 
 
 class Coins(NamedTuple):
@@ -148,7 +172,7 @@ class Poll:
         told = self.naive
         if told is None:
             return None
-        chance = float(self.channel.matrix[0, 1])
+        chance = _flips(self.channel)
         share, low, high = ((value - chance) / (1 - 2 * chance) for value in told)
         return Bounds(share, min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0))
 
@@ -164,9 +188,23 @@ def simulated(
     """So many answers drawn with a share of yes, each through the channel."""
     check_number("share", share, at_least=0, at_most=1)
     check_number("phones", phones, at_least=1, integer=True)
-    answers = (rng.random(phones) < share).astype(np.uint8)
-    told = replace(channel, shape=answers.shape).publish(answers, rng)
-    return Poll(int(told.sum()), phones, channel)
+    return _sent(rng.random(phones) < share, channel, rng)
+
+
+def as_if(share: float, phones: int, channel: RandomizedResponse) -> Poll:
+    """What so many might report who answer like a share that was estimated.
+
+    Drawn the same way every time: it moves with the share alone.
+    """
+    rng = np.random.default_rng((_AS_IF, phones))
+    return simulated(min(max(share, 0.0), 1.0), phones, channel, rng)
+
+
+def _sent(
+    answers: NDArray[np.bool_], channel: RandomizedResponse, rng: np.random.Generator
+) -> Poll:
+    told = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)
+    return Poll(int(told.sum()), len(answers), channel)
 
 
 # --- the room -----------------------------------------------------------------------------------
@@ -187,6 +225,14 @@ class Receipt(enum.Enum):
     AGAIN = "again"  # it had arrived before
 
 
+class Sender(enum.Enum):
+    """Who sends reports; those of two kinds never meet in one estimate."""
+
+    PHONES = "phones"
+    HANDS = "hands"
+    SIMULATED = "simulated phones"
+
+
 @dataclass(frozen=True)
 class Asking:
     """One question, asked once. number: counts every asking of the room from 0; question: its place
@@ -199,8 +245,12 @@ class Asking:
 
 @dataclass(frozen=True)
 class View:
-    """A room at one moment. number: of the asking that is on, None before the first one; tested:
-    whether a phone has been here; phones: browsers that have sent a report."""
+    """A room at one moment.
+
+    tested: whether a phone has been here; opened: when, in seconds of the monotonic clock; counts:
+    reports that no phone sent, by the number of the asking; pretended: how many simulated phones
+    answer yes, by the question.
+    """
 
     id: str
     questions: tuple[str, ...]
@@ -209,6 +259,9 @@ class View:
     locked: bool
     ended: bool
     tested: bool
+    opened: float
+    counts: Mapping[tuple[int, Sender], Poll] = field(default_factory=dict)
+    pretended: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def now(self) -> Asking | None:
@@ -216,21 +269,43 @@ class View:
 
     @property
     def phones(self) -> int:
+        """Browsers that have sent a report."""
         return len({token for asking in self.askings for token in asking.reports})
 
     def rounds(self, question: int) -> tuple[Asking, ...]:
         """Every asking of a question, in order."""
         return tuple(one for one in self.askings if one.question == question)
 
-    def poll(self, question: int, rounds: int | None = None) -> Poll:
+    def poll(
+        self, question: int, rounds: int | None = None, sender: Sender = Sender.PHONES
+    ) -> Poll:
         """The reports of those who answered a question every time; rounds: the first so many."""
-        asked = self.rounds(question)[:rounds]
         channel = coin(self.epsilon)
+        if sender is not Sender.PHONES:
+            told = self.told(question, sender)[:rounds]
+            channel = told[0].channel if told else channel
+            return Poll(sum(p.yes for p in told), sum(p.reports for p in told), channel)
+        asked = self.rounds(question)[:rounds]
         if not asked:
             return Poll(0, 0, channel)
         faithful = set.intersection(*(set(one.reports) for one in asked))
         yes = sum(one.reports[token] for one in asked for token in faithful)
         return Poll(yes, len(faithful) * len(asked), channel)
+
+    def told(self, question: int, sender: Sender) -> list[Poll]:
+        """What others than phones have sent to a question, each time there was something."""
+        rounds = (self.counts.get((one.number, sender)) for one in self.rounds(question))
+        return [poll for poll in rounds if poll is not None]
+
+    def times(self, question: int, sender: Sender = Sender.PHONES) -> int:
+        """How often somebody has answered a question who did so every time."""
+        phones = sender is Sender.PHONES
+        return len(self.rounds(question) if phones else self.told(question, sender))
+
+    def people(self, question: int, sender: Sender = Sender.PHONES) -> int:
+        """How many have answered a question every time."""
+        reports = self.poll(question, sender=sender).reports
+        return reports // max(self.times(question, sender), 1)
 
     @property
     def most(self) -> float:
@@ -255,8 +330,13 @@ class View:
 class Room:
     """Questions, and the reports that arrive; safe to use from several threads."""
 
-    def __init__(self, questions: Sequence[str], epsilon: float = EPSILON) -> None:
-        """Raises InvalidSetting."""
+    def __init__(
+        self,
+        questions: Sequence[str],
+        epsilon: float = EPSILON,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        """rng: of simulated phones. Raises InvalidSetting."""
         lies_below(epsilon)
         asked = tuple(one for text in questions if (one := " ".join(text.split())))
         if len(asked) not in QUESTIONS:
@@ -265,7 +345,9 @@ class Room:
         for text in asked:
             if len(text) > LONGEST:
                 raise InvalidSetting("question", f"at most {LONGEST} characters", len(text))
-        self._view = View(secrets.token_hex(4), asked, float(epsilon), (), False, False, False)
+        now = time.monotonic()
+        self._view = View(secrets.token_hex(4), asked, float(epsilon), (), False, False, False, now)
+        self._rng = rng or np.random.default_rng()
         self._lock = threading.Lock()
 
     def view(self) -> View:
@@ -292,6 +374,8 @@ class Room:
             self._open(view)
             asking = Asking(len(view.askings), question)
             self._view = replace(view, askings=(*view.askings, asking), locked=False)
+            if question in view.pretended:  # they answer again, like everybody
+                self._simulate(asking, view.pretended[question])
 
     def lock(self, locked: bool = True) -> None:
         """Take no more reports to the question that is on, or take them again."""
@@ -302,6 +386,45 @@ class Room:
         """Take no more reports at all."""
         with self._lock:
             self._view = replace(self._view, ended=True)
+
+    def count(self, yes: int, hands: int) -> None:
+        """Hands shown to the question that is on, each after a throw of `coins`; the last count
+        holds. Raises InvalidSetting, NotTaken."""
+        check_number("hands", hands, at_least=1, at_most=PHONES, integer=True)
+        check_number("hands that say yes", yes, at_least=0, at_most=hands, integer=True)
+        channel = coins(self._view.epsilon).channel
+        with self._lock:
+            asking = self._on()
+            for one in self._view.rounds(asking.question)[:-1]:
+                before = self._view.counts.get((one.number, Sender.HANDS))
+                if before is not None and before.reports != hands:
+                    limit = f"{before.reports}, as the first time"
+                    raise InvalidSetting("hands", limit, hands, "the same people answer again")
+            self._put(asking, Sender.HANDS, Poll(yes, hands, channel))
+
+    def simulate(self, yes: int) -> None:
+        """CLASS simulated phones, of which so many answer yes, each time the question that is on is
+        asked. Raises InvalidSetting, NotTaken."""
+        check_number("simulated phones that say yes", yes, at_least=0, at_most=CLASS, integer=True)
+        with self._lock:
+            for one in self._view.rounds(self._on().question):
+                self._simulate(one, yes)
+
+    def _simulate(self, asking: Asking, yes: int) -> None:
+        told = _sent(np.arange(CLASS) < yes, coin(self._view.epsilon), self._rng)
+        self._put(asking, Sender.SIMULATED, told)
+        pretended = {**self._view.pretended, asking.question: yes}
+        self._view = replace(self._view, pretended=pretended)
+
+    def _put(self, asking: Asking, sender: Sender, told: Poll) -> None:
+        counts = {**self._view.counts, (asking.number, sender): told}
+        self._view = replace(self._view, counts=counts)
+
+    def _on(self) -> Asking:
+        self._open(self._view)
+        if self._view.now is None:
+            raise NotTaken("No question has been asked yet.")
+        return self._view.now
 
     def report(self, room: Any, asking: Any, token: Any, bit: Any) -> Receipt:
         """Take what a phone sends; the same twice counts once. Raises NotTaken, with a sentence."""

@@ -203,7 +203,7 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
     """Begin, stop, go on: one button at a time."""
     if now is not None and now.running:
         if st.button("Stop", icon=":material/stop:"):
-            sweeps.cancel(where.folder, plan.name)
+            rows.cancel(where, plan.name)
             st.rerun()
         return
     missing = sum(kept.get(unit.key) is None for unit in plan.units)
@@ -214,6 +214,8 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
         blocks.problem(DpmcError(now.message))
     own = (unit.key for unit in plan.units if unit.mechanism == plan.advice.mechanism)
     begun = any(kept.get(key) is not None for key in own)
+    if blocks.reserved("compute an answer", "What if shows curves that are there."):
+        return
     label = "Go on" if begun and missing else "Get the answer" if missing else "Compute the curve"
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(

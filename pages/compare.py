@@ -20,6 +20,7 @@ from dpmc_core.views.comparison import Standing, same_seeds
 from dpmc_core.views.lines import Count, Picture, Placed
 from pages.ui import (
     blocks,
+    classroom,
     prepare,
     report,
     rows,
@@ -179,6 +180,8 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
     running = last is not None and last.running
     there = read(where, grid, keys)
     idle = not running and there.present + there.came < len(keys.units)
+    if idle and blocks.reserved("compute a grid", "What is there is drawn for everybody."):
+        return False
     with st.container(horizontal=True, vertical_alignment="center"):
         start = st.button(
             "Go on" if idle and there.present else "Start",
@@ -193,7 +196,7 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
         rows.start(grid, where, keys)
         st.rerun()
     if stop:
-        sweeps.cancel(where.folder, keys.name)
+        rows.cancel(where, keys.name)
         st.rerun()
     return running
 
@@ -211,7 +214,7 @@ def others(where: Place, keys: Keys) -> None:
             url = widgets.address(other.about.get("link", {}))
             st.markdown(f"Another grid is being computed on {title}{far}. [Look at it]({url})")
             if st.button("Stop it", key=f"stop {other.key}", icon=":material/stop:"):
-                sweeps.cancel(where.folder, other.key)
+                rows.cancel(where, other.key)
                 st.rerun()
 
 
@@ -254,9 +257,9 @@ def progress(where: Place, keys: Keys, now: Sweep | None, there: GridRows) -> No
         whence = f"; {many} came with the app" if there.came else ""
         st.caption(f"All {total:,} runs of this grid are there{whence}.")
     elif done:
-        press = "Go on" if there.present else "Start"
+        press = f": press {'Go on' if there.present else 'Start'} for the others"
         st.info(
-            f"{done:,} of {total:,} runs are there: press {press} for the others.",
+            f"{done:,} of {total:,} runs are there{press if classroom.allowed() else ''}.",
             icon=":material/pause_circle:",
         )
     else:

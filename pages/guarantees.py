@@ -280,6 +280,8 @@ def ledger(card: Guarantee) -> None:
 def attempt(id: str, epsilon: float) -> None:
     """An audit of the chosen mechanism on small invented ratings, or of a copy with a fault."""
     st.header("Try to refute this claim", help=glossary.help("measured"))
+    if blocks.reserved("start an audit", "What audits have measured stands on the cards."):
+        return
     mechanism = registry.create(id, epsilon=epsilon)
     offered = faults_of(mechanism, small_data(mechanism).public)
     names = {"none": "No fault", **{flaw.value: audits.FLAWS[flaw] for flaw in offered}}

@@ -259,8 +259,7 @@ def explained(found: Sequence[Term]) -> None:
                     f"**{escape(term.name)}**: {escape(term.words)}",
                     help=escape(f"{term.more} {also}".strip()) or None,
                 )
-            if term.page != "learn":
-                st.page_link(f"pages/{term.page}.py", width="content")
+            st.page_link(f"pages/{term.page}.py", width="content")
 
 
 # --- one step ----------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def runs(where: Place, grid: Grid, keys: Keys) -> bool:
     last = sweeps.look(where.folder, keys.name)
     if last is not None and last.running:
         if st.button("Stop", icon=":material/stop:"):
-            sweeps.cancel(where.folder, keys.name)
+            rows.cancel(where, keys.name)
             st.rerun()
         return True
     done, total = read(where, grid.mechanisms[0], keys).present, len(keys.units)
@@ -162,6 +162,8 @@ def runs(where: Place, grid: Grid, keys: Keys) -> bool:
         if where.private:
             spends = "On real data every run spends its epsilon again: publish none of it."
             st.caption(f"{spends} {rows.ON_DISK}")
+        if blocks.reserved("compute it", "Other mechanisms and samples have curves to look at."):
+            return False
         if st.button(
             "Go on" if done else "Compute the curve",
             type="primary",

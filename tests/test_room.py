@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from dpmc_core import room
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.room import Bounds, NotTaken, Poll, Receipt, Room
+from dpmc_core.room import Bounds, NotTaken, Poll, Receipt, Room, Sender
 
 PHONES = [f"{k:032x}" for k in range(30)]
 
@@ -205,3 +205,112 @@ def test_epsilon_has_limits(epsilon):
 def test_every_ready_list_makes_a_room():
     for questions in room.READY.values():
         assert len(Room(questions).view().questions) in (3, 4, 5)
+
+
+# --- hands and simulated phones -----------------------------------------------------------------
+
+
+def test_hands_pass_the_coins_and_never_meet_phones():
+    one = asked()
+    send(one, PHONES[0], 1)
+    one.count(yes=7, hands=28)
+    view = one.view()
+    hands = view.poll(0, sender=Sender.HANDS)
+    assert (hands.yes, hands.reports) == (7, 28)
+    assert hands.channel.matrix[0, 1] == room.coins(2.0).chance > room.coin(2.0).matrix[0, 1]
+    assert (view.poll(0).yes, view.poll(0).reports) == (1, 1)
+    one.count(yes=8, hands=30)  # the last count holds
+    assert one.view().poll(0, sender=Sender.HANDS).reports == 30
+    one.ask(1)
+    assert one.view().poll(1, sender=Sender.HANDS).reports == 0
+
+
+@pytest.mark.parametrize(
+    ("yes", "hands", "why"),
+    [
+        (0, 0, "hands must be"),
+        (5, 4, "hands that say yes"),
+        (-1, 4, "hands that say yes"),
+        (0, room.PHONES + 1, "hands"),
+        (0.5, 4, "hands that say yes"),
+    ],
+)
+def test_hands_have_limits(yes, hands, why):
+    one = asked()
+    with pytest.raises(InvalidSetting, match=why):
+        one.count(yes, hands)
+
+
+def test_hands_that_answer_again_are_the_same_people():
+    one = asked()
+    one.count(3, 20)
+    one.ask(0)
+    with pytest.raises(InvalidSetting, match="20, as the first time"):
+        one.count(3, 21)
+    one.count(5, 20)
+    view = one.view()
+    assert view.poll(0, sender=Sender.HANDS).reports == 40
+    assert (view.people(0, Sender.HANDS), view.times(0, Sender.HANDS)) == (20, 2)
+
+
+def test_simulated_phones_answer_every_time_with_the_same_truth():
+    one = Room(("Tea?",), 2.0, np.random.default_rng(3))
+    one.ask(0)
+    one.simulate(21)
+    one.ask(0)
+    view = one.view()
+    assert view.pretended == {0: 21}
+    assert (view.people(0, Sender.SIMULATED), view.times(0, Sender.SIMULATED)) == (room.CLASS, 2)
+    assert view.poll(0).reports == 0
+    one.simulate(3)  # another class: nothing of the first one stays
+    assert one.view().pretended == {0: 3}
+    assert one.view().poll(0, sender=Sender.SIMULATED).reports == 2 * room.CLASS
+    with pytest.raises(InvalidSetting, match="simulated phones that say yes"):
+        one.simulate(room.CLASS + 1)
+
+
+def test_simulated_phones_are_heard_as_phones_are():
+    """The mean of 400 classes against its 4 standard errors: a false alarm in 15,000 runs."""
+    one = Room(("Tea?",), 2.0, np.random.default_rng(11))
+    one.ask(0)
+    shares = []
+    for _ in range(400):
+        one.simulate(12)
+        shares.append(one.view().poll(0, sender=Sender.SIMULATED).debiased.share)
+    chance = room.coin(2.0).matrix[0, 1]
+    spread = math.sqrt(chance * (1 - chance) / room.CLASS) / (1 - 2 * chance)
+    assert abs(np.mean(shares) - 12 / room.CLASS) < 4 * spread / math.sqrt(400)
+
+
+def test_without_a_question_or_after_the_end_nothing_is_counted():
+    one = Room(("Tea?",))
+    with pytest.raises(NotTaken, match="No question"):
+        one.count(1, 2)
+    one.ask(0)
+    one.end()
+    for call in (lambda: one.count(1, 2), lambda: one.simulate(3)):
+        with pytest.raises(NotTaken, match="closed"):
+            call()
+
+
+def test_as_if_moves_with_the_share_alone():
+    channel = room.coin(2.0)
+    found = [room.as_if(share, 300, channel).yes for share in np.linspace(-0.2, 1.2, 29)]
+    assert found == [room.as_if(share, 300, channel).yes for share in np.linspace(-0.2, 1.2, 29)]
+    assert found[0] == found[4]  # cut to 0..1
+    assert found[-1] == found[-5]
+    assert found[-1] > 250 > 50 > found[0]
+
+
+@pytest.mark.parametrize(("epsilon", "weight"), [(1.0, 2.16), (2.0, 1.31)])
+def test_what_a_made_up_report_weighs(epsilon, weight):
+    assert room.weight(room.coin(epsilon)) == pytest.approx(weight, abs=0.01)
+
+
+def test_an_attacker_and_the_class_by_epsilon():
+    assert room.attacker(room.coin(2.0)) == pytest.approx(math.exp(2) / (1 + math.exp(2)), abs=1e-6)
+    halves = [room.good_to(room.coin(2.0), n) for n in (30, 300, 3000)]
+    assert halves == sorted(halves, reverse=True)
+    # Clopper and Pearson's interval is a little wider than the usual normal one of 23 points.
+    assert halves == pytest.approx([0.23, 0.075, 0.0235], rel=0.1)
+    assert room.good_to(room.coin(0.1), 30) == 0.5

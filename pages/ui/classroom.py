@@ -123,6 +123,11 @@ def allowed() -> bool:
     return teacher()
 
 
+def check_allowed() -> None:
+    """Raises NotTheTeacher where it may not."""
+    _only_the_teacher()
+
+
 def _only_the_teacher() -> None:
     if not teacher():
         raise NotTheTeacher("Only the teacher may do this: open the link printed at the start.")

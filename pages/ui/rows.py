@@ -21,7 +21,7 @@ from dpmc_core.sweep import Grid, Keys, presets
 from dpmc_core.views import ledger as words
 from dpmc_core.views import lines
 from dpmc_core.views.lines import Line, Picture
-from pages.ui import blocks, sources, state, sweeps
+from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
 
 GRIDS: Mapping[str, tuple[float, ...]] = {
@@ -115,10 +115,17 @@ def start(grid: Grid, where: Place, wanted: Keys) -> None:
 
 def begin(where: Place, name: str, command: Sequence[str], about: Mapping[str, Any]) -> None:
     """Run a command in the background on the data of a place. Raises DpmcError, OSError."""
+    classroom.check_allowed()
     if where.private:
         sweeps.check()
         state.private().folder(sources.get(where.name)).write()
     sweeps.start(where.folder, name, command, about=about, environment=where.environment)
+
+
+def cancel(where: Place, name: str) -> None:
+    """End what was begun. Raises DpmcError."""
+    classroom.check_allowed()
+    sweeps.cancel(where.folder, name)
 
 
 def read(
