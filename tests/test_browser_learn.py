@@ -175,7 +175,7 @@ def test_a_lesson_on_epsilon_is_found_and_finished_by_following_the_screen(page,
     """Task ten, from the start page, by mouse."""
     page.set_viewport_size({"width": 1366, "height": 768})
     visit(page, server)
-    turn_to(page, "Lessons")
+    turn_to(page, "Learn")
     page.get_by_role("heading", name="Learn what epsilon means").wait_for()
     settle(page)
     page.get_by_role("button", name="Start lesson 1").click()
