@@ -272,6 +272,10 @@ class View:
     def now(self) -> Asking | None:
         return self.askings[-1] if self.askings else None
 
+    def heard(self, asking: Asking) -> bool:
+        """Whether somebody has answered it."""
+        return bool(asking.reports) or any((asking.number, one) in self.counts for one in Sender)
+
     @property
     def phones(self) -> int:
         """Browsers that have sent a report."""
@@ -290,12 +294,17 @@ class View:
             told = self.told(question, sender)[:rounds]
             channel = told[0].channel if told else channel
             return Poll(sum(p.yes for p in told), sum(p.reports for p in told), channel)
-        asked = self.rounds(question)[:rounds]
+        asked = self._answered(question)[:rounds]
         if not asked:
             return Poll(0, 0, channel)
         faithful = set.intersection(*(set(one.reports) for one in asked))
         yes = sum(one.reports[token] for one in asked for token in faithful)
         return Poll(yes, len(faithful) * len(asked), channel)
+
+    def _answered(self, question: int) -> list[Asking]:
+        """The rounds to which some phone has sent a report: one without any, begun by mistake say,
+        takes nothing away from the others."""
+        return [one for one in self.rounds(question) if one.reports]
 
     def told(self, question: int, sender: Sender) -> list[Poll]:
         """What others than phones have sent to a question, each time there was something."""
@@ -305,7 +314,7 @@ class View:
     def times(self, question: int, sender: Sender = Sender.PHONES) -> int:
         """How often somebody has answered a question who did so every time."""
         phones = sender is Sender.PHONES
-        return len(self.rounds(question) if phones else self.told(question, sender))
+        return len(self._answered(question) if phones else self.told(question, sender))
 
     def people(self, question: int, sender: Sender = Sender.PHONES) -> int:
         """How many have answered a question every time."""
@@ -371,12 +380,19 @@ class Room:
             self._view = replace(self._view, tested=True)
 
     def ask(self, question: int) -> None:
-        """Ask a question, the first time or again; the one before it is over."""
+        """Ask a question, the first time or again; the one before it is over.
+
+        The one that is on stays on while nobody has answered it: pressed twice, or in two tabs, a
+        button asks once.
+        """
         check_number("question", question, at_least=0, integer=True)
         with self._lock:
             view = self._view
             check_number("question", question, at_most=len(view.questions) - 1)
             self._open(view)
+            if view.now is not None and view.now.question == question and not view.heard(view.now):
+                self._view = replace(view, locked=False)
+                return
             asking = Asking(len(view.askings), question)
             self._view = replace(view, askings=(*view.askings, asking), locked=False)
             if question in view.pretended:  # they answer again, like everybody

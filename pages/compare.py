@@ -456,6 +456,8 @@ def downloads(
     table: dict[str, list[object]],
 ) -> None:
     """Everything to take along."""
+    if not classroom.allowed():
+        return
 
     def as_html() -> str:
         name = f"Mechanisms compared on {sources.names()[where.name]}"

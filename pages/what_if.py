@@ -24,6 +24,7 @@ from dpmc_core.views.lines import Line, Picture
 from dpmc_core.views.people import Scores, Shown
 from pages.ui import (
     blocks,
+    classroom,
     explorable,
     instrument,
     rows,
@@ -312,7 +313,7 @@ def moved() -> None:
 
 def take_away(where: Place, id: str, found: tuple[Picture, ...]) -> None:
     """The page as a file of its own, standing where the slider stands."""
-    if not found:
+    if not found or not classroom.allowed():
         return
     title, shown, stands = sources.names()[where.name], look(where, id, found), standing()
 

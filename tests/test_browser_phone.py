@@ -227,6 +227,43 @@ def test_late_closed_and_over_are_said(page, server, room):
     press(page, "Delete what this phone remembers")
     page.get_by_text("remembers nothing of the class").wait_for()
     assert page.evaluate("localStorage.length") == 0
+    opened(questions=("Another?",))
+    page.get_by_role("heading", name="Another?").wait_for()
+
+
+def test_a_page_that_has_forgotten_a_room_does_not_answer_it_again(page, server, room):
+    """The server was gone, its reports are not: a new token would spend a second time."""
+    force(page, LIE)
+    answer(page, server, "Yes")
+    page.evaluate("failed = GONE; show()")
+    press(page, "Delete what this phone remembers")
+    with page.expect_response("**/asking"):
+        pass
+    page.get_by_text("remembers nothing of the class").wait_for()
+    page.wait_for_function("failed === 0")
+    assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
+    page.evaluate("answer(1)")
+    assert page.evaluate("draws") == 1
+    assert page.evaluate("localStorage.length") == 0
+    assert room.view().poll(0).reports == 1
+
+
+def test_a_browser_that_keeps_no_more_forgets_nothing_while_the_page_is_there(page, server, room):
+    """It holds another room's memory, and takes no new one."""
+    old = json.dumps({"room": "before", "token": "0" * 32, "sent": {"0": {"bit": 1, "epsilon": 2}}})
+    page.add_init_script(
+        f"localStorage.setItem('dpmc class', {json.dumps(old)});"
+        "Storage.prototype.setItem = () => { throw 1; }"
+    )
+    traffic = log(page)
+    answer(page, server, "Yes")
+    page.get_by_text("This browser keeps nothing").wait_for()
+    room.ask(1)
+    page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
+    press(page, "No")
+    page.get_by_text("2 answers at epsilon 2: 4 in all").wait_for()
+    arrived(page)
+    assert len({one["token"] for one in reports(traffic)}) == 1
 
 
 @pytest.mark.usefixtures("room")

@@ -279,11 +279,12 @@ def test_undone_is_what_the_formula_says():
 # --- in a room -----------------------------------------------------------------------------------
 
 
-def room_with(yes, many):
+def room_with(yes, many, *, last=False):
+    """last: those who send yes are the last ones."""
     room = Room(["Have you had breakfast?"], 2.0)
     room.ask(0)
     for k in range(many):
-        room.report(room.view().id, 0, f"{k:032x}", int(k < yes))
+        room.report(room.view().id, 0, f"{k:032x}", int((many - 1 - k if last else k) < yes))
     return room.view()
 
 
@@ -305,7 +306,11 @@ def test_what_a_room_shows_can_be_drawn(name):
 def test_a_room_speaks_in_three_slides():
     view = room_with(9, 30)
     assert "on average 3.6 of them" in SLIDES["coin/throw"].in_class(view).says[0]
-    assert SLIDES["coin/throw"].in_class(view).picture.flipped == ()  # nobody knows
+    picture = SLIDES["coin/throw"].in_class(view).picture
+    assert picture.flipped == ()  # nobody knows
+    assert picture.reports == (1,) * 9 + (0,) * 21
+    with_last = room_with(9, 30, last=True)
+    assert SLIDES["coin/throw"].in_class(with_last).picture == picture  # nor who came when
     assert "9 of 30 reports say yes: 30 %" in SLIDES["crowd/count"].in_class(view).says[0]
     rows = SLIDES["crowd/undo"].in_class(view).picture.rows
     assert rows["Undone"].share == pytest.approx((0.3 - lie(2)) / (1 - 2 * lie(2)), abs=1e-6)

@@ -333,6 +333,33 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
         assert not any("only the teacher" in one.value for one in app.info), page
 
 
+def trained():
+    app = open_page("train", data="one-bit-lab", mechanism="output")
+    press(app, "Train")
+    end = time.monotonic() + 60
+    while app.progress or button(app, "Train").disabled:
+        assert time.monotonic() < end
+        app.run()
+    assert "Take it with you" in [one.value for one in app.header]
+    return app
+
+
+@pytest.mark.parametrize(
+    ("visit", "files"),
+    [
+        (lambda: open_page(data="one-bit-lab", mechanism="output"), 1),
+        (lambda: open_page("compare", data="one-bit-lab"), 1),
+        (trained, 3),
+    ],
+    ids=["what if", "compare", "train"],
+)
+def test_in_a_class_files_are_made_for_the_teacher_alone(class_mode, visit, files):
+    """A file costs the server seconds and megabytes."""
+    assert len(visit().get("download_button")) == files
+    class_mode.teacher = False
+    assert not visit().get("download_button")
+
+
 def test_what_a_page_does_not_offer_is_refused_by_the_server_too(class_mode):
     class_mode.teacher = False
     where = SimpleNamespace(private=False, folder=None)

@@ -172,6 +172,40 @@ def test_asking_again_spends_again_and_makes_the_attacker_surer():
     assert certainty == pytest.approx(majority, abs=1e-6)
 
 
+def test_a_question_that_nobody_has_answered_yet_is_not_asked_twice():
+    """A double click, or two tabs in the same moment."""
+    one = asked()
+    one.lock()
+    one.ask(0)
+    assert len(one.view().askings) == 1
+    assert not one.view().locked
+    send(one, PHONES[0], 1)
+    one.ask(0)
+    one.ask(0)
+    assert len(one.view().askings) == 2
+    one.count(1, 2)
+    one.ask(0)
+    one.ask(1)
+    one.ask(1)
+    assert [asking.question for asking in one.view().askings] == [0, 0, 0, 1]
+
+
+def test_a_round_that_nobody_answers_takes_nothing_away():
+    one = asked()
+    for token in PHONES:
+        send(one, token, 1)
+    one.ask(0)
+    view = one.view()
+    assert (view.poll(0).reports, view.people(0), view.times(0)) == (30, 30, 1)
+    one.ask(1)
+    assert one.view().poll(0).reports == 30
+    one.ask(0)
+    for token in PHONES[:20]:
+        send(one, token, 1, asking=3)
+    view = one.view()
+    assert (view.poll(0).reports, view.people(0), view.times(0)) == (40, 20, 2)
+
+
 def test_a_view_stays_as_it_was():
     one = asked()
     before = one.view()

@@ -1,6 +1,7 @@
 """What the projector says of a class: rows, words, tables and pictures."""
 
 import itertools
+import math
 import re
 
 import pytest
@@ -169,11 +170,20 @@ def test_costs_and_meanings_are_computed():
 
 def test_the_promise_counts_every_asking():
     one = holding(12, 30)
-    one.ask(0)
-    one.ask(0)
+    for _ in range(2):
+        one.ask(0)
+        report(one, 12, 30)
     one.count(3, 20)
     said = " ".join(words.promise_words(one.view(), 0))
     assert "3 answers" in said
     assert "epsilon 6" in said
     assert "96.1 times" in said
     assert "coins: epsilon 1.95" in said
+    assert "7.4-fold" in said
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.2, 1.0, 5.0, 10.0])
+def test_how_far_odds_move_is_rounded_up(epsilon):
+    said = words.promise_words(holding(1, 2, epsilon=epsilon).view(), 0)[0]
+    told = float(re.search(r"([\d,.]+)-fold", said)[1].replace(",", ""))
+    assert math.exp(epsilon) <= told <= math.exp(epsilon) + 0.1

@@ -134,7 +134,8 @@ def _phones(view: View) -> Reveal | None:
             f"{many} of your phones have answered, at epsilon {view.epsilon:g}: on average"
             f" {lies * many:.1f} of them sent the opposite. Nobody knows which.",
         ),
-        Dots(tuple(now.reports.values())),
+        # not as they arrived: who has just tapped could be told from the last dot
+        Dots(tuple(sorted(now.reports.values(), reverse=True))),
         f"Your reports to “{view.questions[now.question]}”",
     )
 

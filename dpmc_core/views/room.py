@@ -243,7 +243,7 @@ def promise_words(view: View, question: int) -> list[str]:
     times = len(view.rounds(question))
     told = [
         "Protected: one answer of one person, before it leaves the phone. A report moves anyone's"
-        f" odds about it at most {math.exp(view.epsilon):,.3g}-fold.",
+        f" odds about it at most {_odds(view.epsilon):,.1f}-fold.",
         f"Who guesses an answer from {'its report' if times == 1 else f'its {times} reports'} is"
         f" right at most {cards.of_hundred(room.attacker(room.coin(view.epsilon, times)))} times"
         " in 100; a coin 50.",
@@ -254,6 +254,11 @@ def promise_words(view: View, question: int) -> list[str]:
         hands = view.poll(question, sender=Sender.HANDS).channel.cell_epsilon
         told.append(f"Hands by coins: epsilon {cards.epsilon_text(hands)} for each answer.")
     return told
+
+
+def _odds(epsilon: float) -> float:
+    """e^epsilon, rounded up as on the phone: it is a limit."""
+    return math.ceil(10 * math.exp(epsilon)) / 10
 
 
 def cheat_words(epsilon: float) -> str:

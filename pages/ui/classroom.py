@@ -23,7 +23,6 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import segno
 import streamlit as st
@@ -119,7 +118,7 @@ def teacher() -> bool:
 
 
 def allowed() -> bool:
-    """Whether this session may upload, start sweeps and download data sets."""
+    """Whether this session may upload, start sweeps and download."""
     return teacher()
 
 
@@ -177,7 +176,8 @@ def _address() -> str:
     given = st.get_option("server.address")
     if given not in _EVERYWHERE:
         return str(given)
-    found = [*_outwards(), *_own_name()]
+    looks = (_outwards, _own_name)  # the second may wait for a name server
+    found = (one for look in looks for one in look())
     return next((one for one in found if not one.startswith("127.")), "127.0.0.1")
 
 
@@ -379,7 +379,7 @@ class Guard:
 
 def _same_site(headers: Headers) -> bool:
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
+    return origin is None or origin.partition("://")[2] == headers.get("host")
 
 
 # --- the start of a class -----------------------------------------------------------------------
