@@ -302,6 +302,17 @@ def test_what_a_room_shows_can_be_drawn(name):
             check_drawing(found.picture)
 
 
+@pytest.mark.parametrize("name", [name for name, slide in SLIDES.items() if slide.in_class])
+def test_a_newcomer_may_be_the_first_when_it_is_asked_again(name):
+    """Nobody has answered every time then, and so there is no estimate yet."""
+    room = Room(["Have you had breakfast?"], 2.0)
+    for asking in range(2):
+        room.ask(0)
+        room.report(room.view().id, asking, f"{asking:032x}", 1)
+    found = SLIDES[name].in_class(room.view())
+    assert (found is None) == (name in ("crowd/count", "crowd/undo"))
+
+
 def test_a_room_speaks_in_three_slides():
     view = room_with(9, 30)
     assert "on average 3.6 of them" in SLIDES["coin/throw"].in_class(view).says[0]

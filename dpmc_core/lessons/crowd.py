@@ -240,9 +240,10 @@ def _me(moved: Moved) -> Reveal:
 def _poll(view: View) -> tuple[str, Poll] | None:
     """The reports to the question that is on."""
     now = view.now
-    if now is None or not now.reports:
+    poll = None if now is None else view.poll(now.question)
+    if now is None or poll is None or not poll.reports:  # asked again, only newcomers may be there
         return None
-    return view.questions[now.question], view.poll(now.question)
+    return view.questions[now.question], poll
 
 
 def _counted(view: View) -> Reveal | None:
