@@ -123,6 +123,10 @@ def check_drawing(picture):
     columns = list(picture.table().values())
     assert columns
     assert len({len(column) for column in columns}) == 1
+    named = picture.shares if isinstance(picture, Worlds) else ()
+    named = picture.rows if isinstance(picture, Spans) else named
+    if named:
+        assert columns[0] == list(named)
 
 
 # --- right options, computed here without the program -------------------------------------------

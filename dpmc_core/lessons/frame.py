@@ -105,7 +105,7 @@ class Worlds(NamedTuple):
     """Bars: of each world (a name), the chance of everything that may be seen in it.
 
     outcomes: what may be seen; shares: of a world, in their order, in 0..1. A world with one
-    outcome is a single bar.
+    outcome is a single bar, and needs no name for it.
     """
 
     outcomes: tuple[str, ...]
@@ -116,7 +116,7 @@ class Worlds(NamedTuple):
         return ". ".join(
             f"{world}: "
             + ", ".join(
-                f"{name} {hundred(share)} of {HUNDRED}"
+                f"{name} {hundred(share)} of {HUNDRED}".strip()
                 for name, share in zip(self.outcomes, shares, strict=True)
             )
             for world, shares in self.shares.items()
@@ -126,7 +126,9 @@ class Worlds(NamedTuple):
         return {
             "": list(self.shares),
             **{
-                name: [f"{hundred(shares[k])} of {HUNDRED}" for shares in self.shares.values()]
+                name or "share": [
+                    f"{hundred(shares[k])} of {HUNDRED}" for shares in self.shares.values()
+                ]
                 for k, name in enumerate(self.outcomes)
             },
         }
