@@ -120,7 +120,7 @@ def test_the_numbers_of_the_key_are_those_of_the_formulas(sheets):
     """Computed here again: flips, posteriors, a majority of ten, a row of a matrix."""
     text = plain(sheets["answer-key.html"])
     flip = {epsilon: 1 / (1 + math.exp(epsilon)) for epsilon in (1.0, 2.0)}
-    assert f"How many phones send no? {100 * flip[2.0]:.0f} " in text
+    assert f"About how many phones send no? {100 * flip[2.0]:.0f} " in text
     assert f"is the best guess right? {100 * (1 - flip[1.0]):.0f} " in text
     odds = 9 * math.e
     assert f"how sure now? {100 * odds / (1 + odds):.0f}" in text

@@ -37,8 +37,8 @@ def slides() -> tuple[Slide, ...]:
             " tilted coin that nobody sees: mostly it sends what you tapped, sometimes the"
             " opposite.",
             predict=Predict.number(
-                f"All of {HUNDRED} people tap yes, at epsilon {EPSILON:g}. How many phones send"
-                " no?",
+                f"All of {HUNDRED} people tap yes, at epsilon {EPSILON:g}. About how many phones"
+                " send no?",
                 lies,
                 (0.0, 0.5),
                 hundred,
@@ -51,7 +51,7 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="deny",
             title="What a yes proves",
-            said="The teacher sees that your phone sent yes, and nothing else of you.",
+            said="The teacher sees that your phone sent yes, and not what you tapped.",
             predict=Predict(
                 "Can you deny that you tapped yes?",
                 (
@@ -68,10 +68,10 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="evidence",
             title="Epsilon limits the evidence",
-            said="A report is evidence. Its weight: how many times more often it comes from"
-            " people who tapped yes than from people who tapped no.",
+            said="A yes is evidence. Its weight: how many times as often somebody who tapped yes"
+            " sends it as somebody who tapped no.",
             predict=Predict.number(
-                f"At epsilon {EPSILON:g}: how many times more often?",
+                f"At epsilon {EPSILON:g}: how many times as often?",
                 math.exp(EPSILON),
                 (EPSILON, HUNDRED * (1 - lies)),
                 "{:.2g}".format,
@@ -99,7 +99,7 @@ def slides() -> tuple[Slide, ...]:
             move=(stops(),),
             reveal=_dial,
             teacher="At the left end the phone sends almost nothing but noise; at the right end it"
-            " hardly ever lies. Neither end is of use to everybody.",
+            " hardly ever lies. One end is useless to the crowd, the other to you.",
         ),
     )
 
@@ -145,7 +145,8 @@ def _deny(moved: Moved) -> Reveal:
         (
             f"A yes arrives from {hundred(1 - lies)} of {HUNDRED} who tapped yes, and from"
             f" {hundred(lies)} of {HUNDRED} who tapped no.",
-            "So everybody who sent yes can say: that was the coin.",
+            "Whoever sent yes can say: that was the coin. The rarer a false yes, the poorer the"
+            " excuse.",
         ),
         Worlds(
             ("sends yes", "sends no"),
@@ -203,7 +204,6 @@ LESSON = Lesson(
     "coin",
     "The coin: I can deny my answer",
     6,
-    "My phone may have lied for me, so I can deny what it sent; epsilon says how good that excuse"
-    " is.",
+    "My phone may have lied for me, so I can deny my answer; epsilon says how good that excuse is.",
     slides,
 )
