@@ -23,7 +23,7 @@ from dpmc_core.lessons.frame import (
 )
 from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_core.room import EPSILON, View, coin
+from dpmc_core.room import EPSILON, View, attacker, coin
 from dpmc_core.views import cards
 
 _TIMES = range(1, 11)
@@ -119,7 +119,7 @@ def spent(epsilon: float, times: int) -> float:
 
 def best(epsilon: float, times: int) -> float:
     """How often the best guess from so many reports is right; a coin is right half of the time."""
-    return (1 + coin(epsilon, times).loss(1).delta_at(0)) / 2
+    return attacker(coin(epsilon, times))
 
 
 def _add(moved: Moved) -> Reveal:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
+from dpmc_core.errors import capital
 from dpmc_core.lessons import films
 from dpmc_core.lessons.frame import (
     HUNDRED,
@@ -18,6 +18,7 @@ from dpmc_core.lessons.frame import (
     Slide,
     Worlds,
     hundred,
+    listed,
     percent,
     stops,
 )
@@ -94,10 +95,10 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="decide",
             title="Decide for somebody",
-            said=f"Three ask you for an epsilon: {_listed(names.values())}. Take these curves for"
+            said=f"Three ask you for an epsilon: {listed(names.values())}. Take these curves for"
             " theirs.",
             predict=Predict(
-                "Who should get the smallest?", tuple(_upper(name) for name in names.values()), None
+                "Who should get the smallest?", tuple(map(capital, names.values())), None
             ),
             move=(who, stops(_EPSILON)),
             reveal=_decide,
@@ -133,15 +134,6 @@ def slides() -> tuple[Slide, ...]:
             after=Elsewhere("The same for ratings of your own", "answer"),
         ),
     )
-
-
-def _listed(names: Iterable[str]) -> str:
-    *some, last = names
-    return f"{', '.join(some)} and {last}"
-
-
-def _upper(name: str) -> str:
-    return name[:1].upper() + name[1:]
 
 
 def _numbers(mechanism: str, epsilon: float) -> str:
@@ -229,7 +221,7 @@ def _unit(moved: Moved) -> Reveal:
         ),
         _curves(
             epsilon,
-            {_upper(words): films.keeps(id) for id, words in PROMISES.items()},
+            {capital(words): films.keeps(id) for id, words in PROMISES.items()},
             f"Gain kept, of {HUNDRED}",
         ),
         "Each measured against guessing and no privacy of its own kind: likes of the one, stars of"

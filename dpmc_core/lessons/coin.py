@@ -18,17 +18,18 @@ from dpmc_core.lessons.frame import (
     Throws,
     Worlds,
     hundred,
+    lie,
     people,
     stops,
 )
-from dpmc_core.room import EPSILON, View, coin
+from dpmc_core.room import EPSILON, View
 from dpmc_core.sweep.presets import EPSILONS
 
 _QUESTION = "Have you ever copied homework?"
 
 
 def slides() -> tuple[Slide, ...]:
-    lies = _lies(EPSILON)
+    lies = lie(EPSILON)
     return (
         Slide(
             key="throw",
@@ -94,7 +95,7 @@ def slides() -> tuple[Slide, ...]:
             predict=Predict(
                 "You want a better excuse. Which way must epsilon go?",
                 ("Down", "Up"),
-                int(_lies(EPSILONS[-1]) > _lies(EPSILONS[0])),
+                int(lie(EPSILONS[-1]) > lie(EPSILONS[0])),
             ),
             move=(stops(),),
             reveal=_dial,
@@ -104,17 +105,13 @@ def slides() -> tuple[Slide, ...]:
     )
 
 
-def _lies(epsilon: float) -> float:
-    return float(coin(epsilon).matrix[1, 0])
-
-
 def _throw(moved: Moved) -> Reveal:
     epsilon, throw = moved["epsilon"], moved["throw"]
     told = people(1.0, HUNDRED, epsilon, throw)
     turned = told.flipped.count(True)
     return Reveal(
         (
-            f"On average {hundred(_lies(epsilon))} of {HUNDRED} phones send the opposite; in this"
+            f"On average {hundred(lie(epsilon))} of {HUNDRED} phones send the opposite; in this"
             f" throw {turned}.",
             "The teacher sees the dots without the strokes: nobody knows which ones lie.",
         ),
@@ -128,7 +125,7 @@ def _phones(view: View) -> Reveal | None:
     now = view.now
     if now is None or not now.reports:
         return None
-    many, lies = len(now.reports), _lies(view.epsilon)
+    many, lies = len(now.reports), lie(view.epsilon)
     return Reveal(
         (
             f"{many} of your phones have answered, at epsilon {view.epsilon:g}: on average"
@@ -140,7 +137,7 @@ def _phones(view: View) -> Reveal | None:
 
 
 def _deny(moved: Moved) -> Reveal:
-    lies = _lies(moved["epsilon"])
+    lies = lie(moved["epsilon"])
     return Reveal(
         (
             f"A yes arrives from {hundred(1 - lies)} of {HUNDRED} who tapped yes, and from"
@@ -158,7 +155,7 @@ def _deny(moved: Moved) -> Reveal:
 
 def _evidence(moved: Moved) -> Reveal:
     epsilon, sent = moved["epsilon"], moved["sent"]
-    lies = _lies(epsilon)
+    lies = lie(epsilon)
     tapped = {"yes": "no", "no": "yes"}
     return Reveal(
         (
@@ -180,10 +177,10 @@ def _times(ratio: float) -> str:
 
 def _dial(moved: Moved) -> Reveal:
     epsilon = moved["epsilon"]
-    lies = tuple(map(_lies, EPSILONS))
+    lies = tuple(map(lie, EPSILONS))
     return Reveal(
         (
-            f"Down. At epsilon {epsilon:g}, {hundred(_lies(epsilon))} of {HUNDRED} phones send the"
+            f"Down. At epsilon {epsilon:g}, {hundred(lie(epsilon))} of {HUNDRED} phones send the"
             f" opposite; at {EPSILONS[0]:g} it is {hundred(lies[0])}, at {EPSILONS[-1]:g} it is"
             f" {hundred(lies[-1])}.",
             "Smaller epsilon: more lies, a better excuse, and less to be learned from the answers.",

@@ -18,6 +18,7 @@ from dpmc_core.lessons.frame import (
     Stops,
     Throws,
     hundred,
+    lie,
     people,
     percent,
     stops,
@@ -118,7 +119,7 @@ def slides() -> tuple[Slide, ...]:
 
 def reported(share: float, epsilon: float) -> float:
     """The share of yes among reports, on average."""
-    lies = _lies(epsilon)
+    lies = lie(epsilon)
     return share * (1 - lies) + (1 - share) * lies
 
 
@@ -134,10 +135,6 @@ def points(share: float) -> str:
 
 def _exact(share: float) -> str:
     return f"{HUNDRED * share:.1f} %"
-
-
-def _lies(epsilon: float) -> float:
-    return float(coin(epsilon).matrix[1, 0])
 
 
 def _class(moved: Moved) -> tuple[Dots, Poll, float]:
@@ -171,7 +168,7 @@ def _undo(moved: Moved) -> Reveal:
     rows = _rows(poll)
     holds = {name: row.low <= truth <= row.high for name, row in rows.items()}
     verdict = {True: "holds the truth", False: "misses the truth"}
-    lies = _lies(moved["epsilon"])
+    lies = lie(moved["epsilon"])
     return Reveal(
         (
             f"Counted {percent(rows['Counted'].share)}, debiased {percent(rows['Debiased'].share)};"

@@ -31,7 +31,7 @@ format strings (a test reads the source).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -82,6 +82,11 @@ Control = Stops | Pick | Throws
 def stops(start: float = EPSILON) -> Stops:
     """Epsilon on the stops that every page has."""
     return Stops("epsilon", "epsilon", EPSILONS, start, ends=("more private", "more accurate"))
+
+
+def lie(epsilon: float) -> float:
+    """The chance that the room's coin sends the opposite."""
+    return float(coin(epsilon).matrix[1, 0])
 
 
 def rng(throw: int) -> np.random.Generator:
@@ -346,6 +351,12 @@ def hundred(share: float) -> str:
     rest = HUNDRED * min(share, 1 - share)
     digits = max(0, math.ceil(-math.log10(rest))) if rest > 0 else 0
     return f"{HUNDRED * share:.{digits}f}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a sentence: one, another and a last one. There must be some."""
+    *some, last = names
+    return f"{', '.join(some)} and {last}" if some else last
 
 
 def percent(share: float) -> str:
