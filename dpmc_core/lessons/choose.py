@@ -194,7 +194,6 @@ def _decide(moved: Moved) -> Reveal:
         (
             f"At epsilon {epsilon:g}: {_numbers(id, epsilon)}",
             f"For {decider.name}: {decider.gains} {decider.risks}",
-            _not_protected(id, epsilon),
         ),
         Worlds(
             ("",),

@@ -167,7 +167,7 @@ def _undo(moved: Moved) -> Reveal:
     _, poll, truth = _class(moved)
     rows = _rows(poll)
     holds = {name: row.low <= truth <= row.high for name, row in rows.items()}
-    verdict = {True: "holds the truth", False: "misses the truth"}
+    verdict = {True: "holds", False: "misses"}
     lies = lie(moved["epsilon"])
     return Reveal(
         (
@@ -176,8 +176,8 @@ def _undo(moved: Moved) -> Reveal:
             f"({_exact(rows['Counted'].share)} - {_exact(lies)}) / {1 - 2 * lies:.3f} ="
             f" {_exact(rows['Debiased'].share)}: right on average, but dividing stretches what"
             " chance does, and the interval with it.",
-            f"In this throw the counted interval {verdict[holds['Counted']]}, the debiased one"
-            f" {verdict[holds['Debiased']]}.",
+            f"In this throw the counted interval {verdict[holds['Counted']]} the truth, the"
+            f" debiased one {verdict[holds['Debiased']]} it.",
         ),
         Spans(rows, truth),
         f"A simulated class of {PHONES}, with {percent(_OFTEN)} intervals",
