@@ -47,7 +47,8 @@ TERMS: Mapping[str, Term] = MappingProxyType(
             "unit of privacy",
             "The one thing that may differ between two data sets which the output must hardly tell"
             " apart.",
-            "Two such data sets are neighbours. Epsilons for different units cannot be compared.",
+            "Two such data sets are neighbours. The same epsilon for another unit is another"
+            " promise.",
             "guarantees",
             ("neighbouring data", "neighbours"),
         ),
@@ -79,7 +80,7 @@ TERMS: Mapping[str, Term] = MappingProxyType(
         "scale": Term(
             "noise scale",
             "How wide the noise spreads: for Laplace noise the sensitivity divided by epsilon.",
-            "Half of epsilon is twice the noise.",
+            "Half the epsilon is twice the noise.",
             "noise",
         ),
         "laplace": Term(
@@ -92,15 +93,15 @@ TERMS: Mapping[str, Term] = MappingProxyType(
         "flips": Term(
             "randomised response",
             "Each answer is turned around with a known flip chance, 1/(1 + e^epsilon) for yes or"
-            " no, so anyone can deny what was sent.",
+            " no, so anyone can deny their answer.",
             "Warner, 1965, for questions about which people lie.",
             "noise",
             ("flip chance", "coin", "input perturbation"),
         ),
         "debiased": Term(
             "debiased",
-            "The flips' average effect is taken out, (share - f)/(1 - 2f) for a flip chance f: this"
-            " is right for a crowd, not for one person.",
+            "The flips' average effect is taken out, (share - f)/(1 - 2f) for a flip chance f:"
+            " right on average, for a crowd and not for one person.",
             page="room",
             also=("debiasing",),
         ),
@@ -112,15 +113,15 @@ TERMS: Mapping[str, Term] = MappingProxyType(
         ),
         "certified": Term(
             "certified",
-            "The epsilon that follows from the noise really added and how far one unit moves it."
-            " Drawn filled.",
+            "The epsilon that follows from the noise really added and from how far one unit can"
+            " move the output. Drawn filled.",
             page="guarantees",
             also=("proved",),
         ),
         "measured": Term(
             "measured",
-            "What an audit has found: epsilon is at least that much. It can refute a claim, never"
-            " confirm one.",
+            "What an audit has found: epsilon is at least that much, but for a stated chance of"
+            " error. It can refute a claim, never confirm one.",
             page="guarantees",
             also=("audit",),
         ),
@@ -135,8 +136,8 @@ TERMS: Mapping[str, Term] = MappingProxyType(
             "trust",
             "Who sees raw ratings: local, their owner alone; curator, a trusted server; federated,"
             " each party those of its own users.",
-            "A fourth, aggregator: neither the recommender nor a third party, unless both side"
-            " together.",
+            "A fourth, aggregator: neither the recommender nor a third party, unless the two"
+            " work together.",
             "guarantees",
             ("local", "curator", "federated", "aggregator"),
         ),
@@ -150,8 +151,8 @@ TERMS: Mapping[str, Term] = MappingProxyType(
         ),
         "cap": Term(
             "cap",
-            "At most so many ratings of one person are used: k times the epsilon per rating then"
-            " holds for all of them together.",
+            "At most k ratings of one person are used: k times the epsilon per rating then holds"
+            " for all of them together.",
             "Values are bounded likewise: what is out of range is clipped, so that nobody counts"
             " more than the noise can hide.",
             "data",
@@ -217,8 +218,8 @@ TERMS: Mapping[str, Term] = MappingProxyType(
         ),
         "factors": Term(
             "factors",
-            "A few numbers for each user and item; their products predict the ratings. The rank"
-            " says how many numbers.",
+            "A few numbers for each user and item: their products, added up, predict a rating. The"
+            " rank says how many numbers.",
             page="train",
             also=("rank", "matrix completion"),
         ),
@@ -230,8 +231,8 @@ TERMS: Mapping[str, Term] = MappingProxyType(
         ),
         "estimator": Term(
             "estimator",
-            "What makes a model of noisy reports. Made of them and public facts alone, it costs no"
-            " epsilon (post-processing).",
+            "What turns noisy reports into a model. It sees them and public facts alone, so it"
+            " costs no epsilon (post-processing).",
             page="train",
             also=("post-processing",),
         ),

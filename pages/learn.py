@@ -69,6 +69,9 @@ _LOOK = """<style>
 [data-testid="stMain"] { scroll-padding-bottom: 5rem; }
 [data-testid="stPageLink"] p { white-space: normal; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
+@media (max-width: 640px) { /* what is moved and what comes of it, together */
+  :has(> .st-key-told), :has(> [class*="st-key-ends"]) { display: none; }
+}
 </style>"""
 _LARGE = """<style>
 :root { font-size: 22px; }
@@ -300,7 +303,8 @@ def step(
         asks, shows = st.columns([2, 3], gap="large")
     with asks:
         if not (projector and revealed):  # there, the picture takes the room
-            st.markdown(escape(slide.said))
+            with st.container(key="told" if revealed and slide.predict else None):
+                st.markdown(escape(slide.said))
         if slide.predict is not None:
             if revealed:
                 verdict(slide.predict, guesses[lesson.id, slide.key])
@@ -376,7 +380,9 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
             help=term and term.words,
         )
         if ends and any(asked.ends):
-            with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
+            with st.container(
+                key=f"ends {key}", horizontal=True, horizontal_alignment="distribute", gap=None
+            ):
                 for words in asked.ends:
                     st.caption(words, width="content")
         return chosen
@@ -396,13 +402,17 @@ def show(found: Reveal, projector: bool) -> None:
     first, *rest = found.says
     with st.container(key="finding"):
         st.markdown(f"**{escape(first)}**")
-    before, drawing, after = st.container(), st.container(), st.container()
-    with after if projector else before:
+    if projector and found.picture is not None:
+        drawing, sentences = st.columns([5, 2], gap="medium")
+    else:
+        drawing, sentences = st.container(), st.container()
+    with sentences:
         for sentence in rest:
             st.markdown(escape(sentence))
     with drawing:
         if found.picture is not None:
             drawn.show(charts_lessons.picture(found.picture, state.theme()), "drawing")
+    with sentences if projector else drawing:
         if found.note:
             st.caption(escape(found.note))
         if found.picture is not None and not projector:

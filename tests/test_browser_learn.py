@@ -18,6 +18,16 @@ WIDER = """() => {
   const main = document.querySelector('[data-testid="stMain"]');
   return main.scrollWidth - main.clientWidth;
 }"""
+# What ends below the screen or behind the buttons.
+COVERED = """height => {
+  const turns = document.querySelector('.st-key-turns').getBoundingClientRect();
+  const main = document.querySelector('[data-testid="stMain"]');
+  return [...main.querySelectorAll('p, .st-key-drawing')].filter(one => {
+    if (one.closest('.st-key-turns')) return false;
+    const box = one.getBoundingClientRect();
+    return box.bottom > height || (box.bottom > turns.top && box.right > turns.left);
+  }).map(one => one.innerText || one.className);
+}"""
 MODES = {
     "laptop": ({"width": 1366, "height": 650}, "light", ""),
     "phone": ({"width": 390, "height": 844}, "dark", ""),
@@ -142,6 +152,40 @@ def test_the_question_and_the_way_on_are_seen_without_scrolling(page, server):
             box = page.locator(".st-key-next button").first.bounding_box()
             assert box["y"] + box["height"] <= 650
             press(page, "ArrowRight")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
+def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
+    page.set_viewport_size({"width": 1366, "height": 768})
+    visit(page, f"{server}learn?lesson={lesson.id}&projector=true")
+    for slide in lesson.slides:
+        if slide.predict is not None:
+            assert page.evaluate(COVERED, 768) == []
+            press(page, "PageDown")
+        found = slide.reveal(slide.start)
+        if found.picture is not None:
+            page.locator(".st-key-drawing svg[role=img]").wait_for()
+        seen = page.locator("[data-testid=stMain]").inner_text()
+        assert all(said in seen for said in (*found.says, found.note))
+        assert page.evaluate(COVERED, 768) == []
+        press(page, "PageDown")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
+def test_on_a_phone_the_finding_begins_in_sight_of_what_is_moved(page, server, lesson):
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, f"{server}learn?lesson={lesson.id}")
+    for slide in lesson.slides:
+        if slide.predict is not None:
+            assert page.get_by_text(slide.said).is_visible()
+            press(page, "ArrowRight")
+        box, turns = (
+            page.locator(place).bounding_box() for place in (".st-key-finding", ".st-key-turns")
+        )
+        assert box["y"] + min(box["height"], 50) <= turns["y"]
+        press(page, "ArrowRight")
 
 
 def test_back_in_the_browser_goes_back_a_step(page, server):

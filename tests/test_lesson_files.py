@@ -11,6 +11,7 @@ import pytest
 from page_helpers import all_text, open_page
 from page_helpers import plain as plain_markdown
 
+from app import SECTIONS
 from dpmc_core import glossary
 from dpmc_core.cli import main
 from dpmc_core.lessons import LESSONS, again, films, paper
@@ -120,7 +121,7 @@ def test_the_numbers_of_the_key_are_those_of_the_formulas(sheets):
     """Computed here again: flips, posteriors, a majority of ten, a row of a matrix."""
     text = plain(sheets["answer-key.html"])
     flip = {epsilon: 1 / (1 + math.exp(epsilon)) for epsilon in (1.0, 2.0)}
-    assert f"How many phones send no? {100 * flip[2.0]:.0f} " in text
+    assert f"About how many phones send no? {100 * flip[2.0]:.0f} " in text
     assert f"is the best guess right? {100 * (1 - flip[1.0]):.0f} " in text
     odds = 9 * math.e
     assert f"how sure now? {100 * odds / (1 + odds):.0f}" in text
@@ -152,6 +153,22 @@ def test_a_plan_adds_up(sheets, minutes):
     for id, lesson in LESSONS.items():  # told at home, or here
         assert (lesson.take_home in text) == (id in planned)
         assert (f"{lesson.title} ({lesson.minutes} minutes)" in text) == (id not in planned)
+
+
+def test_papers_name_pages_as_the_app_does(sheets, capsys):
+    titles = {entry.title for section in SECTIONS.values() for entry in section}
+    assert main(["lessons"]) == 0
+    texts = [plain(text) for text in sheets.values()] + [capsys.readouterr().out]
+    named = {name for text in texts for name in re.findall(r"\bpage ([A-Z]\w+)", text)}
+    assert named
+    assert named <= titles
+
+
+def test_a_worksheet_names_all_there_is_to_try(sheets):
+    text = plain(sheets["worksheet.html"])
+    assert "Then try “epsilon”. What do you see?" in text
+    assert "Then try “Would say yes”, “epsilon” and “Throw again”. What do you see?" in text
+    assert "“Protect” and “epsilon”. Write yours:" in text
 
 
 def test_a_short_hour_is_for_the_first_lessons():

@@ -14,7 +14,7 @@ EPILOG = """examples:
   dpmc lessons
   dpmc lessons --out paper
 
-Print the files from a browser. The lessons themselves are in the app, on the page Lessons."""
+Print the files from a browser. The lessons themselves are in the app, on the page Learn."""
 
 
 def add_to(commands: Any) -> None:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     rows = [("lesson", "title", "minutes")]
     rows += [(one.id, one.title, str(one.minutes)) for one in LESSONS.values()]
     print(output.table(rows))
-    print("\nTo print: dpmc lessons --out FOLDER. To do one: the page Lessons of the app.")
+    print("\nTo print: dpmc lessons --out FOLDER. To do one: the page Learn of the app.")
 
 
 def write(folder: Path, *, force: bool = False) -> list[Path]:

@@ -23,7 +23,7 @@ from dpmc_core.lessons.frame import (
 )
 from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_core.room import EPSILON, View, coin
+from dpmc_core.room import EPSILON, View, attacker, coin
 from dpmc_core.views import cards
 
 _TIMES = range(1, 11)
@@ -70,8 +70,8 @@ def slides() -> tuple[Slide, ...]:
             move=(often, stops(_ONCE), Throws()),
             reveal=_majority,
             teacher="Two reports are no better than one: where they differ, nothing is learned."
-            " The sum of the epsilons is a limit for everything that could come out; the average"
-            " attacker stays below it.",
+            " The sum of the epsilons is a limit on the worst that could come out; on average even"
+            " the best attacker stays below it.",
         ),
         Slide(
             key="keep",
@@ -79,7 +79,7 @@ def slides() -> tuple[Slide, ...]:
             said="Another phone throws its coin once, keeps the report, and sends that same report"
             " every time the question comes.",
             predict=Predict(
-                f"Asked {_OFTEN} times: how much surer is the attacker than after once?",
+                f"Asked {_OFTEN} times: how much surer is the attacker than after one report?",
                 ("Not at all", "A little", f"As after {_OFTEN} new throws"),
                 0,  # what one knows already tells nothing new
             ),
@@ -119,7 +119,7 @@ def spent(epsilon: float, times: int) -> float:
 
 def best(epsilon: float, times: int) -> float:
     """How often the best guess from so many reports is right; a coin is right half of the time."""
-    return (1 + coin(epsilon, times).loss(1).delta_at(0)) / 2
+    return attacker(coin(epsilon, times))
 
 
 def _add(moved: Moved) -> Reveal:
@@ -178,9 +178,9 @@ def _majority(moved: Moved) -> Reveal:
     yes = sum(told)
     said = (
         f"In this throw {yes} of {times} reports say yes"
-        + (", and so the majority." if 2 * yes > times else "")
-        + ("; the majority says no." if 2 * yes < times else "")
-        + (": a tie, and no better than a coin." if 2 * yes == times else "")
+        + (": the majority is right." if 2 * yes > times else "")
+        + (": the majority is wrong." if 2 * yes < times else "")
+        + (": a tie, no better than a coin." if 2 * yes == times else "")
     )
     limit = attacker_certainty(spent(epsilon, times))
     return Reveal(
@@ -240,7 +240,7 @@ def _person(moved: Moved) -> Reveal:
         Bend(
             "ratings of the person",
             tuple(map(str, _RATED)),
-            {"all of them": tuple(lines), "one of them": (once,) * len(_RATED)},
+            {"which of two opposite tastes": tuple(lines), "one rating": (once,) * len(_RATED)},
             _RATED.index(rated),
             f"The best attacker is right, of {HUNDRED}",
             hundred,

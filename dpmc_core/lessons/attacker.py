@@ -75,8 +75,8 @@ def slides() -> tuple[Slide, ...]:
             ),
             move=(before, stops(_EPSILON)),
             reveal=_suspicion,
-            teacher="Ask which attacker learned more: from even to the first number, or from the"
-            " suspicion to the second? In odds it is the same step.",
+            teacher="Ask which attacker learned more: this one, or the one before, who began at"
+            " even? In odds both took the same step.",
         ),
         Slide(
             key="against",

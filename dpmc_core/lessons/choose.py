@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
+from dpmc_core.errors import capital
 from dpmc_core.lessons import films
 from dpmc_core.lessons.frame import (
     HUNDRED,
@@ -18,6 +18,7 @@ from dpmc_core.lessons.frame import (
     Slide,
     Worlds,
     hundred,
+    listed,
     percent,
     stops,
 )
@@ -40,12 +41,12 @@ class Decider(NamedTuple):
 DECIDERS = {
     "club": Decider(
         "a film club",
-        "Good lists make good evenings, and few people give few ratings.",
-        "Members know each other; a right guess costs a joke.",
+        "Good lists make good evenings, but few people give few ratings.",
+        "Members know each other; a right guess costs no more than a joke.",
     ),
     "hospital": Decider(
         "a hospital",
-        "Asked what helped them, patients help the next ones.",
+        "What helped one patient helps the next.",
         "One answer can give an illness away, and patients cannot go elsewhere.",
     ),
     "ads": Decider(
@@ -70,8 +71,8 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="price",
             title="What it costs, what it risks",
-            said="Film ratings, each flipped on its owner's phone. What predictions gain over"
-            " guessing is the gain; noise takes some of it away.",
+            said="Film ratings, each flipped on its owner's phone. The gain is how much better than"
+            " guessing the predictions are; noise takes some of it away.",
             predict=Predict.number(
                 f"At epsilon {_EPSILON:g}: how much of the gain is kept?",
                 mine,
@@ -94,15 +95,15 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="decide",
             title="Decide for somebody",
-            said=f"Three ask you for an epsilon: {_listed(names.values())}. Take these curves for"
+            said=f"Three ask you for an epsilon: {listed(names.values())}. Take these curves for"
             " theirs.",
             predict=Predict(
-                "Who should get the smallest?", tuple(_upper(name) for name in names.values()), None
+                "Who should get the smallest?", tuple(map(capital, names.values())), None
             ),
             move=(who, stops(_EPSILON)),
             reveal=_decide,
             teacher="Let groups take one each and defend it against the others. There is no right"
-            " number; there are numbers for which nobody finds a reason.",
+            " number, but there are numbers for which nobody finds a reason.",
         ),
         Slide(
             key="unit",
@@ -135,15 +136,6 @@ def slides() -> tuple[Slide, ...]:
     )
 
 
-def _listed(names: Iterable[str]) -> str:
-    *some, last = names
-    return f"{', '.join(some)} and {last}"
-
-
-def _upper(name: str) -> str:
-    return name[:1].upper() + name[1:]
-
-
 def _numbers(mechanism: str, epsilon: float) -> str:
     return (
         f"{percent(films.kept(mechanism, epsilon))} of the gain is kept; the best guess about one"
@@ -159,12 +151,12 @@ def unit(mechanism: str) -> str:
 
 def _not_protected(mechanism: str, epsilon: float) -> str:
     if unit(mechanism) == "person":
-        return "Not protected: against the server itself, its staff, or whoever breaks in."
+        return "Not protected: what the server sees, and with it its staff and whoever breaks in."
     together = films.right(mechanism, epsilon, films.RATED)
     return (
-        "Not protected: which films somebody rated, and a whole person; about all of"
-        f" {films.RATED} ratings together an attacker is right {hundred(together)} times in"
-        f" {HUNDRED}."
+        "Not protected: which films somebody rated, and a whole person; asked which of two opposite"
+        f" tastes somebody with {films.RATED} ratings has, an attacker is right {hundred(together)}"
+        f" times in {HUNDRED}."
     )
 
 
@@ -202,14 +194,13 @@ def _decide(moved: Moved) -> Reveal:
         (
             f"At epsilon {epsilon:g}: {_numbers(id, epsilon)}",
             f"For {decider.name}: {decider.gains} {decider.risks}",
-            _not_protected(id, epsilon),
         ),
         Worlds(
             ("",),
             {
                 "Gain kept": (max(0.0, films.kept(id, epsilon)),),
                 "Attacker right about one rating": (films.right(id, epsilon),),
-                f"Attacker right about all of {films.RATED} ratings": (
+                f"Attacker right about which of two tastes, by {films.RATED} ratings": (
                     films.right(id, epsilon, films.RATED),
                 ),
             },
@@ -229,7 +220,7 @@ def _unit(moved: Moved) -> Reveal:
         ),
         _curves(
             epsilon,
-            {_upper(words): films.keeps(id) for id, words in PROMISES.items()},
+            {capital(words): films.keeps(id) for id, words in PROMISES.items()},
             f"Gain kept, of {HUNDRED}",
         ),
         "Each measured against guessing and no privacy of its own kind: likes of the one, stars of"
@@ -248,7 +239,7 @@ def _write(moved: Moved) -> Reveal:
             f" {PROMISES[id]}.",
             _numbers(id, epsilon),
             _not_protected(id, epsilon),
-            "We think that it is worth it; what is your reason?",
+            "Finish the sentence: it is worth it, because ...",
         ),
     )
 

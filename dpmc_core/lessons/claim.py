@@ -85,7 +85,7 @@ def slides() -> tuple[Slide, ...]:
             f" publishes a predicted score for every cell of that table: {cells:,} numbers, each"
             " with noise. Ana has rated one film. Her like becomes a dislike.",
             predict=Predict.number(
-                f"Before the noise: how many of the {cells:,} scores move?",
+                f"Before the noise: how many of the {cells:,} scores move noticeably?",
                 lit.cells,
                 (1, cells),
                 "{:,.0f}".format,
@@ -139,10 +139,10 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="repair",
             title="Can it be repaired?",
-            said="The noise can be made wide enough for what is certified, so that the claim"
-            " becomes true.",
+            said="Make the noise as much wider as the certified epsilon is larger than the claimed"
+            " one: then the claim is proved.",
             predict=Predict.number(
-                f"How many times as wide must it be, for the {cells:,} scores?",
+                f"How many times as wide is that, for the {cells:,} scores?",
                 certified / _CLAIM,
                 (2.0, lit.epsilon / _CLAIM),
                 _number,
@@ -174,7 +174,9 @@ def _squares(found: Lights) -> Cells:
     blocks = found.moved.reshape(people, _SQUARES, items // _SQUARES).max(axis=2)
     seen = blocks * (blocks >= _SEEN * blocks.max())
     rows = tuple(tuple(float(v) for v in row) for row in np.sqrt(seen / blocks.max()))
-    return Cells(rows, "a lit square moves", (found.user, found.item * _SQUARES // items))
+    return Cells(
+        rows, "a lit square moves noticeably", (found.user, found.item * _SQUARES // items)
+    )
 
 
 _SEEN = 0.01  # of the brightest square: what is darker stays dark
@@ -186,32 +188,32 @@ def _cells(moved: Moved) -> Reveal:
     who = "Ana's only rating" if rated == 1 else f"one rating of a person with {rated}"
     return Reveal(
         (
-            f"{lit.cells:,} of {lit.moved.size:,} scores move, by {who}.",
+            f"{lit.cells:,} of {lit.moved.size:,} scores move noticeably, by {who}.",
             "It says something of this film for everybody, and of other films for this person."
             if rated > 1
             else "It is all that is known of her: nearly all of her scores are made of it.",
         ),
         _squares(lit),
         f"A row is a person. A square is {items // _SQUARES} films side by side, as bright as the"
-        " one of them that moves most; the frame is the rating that changed.",
+        " one of them that moves most; the frame is the rating that changed. Noticeably: by a"
+        " thousandth of the largest score there can be, or more.",
     )
 
 
 def _sum(moved: Moved) -> Reveal:
     lit, _, _ = example(moved["whose"])
     added = np.cumsum(np.sort(lit.moved, axis=None)[::-1])
-    counts = [count for count in _COUNTS if count <= added.size]
-    line = tuple(float(added[count - 1]) for count in counts)
-    at = counts.index(int(moved["cells"]))
+    line = tuple(float(added[count - 1]) for count in _COUNTS)
+    at = _COUNTS.index(int(moved["cells"]))
     return Reveal(
         (
             f"{lit.total:.3g} together, where the proof takes {lit.allowed:g}.",
-            f"No score moves by more than {float(lit.moved.max()):.2g}; the {counts[at]:,} that"
+            f"No score moves by more than {float(lit.moved.max()):.2g}; the {_COUNTS[at]:,} that"
             f" move most, by {line[at]:.3g} together.",
         ),
         Bend(
             "scores, those that move most first",
-            tuple(map(_count, counts)),
+            tuple(map(_count, _COUNTS)),
             {"moved together": line},
             at,
             "Moved together",
@@ -240,7 +242,7 @@ def _promise(moved: Moved) -> Reveal:
             tuple(f"{stop:g}" for stop in EPSILONS),
             {name: tuple(math.log10(n * e) for e in EPSILONS) for name, n in lines.items()},
             EPSILONS.index(claimed),
-            f"Epsilon {card.change.label}, each step up times ten",
+            f"Epsilon {card.change.label}, logarithmic scale",
             lambda power: _number(10**power),
             low=-1.0,
             high=math.log10(most * EPSILONS[-1]),

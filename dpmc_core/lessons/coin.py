@@ -18,17 +18,18 @@ from dpmc_core.lessons.frame import (
     Throws,
     Worlds,
     hundred,
+    lie,
     people,
     stops,
 )
-from dpmc_core.room import EPSILON, View, coin
+from dpmc_core.room import EPSILON, View
 from dpmc_core.sweep.presets import EPSILONS
 
 _QUESTION = "Have you ever copied homework?"
 
 
 def slides() -> tuple[Slide, ...]:
-    lies = _lies(EPSILON)
+    lies = lie(EPSILON)
     return (
         Slide(
             key="throw",
@@ -37,8 +38,8 @@ def slides() -> tuple[Slide, ...]:
             " tilted coin that nobody sees: mostly it sends what you tapped, sometimes the"
             " opposite.",
             predict=Predict.number(
-                f"All of {HUNDRED} people tap yes, at epsilon {EPSILON:g}. How many phones send"
-                " no?",
+                f"All of {HUNDRED} people tap yes, at epsilon {EPSILON:g}. About how many phones"
+                " send no?",
                 lies,
                 (0.0, 0.5),
                 hundred,
@@ -51,7 +52,7 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="deny",
             title="What a yes proves",
-            said="The teacher sees that your phone sent yes, and nothing else of you.",
+            said="The teacher sees that your phone sent yes, and not what you tapped.",
             predict=Predict(
                 "Can you deny that you tapped yes?",
                 (
@@ -68,10 +69,10 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="evidence",
             title="Epsilon limits the evidence",
-            said="A report is evidence. Its weight: how many times more often it comes from"
-            " people who tapped yes than from people who tapped no.",
+            said="A yes is evidence. Its weight: how many times as often somebody who tapped yes"
+            " sends it as somebody who tapped no.",
             predict=Predict.number(
-                f"At epsilon {EPSILON:g}: how many times more often?",
+                f"At epsilon {EPSILON:g}: how many times as often?",
                 math.exp(EPSILON),
                 (EPSILON, HUNDRED * (1 - lies)),
                 "{:.2g}".format,
@@ -94,18 +95,14 @@ def slides() -> tuple[Slide, ...]:
             predict=Predict(
                 "You want a better excuse. Which way must epsilon go?",
                 ("Down", "Up"),
-                int(_lies(EPSILONS[-1]) > _lies(EPSILONS[0])),
+                int(lie(EPSILONS[-1]) > lie(EPSILONS[0])),
             ),
             move=(stops(),),
             reveal=_dial,
             teacher="At the left end the phone sends almost nothing but noise; at the right end it"
-            " hardly ever lies. Neither end is of use to everybody.",
+            " hardly ever lies. One end is useless to the crowd, the other to you.",
         ),
     )
-
-
-def _lies(epsilon: float) -> float:
-    return float(coin(epsilon).matrix[1, 0])
 
 
 def _throw(moved: Moved) -> Reveal:
@@ -114,7 +111,7 @@ def _throw(moved: Moved) -> Reveal:
     turned = told.flipped.count(True)
     return Reveal(
         (
-            f"On average {hundred(_lies(epsilon))} of {HUNDRED} phones send the opposite; in this"
+            f"On average {hundred(lie(epsilon))} of {HUNDRED} phones send the opposite; in this"
             f" throw {turned}.",
             "The teacher sees the dots without the strokes: nobody knows which ones lie.",
         ),
@@ -128,7 +125,7 @@ def _phones(view: View) -> Reveal | None:
     now = view.now
     if now is None or not now.reports:
         return None
-    many, lies = len(now.reports), _lies(view.epsilon)
+    many, lies = len(now.reports), lie(view.epsilon)
     return Reveal(
         (
             f"{many} of your phones have answered, at epsilon {view.epsilon:g}: on average"
@@ -141,12 +138,13 @@ def _phones(view: View) -> Reveal | None:
 
 
 def _deny(moved: Moved) -> Reveal:
-    lies = _lies(moved["epsilon"])
+    lies = lie(moved["epsilon"])
     return Reveal(
         (
             f"A yes arrives from {hundred(1 - lies)} of {HUNDRED} who tapped yes, and from"
             f" {hundred(lies)} of {HUNDRED} who tapped no.",
-            "So everybody who sent yes can say: that was the coin.",
+            "Whoever sent yes can say: that was the coin. The rarer a false yes, the poorer the"
+            " excuse.",
         ),
         Worlds(
             ("sends yes", "sends no"),
@@ -158,7 +156,7 @@ def _deny(moved: Moved) -> Reveal:
 
 def _evidence(moved: Moved) -> Reveal:
     epsilon, sent = moved["epsilon"], moved["sent"]
-    lies = _lies(epsilon)
+    lies = lie(epsilon)
     tapped = {"yes": "no", "no": "yes"}
     return Reveal(
         (
@@ -180,10 +178,10 @@ def _times(ratio: float) -> str:
 
 def _dial(moved: Moved) -> Reveal:
     epsilon = moved["epsilon"]
-    lies = tuple(map(_lies, EPSILONS))
+    lies = tuple(map(lie, EPSILONS))
     return Reveal(
         (
-            f"Down. At epsilon {epsilon:g}, {hundred(_lies(epsilon))} of {HUNDRED} phones send the"
+            f"Down. At epsilon {epsilon:g}, {hundred(lie(epsilon))} of {HUNDRED} phones send the"
             f" opposite; at {EPSILONS[0]:g} it is {hundred(lies[0])}, at {EPSILONS[-1]:g} it is"
             f" {hundred(lies[-1])}.",
             "Smaller epsilon: more lies, a better excuse, and less to be learned from the answers.",
@@ -204,7 +202,6 @@ LESSON = Lesson(
     "coin",
     "The coin: I can deny my answer",
     6,
-    "My phone may have lied for me, so I can deny what it sent; epsilon says how good that excuse"
-    " is.",
+    "My phone may have lied for me, so I can deny my answer; epsilon says how good that excuse is.",
     slides,
 )

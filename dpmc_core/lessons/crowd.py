@@ -18,6 +18,7 @@ from dpmc_core.lessons.frame import (
     Stops,
     Throws,
     hundred,
+    lie,
     people,
     percent,
     stops,
@@ -60,17 +61,19 @@ def slides() -> tuple[Slide, ...]:
             key="undo",
             title="Undo the coins",
             said="Nobody knows which phones lied, but everybody knows how often they lie. So take"
-            " their share off, and stretch what is left by as much as the coins had squeezed it.",
+            " their share off, and stretch what is left by as much as the coins had squeezed it:"
+            " this is debiasing.",
             predict=Predict(
-                "The same reports, counted and undone: whose interval is longer?",
-                ("Counted", "The same", "Undone"),
+                "The same reports, counted and debiased: which interval is longer, in most throws?",
+                ("Counted", "The same", "Debiased"),
                 1 + (wide > plain) - (wide < plain),
             ),
             move=(share, stops(_STRICT), Throws()),
             reveal=_undo,
-            teacher="Throw often. The short interval misses the truth in most classes; the long one"
-            f" in at most {hundred(1 - _OFTEN)} of {HUNDRED}. Precise is not right.",
-            in_class=_undone,
+            teacher="Throw often, before you move anything else: counted, the interval misses the"
+            f" truth in most classes; debiased, in at most {hundred(1 - _OFTEN)} of {HUNDRED}."
+            " Precise is not right.",
+            in_class=_debiased,
             after=Elsewhere(
                 "Two estimates of the same noisy film ratings",
                 "what_if",
@@ -80,10 +83,12 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="more",
             title="More people",
-            said=f"At epsilon {_STRICT:g}, {PHONES} phones tell the share up to plus or minus"
+            said="Now the phones are a sample of a whole country. At epsilon"
+            f" {_STRICT:g}, {PHONES} of them tell its share to within plus or minus"
             f" {points(around(PHONES, _STRICT))} points: almost nothing.",
             predict=Predict.number(
-                f"How many phones for plus or minus {points(around(_MANY[-2], _STRICT))} points?",
+                "About how many phones for plus or minus"
+                f" {points(around(_MANY[-2], _STRICT))} points?",
                 _MANY[-2],
                 (_MANY[1], _MANY[2]),
                 "{:,.0f}".format,
@@ -114,12 +119,12 @@ def slides() -> tuple[Slide, ...]:
 
 def reported(share: float, epsilon: float) -> float:
     """The share of yes among reports, on average."""
-    lies = _lies(epsilon)
+    lies = lie(epsilon)
     return share * (1 - lies) + (1 - share) * lies
 
 
 def around(many: int, epsilon: float) -> float:
-    """Half the 95 % interval of the undone share where half of the reports say yes: there it is
+    """Half the 95 % interval of the debiased share where half of the reports say yes: there it is
     widest."""
     return good_to(truth() if math.isinf(epsilon) else coin(epsilon), many)
 
@@ -130,10 +135,6 @@ def points(share: float) -> str:
 
 def _exact(share: float) -> str:
     return f"{HUNDRED * share:.1f} %"
-
-
-def _lies(epsilon: float) -> float:
-    return float(coin(epsilon).matrix[1, 0])
 
 
 def _class(moved: Moved) -> tuple[Dots, Poll, float]:
@@ -158,7 +159,7 @@ def _count(moved: Moved) -> Reveal:
 
 
 def _rows(poll: Poll) -> dict[str, Bounds]:
-    told = {"Counted": poll.naive, "Undone": poll.debiased}
+    told = {"Counted": poll.naive, "Debiased": poll.debiased}
     return {name: bounds for name, bounds in told.items() if bounds is not None}
 
 
@@ -166,17 +167,17 @@ def _undo(moved: Moved) -> Reveal:
     _, poll, truth = _class(moved)
     rows = _rows(poll)
     holds = {name: row.low <= truth <= row.high for name, row in rows.items()}
-    verdict = {True: "holds the truth", False: "misses the truth"}
-    lies = _lies(moved["epsilon"])
+    verdict = {True: "holds", False: "misses"}
+    lies = lie(moved["epsilon"])
     return Reveal(
         (
-            f"Counted {percent(rows['Counted'].share)}, undone {percent(rows['Undone'].share)};"
+            f"Counted {percent(rows['Counted'].share)}, debiased {percent(rows['Debiased'].share)};"
             f" {percent(truth)} is true.",
             f"({_exact(rows['Counted'].share)} - {_exact(lies)}) / {1 - 2 * lies:.3f} ="
-            f" {_exact(rows['Undone'].share)}: right on average, but dividing stretches what chance"
-            " does, and the interval with it.",
-            f"In this throw the short interval {verdict[holds['Counted']]}, the long one"
-            f" {verdict[holds['Undone']]}.",
+            f" {_exact(rows['Debiased'].share)}: right on average, but dividing stretches what"
+            " chance does, and the interval with it.",
+            f"In this throw the counted interval {verdict[holds['Counted']]} the truth, the"
+            f" debiased one {verdict[holds['Debiased']]} it.",
         ),
         Spans(rows, truth),
         f"A simulated class of {PHONES}, with {percent(_OFTEN)} intervals",
@@ -190,8 +191,8 @@ def _more(moved: Moved) -> Reveal:
         (
             f"{many:,} people at epsilon {epsilon:g}: plus or minus {points(here)} points; without"
             f" privacy {points(free)}.",
-            "Noise of a crowd shrinks with the square root of its size: four times the people,"
-            " half of the error.",
+            "The error shrinks with the square root of the crowd: four times the people, half the"
+            " error.",
         ),
         Bend(
             "people",
@@ -205,7 +206,7 @@ def _more(moved: Moved) -> Reveal:
             points,
             high=0.5,
         ),
-        "Where half of the reports say yes; there chance is largest.",
+        f"{percent(_OFTEN)} intervals where half of the reports say yes: there they are widest.",
     )
 
 
@@ -214,7 +215,7 @@ def _me(moved: Moved) -> Reveal:
     sure = attacker_certainty(epsilon)
     return Reveal(
         (
-            f"{many:,} people: the share is known up to {points(around(many, epsilon))} points."
+            f"{many:,} people: the share is known to within {points(around(many, epsilon))} points."
             f" Your report alone: the best guess is right {hundred(sure)} times in {HUNDRED}, as"
             " with any other number of people.",
             "Only epsilon moves that line.",
@@ -240,9 +241,10 @@ def _me(moved: Moved) -> Reveal:
 def _poll(view: View) -> tuple[str, Poll] | None:
     """The reports to the question that is on."""
     now = view.now
-    if now is None or not now.reports:
+    poll = None if now is None else view.poll(now.question)
+    if now is None or poll is None or not poll.reports:  # asked again, only newcomers may be there
         return None
-    return view.questions[now.question], view.poll(now.question)
+    return view.questions[now.question], poll
 
 
 def _counted(view: View) -> Reveal | None:
@@ -257,7 +259,7 @@ def _counted(view: View) -> Reveal | None:
     )
 
 
-def _undone(view: View) -> Reveal | None:
+def _debiased(view: View) -> Reveal | None:
     found = _poll(view)
     if found is None:
         return None
@@ -265,8 +267,8 @@ def _undone(view: View) -> Reveal | None:
     rows = _rows(poll)
     return Reveal(
         (
-            f"Counted {percent(rows['Counted'].share)}, undone {percent(rows['Undone'].share)}:"
-            f" the same {poll.reports} reports. Nobody knows the truth; the longer interval holds"
+            f"Counted {percent(rows['Counted'].share)}, debiased {percent(rows['Debiased'].share)}:"
+            f" the same {poll.reports} reports. Nobody knows the truth; the debiased interval holds"
             f" it in at least {percent(_OFTEN)} of classes.",
         ),
         Spans(rows),

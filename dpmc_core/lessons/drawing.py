@@ -223,8 +223,8 @@ def _cells(picture: Cells, colors: Colors) -> tuple[float, Iterable[str]]:
     for r, row in enumerate(picture.rows):
         for c, value in enumerate(row):
             place = (
-                f'x="{wide * c:.3f}%" y="{high * r:.3g}em" width="{wide * 0.94:.3f}%"'
-                f' height="{0.92 * high:.3g}em"'
+                f'x="{wide * c:.3f}%" y="{high * r:.3f}em" width="{wide * 0.94:.3f}%"'
+                f' height="{0.92 * high:.3f}em"'
             )
             parts.append(f'<rect {place} fill="{colors.grid}" opacity="0.5"/>')
             if value > 0:

@@ -31,7 +31,7 @@ format strings (a test reads the source).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -84,6 +84,11 @@ def stops(start: float = EPSILON) -> Stops:
     return Stops("epsilon", "epsilon", EPSILONS, start, ends=("more private", "more accurate"))
 
 
+def lie(epsilon: float) -> float:
+    """The chance that the room's coin sends the opposite."""
+    return float(coin(epsilon).matrix[1, 0])
+
+
 def rng(throw: int) -> np.random.Generator:
     """The randomness of a throw: the same for everybody, fit to show and never to protect."""
     return np.random.default_rng((SEED, throw))
@@ -105,7 +110,7 @@ class Worlds(NamedTuple):
     """Bars: of each world (a name), the chance of everything that may be seen in it.
 
     outcomes: what may be seen; shares: of a world, in their order, in 0..1. A world with one
-    outcome is a single bar.
+    outcome is a single bar, and needs no name for it.
     """
 
     outcomes: tuple[str, ...]
@@ -116,7 +121,7 @@ class Worlds(NamedTuple):
         return ". ".join(
             f"{world}: "
             + ", ".join(
-                f"{name} {hundred(share)} of {HUNDRED}"
+                f"{name} {hundred(share)} of {HUNDRED}".strip()
                 for name, share in zip(self.outcomes, shares, strict=True)
             )
             for world, shares in self.shares.items()
@@ -126,7 +131,9 @@ class Worlds(NamedTuple):
         return {
             "": list(self.shares),
             **{
-                name: [f"{hundred(shares[k])} of {HUNDRED}" for shares in self.shares.values()]
+                name or "share": [
+                    f"{hundred(shares[k])} of {HUNDRED}" for shares in self.shares.values()
+                ]
                 for k, name in enumerate(self.outcomes)
             },
         }
@@ -344,6 +351,12 @@ def hundred(share: float) -> str:
     rest = HUNDRED * min(share, 1 - share)
     digits = max(0, math.ceil(-math.log10(rest))) if rest > 0 else 0
     return f"{HUNDRED * share:.{digits}f}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a sentence: one, another and a last one. There must be some."""
+    *some, last = names
+    return f"{', '.join(some)} and {last}" if some else last
 
 
 def percent(share: float) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dpmc_core.lessons import LESSONS
 from dpmc_core.lessons.drawing import svg
-from dpmc_core.lessons.frame import Lesson, Slide
+from dpmc_core.lessons.frame import Lesson, Slide, listed
 from dpmc_core.views import document
 
 HOURS = (45, 90)  # minutes of a plan
@@ -80,8 +80,9 @@ def _asked(slide: Slide) -> str:
 
 
 def _try(slide: Slide) -> str:
-    moved = " and ".join(f"“{control.label}”" for control in slide.move)
-    return f"Then move {moved}. What do you see?" if moved else "What do you see?"
+    asked = "What do you see?" if slide.predict else "Write yours:"
+    moved = [f"“{control.label}”" for control in slide.move]
+    return f"Then try {listed(moved)}. {asked}" if moved else asked
 
 
 def _lines(many: int) -> str:
@@ -128,14 +129,15 @@ def plan(minutes: int) -> str:
     turns = list(schedule(minutes))
     left = [lesson for id, lesson in LESSONS.items() if id not in lessons]
     before = [
-        "Before: start the server with make class, print the worksheet, and try one phone in the"
-        " network of the room. If it does not arrive, let the class throw real coins and count"
-        " hands: the page Class says how.",
+        "Before: start the server with make class, print a worksheet for everybody and the answer"
+        " key for yourself, and open the page Learn with Projector on. Try one phone in the network"
+        " of the room. If it does not arrive, let the class throw real coins and count hands: the"
+        " page Class says how.",
         "Ask nothing that you would not ask by show of hands.",
     ]
     if left:
         alone = ", ".join(f"{lesson.title} ({lesson.minutes} minutes)" for lesson in left)
-        before.append(f"Left for home, alone on the page Lessons: {alone}.")
+        before.append(f"Left for home, alone on the page Learn: {alone}.")
     table = document.table(
         {
             "Minute": [f"{turn.start}-{turn.end}" for turn in turns],
