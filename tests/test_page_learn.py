@@ -185,7 +185,7 @@ def test_a_room_stands_beside_the_simulated_numbers():
     assert "“Do you like *this*?”" in all_text(app)
     assert len(drawings(app)) == 2
     app = with_room("coin", "throw", [])
-    assert "No report has arrived yet" in all_text(app)
+    assert "No reports to show yet" in all_text(app)
     app = with_room("coin", "deny", [1])
     assert "In your class" not in all_text(app)  # it has nothing to say there
 
