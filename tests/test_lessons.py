@@ -319,12 +319,12 @@ def test_a_newcomer_may_be_the_first_when_it_is_asked_again(name):
         room.ask(0)
         room.report(room.view().id, asking, f"{asking:032x}", 1)
     found = SLIDES[name].in_class(room.view())
-    assert (found is None) == (name in ("crowd/count", "crowd/undo"))
+    assert (found is None) == (name != "again/add")
 
 
 def test_a_room_speaks_in_three_slides():
     view = room_with(9, 30)
-    assert "on average 3.6 of them" in SLIDES["coin/throw"].in_class(view).says[0]
+    assert "Of 30 reports 3.6 are the opposite" in SLIDES["coin/throw"].in_class(view).says[0]
     picture = SLIDES["coin/throw"].in_class(view).picture
     assert picture.flipped == ()  # nobody knows
     assert picture.reports == (1,) * 9 + (0,) * 21
@@ -333,6 +333,24 @@ def test_a_room_speaks_in_three_slides():
     assert "9 of 30 reports say yes: 30 %" in SLIDES["crowd/count"].in_class(view).says[0]
     rows = SLIDES["crowd/undo"].in_class(view).picture.rows
     assert rows["Debiased"].share == pytest.approx((0.3 - lie(2)) / (1 - 2 * lie(2)), abs=1e-6)
+
+
+def test_a_class_without_phones_speaks_too():
+    """Hands by their own coins, and simulated phones; of phones where there are some."""
+    room = Room(["Have you had breakfast?"], 2.0)
+    room.ask(0)
+    room.simulate(30)
+    assert "simulated" in SLIDES["crowd/count"].in_class(room.view()).note
+    room.count(8, 20)
+    found = SLIDES["crowd/undo"].in_class(room.view())
+    assert "1.95" in found.note
+    rows = found.picture.rows
+    assert rows["Debiased"].share == pytest.approx((8 / 20 - 1 / 8) / (1 - 2 / 8))
+    assert (
+        "Of 20 reports 2.5 are the opposite" in SLIDES["coin/throw"].in_class(room.view()).says[0]
+    )
+    room.report(room.view().id, 0, "0" * 32, 1)
+    assert "1 of 1 reports" in SLIDES["crowd/count"].in_class(room.view()).says[0]
 
 
 # --- the frame -----------------------------------------------------------------------------------

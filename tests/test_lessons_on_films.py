@@ -108,6 +108,7 @@ def test_a_room_says_what_it_has_spent():
     assert said(room.view()) is None
     room.ask(0)
     assert "1 time at epsilon 2" in said(room.view()).says[0]
+    room.report(room.view().id, 0, "0" * 32, 1)
     room.ask(0)
     assert said(room.view()).says[0].endswith("has spent 4.")
 

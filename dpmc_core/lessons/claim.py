@@ -265,9 +265,8 @@ def _repair(moved: Moved) -> Reveal:
             f"{_number(wider)} times as wide; for a table of film ratings {_number(there)} times:"
             f" noise of scale {_number(scale)} on scores between {-method.bound:g} and"
             f" {method.bound:g}.",
-            f"Unrepaired, set to epsilon {epsilon:g}, it keeps {percent(loose)} of the gain over"
-            f" guessing. Flipping each rating before it is sent keeps {percent(honest)}, and there"
-            f" {epsilon:g} is certified.",
+            f"Unrepaired, set to epsilon {epsilon:g}, it {_keeps(loose)}. Flipping each rating"
+            f" before it is sent {_keeps(honest)}, and there {epsilon:g} is certified.",
         ),
         Bend(
             "epsilon it is set to",
@@ -286,9 +285,14 @@ def _repair(moved: Moved) -> Reveal:
     )
 
 
+def _keeps(share: float) -> str:
+    below = share <= 0
+    return "is no better than guessing" if below else f"keeps {percent(share)} of the gain"
+
+
 LESSON = Lesson(
     "claim",
-    "The false claim: one rating lights up a table",
+    "The false claim: one rating lights up a row",
     8,
     "A claimed epsilon is a sentence in a paper: ask what one change can move, and who has"
     " checked.",

@@ -17,6 +17,7 @@ from dpmc_core.lessons.frame import (
     Slide,
     Throws,
     Worlds,
+    heard,
     hundred,
     lie,
     people,
@@ -121,19 +122,19 @@ def _throw(moved: Moved) -> Reveal:
 
 
 def _phones(view: View) -> Reveal | None:
-    """What the phones of a room did, which nobody can see."""
-    now = view.now
-    if now is None or not now.reports:
+    """What the phones or coins of a room did, which nobody can see."""
+    found = heard(view)
+    if found is None:
         return None
-    many, lies = len(now.reports), lie(view.epsilon)
+    many = found.poll.reports
+    lies = float(found.poll.channel.matrix[1, 0])
     return Reveal(
         (
-            f"{many} of your phones have answered, at epsilon {view.epsilon:g}: on average"
-            f" {lies * many:.1f} of them sent the opposite. Nobody knows which.",
+            f"Of {many} reports {lies * many:.1f} are the opposite of the answer, on average."
+            " Nobody knows which.",
         ),
-        # not as they arrived: who has just tapped could be told from the last dot
-        Dots(tuple(sorted(now.reports.values(), reverse=True))),
-        f"Your reports to “{view.questions[now.question]}”",
+        Dots(found.bits),
+        found.words,
     )
 
 

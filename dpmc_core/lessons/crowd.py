@@ -17,6 +17,7 @@ from dpmc_core.lessons.frame import (
     Spans,
     Stops,
     Throws,
+    heard,
     hundred,
     lie,
     people,
@@ -238,41 +239,31 @@ def _me(moved: Moved) -> Reveal:
 # --- in a room ----------------------------------------------------------------------------------
 
 
-def _poll(view: View) -> tuple[str, Poll] | None:
-    """The reports to the question that is on."""
-    now = view.now
-    poll = None if now is None else view.poll(now.question)
-    if now is None or poll is None or not poll.reports:  # asked again, only newcomers may be there
-        return None
-    return view.questions[now.question], poll
-
-
 def _counted(view: View) -> Reveal | None:
-    found = _poll(view)
+    found = heard(view)
     if found is None:
         return None
-    asked, poll = found
+    poll = found.poll
     return Reveal(
         (f"{poll.yes} of {poll.reports} reports say yes: {percent(poll.yes / poll.reports)}.",),
         Spans({"Counted": _rows(poll)["Counted"]}),
-        f"Your reports to “{asked}”, at epsilon {view.epsilon:g}",
+        found.words,
     )
 
 
 def _debiased(view: View) -> Reveal | None:
-    found = _poll(view)
+    found = heard(view)
     if found is None:
         return None
-    asked, poll = found
-    rows = _rows(poll)
+    rows = _rows(found.poll)
     return Reveal(
         (
             f"Counted {percent(rows['Counted'].share)}, debiased {percent(rows['Debiased'].share)}:"
-            f" the same {poll.reports} reports. Nobody knows the truth; the debiased interval holds"
-            f" it in at least {percent(_OFTEN)} of classes.",
+            f" the same {found.poll.reports} reports. Nobody knows the truth; the debiased interval"
+            f" holds it in at least {percent(_OFTEN)} of classes.",
         ),
         Spans(rows),
-        f"Your reports to “{asked}”, at epsilon {view.epsilon:g}",
+        found.words,
     )
 
 

@@ -39,8 +39,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core.problem import SEED
-from dpmc_core.room import EPSILON, Bounds, View, coin
+from dpmc_core.room import EPSILON, Bounds, Poll, Sender, View, coin
 from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views.cards import epsilon_text
+from dpmc_core.views.room import senders
 
 Moved = Mapping[str, Any]
 
@@ -87,6 +89,35 @@ def stops(start: float = EPSILON) -> Stops:
 def lie(epsilon: float) -> float:
     """The chance that the room's coin sends the opposite."""
     return float(coin(epsilon).matrix[1, 0])
+
+
+class Heard(NamedTuple):
+    """What a room has heard to the question that is on. bits: of each report, sorted, so that none
+    tells who has just sent it; words: whose reports they are."""
+
+    poll: Poll
+    bits: tuple[int, ...]
+    words: str
+
+
+def heard(view: View) -> Heard | None:
+    """The reports of phones, else of hands, else of simulated phones; None without any."""
+    if view.now is None:
+        return None
+    question = view.now.question
+    for sender in senders(view, question):
+        poll = view.poll(question, sender=sender)
+        whose = _WHOSE[sender].format(epsilon_text(poll.channel.cell_epsilon))
+        bits = (1,) * poll.yes + (0,) * (poll.reports - poll.yes)
+        return Heard(poll, bits, f"{whose}, to “{view.questions[question]}”")
+    return None
+
+
+_WHOSE = {
+    Sender.PHONES: "Reports of your phones, at epsilon {}",
+    Sender.HANDS: "Your hands, by coins at epsilon {}",
+    Sender.SIMULATED: "Reports of simulated phones, at epsilon {}",
+}
 
 
 def rng(throw: int) -> np.random.Generator:
