@@ -5,7 +5,8 @@
 Starts its own server in class mode on this machine, one question asked. Each phone loads its page,
 asks every two seconds what is on, as the page does, and reports once within those seconds; at the
 end all send again, as after a reload: a report that was lost would be new. Memory is what the
-server holds itself: before, with all phones there, and with visitors of What if there instead.
+server holds itself: before, with all phones there, and with visitors of What if there instead. The
+projector is the teacher's page in Chromium, there while the phones report.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import json
 import os
 import random
 import secrets
+import shutil
 import statistics
 import time
 from contextlib import AsyncExitStack
@@ -21,17 +23,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
-from app_speed import serve
+from app_speed import FLAGS, serve
 from load import TIDY, memory, visit
+from playwright.async_api import async_playwright
 
+SECRET = secrets.token_urlsafe(16)
 EVERY = 2.0  # seconds between two looks of a phone, see pages/ui/phone.html
 
 
 class Phone:
     """One connection that is kept, and what each request took, by its path."""
 
-    def __init__(self, address: str, times: dict[str, list[float]]) -> None:
-        self._host, self._times = urlsplit(address).netloc, times
+    def __init__(
+        self, address: str, times: dict[str, list[float]], taken: list[float] | None = None
+    ) -> None:
+        self._host, self._times, self._taken = urlsplit(address).netloc, times, taken
         self._token, self._bit = secrets.token_hex(16), random.randrange(2)
 
     async def ask(self, path: str, body: bytes = b"") -> bytes:
@@ -50,7 +56,10 @@ class Phone:
         now = json.loads(await self.ask("/asking"))
         told = {"room": now["room"], "asking": now["asking"]}
         told |= {"token": self._token, "bit": self._bit}
-        return json.loads(await self.ask("/report", json.dumps(told).encode()))["receipt"]
+        receipt = json.loads(await self.ask("/report", json.dumps(told).encode()))["receipt"]
+        if receipt == "new" and self._taken is not None:
+            self._taken.append(time.monotonic())
+        return receipt
 
     async def live(self, seconds: float, here: asyncio.Barrier, end: asyncio.Event) -> list[str]:
         """Polls until the end; what became of its report, and of the same one sent again."""
@@ -75,8 +84,14 @@ async def measure(address: str, process: int, options: argparse.Namespace) -> No
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     async with visit(address):  # what all share is there before they come
         await phones(address, process, 5, 1.0, {})
-    before, times = await settled(process), {}
-    receipts, held = await phones(address, process, options.phones, options.seconds, times)
+    before, times, taken = await settled(process), {}, []
+    watching = asyncio.create_task(projector(address, 5, options.phones, taken))
+    receipts, held = await phones(address, process, options.phones, options.seconds, times, taken)
+    late = await watching
+    print(
+        f"projector: a report is on it after {statistics.median(late):.2f} s (median), at most"
+        f" {max(late):.2f} s"
+    )
     lost = sum(one != ["new", "again"] for one in receipts)
     print(f"{options.phones} phones within {options.seconds:g} s: {lost} reports lost")
     for path, name in (("/report", "POST"), ("/asking", "GET"), ("/phone", "page")):
@@ -96,6 +111,25 @@ async def measure(address: str, process: int, options: argparse.Namespace) -> No
     print(f"memory of a visitor of the app: {each:.1f} MB ({before:.0f} MB before)")
 
 
+async def projector(address: str, before: int, number: int, taken: list[float]) -> list[float]:
+    """Seconds from each report to the teacher's page. before: reports that are there already."""
+    late: list[float] = []
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=FLAGS
+        )
+        page = await chromium.new_page(viewport={"width": 1366, "height": 650})
+        await page.goto(f"{address}teacher/{SECRET}")
+        shown = page.locator(".counted b").first
+        await shown.wait_for()
+        while len(late) < number:
+            there, now = int(await shown.inner_text()) - before, time.monotonic()
+            late += [now - then for then in taken[len(late) : there]]
+            await asyncio.sleep(0.02)
+        await chromium.close()
+    return late
+
+
 async def settled(process: int) -> float:
     """MB of the server, once it has looked at what may go."""
     await asyncio.sleep(TIDY + 3)
@@ -103,12 +137,18 @@ async def settled(process: int) -> float:
 
 
 async def phones(
-    address: str, process: int, number: int, seconds: float, times: dict[str, list[float]]
+    address: str,
+    process: int,
+    number: int,
+    seconds: float,
+    times: dict[str, list[float]],
+    taken: list[float] | None = None,
 ) -> tuple[list[list[str]], float]:
     """What became of all their reports, and the memory of the server while all are there."""
     here, end = asyncio.Barrier(number), asyncio.Event()
     them = [
-        asyncio.create_task(Phone(address, times).live(seconds, here, end)) for _ in range(number)
+        asyncio.create_task(Phone(address, times, taken).live(seconds, here, end))
+        for _ in range(number)
     ]
     await asyncio.sleep(seconds + 3 * EVERY)
     held = await settled(process)
@@ -128,6 +168,7 @@ def main() -> None:
         environment = os.environ | {
             "DPMC_HOME": home,
             "DPMC_CLASS": "1",
+            "DPMC_CLASS_SECRET": SECRET,
             "DPMC_CLASS_QUESTIONS": str(questions),
         }
         with serve(environment) as (address, process):
