@@ -87,6 +87,14 @@ def test_a_thousand_classes():
     assert covered >= 930
 
 
+def test_simulated_phones_draw_anew():
+    """Each phone and each time. All who say yes: as many lie as a binomial says, and not always
+    the same; the chance that twenty counts are alike is below 1e-13."""
+    rng = np.random.default_rng(3)
+    told = [room.simulated(1.0, 30, room.coin(1.0), rng).yes for _ in range(20)]
+    assert len(set(told)) > 1
+
+
 def test_an_estimate_is_right_on_average():
     channel = room.coin(1.0)
     chance = channel.matrix[0, 1]
