@@ -1,5 +1,6 @@
 # make app   create .venv, install, open the app          make lint   style and types
 # make test  the same, then every test                    make bench  the benchmarks
+# make class the app for a class: phones in this network answer, only the teacher changes things
 # make slow  checks that take longer than a test run may: files, audits, planted faults
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,11 +8,16 @@ BIN := $(VENV)/bin
 ARGS ?=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: app test slow lint format bench clean
+.PHONY: app class test slow lint format bench clean
 
 app: $(VENV)/.app
 	@echo "==> Opening DPMC Lab (stop it with Ctrl-C)"
 	@$(BIN)/python -m streamlit run app.py $(ARGS)
+
+class: $(VENV)/.app
+	@echo "==> Opening DPMC Lab to this network, for a class (stop it with Ctrl-C)"
+	@DPMC_CLASS=1 $(BIN)/python -m streamlit run app.py --server.address 0.0.0.0 \
+		--server.headless true --logger.hideWelcomeMessage true $(ARGS)
 
 test: $(VENV)/.dev
 	@echo "==> Running every test"

@@ -3,10 +3,10 @@
 import streamlit as st
 from starlette.middleware import Middleware
 
-from pages.ui import server, shell
+from pages.ui import classroom, server, shell
 from pages.ui.shell import Entry
 
-# The navigation, section by section; a section without a name is its page alone.
+# The navigation, section by section; the pages of the one without a name stand by themselves.
 SECTIONS: dict[str, tuple[Entry, ...]] = {
     "": (
         Entry(
@@ -15,6 +15,20 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             ":material/tune:",
             "What does epsilon cost? Move one slider and see accuracy and risk at once.",
             after=("compare", "Which mechanism costs least? Compare them"),
+        ),
+        Entry(
+            "learn",
+            "Learn",
+            ":material/school:",
+            "Short lessons on epsilon: predict, move, see, and one sentence to take home.",
+            after=("what_if", "Move epsilon on film ratings"),
+        ),
+        Entry(
+            "room",
+            "Class",
+            ":material/groups:",
+            "Ask a class yes or no: every phone changes its answer before it sends it.",
+            after=("guarantees", "What do other mechanisms promise?"),
         ),
     ),
     "Try": (
@@ -81,6 +95,6 @@ else:  # and imports it once, to serve it
     app = st.App(
         __file__,
         lifespan=server.ready,
-        routes=server.ROUTES,
-        middleware=[Middleware(server.ChartsAhead)],
+        routes=[*server.ROUTES, *classroom.routes(st.get_option("server.baseUrlPath"))],
+        middleware=[Middleware(classroom.Guard), Middleware(server.ChartsAhead)],
     )

@@ -169,6 +169,12 @@ def drag(chromium, address: str) -> tuple[list[float], float]:
     page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
     page.wait_for_timeout(2_000)
     page.evaluate(WATCH)
+    releases = drag_over(page)
+    return page.evaluate("window.answers"), statistics.median(releases)
+
+
+def drag_over(page) -> list[float]:
+    """The knob dragged over all stops, there and back; seconds from letting go to the address."""
     stops = [box["x"] + box["width"] / 2 for box in boxes(page.locator(".dpmc-plot .xtick text"))]
     knob = page.locator(".dpmc-knob").bounding_box()
     height, releases = knob["y"] + knob["height"] / 2, []
@@ -184,7 +190,7 @@ def drag(chromium, address: str) -> tuple[list[float], float]:
         while page.evaluate("location.href") == before:
             page.wait_for_timeout(5)
         releases.append(time.monotonic() - start)
-    return page.evaluate("window.answers"), statistics.median(releases)
+    return releases
 
 
 def boxes(found):

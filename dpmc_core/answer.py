@@ -48,7 +48,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import GIVEN, Split, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.recommend import Advice, recommend
+from dpmc_core.recommend import Advice, advised, recommend
 from dpmc_core.stopping import Stop, Stopped, look, stopping
 from dpmc_core.store import Store
 from dpmc_core.sweep import Grid, SweepData, Unit, run_here
@@ -70,6 +70,12 @@ class Protect(enum.Enum):
     PERSON = "person"
     RATING = "rating"
 
+    @classmethod
+    def of(cls, card: Guarantee) -> Protect | None:
+        """Whom a guarantee protects; a method that somebody chose may protect neither."""
+        asked = card.trust, card.change.per_user
+        return next((one for one in cls if (one.trust, one is cls.PERSON) == asked), None)
+
     @property
     def trust(self) -> Trust:
         return Trust.CURATOR if self is Protect.PERSON else Trust.LOCAL
@@ -83,6 +89,22 @@ class Protect(enum.Enum):
         if self is Protect.PERSON:
             return USER_EMPTIED
         return RATING if task is Task.BINARY else CELL
+
+
+def method_for(
+    protect: Protect, tasks: Sequence[Task], facts: Callable[[Task], PublicFacts]
+) -> str | None:
+    """The id of the method recommended for whom one protects, of the first task that has one.
+
+    Fixed at epsilon 1, so that it stays while epsilon moves. facts: of the ratings prepared for a
+    task.
+    """
+    for task in tasks:
+        with suppress(DpmcError):  # ratings that cannot be prepared for it
+            id = advised(task, protect.change(task), facts(task), 1.0, protect.trust)
+            if id is not None:
+                return id
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)

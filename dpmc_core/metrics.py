@@ -26,13 +26,14 @@ K = 10  # length of the list whose hits count
 class Metric:
     """A measure of held-out quality, and the words and numbers people read it in.
 
-    name: of its column and in JSON. spoken: within a sentence. lower: whether less is better.
-    share: whether it is a share, shown in percent. candidates: what a held-out item is ranked
-    among.
+    name: of its column and in JSON. spoken: within a sentence. means: what it says, as one.
+    lower: whether less is better. share: whether it is a share, shown in percent. candidates: what
+    a held-out item is ranked among.
     """
 
     name: str
     spoken: str
+    means: str
     lower: bool = False
     share: bool = False
     candidates: str = ""
@@ -83,20 +84,26 @@ class Metric:
         return self.sign * value >= self.sign * wanted
 
 
+_ACCURACY = "The share of held-out likes and dislikes that are told right."
+_ARE = "The squared error over all cells, relative to the squares of the true values."
+_RMSE = "How far predicted ratings are off, in rating points: the root of the mean squared error."
+_MAE = "How far predicted ratings are off on average, in rating points."
+_HR = f"HR@{K}: how often a held-out item stands among the first {K} of the list."
+_NDCG = f"NDCG@{K}: the further down it stands, the less it counts."
 _SAMPLED, _FULL = "99 sampled negatives", "all unseen items"
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         metric.name: metric
         for metric in (
-            Metric(name="accuracy", spoken="accuracy", share=True),
-            Metric(name="are", spoken="ARE", lower=True),
-            Metric(name="rmse", spoken="RMSE", lower=True),
-            Metric(name="mae", spoken="MAE", lower=True),
-            Metric(name="hr@10", spoken="HR@10", share=True, candidates=_SAMPLED),
-            Metric(name="ndcg@10", spoken="NDCG@10", candidates=_SAMPLED),
-            Metric(name="hr@10_full", spoken="HR@10", share=True, candidates=_FULL),
-            Metric(name="ndcg@10_full", spoken="NDCG@10", candidates=_FULL),
+            Metric(name="accuracy", spoken="accuracy", means=_ACCURACY, share=True),
+            Metric(name="are", spoken="ARE", means=_ARE, lower=True),
+            Metric(name="rmse", spoken="RMSE", means=_RMSE, lower=True),
+            Metric(name="mae", spoken="MAE", means=_MAE, lower=True),
+            Metric(name="hr@10", spoken="HR@10", means=_HR, share=True, candidates=_SAMPLED),
+            Metric(name="ndcg@10", spoken="NDCG@10", means=_NDCG, candidates=_SAMPLED),
+            Metric(name="hr@10_full", spoken="HR@10", means=_HR, share=True, candidates=_FULL),
+            Metric(name="ndcg@10_full", spoken="NDCG@10", means=_NDCG, candidates=_FULL),
         )
     }
 )

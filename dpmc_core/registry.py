@@ -203,6 +203,11 @@ def offered(*, clicks: bool = False) -> tuple[str, ...]:
     return ranking if clicks else noisy(Task.BINARY) + noisy(Task.RATINGS) + ranking
 
 
+def tasks(ids: Iterable[str]) -> list[Task]:
+    """What these mechanisms predict, in their order."""
+    return list(dict.fromkeys(get(id).task for id in ids))
+
+
 def create(
     id: str, *, epsilon: float | None = None, delta: float | None = None, **settings: Any
 ) -> Mechanism:

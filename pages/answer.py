@@ -5,7 +5,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from dpmc_core import answer as core
-from dpmc_core import sweep
+from dpmc_core import glossary, sweep
 from dpmc_core.answer import Finding, Inquiry, Kept, Protect
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
@@ -26,12 +26,6 @@ from pages.ui.sweeps import Sweep
 
 TICK = 1.0  # seconds between two looks at the runs
 SEEDS = core.SEEDS[: core.CURVE]  # of the curve
-
-_SCORE = {  # of a model of one's own
-    Task.RANKING: "The share of users whose held-out item is among your ten of all unseen ones",
-    Task.RATINGS: "The root mean squared error of your predictions",
-    Task.BINARY: "The share of held-out ratings that you tell right as like or dislike",
-}
 
 
 class Planned(NamedTuple):
@@ -97,7 +91,7 @@ def asked(task: Task, protect: Protect) -> Inquiry:
             words.OFTEN,
             "answer_often",
             52,
-            help="Each publication spends epsilon again: what a year costs is computed.",
+            help=glossary.help("composition"),
         )
         keep = widgets.number(
             "Keep at least (%)",
@@ -108,8 +102,8 @@ def asked(task: Task, protect: Protect) -> Inquiry:
             "answer_keep",
             step=5.0,
             format="%g",
-            help="The largest loss you accept: what must be left of what personalisation adds over"
-            " the best guess under the same promise.",
+            help="What must be left of what a method adds to guessing."
+            f" {glossary.help('guessing')}",
         )
         delta = widgets.number(
             "delta",
@@ -120,7 +114,7 @@ def asked(task: Task, protect: Protect) -> Inquiry:
             "answer_delta",
             step=None,
             format="%g",
-            help="The chance that the promise fails: well below one in the number of users.",
+            help=glossary.help("delta"),
         )
         own = widgets.number(
             f"Your model's {metric.spoken}{' (%)' if metric.share else ''}",
@@ -132,9 +126,9 @@ def asked(task: Task, protect: Protect) -> Inquiry:
             step=None,
             format="%g",
             placeholder="none",
-            help=f"{_SCORE[task]} in production, on the same split (on the command line, dpmc split"
-            " --export writes it). The gain is then measured against it, and not against our best"
-            " without privacy.",
+            help=f"{metric.means} Give yours in production, on the same split (dpmc split --export"
+            " writes it): the gain is then measured against it, and not against our best without"
+            " privacy.",
         )
     if own is not None and metric.share:
         own /= 100
@@ -209,7 +203,7 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
     """Begin, stop, go on: one button at a time."""
     if now is not None and now.running:
         if st.button("Stop", icon=":material/stop:"):
-            sweeps.cancel(where.folder, plan.name)
+            rows.cancel(where, plan.name)
             st.rerun()
         return
     missing = sum(kept.get(unit.key) is None for unit in plan.units)
@@ -220,6 +214,8 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
         blocks.problem(DpmcError(now.message))
     own = (unit.key for unit in plan.units if unit.mechanism == plan.advice.mechanism)
     begun = any(kept.get(key) is not None for key in own)
+    if blocks.reserved("compute an answer", "What if shows curves that are there."):
+        return
     label = "Go on" if begun and missing else "Get the answer" if missing else "Compute the curve"
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
@@ -242,7 +238,7 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
 
 def read(question: Inquiry, where: Place, plan: Planned) -> Picture:
     """The curve in the metric of the answer. Raises StoreError."""
-    metrics, id = rows.metrics_of(question.task), plan.advice.mechanism.id
+    metrics, id = lines.metrics_of(question.task), plan.advice.mechanism.id
     found = rows.read(where, plan.curve, [id], metrics, EPSILONS, enough=is_complete)
     return next(one for one in found.pictures if one.metric == question.metric)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from dpmc_core import registry, store
+from dpmc_core import glossary, registry, store
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.metrics import Metric, headline
 from dpmc_core.model import Task
@@ -20,6 +20,7 @@ from dpmc_core.views.comparison import Standing, same_seeds
 from dpmc_core.views.lines import Count, Picture, Placed
 from pages.ui import (
     blocks,
+    classroom,
     prepare,
     report,
     rows,
@@ -86,7 +87,7 @@ def controls() -> tuple[Place, Grid]:
             _GRIDS,
             "grid",
             "fine",
-            help="At which privacy budgets each mechanism is run: smaller is more private.",
+            help=f"What each mechanism is run at. {glossary.help('epsilon')}",
         )
         seeds = widgets.number(
             "Seeds",
@@ -96,8 +97,8 @@ def controls() -> tuple[Place, Grid]:
             3,
             "seeds",
             width=140,
-            help="How often each point is computed, with another split and other noise. The band"
-            " shows how much the seeds disagree.",
+            help="How often each point is computed, with another split and other noise."
+            f" {glossary.help('band')}",
         )
     text = ""
     if named == rows.OWN:
@@ -192,6 +193,8 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
     running = last is not None and last.running
     there = read(where, grid, keys)
     idle = not running and there.present + there.came < len(keys.units)
+    if idle and blocks.reserved("compute a grid", "What is there is drawn for everybody."):
+        return False
     with st.container(horizontal=True, vertical_alignment="center"):
         start = st.button(
             "Go on" if idle and there.present else "Start",
@@ -206,7 +209,7 @@ def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
         rows.start(grid, where, keys)
         st.rerun()
     if stop:
-        sweeps.cancel(where.folder, keys.name)
+        rows.cancel(where, keys.name)
         st.rerun()
     return running
 
@@ -224,7 +227,7 @@ def others(where: Place, keys: Keys) -> None:
             url = widgets.address(other.about.get("link", {}))
             st.markdown(f"Another grid is being computed on {title}{far}. [Look at it]({url})")
             if st.button("Stop it", key=f"stop {other.key}", icon=":material/stop:"):
-                sweeps.cancel(where.folder, other.key)
+                rows.cancel(where, other.key)
                 st.rerun()
 
 
@@ -267,9 +270,9 @@ def progress(where: Place, keys: Keys, now: Sweep | None, there: GridRows) -> No
         whence = f"; {many} came with the app" if there.came else ""
         st.caption(f"All {total:,} runs of this grid are there{whence}.")
     elif done:
-        press = "Go on" if there.present else "Start"
+        press = f": press {'Go on' if there.present else 'Start'} for the others"
         st.info(
-            f"{done:,} of {total:,} runs are there: press {press} for the others.",
+            f"{done:,} of {total:,} runs are there{press if classroom.allowed() else ''}.",
             icon=":material/pause_circle:",
         )
     else:
@@ -313,8 +316,8 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
         {count: count.value for count in Count},
         "count",
         Count.PAPER,
-        help="Papers protect different things: one rating, a cell, everything one person gave."
-        " The same unit uses only what is certified.",
+        help=f"{glossary.help('unit')} Papers differ in it; the same unit uses only what is"
+        " certified.",
     )
     picture = there.pictures[0]
     placed, guesses = (
@@ -331,7 +334,11 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
     floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
     left, right = st.columns([3, 2], gap="large")
     with left:
-        st.header(blocks.escape(floor or "What does privacy cost?"), anchor=False)
+        st.header(
+            blocks.escape(floor or "What does privacy cost?"),
+            anchor=False,
+            help=glossary.help("guessing", "without"),
+        )
         blocks.chart(
             state.kept("comparison figure", marks, lambda: shown.curves(theme)),
             alt=lines.words(picture, placed),
@@ -462,6 +469,8 @@ def downloads(
     table: dict[str, list[object]],
 ) -> None:
     """Everything to take along."""
+    if not classroom.allowed():
+        return
 
     def as_html() -> str:
         name = f"Mechanisms compared on {sources.names()[where.name]}"

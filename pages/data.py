@@ -98,6 +98,8 @@ def page() -> None:
 
 def upload() -> None:
     """The whole way from a file to ratings."""
+    if blocks.reserved("upload files", "The samples under “Open” are for everybody."):
+        return
     st.caption(
         "Your file stays in the memory of this session and is gone when you close the tab. Only a"
         " curve that you compute on it writes it to disk: to a folder of its own that nobody else"
@@ -312,6 +314,8 @@ def public_set() -> None:
             type="primary",
             on_click=lambda: st.session_state.update({"next data": name}),
         )
+        return
+    if blocks.reserved("download data sets", "The samples under “Open” are for everybody."):
         return
     job = state.jobs().get(name)
     now = look(job)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dpmc_core import registry
+from dpmc_core import glossary, registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.faults import Flaw, faults_of
 from dpmc_core.privacy import RATING, Change, Guarantee
@@ -59,8 +59,7 @@ def page() -> None:
             WAYS,
             "facts",
             "data",
-            help="Guarantees need no ratings, only what is public: how many users and items there"
-            " are, the rating range, and an enforced cap on ratings per user.",
+            help=glossary.help("facts"),
         )
         public, prepared = None, ()
         try:
@@ -164,13 +163,13 @@ def capped(items: int) -> int | None:
         "cap",
         width=200,
         placeholder="no cap",
-        help="Only where the input is already capped: what makes a row's guarantee finite.",
+        help=f"{glossary.help('cap')} Only where the input is already capped.",
     )
 
 
 def body(found: dict[str, Guarantee], epsilon: float) -> None:
     """One card in words, all claims in numbers, and what one mechanism releases."""
-    st.header("One promise in words")
+    st.header("One promise in words", help=glossary.help("claimed", "certified"))
     id = widgets.picker(found)
     left, right = st.columns(2, gap="large")
     with left, st.container(border=True):
@@ -214,7 +213,10 @@ def table(found: dict[str, Guarantee], epsilon: float) -> None:
         alt="Claimed and certified epsilon of every mechanism, per rating and per user",
         column_config=columns,
     )
-    st.caption(cards.RELATIONS)
+    st.caption(
+        f"{glossary.help('unit', 'rating', 'cell', 'user')} Numbers of different columns cannot be"
+        " compared."
+    )
     blocks.picture(
         charts_guarantees.claimed_and_certified(order, rows, state.theme(), measured_at(epsilon)),
         alt=cards.table_words(rows),
@@ -233,7 +235,7 @@ def table(found: dict[str, Guarantee], epsilon: float) -> None:
             if row.why
         )
     )
-    st.caption(cards.GLOSSARY)
+    st.caption(glossary.help("trust", "notion"))
 
 
 def certainty(epsilon: float) -> None:
@@ -255,8 +257,10 @@ def certainty(epsilon: float) -> None:
 
 def ledger(card: Guarantee) -> None:
     """Every release of one mechanism with what it costs."""
-    st.header("The ledger: every noisy answer it gives")
-    unit = widgets.switch("Count the cost", "the unit", UNITS, "unit", RATING.unit)
+    st.header("The ledger: every noisy answer it gives", help=glossary.help("composition"))
+    unit = widgets.switch(
+        "Count the cost", "the unit", UNITS, "unit", RATING.unit, help=glossary.help("unit")
+    )
     change = next(change for change in (card.change, *Change) if change.unit == unit)
     rows = cards.ledger(card, change)
     blocks.show_table(cards.ledger_table(rows), alt="Releases and their cost")
@@ -275,7 +279,9 @@ def ledger(card: Guarantee) -> None:
 
 def attempt(id: str, epsilon: float) -> None:
     """An audit of the chosen mechanism on small invented ratings, or of a copy with a fault."""
-    st.header("Try to refute this claim")
+    st.header("Try to refute this claim", help=glossary.help("measured"))
+    if blocks.reserved("start an audit", "What audits have measured stands on the cards."):
+        return
     mechanism = registry.create(id, epsilon=epsilon)
     offered = faults_of(mechanism, small_data(mechanism).public)
     names = {"none": "No fault", **{flaw.value: audits.FLAWS[flaw] for flaw in offered}}

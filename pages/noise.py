@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from dpmc_core import registry
+from dpmc_core import glossary, registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.mechanisms.dpimf import Dpimf
@@ -98,7 +98,7 @@ def shapes(id: str, cards: Mapping[float, Guarantee], epsilon: float, pinned: fl
     """The noise of every release at this epsilon and the pinned one, on axes that stay."""
     card = cards[epsilon]
     releases = dict(card.releases)
-    st.header("Its shape")
+    st.header("Its shape", help=glossary.help("laplace", "flips"))
     if not releases:
         st.markdown("This mechanism adds no noise.")
         return
@@ -140,7 +140,7 @@ def sizes(
     public: PublicFacts,
 ) -> None:
     """Noise against epsilon: the mechanisms that share the chosen one's kind of noise."""
-    st.header("Its size")
+    st.header("Its size", help=glossary.help("scale", "sensitivity"))
     views = state.kept(
         "sizes", (id, wide, chosen, public), lambda: found_sizes(id, wide, chosen, public)
     )

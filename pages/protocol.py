@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core import registry
+from dpmc_core import glossary, registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
@@ -358,7 +358,13 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
         )
         parties = widgets.slider("Parties", "the number of parties", 1, 6, 4, "parties")
         rounds = widgets.slider(
-            "Rounds", "the number of rounds", 1, 5, 3, "rounds", help="Exchanges with the server."
+            "Rounds",
+            "the number of rounds",
+            1,
+            5,
+            3,
+            "rounds",
+            help=f"Exchanges with the server. {glossary.help('rounds')}",
         )
         local = widgets.slider(
             "Local solves in a round",
@@ -382,7 +388,7 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
 
 def budget(flow: Federation, public: PublicFacts) -> None:
     """Epsilon over rounds, solves and clicks, and why it is not per user."""
-    st.header("What the budget adds up to")
+    st.header("What the budget adds up to", help=glossary.help("composition"))
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.show_table(
@@ -401,7 +407,7 @@ def budget(flow: Federation, public: PublicFacts) -> None:
 
 def promise(card: Guarantee, id: str) -> None:
     """The card of what is played."""
-    st.header("What is promised")
+    st.header("What is promised", help=glossary.help("trust", "notion"))
     with st.container(border=True):
         blocks.guarantee(card, id)
 

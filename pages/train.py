@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core import ledger, registry
+from dpmc_core import glossary, ledger, registry
 from dpmc_core.data import Dataset
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError
@@ -25,6 +25,7 @@ from dpmc_core.views.run_card import KeptRun, Run
 from dpmc_core.views.training import Film, TopItem
 from pages.ui import (
     blocks,
+    classroom,
     film,
     prepare,
     report,
@@ -410,11 +411,15 @@ def result(run: Run) -> None:
 def answer(run: Run) -> None:
     """The metrics, with and without privacy, and of guessing."""
     found, metric = run.result, headline(run.result.mechanism.task)
-    st.caption(f"{metric.title} on {split_words(found.problem.split)}")
+    st.caption(
+        f"{metric.title} on {split_words(found.problem.split)}",
+        help=f"{metric.means} {glossary.help('held_out')}",
+    )
     table = run_card.metrics_table(run_card.methods(found))
     tiles = zip(table["method"], table[metric.name], strict=True)
     for column, (name, value) in zip(st.columns(len(table["method"])), tiles, strict=True):
-        column.metric(name, value)
+        term = glossary.named(name.lower())
+        column.metric(name, value, help=term and term.words)
     if len(found.metrics) > 1:
         blocks.show_table(table, alt="All metrics of the run and its baselines")
     rounds = "round" if found.rounds == 1 else "rounds"
@@ -461,19 +466,28 @@ def recommendations(run: Run) -> None:
 
 def downloads(run: Run) -> None:
     """The run on paper, the model, and how to repeat it."""
-    found = run.result
     st.header("Take it with you")
+    if classroom.allowed():
+        files(run)
+    st.markdown("The same run on the command line:")
+    st.code(run_card.command(run), language="bash", wrap_lines=True)
+    with st.expander("The same run in Python"):
+        st.code(run_card.code(run))
+
+
+def files(run: Run) -> None:
+    found = run.result
     name = f"{found.mechanism.id}-{run.data}"
-    files = [
+    offered = [
         ("Run card (JSON)", "json", "application/json", lambda: run_card.as_json(run)),
         ("Run card (Markdown)", "md", "text/markdown", lambda: run_card.markdown(run)),
         ("Report (HTML)", "html", "text/html", lambda: report.html(run)),
     ]
     if found.model.factors is not None:
         kind = "application/octet-stream"
-        files.append(("Factors (NPZ)", "npz", kind, lambda: run_card.factors(found)))
+        offered.append(("Factors (NPZ)", "npz", kind, lambda: run_card.factors(found)))
     with st.container(horizontal=True):
-        for label, ending, mime, make in files:
+        for label, ending, mime, make in offered:
             st.download_button(
                 label,
                 make,  # called when the button is pressed
@@ -489,10 +503,6 @@ def downloads(run: Run) -> None:
             f"Do not publish these factors: their noise is for simulation.{why} A copy that may be"
             " published, where that can be proved, is made by `dpmc release`."
         )
-    st.markdown("The same run on the command line:")
-    st.code(run_card.command(run), language="bash", wrap_lines=True)
-    with st.expander("The same run in Python"):
-        st.code(run_card.code(run))
 
 
 shell.enter()

@@ -3,27 +3,41 @@
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from dpmc_core import recommend, registry
-from dpmc_core.answer import Finding, Protect
-from dpmc_core.errors import DpmcError, sentence
+from dpmc_core import registry
+from dpmc_core.answer import Finding, Protect, method_for
+from dpmc_core.errors import DpmcError
 from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import Guarantee, Trust
-from dpmc_core.problem import build_problem, split_words
+from dpmc_core.privacy import Guarantee
+from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.store import Store, StoreError, StoreMissing
 from dpmc_core.sweep import LISTS_OF, Grid, Keys
-from dpmc_core.sweep.presets import BOTH, EPSILONS
+from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import answer as words
 from dpmc_core.views import cards, lines, people, ranking
 from dpmc_core.views.lines import Line, Picture
 from dpmc_core.views.people import Scores, Shown
-from pages.ui import blocks, instrument, rows, shell, sources, state, sweeps, widgets
+from pages.ui import (
+    blocks,
+    classroom,
+    explorable,
+    instrument,
+    rows,
+    scene,
+    shell,
+    sources,
+    state,
+    sweeps,
+    widgets,
+)
 from pages.ui.charts import ranking as charts_ranking
 from pages.ui.rows import GridRows, Place
+from pages.ui.scene import Scene
 
 SEEDS = (1, 2, 3)  # of a curve that is computed here
 TICK = 1.0  # seconds between two looks at the store
@@ -51,7 +65,7 @@ def page() -> None:
         id = widgets.mechanism(data)
     try:
         where = rows.place(data)
-        grid = grid_of(where, id)
+        grid = scene.grid(where.data, id, SEEDS)
         came = rows.shipped(data, id)
         keys = rows.keys(grid, where) if came is None else rows.keys_of(came[0])
         found = curves(where, id, keys)
@@ -65,6 +79,8 @@ def page() -> None:
                 moving(where, id, found)
         with more, st.popover("Why?", icon=":material/verified_user:"):
             blocks.guarantee(card, id)
+        with more:
+            take_away(where, id, found)
         with below:
             numbers(found, certified=cards.upheld(card))
     except (DpmcError, OSError) as error:
@@ -75,15 +91,8 @@ def page() -> None:
 
 
 def protect(data: str, card: Guarantee) -> None:
-    """The first choice; a method that somebody chose may be neither."""
-    st.session_state["protect"] = next(
-        (
-            one
-            for one in Protect
-            if one.trust is card.trust and (one is Protect.PERSON) == card.change.per_user
-        ),
-        None,
-    )
+    """The first choice."""
+    st.session_state["protect"] = Protect.of(card)
     st.radio(
         "Protect",
         list(words.PROTECT),
@@ -101,12 +110,10 @@ def protect(data: str, card: Guarantee) -> None:
 def follow(data: str) -> None:
     """The recommended method for whom one protects; none is recommended for every data set."""
     chosen: Protect = st.session_state["protect"]
-    for task in sources.tasks(data):
-        with suppress(DpmcError, OSError):
-            facts, change = sources.facts(data, task), chosen.change(task)
-            advice = recommend.recommend(task, change, facts, epsilon=1.0, trust=chosen.trust)
-            st.session_state["mechanism"] = advice.mechanism.id
-            return
+    with suppress(DpmcError, OSError):  # the page says so where it needs the data
+        id = method_for(chosen, sources.tasks(data), partial(sources.facts, data))
+        if id is not None:
+            st.session_state["mechanism"] = id
 
 
 def answered() -> None:
@@ -138,20 +145,12 @@ def facts(data: str, task: Task, found: tuple[Picture, ...]) -> PublicFacts:
 # --- the runs behind a curve -------------------------------------------------------------------
 
 
-def grid_of(where: Place, id: str) -> Grid:
-    """A curve for each estimator: same reports and certificate, what is made of them differs."""
-    settings = BOTH if registry.has_setting(registry.get(id), "estimator") else {}
-    return Grid(
-        data=[where.data], mechanisms=[id], epsilons=EPSILONS, seeds=SEEDS, settings=settings
-    )
-
-
 def runs(where: Place, grid: Grid, keys: Keys) -> bool:
     """The runs behind a curve: begun, stopped and continued with one button; whether they run."""
     last = sweeps.look(where.folder, keys.name)
     if last is not None and last.running:
         if st.button("Stop", icon=":material/stop:"):
-            sweeps.cancel(where.folder, keys.name)
+            rows.cancel(where, keys.name)
             st.rerun()
         return True
     done, total = read(where, grid.mechanisms[0], keys).present, len(keys.units)
@@ -164,6 +163,8 @@ def runs(where: Place, grid: Grid, keys: Keys) -> bool:
         if where.private:
             spends = "On real data every run spends its epsilon again: publish none of it."
             st.caption(f"{spends} {rows.ON_DISK}")
+        if blocks.reserved("compute it", "Other mechanisms and samples have curves to look at."):
+            return False
         if st.button(
             "Go on" if done else "Compute the curve",
             type="primary",
@@ -183,7 +184,7 @@ def read(where: Place, id: str, keys: Keys) -> GridRows:
     def whole(line: Line) -> bool:
         return line.has(EPSILONS, SEEDS)
 
-    metrics = rows.metrics_of(registry.get(id).task)
+    metrics = lines.metrics_of(registry.get(id).task)
     return rows.read(where, keys, [id], metrics, EPSILONS, enough=whole)
 
 
@@ -226,25 +227,23 @@ def moving(where: Place, id: str, found: tuple[Picture, ...], *, running: bool =
     body = state.kept(
         "instrument",
         (where.name, id, found, theme, running),
-        lambda: view(where, id, found, running=running),
+        lambda: scene.view(look(where, id, found, running=running), theme),
     )
     instrument.show(body | standing(), key=KEY, on_change=moved)
 
 
-def view(where: Place, id: str, found: tuple[Picture, ...], *, running: bool) -> dict[str, Any]:
+def look(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = False) -> Scene:
     """What the instrument shows. An upload shows no person. Raises DpmcError, OSError."""
-    methods = [registry.create(id, epsilon=epsilon) for epsilon in EPSILONS]
-    task = methods[0].task
-    picture = found[0] if found else Picture(rows.metrics_of(task)[0])
-    shown = None if where.private or running or not found else known(where, picture)
-    return instrument.view(
-        methods,
-        picture,
-        facts(where.name, task, found),
-        state.theme(),
-        shown=shown,
-        scores=leaving(where, methods) if shown else (),
-    )
+
+    def seen() -> Scene:
+        methods = scene.at_stops(id)
+        task = methods[0].task
+        picture = found[0] if found else Picture(lines.metrics_of(task)[0])
+        shown = None if where.private or running or not found else known(where, picture)
+        scores = leaving(where, methods) if shown else ()
+        return Scene(methods, picture, facts(where.name, task, found), shown, scores)
+
+    return state.kept("scene", (where.name, id, found, running), seen)
 
 
 def known(where: Place, picture: Picture) -> Shown | None:
@@ -263,16 +262,13 @@ def known(where: Place, picture: Picture) -> Shown | None:
     return None
 
 
-def leaving(where: Place, methods: list[Mechanism]) -> tuple[Scores, ...]:
+def leaving(where: Place, methods: tuple[Mechanism, ...]) -> tuple[Scores, ...]:
     """What leaves a server that is trusted with raw ratings."""
-    first = methods[0]
-    if first.guarantee(sources.facts(where.name, first.task)).trust is Trust.LOCAL:
-        return ()
 
     def noisy(ratings: Ratings) -> tuple[Scores, ...]:
-        return people.scores(methods, build_problem((ratings, ratings), first.task).train)
+        return scene.leaving(methods, ratings)
 
-    noisy.__name__ = f"scores of {first.id}"
+    noisy.__name__ = f"scores of {methods[0].id}"
     found: tuple[Scores, ...] = sources.look(where.name, noisy)
     return found
 
@@ -315,20 +311,34 @@ def moved() -> None:
             st.session_state[name] = EPSILONS[int(told[short])] if short == "stop" else told[short]
 
 
+def take_away(where: Place, id: str, found: tuple[Picture, ...]) -> None:
+    """The page as a file of its own, standing where the slider stands."""
+    if not found or not classroom.allowed():
+        return
+    title, shown, stands = sources.names()[where.name], look(where, id, found), standing()
+
+    def file() -> str:
+        more = [] if where.private else explorable.others(where.name, shown)
+        return explorable.html(where.name, title, [shown, *more], stands, private=where.private)
+
+    st.download_button(
+        "Take it away",
+        file,
+        f"what-if-{where.name}.html",
+        "text/html",
+        on_click="ignore",
+        icon=":material/download:",
+        help="This page as one HTML file, which works without a network: about 5 MB.",
+    )
+
+
 def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
     """What the numbers are measured on, and all of them."""
     if not found:
         return
     picture = found[0]
     line = picture.lines[0]
-    st.caption(
-        blocks.escape(
-            f"{blocks.EVALUATION} {sentence(lines.band_words(line.band))} Tested on"
-            f" {split_words(line.info.split)}. Filled is certified, hollow only claimed, a tick"
-            f" measured at 1. Version {line.version}, default settings."
-        )
-    )
-    for said in lines.apart_words(picture):
+    for said in lines.measured_words(picture):
         st.caption(blocks.escape(said))
     folded = st.expander("The curve in numbers", type="compact", key="numbers", on_change="rerun")
     if not folded.open:

@@ -1761,7 +1761,55 @@ KERNEL = [
     ),
 ]
 
+ROOM = _family(
+    "room",
+    "room.py",
+    (
+        "a phone: the opposite too rarely",
+        SCALE,
+        "math.ceil(flip_chance(epsilon) * DRAWS)",
+        "math.ceil(0.97 * flip_chance(epsilon) * DRAWS)",
+        named("room", "test_a_phone_lies_as_often_as_its_epsilon_asks"),
+    ),
+    (
+        "a phone: rounded to the side that tells more",
+        OTHER,
+        "math.ceil(flip_chance(epsilon) * DRAWS)",
+        "math.floor(flip_chance(epsilon) * DRAWS)",
+        named("room", "test_a_phone_lies_as_often_as_its_epsilon_asks"),
+    ),
+    (
+        "coins tell more than a phone",
+        CLIP,
+        "least <= rule.chance < 0.5",
+        "0.9 * least <= rule.chance < 0.5",
+        named("room", "test_coins_never_tell_more_than_a_phone"),
+    ),
+    (
+        "simulated phones: answers as they are",
+        SKIPPED,
+        "told = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)",
+        "told = answers.astype(np.uint8)",
+        named("room", "test_a_thousand_classes"),
+    ),
+    (
+        "simulated phones: one draw for all classes",
+        REUSED,
+        ".publish(answers.astype(np.uint8), rng)",
+        ".publish(answers.astype(np.uint8), np.random.default_rng(0))",
+        named("room", "test_simulated_phones_draw_anew"),
+    ),
+    (
+        "asked again, spent once",
+        UNIT,
+        "return coin(self.epsilon, len(self.askings)).loss(1).epsilon",
+        "return coin(self.epsilon).loss(1).epsilon",
+        named("room", "test_asking_again_spends_again_and_makes_the_attacker_surer"),
+    ),
+)
+
 MUTANTS = [
     *ONE_BIT, *COLLECTION, *FACTORIZATION, *DPIMF, *FRANK_WOLFE, *PER_USER, *PRIVATE_EFFECTS,
     *USER_RANKING, *LOCAL_RANKING, *CLEANSING, *DPALS, *PROTOCOL, *FEDERATED, *SECURE, *KERNEL,
+    *ROOM,
 ]  # fmt: skip

@@ -28,6 +28,7 @@ ORDER = [
     "links",
     "data",
     "metrics",
+    "glossary",
     "toplists",
     "bounds",
     "solvers",
@@ -50,8 +51,10 @@ ORDER = [
     "paired",
     "answer",
     "protocol",
+    "room",
     "published",
     "views",
+    "lessons",
     "cli",
     "__main__",
 ]
@@ -240,12 +243,12 @@ def test_importing_the_core_loads_nothing_heavy(module):
 
 
 def test_importing_the_registry_is_quick():
-    """In processor time, which other programs on the machine disturb little."""
+    """Next to what it rests on, in processor time: machines differ, and other programs disturb."""
     code = (
-        "import time; start = time.process_time(); import dpmc_core.registry;"
-        "print(time.process_time() - start)"
+        "import time; clock = time.process_time; start = clock(); import scipy.special;"
+        "rest = clock(); import dpmc_core.registry; print((clock() - rest) / (rest - start))"
     )
-    assert any(float(run_python(code)) < 0.6 for _ in range(5))
+    assert any(float(run_python(code)) < 2 for _ in range(5))
 
 
 def test_a_class_name_means_one_thing():

@@ -1,9 +1,9 @@
 """What a new user wants to know, found by following the screen alone, with the clicks it takes.
 
 Everybody begins at the start page, follows visible words by mouse and types on the keyboard. Of
-the eleven tasks that must work so, two are elsewhere: a copied link opened in another place is
-walked through in test_browser_links.py, and test_browser_train.py trains, stops, trains again and
-compares. A lesson on epsilon comes with the lessons.
+the eleven tasks that must work so, three are elsewhere: a copied link opened in another place is
+walked through in test_browser_links.py, test_browser_train.py trains, stops, trains again and
+compares, and test_browser_learn.py finds and finishes a lesson on epsilon.
 """
 
 import re

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FAMILIES = {
     *("one_bit", "collection", "factorization", "dpimf", "frank_wolfe", "per_user"),
     *("private_effects", "user_ranking", "local_ranking", "cleansing", "dpals", "protocol"),
-    *("federated", "secure path", "kernel"),
+    *("federated", "secure path", "kernel", "room"),
 }
 
 

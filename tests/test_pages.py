@@ -26,7 +26,7 @@ from dpmc_core.store import Store, shipped
 from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import cards, lines, run_card, stops
-from pages.ui import charts, private, rows
+from pages.ui import charts, private
 from pages.ui.charts import curve as charts_curve
 from tests.page_helpers import (
     all_text,
@@ -186,7 +186,7 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
 def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     cls = registry.get(id)
     with shipped.load(data, cls.task, [id]) as store:
-        picture = lines.read(store, [id], rows.metrics_of(cls.task)[0])
+        picture = lines.read(store, [id], lines.metrics_of(cls.task)[0])
     drawn = charts_curve.instrument(
         picture, EPSILONS, height=200, certified=True, theme=charts.LIGHT
     )

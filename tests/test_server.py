@@ -15,7 +15,7 @@ from streamlit import config
 from streamlit.web.server.app_discovery import discover_asgi_app
 
 from app import SECTIONS
-from pages.ui import instrument, server
+from pages.ui import scene, server
 
 APP = Path(__file__).resolve().parent.parent / "app.py"
 unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descriptors here")
@@ -79,7 +79,7 @@ def test_the_start_page_is_sent_plotly_itself_to_be_kept():
     link = headers_of(b"text/html; charset=utf-8")[b"link"].decode()
     path = link.split(">")[0].removeprefix("<./")
     answer = asyncio.run(server._plotly(None))
-    assert path == instrument.PLOTLY
+    assert path == scene.PLOTLY
     assert Path(answer.path).stat().st_size > 1_000_000
     assert "immutable" in answer.headers["cache-control"]
 

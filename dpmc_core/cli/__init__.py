@@ -14,9 +14,11 @@ from dpmc_core.cli import (
     audit,
     choose,
     data,
+    explorable,
     fit,
     guarantees,
     ledger,
+    lessons,
     listing,
     protocol,
     recommend,
@@ -86,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         *(listing, data, recommend, answer, fit, split, choose, release, verify),
-        *(guarantees, audit, ledger, protocol, sweep, store),
+        *(guarantees, audit, ledger, protocol, sweep, store, lessons, explorable),
     )
     for group in groups:
         group.add_to(commands)

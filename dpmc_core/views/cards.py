@@ -43,19 +43,6 @@ _NOISE = {
 }
 
 
-GLOSSARY = (
-    "Trust. curator: a trusted server sees raw ratings; local: each rating is randomised before it"
-    " leaves its user. Notion. pure: epsilon alone; approx: epsilon, with a small chance delta of"
-    " failing; joint: everyone's output but one's own."
-)
-RELATIONS = (
-    "What an epsilon counts: how far the output may tell two data sets apart that differ in one"
-    " thing. Per rating: one rating has another value; that it exists is public. Per user-item"
-    " cell: one user's rating of one item changes, appears or disappears. Per user, row becomes"
-    " empty: everything one person rated disappears, and the number of users stays public. Per"
-    " user, row becomes any other: it is exchanged for somebody else's, which never costs"
-    " less. Numbers of different columns cannot be compared."
-)
 _PERSON = 20  # ratings of the person whose values together are counted
 PER_RATING = "per rating: other value, certified"
 PERSON = f"one person's {_PERSON} ratings, certified"

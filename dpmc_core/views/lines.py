@@ -18,9 +18,13 @@ from scipy.special import stdtrit
 
 from dpmc_core import registry
 from dpmc_core.errors import sentence
-from dpmc_core.metrics import Metric
+from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.metrics import RANKING, Metric, headline
+from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change
+from dpmc_core.problem import split_words
 from dpmc_core.store import CurveInfo, Store, certified, curves, points
+from dpmc_core.store import shipped as files
 from dpmc_core.views import cards
 
 Floats = NDArray[np.float64]
@@ -314,6 +318,25 @@ def read(
         (*best, *own),
         guesses=tuple(line for line in guessed if line is not None),
     )
+
+
+def metrics_of(task: Task) -> tuple[Metric, ...]:
+    """What is drawn of a task, the headline first."""
+    return RANKING if task is Task.RANKING else (headline(task),)
+
+
+def shipped(data: str, mechanism: str) -> tuple[Picture, ...] | None:
+    """The curve that came with the program, in each metric; None where there is none.
+
+    Raises DpmcError where its file cannot be read.
+    """
+    task = registry.get(mechanism).task
+    file = files.load(data, task, [mechanism])
+    if file is None:
+        return None
+    with file:
+        found = tuple(read(file, [mechanism], metric) for metric in metrics_of(task))
+    return found if found[0].lines else None
 
 
 def _line(
@@ -639,6 +662,17 @@ def short_label(line: Line) -> str:
 
 
 # --- one line, looked at from one epsilon ----------------------------------------------------
+
+
+def measured_words(picture: Picture) -> list[str]:
+    """What the numbers of its first line are, and what one would not expect of it."""
+    line = picture.lines[0]
+    measured = (
+        f"{sentence(EVALUATION_ONLY)} {sentence(band_words(line.band))} Tested on"
+        f" {split_words(line.info.split)}. Filled is certified, hollow only claimed, a tick"
+        f" measured at 1. Version {line.version}, default settings."
+    )
+    return [measured, *apart_words(picture)]
 
 
 def gains(picture: Picture, epsilon: float) -> list[str]:

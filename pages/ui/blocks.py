@@ -17,6 +17,7 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.privacy import Guarantee
 from dpmc_core.store import guarded
 from dpmc_core.views import audits, cards
+from pages.ui import classroom
 from pages.ui.charts import Figure
 from pages.ui.jobs import Job, Snapshot
 from pages.ui.text import escape
@@ -47,6 +48,14 @@ def heading(title: str, sentence: str) -> None:
 def problem(error: Exception) -> None:
     """An error as a sentence."""
     st.error(escape(sentence(str(error))), icon=":material/error:")
+
+
+def reserved(what: str, instead: str) -> bool:
+    """Whether something is the teacher's alone here; a sentence says so, and what others can do."""
+    if classroom.allowed():
+        return False
+    st.info(f"A class is on: only the teacher may {what}. {instead}", icon=":material/groups:")
+    return True
 
 
 def picture(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from dpmc_core import glossary
 from dpmc_core.data.transforms import Binarise, CapPerUser, TopItems, Transform
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, Split, default_split, split_words
@@ -29,9 +30,8 @@ def controls(
         "cap",
         place=grid,
         placeholder="no cap",
-        help="Keep at most this many ratings of each person, chosen without looking at their"
-        " values. It bounds what one person can reveal: a guarantee for k ratings is k times the"
-        " one for a single rating. Test ratings are not capped.",
+        help=f"{glossary.help('cap')} They are chosen without a look at their values; test ratings"
+        " are not capped.",
     )
     top = widgets.number(
         "Most rated items only",
@@ -71,7 +71,7 @@ def controls(
         "holdout" if default == "share" else "ranking_holdout",
         default,
         place=grid,
-        help="These ratings are never trained on; the metrics are measured on them.",
+        help=glossary.help("held_out"),
     )
     steps: list[Transform] = []
     if top is not None:

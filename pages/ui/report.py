@@ -8,23 +8,16 @@ from typing import Any, NamedTuple
 
 import plotly.io as pio
 
+from dpmc_core import glossary
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
-from dpmc_core.views import cards, ranking, run_card, training
+from dpmc_core.views import cards, document, ranking, run_card, training
 from dpmc_core.views.run_card import Run
 from pages.ui.charts import LIGHT, Figure, Theme
 from pages.ui.charts import ranking as charts_ranking
 from pages.ui.charts import train as charts_train
-
-STYLE = """
-body { font: 16px/1.5 "Source Sans 3", "Source Sans Pro", system-ui, sans-serif; color: #1c1e21;
-  background: #fdfdfc; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: left;
-  border-bottom: 1px solid #dcdcd6; } pre { background: #f1f1ee; padding: 1rem;
-  white-space: pre-wrap; overflow-wrap: anywhere; }
-"""
 
 
 class Exhibit(NamedTuple):
@@ -56,8 +49,7 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
                 "Held-out items among the first ten",
                 "How often is the next item among the first ten?",
                 charts_ranking.run_bars(id, methods, theme),
-                "HR@10: the held-out item is among the first ten; NDCG@10 counts how far up. Among"
-                " 99 items drawn at random it is a far easier race than among all unseen items.",
+                " ".join(glossary.TERMS["hr@10"][1:3]),
                 ranking.bars_words(methods),
                 {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},
             )
@@ -125,12 +117,12 @@ def html(run: Run) -> str:
     return _file(
         f"{found.mechanism.name} on {run.title}",
         [
-            _paragraphs(
+            document.paragraphs(
                 f"Tested on {split_words(found.problem.split)}. {sentence(EVALUATION_ONLY)}"
             ),
-            _table(run_card.metrics_table(run_card.methods(found))),
-            _heading("Guarantee"),
-            _paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
+            document.table(run_card.metrics_table(run_card.methods(found))),
+            document.heading("Guarantee"),
+            document.paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
             *_charts(drawn),
         ],
         run_card.command(run),
@@ -146,44 +138,25 @@ def comparison(
     command: str,
 ) -> str:
     """A comparison as one file: charts by their titles, sentences, numbers and the command."""
-    parts = [*_charts(drawn), _paragraphs(*words), _heading("Numbers"), _table(table)]
+    parts = [
+        *_charts(drawn),
+        document.paragraphs(*words),
+        document.heading("Numbers"),
+        document.table(table),
+    ]
     return _file(title, parts, command)
 
 
 def _file(title: str, parts: Sequence[str], command: str, note: str = "") -> str:
     """A page that opens anywhere, without a network. parts: HTML; the rest plain text."""
-    head = (
-        "<!doctype html><html lang='en'><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(title)}</title><style>{STYLE}</style><h1>{escape(title)}</h1>"
-    )
-    repeat = f"{_heading('Repeat it')}<pre>{escape(command)}</pre>"
-    return "\n".join([head, *parts, repeat, _paragraphs(note) if note else "", "</html>"])
-
-
-def _heading(text: str) -> str:
-    return f"<h2>{escape(text)}</h2>" if text else ""
-
-
-def _paragraphs(*texts: str) -> str:
-    return "\n".join(f"<p>{escape(text)}</p>" for text in texts)
-
-
-def _table(columns: Mapping[str, Sequence[object]]) -> str:
-    """Columns by their heads; a truth value reads yes or no."""
-    words = {True: "yes", False: "no"}
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = (
-        "".join(f"<td>{escape(words[v] if isinstance(v, bool) else str(v))}</td>" for v in row)
-        for row in zip(*columns.values(), strict=True)
-    )
-    return f"<table><tr>{head}</tr>" + "".join(f"<tr>{row}</tr>" for row in body) + "</table>"
+    repeat = f"{document.heading('Repeat it')}<pre>{escape(command)}</pre>"
+    return document.page(title, [*parts, repeat, document.paragraphs(note) if note else ""])
 
 
 def _charts(drawn: Sequence[tuple[str, Figure]]) -> list[str]:
     """Headed charts; the first brings the library along."""
     return [
-        _heading(title)
+        document.heading(title)
         + pio.to_html(
             {"data": fig.data, "layout": fig.layout},
             include_plotlyjs=number == 0,

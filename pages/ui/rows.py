@@ -13,7 +13,7 @@ from dpmc_core import ledger as core
 from dpmc_core import paths, registry, store, sweep
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.ledger import Study
-from dpmc_core.metrics import RANKING, Metric, headline
+from dpmc_core.metrics import Metric
 from dpmc_core.model import Task
 from dpmc_core.store import Store, StoreMissing, default_path
 from dpmc_core.store import shipped as files
@@ -21,7 +21,7 @@ from dpmc_core.sweep import Grid, Keys, presets
 from dpmc_core.views import ledger as words
 from dpmc_core.views import lines
 from dpmc_core.views.lines import Line, Picture
-from pages.ui import blocks, sources, state, sweeps
+from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
 
 GRIDS: Mapping[str, tuple[float, ...]] = {
@@ -115,15 +115,17 @@ def start(grid: Grid, where: Place, wanted: Keys) -> None:
 
 def begin(where: Place, name: str, command: Sequence[str], about: Mapping[str, Any]) -> None:
     """Run a command in the background on the data of a place. Raises DpmcError, OSError."""
+    classroom.check_allowed()
     if where.private:
         sweeps.check()
         state.private().folder(sources.get(where.name)).write()
     sweeps.start(where.folder, name, command, about=about, environment=where.environment)
 
 
-def metrics_of(task: Task) -> tuple[Metric, ...]:
-    """What is drawn of a task, the headline first."""
-    return RANKING if task is Task.RANKING else (headline(task),)
+def cancel(where: Place, name: str) -> None:
+    """End what was begun. Raises DpmcError."""
+    classroom.check_allowed()
+    sweeps.cancel(where.folder, name)
 
 
 def read(
@@ -192,13 +194,7 @@ def _stored(
 @st.cache_resource(max_entries=100, show_spinner=False)
 def shipped(name: str, mechanism: str) -> tuple[Picture, ...] | None:
     """The curve that came with the app, in each metric; None where there is none."""
-    task = registry.get(mechanism).task
-    file = files.load(name, task, [mechanism])
-    if file is None:
-        return None
-    with file:
-        found = tuple(lines.read(file, [mechanism], metric) for metric in metrics_of(task))
-    return found if found[0].lines else None
+    return lines.shipped(name, mechanism)
 
 
 @st.cache_resource(max_entries=20, show_spinner=False)

@@ -17,7 +17,6 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import streamlit as st
@@ -27,10 +26,10 @@ from starlette.responses import FileResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pages.ui import instrument, jobs, private, sweeps
+from pages.ui import classroom, jobs, private, scene, sweeps
 
 # What the first page imports, loaded before anybody visits.
-FIRST_PAGE = ("charts.ranking", "instrument", "rows", "sources", "sweeps", "widgets")
+FIRST_PAGE = ("charts.ranking", "instrument", "rows", "scene", "sources", "sweeps", "widgets")
 # Of malloc.h. Each rerun is a thread, and may leave an arena of memory behind; large arrays are
 # given back at once only while they stand apart.
 _ARENA_MAX, _MMAP_THRESHOLD = -8, -3
@@ -55,6 +54,8 @@ async def ready(_: st.App) -> AsyncIterator[None]:
         import_module(f"pages.ui.{name}")
     gc.collect()
     gc.freeze()  # what is there by now stays: no later look at memory goes through it
+    if classroom.on():
+        classroom.start()
     tidying = asyncio.create_task(tidy())
     yield
     tidying.cancel()
@@ -125,7 +126,7 @@ class ChartsAhead:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._start = f"<./{instrument.PLOTLY}>; rel=preload; as=script".encode()
+        self._start = f"<./{scene.PLOTLY}>; rel=preload; as=script".encode()
         links = (f"<./static/js/{file.name}>" for file in SCRIPTS.glob("PlotlyChart.*.js"))
         self._other = ", ".join(f"{link}; rel=modulepreload" for link in links).encode()
 
@@ -135,7 +136,9 @@ class ChartsAhead:
         async def add(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
-                if any(k == b"content-type" and v.startswith(b"text/html") for k, v in headers):
+                names = dict(headers)
+                html = names.get(b"content-type", b"").startswith(b"text/html")
+                if html and b"content-security-policy" not in names:  # which the phone's page has
                     message = {**message, "headers": [*headers, (b"link", link)]}
             await send(message)
 
@@ -148,16 +151,14 @@ async def _start(request: Request) -> RedirectResponse:
 
 
 async def _plotly(_: Request) -> FileResponse:
-    """Plotly as its Python package brings it; a new version has a new address."""
-    found = find_spec("plotly")
-    root = Path(found.origin if found and found.origin else "")  # it is installed with the app
-    path = root.parent / "package_data" / "plotly.min.js"
-    return FileResponse(path, headers={"cache-control": "public, max-age=31536000, immutable"})
+    """Plotly; a new version has a new address."""
+    kept = {"cache-control": "public, max-age=31536000, immutable"}
+    return FileResponse(scene.plotly(), headers=kept)
 
 
 # The name of the first page's file leads to the bare address, links and all: every other page opens
 # under its file's name, and Streamlit calls this one not found.
 ROUTES = [
-    Route(f"/{{base:path}}{instrument.PLOTLY}", _plotly),
+    Route(f"/{{base:path}}{scene.PLOTLY}", _plotly),
     *(Route(f"/{{base:path}}what_if{end}", _start) for end in ("", "/")),
 ]

@@ -144,7 +144,7 @@ def _clicks(ratings: Ratings) -> bool:
 
 def tasks(id: str) -> list[Task]:
     """The tasks that make sense for a data set, in the order of its mechanisms."""
-    return list(dict.fromkeys(registry.get(mechanism).task for mechanism in mechanisms(id)))
+    return registry.tasks(mechanisms(id))
 
 
 def corner(id: str, task: Task) -> Ratings:

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from dpmc_core import registry
-from dpmc_core.errors import DpmcError
+from dpmc_core import glossary, registry
+from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
 from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
@@ -249,8 +249,7 @@ def epsilon(wide: bool = False) -> float:
         format_func=names.__getitem__,
         key="epsilon",
         bind="query-params",
-        help="The privacy budget: how much one protected unit may change what is published."
-        " Smaller means more noise.",
+        help=glossary.help("epsilon"),
     )
     with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
         st.caption("more private", width="content")
@@ -295,7 +294,9 @@ def as_published() -> bool:
 
 def _setting(cls: type[Mechanism], s: Setting) -> Any:
     key, label = f"{cls.id}.{s.name}", s.name.replace("_", " ").capitalize()
-    what, words, i = f"the setting {s.name}", s.info.help or None, s.info
+    what, i = f"the setting {s.name}", s.info
+    term = glossary.named(s.name)
+    words = " ".join(filter(None, (sentence(i.help), term and term.words))) or None
     if s.type is bool:
         return toggle(label, what, key, s.default, help=words)
     if issubclass(s.type, enum.Enum):

@@ -1,0 +1,179 @@
+"""A class: reports lost, how soon phones are answered, and what a visit costs the server's memory.
+
+    python benchmarks/classroom.py [--phones 200] [--seconds 10] [--pages 20]
+
+Starts its own server in class mode on this machine, one question asked. Each phone loads its page,
+asks every two seconds what is on, as the page does, and reports once within those seconds; at the
+end all send again, as after a reload: a report that was lost would be new. Memory is what the
+server holds itself: before, with all phones there, and with visitors of What if there instead. The
+projector is the teacher's page in Chromium, there while the phones report.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import secrets
+import shutil
+import statistics
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
+
+from app_speed import FLAGS, serve
+from load import TIDY, memory, visit
+from playwright.async_api import async_playwright
+
+SECRET = secrets.token_urlsafe(16)
+EVERY = 2.0  # seconds between two looks of a phone, see pages/ui/phone.html
+
+
+class Phone:
+    """One connection that is kept, and what each request took, by its path."""
+
+    def __init__(
+        self, address: str, times: dict[str, list[float]], taken: list[float] | None = None
+    ) -> None:
+        self._host, self._times, self._taken = urlsplit(address).netloc, times, taken
+        self._token, self._bit = secrets.token_hex(16), random.randrange(2)
+
+    async def ask(self, path: str, body: bytes = b"") -> bytes:
+        head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: {self._host}\r\n"
+        if body:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        start = time.perf_counter()
+        self._writer.write(head.encode() + b"\r\n" + body)
+        answer = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
+        told = await self._reader.readexactly(int(answer.split("content-length: ")[1].split()[0]))
+        self._times.setdefault(path, []).append(time.perf_counter() - start)
+        assert " 200 " in answer.splitlines()[0], told
+        return told
+
+    async def report(self) -> str:
+        now = json.loads(await self.ask("/asking"))
+        told = {"room": now["room"], "asking": now["asking"]}
+        told |= {"token": self._token, "bit": self._bit}
+        receipt = json.loads(await self.ask("/report", json.dumps(told).encode()))["receipt"]
+        if receipt == "new" and self._taken is not None:
+            self._taken.append(time.monotonic())
+        return receipt
+
+    async def live(self, seconds: float, here: asyncio.Barrier, end: asyncio.Event) -> list[str]:
+        """Polls until the end; what became of its report, and of the same one sent again."""
+        host, _, port = self._host.partition(":")
+        await asyncio.sleep(random.uniform(0, EVERY))
+        self._reader, self._writer = await asyncio.open_connection(host, int(port))
+        await self.ask("/phone")
+        await here.wait()
+        await asyncio.sleep(random.uniform(0, EVERY))  # they are not in step
+        due, receipts = time.monotonic() + random.uniform(0, seconds), []
+        while not end.is_set():
+            if not receipts and time.monotonic() >= due:
+                receipts.append(await self.report())
+            await self.ask("/asking")
+            await asyncio.sleep(EVERY * random.uniform(0.8, 1.2))
+        receipts.append(await self.report())
+        self._writer.close()
+        return receipts
+
+
+async def measure(address: str, process: int, options: argparse.Namespace) -> None:
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    async with visit(address):  # what all share is there before they come
+        await phones(address, process, 5, 1.0, {})
+    before, times, taken = await settled(process), {}, []
+    watching = asyncio.create_task(projector(address, 5, options.phones, taken))
+    receipts, held = await phones(address, process, options.phones, options.seconds, times, taken)
+    late = await watching
+    print(
+        f"projector: a report is on it after {statistics.median(late):.2f} s (median), at most"
+        f" {max(late):.2f} s"
+    )
+    lost = sum(one != ["new", "again"] for one in receipts)
+    print(f"{options.phones} phones within {options.seconds:g} s: {lost} reports lost")
+    for path, name in (("/report", "POST"), ("/asking", "GET"), ("/phone", "page")):
+        took = sorted(1e3 * one for one in times[path])
+        p95 = statistics.quantiles(took, n=20)[-1]
+        print(
+            f"{name}: {len(took)} answers, median {statistics.median(took):.1f} ms,"
+            f" p95 {p95:.1f} ms, max {took[-1]:.1f} ms"
+        )
+    each = 1024 * (held - before) / options.phones
+    print(f"memory of a phone that is there: {each:.0f} kB")
+    before = await settled(process)
+    async with AsyncExitStack() as stack:
+        for _ in range(options.pages):
+            await stack.enter_async_context(visit(address))
+        each = (await settled(process) - before) / options.pages
+    print(f"memory of a visitor of the app: {each:.1f} MB ({before:.0f} MB before)")
+
+
+async def projector(address: str, before: int, number: int, taken: list[float]) -> list[float]:
+    """Seconds from each report to the teacher's page. before: reports that are there already."""
+    late: list[float] = []
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=FLAGS
+        )
+        page = await chromium.new_page(viewport={"width": 1366, "height": 650})
+        await page.goto(f"{address}teacher/{SECRET}")
+        shown = page.locator(".counted b").first
+        await shown.wait_for()
+        while len(late) < number:
+            there, now = int(await shown.inner_text()) - before, time.monotonic()
+            late += [now - then for then in taken[len(late) : there]]
+            await asyncio.sleep(0.02)
+        await chromium.close()
+    return late
+
+
+async def settled(process: int) -> float:
+    """MB of the server, once it has looked at what may go."""
+    await asyncio.sleep(TIDY + 3)
+    return memory(process)
+
+
+async def phones(
+    address: str,
+    process: int,
+    number: int,
+    seconds: float,
+    times: dict[str, list[float]],
+    taken: list[float] | None = None,
+) -> tuple[list[list[str]], float]:
+    """What became of all their reports, and the memory of the server while all are there."""
+    here, end = asyncio.Barrier(number), asyncio.Event()
+    them = [
+        asyncio.create_task(Phone(address, times, taken).live(seconds, here, end))
+        for _ in range(number)
+    ]
+    await asyncio.sleep(seconds + 3 * EVERY)
+    held = await settled(process)
+    end.set()
+    return await asyncio.gather(*them), held
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--phones", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--pages", type=int, default=20)
+    options = parser.parse_args()
+    with TemporaryDirectory() as home:
+        questions = Path(home) / "questions.txt"
+        questions.write_text("Tea?\n")
+        environment = os.environ | {
+            "DPMC_HOME": home,
+            "DPMC_CLASS": "1",
+            "DPMC_CLASS_SECRET": SECRET,
+            "DPMC_CLASS_QUESTIONS": str(questions),
+        }
+        with serve(environment) as (address, process):
+            asyncio.run(measure(address, process, options))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""How soon What if as one HTML file stands there, and how fast it answers the pointer.
+
+    python benchmarks/explorable.py
+
+Writes the file of a sample, opens it from the disk in Chromium with the network off, and drags the
+knob over all stops as benchmarks/app_speed.py does with the page. Chromium draws without a graphics
+card here.
+"""
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from app_speed import FLAGS, FRAME, PLOTTED, ROOT, WATCH, drag_over
+from playwright.sync_api import sync_playwright
+
+sys.path.insert(0, str(ROOT))  # the pages are no part of the package
+
+from pages.ui import explorable
+
+OPENED = 5  # times
+LIMIT = 50.0  # milliseconds from pointer to picture
+
+
+def main() -> None:
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    start = time.perf_counter()
+    text = explorable.sample("movie-night").encode()
+    print(f"made in {time.perf_counter() - start:.1f} s: {len(text) / 1e6:.2f} MB")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        file = Path(folder) / "what-if.html"
+        file.write_bytes(text)
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        context = chromium.new_context(viewport={"width": 1366, "height": 650}, offline=True)
+        asked: list[str] = []
+        context.on("request", lambda request: asked.append(request.url))
+        seconds = [first_chart(context, file.as_uri()) for _ in range(OPENED)]
+        print(f"opened to Plotly's chart: {statistics.median(seconds):.2f} s (median of {OPENED})")
+        page = context.new_page()
+        page.goto(file.as_uri() + "#epsilon=0.1")
+        page.wait_for_selector(PLOTTED, state="attached")
+        page.wait_for_timeout(1_000)
+        page.evaluate(WATCH)
+        drag_over(page)
+        moves = page.evaluate("window.answers")
+        p95 = statistics.quantiles(moves, n=20)[-1]
+        median = statistics.median(moves)
+        print(f"pointer to picture: median {median:.0f} ms, p95 {p95:.0f} ms ({len(moves)} moves)")
+        print(f"requests: {len(asked)}, all of them the file: {set(asked) <= {file.as_uri()}}")
+        chromium.close()
+    sys.exit(f"above {LIMIT:g} ms" if median >= LIMIT else 0)
+
+
+def first_chart(context, address: str) -> float:
+    page = context.new_page()
+    start = time.monotonic()
+    page.goto(address, wait_until="commit")
+    page.wait_for_selector(FRAME, state="attached")
+    page.wait_for_selector(PLOTTED, state="attached")
+    seconds = time.monotonic() - start
+    page.close()
+    return seconds
+
+
+if __name__ == "__main__":
+    main()

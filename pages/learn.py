@@ -1,0 +1,514 @@
+"""Lessons on epsilon: predict first, then move and see; one step at a time."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from dpmc_core import glossary
+from dpmc_core.glossary import Term
+from dpmc_core.lessons import LESSONS
+from dpmc_core.lessons.frame import Control, Lesson, Pick, Predict, Reveal, Slide, Stops
+from dpmc_core.lessons.paper import SHEETS
+from pages.ui import blocks, classroom, drawn, shell, state, widgets
+from pages.ui.blocks import escape
+from pages.ui.charts import lessons as charts_lessons
+
+END = "end"  # the step after the last slide
+TICK = 2.0  # seconds between two looks at the room
+# Arrows turn the steps but where an arrow moves something; a presenter's clicker sends page keys.
+# What is new gets the focus, and so is read aloud: a heading, or what became of a prediction. What
+# is found is read out again whenever it changes.
+_JS = """
+const OWN = 'input, textarea, select, [contenteditable], [role="slider"], [role="radio"],'
+  + ' [role="tab"], [role="menu"], [role="menuitem"], [role="listbox"], [role="dialog"],'
+  + ' [data-testid="stButtonGroup"], [data-testid="stDataFrame"]';
+const TURNS = { ArrowRight: "next", ArrowLeft: "back" };
+const CLICKS = { PageDown: "next", PageUp: "back" };
+export default function ({ data, parentElement }) {
+  const { place, focus, projector } = data;
+  if (parentElement.place !== undefined && parentElement.place !== place) {
+    const end = performance.now() + 1500;
+    const look = () => {
+      const found = document.querySelector(focus);
+      if (found && (!found.closest('[data-stale="true"]') || performance.now() > end)) {
+        found.tabIndex = -1;
+        found.style.outline = "none";
+        found.focus({ preventScroll: true });
+        found.scrollIntoView({ block: "nearest" });
+      } else if (performance.now() < end) requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+  }
+  parentElement.place = place;
+  const finding = document.querySelector(".st-key-finding");
+  if (finding) finding.setAttribute("aria-live", "polite");
+  const press = event => {
+    const way = TURNS[event.key] || (projector && CLICKS[event.key]);
+    if (!way || event.defaultPrevented || event.repeat) return;
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (event.composedPath().some(one => one.matches && one.matches(OWN))) return;
+    const button = document.querySelector(`.st-key-${way} button:not(:disabled)`);
+    if (!button) return;
+    event.preventDefault();
+    button.click();
+  };
+  document.removeEventListener("keydown", parentElement.press);
+  parentElement.press = press;
+  document.addEventListener("keydown", press);
+  return () => document.removeEventListener("keydown", press);
+}
+"""
+_keys = st.components.v2.component("turning steps", html="<span hidden></span>", js=_JS)
+_LOOK = """<style>
+.st-key-finding [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
+.st-key-question [data-testid="stMarkdownContainer"] p { font-size: 1.2rem; line-height: 1.4; }
+.st-key-home [data-testid="stMarkdownContainer"] p { font-size: 1.8rem; line-height: 1.35; }
+:has(> .st-key-turns) { position: sticky; bottom: 0; z-index: 10; padding: 0.5rem 0;
+  background: PAPER; }
+[data-testid="stMain"] { scroll-padding-bottom: 5rem; }
+[data-testid="stPageLink"] p { white-space: normal; }
+.st-key-drawing, .st-key-theirs { max-width: 46rem; }
+@media (max-width: 640px) { /* what is moved and what comes of it, together */
+  :has(> .st-key-told), :has(> [class*="st-key-ends"]) { display: none; }
+}
+</style>"""
+_LARGE = """<style>
+:root { font-size: 22px; }
+[data-testid="stMainBlockContainer"] { max-width: 60rem; padding: 0.5rem 1.5rem 5rem; }
+[data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
+[data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.5rem; }
+.st-key-drawing { max-width: 41rem; }
+.st-key-asks:has(.st-key-question) :is(p, button p) { font-size: 1.35rem; line-height: 1.4; }
+@media (min-width: 1000px) {
+  :has(> .st-key-turns) { position: fixed; right: 2rem; bottom: 0.5rem; width: auto; }
+}
+</style>"""
+
+
+@st.fragment
+def page() -> None:
+    lesson, at = asked()
+    guesses: dict[tuple[str, str], int | None] = st.session_state.setdefault("guesses", {})
+    if lesson is None:
+        overview()
+        to_print()
+        words()
+        told = {"place": "", "focus": "h1"}
+        projector = False
+    else:
+        projector = top(lesson, at)
+        look = _LOOK.replace("PAPER", state.theme().paper)
+        st.html(look + _LARGE if projector else look)
+        slides = lesson.slides
+        if at == len(slides):
+            end(lesson)
+            told = {"place": f"{lesson.id} {END}", "focus": ".st-key-slide h2"}
+        else:
+            slide = slides[at]
+            open_now = slide.predict is None or (lesson.id, slide.key) in guesses
+            step(lesson, slide, guesses, open_now, projector)
+            new = open_now and slide.predict is not None
+            told = {
+                "place": f"{lesson.id} {slide.key} {open_now}",
+                "focus": ".st-key-verdict p" if new and came_by_guess() else ".st-key-slide h2",
+            }
+    _keys(key="keys", data=told | {"projector": projector})
+
+
+def came_by_guess() -> bool:
+    """Whether the step that is shown has just been opened, and not been come back to."""
+    return bool(st.session_state.pop("guessed", False))
+
+
+# --- where one is ------------------------------------------------------------------------------
+
+
+def asked() -> tuple[Lesson | None, int]:
+    """What the address asks for: a lesson, and the number of a step, by its key or counted."""
+    id = st.query_params.get("lesson")
+    if id is None:
+        return None, 0
+    if id not in LESSONS:
+        state.note(f"The link asks for the lesson “{id[:40]}”, which is not here; here are all.")
+        leave()
+        return None, 0
+    lesson = LESSONS[id]
+    keys = [*(slide.key for slide in lesson.slides), END]
+    name = st.query_params.get("step", keys[0])
+    if name.isascii() and name.isdecimal() and 1 <= int(name[:9]) <= len(keys):
+        name = keys[int(name[:9]) - 1]
+    if name not in keys:
+        state.note(
+            f"The link asks for the step “{name[:40]}”, which this lesson does not have; showing"
+            " the first."
+        )
+        name = keys[0]
+        st.query_params["step"] = name
+    at = keys.index(name)
+    been = st.session_state.setdefault("lessons", {})
+    been[id] = name
+    if name == END:
+        st.session_state.setdefault("lessons done", set()).add(id)
+    return lesson, at
+
+
+def go(lesson: Lesson, at: int) -> None:
+    """To a step; the last one is the end."""
+    keys = [*(slide.key for slide in lesson.slides), END]
+    st.query_params["lesson"] = lesson.id
+    st.query_params["step"] = keys[at]
+
+
+def leave() -> None:
+    """To all lessons."""
+    for name in ("lesson", "step"):
+        st.query_params.pop(name, None)
+
+
+def guess(lesson: Lesson, slide: Slide, option: int | None) -> None:
+    """Predict, or have it shown without."""
+    st.session_state["guesses"][lesson.id, slide.key] = option
+    st.session_state["guessed"] = True
+
+
+# --- all lessons -------------------------------------------------------------------------------
+
+
+def overview() -> None:
+    blocks.heading(
+        "Learn what epsilon means",
+        "Start with the first one. Each lesson asks you to predict, lets you move something, and"
+        " ends with one sentence to take home.",
+    )
+    been: Mapping[str, str] = st.session_state.get("lessons", {})
+    done: set[str] = st.session_state.get("lessons done", set())
+    fresh = next((id for id in LESSONS if id not in done), None)
+    for number, lesson in enumerate(LESSONS.values(), 1):
+        keys = [*(slide.key for slide in lesson.slides), END]
+        at = keys.index(been.get(lesson.id, keys[0]))
+        begun = lesson.id in been and at < len(keys) - 1
+        label = f"Go on with lesson {number}" if begun else f"Start lesson {number}"
+        if lesson.id in done and not begun:
+            label, at = f"Lesson {number} again", 0
+        with st.container(
+            border=True,
+            horizontal=True,
+            vertical_alignment="center",
+            horizontal_alignment="distribute",
+        ):
+            with st.container(width="stretch", gap=None):
+                where = f" · step {at + 1} of {len(keys)}" if begun else ""
+                where += " · :material/check: done" if lesson.id in done else ""
+                named = f"**{number}. {escape(lesson.title)}**"
+                st.markdown(f"{named} :small[:gray[{lesson.minutes} minutes{where}]]")
+                st.markdown(escape(lesson.take_home))
+            st.button(
+                label,
+                key=f"open {lesson.id}",
+                type="primary" if lesson.id == fresh else "secondary",
+                on_click=go,
+                args=(lesson, at),
+            )
+
+
+def to_print() -> None:
+    """Worksheet, answer key and plans; in class mode for the teacher alone."""
+    if not classroom.teacher():
+        return
+    st.header("To print", anchor=False)
+    with st.container(horizontal=True):
+        for name, sheet in SHEETS.items():
+            st.download_button(
+                sheet.title,
+                sheet.make,
+                name,
+                "text/html",
+                key=f"print {name}",
+                on_click="ignore",
+                icon=":material/print:",
+            )
+
+
+def words() -> None:
+    """The glossary: what is searched for, or unfolded."""
+    st.header("Words", anchor=False)
+    wanted = st.text_input(
+        "Find a word", key="word", bind="query-params", placeholder="epsilon, clip, audit ..."
+    )
+    if wanted:
+        found = glossary.find(wanted)
+        if not found:
+            st.markdown(f"No word like “{escape(wanted)}” is here.")
+        explained(found)
+        return
+    folded = st.expander(
+        f"All {len(glossary.TERMS)} words", key="all words", on_change="rerun", type="compact"
+    )
+    if folded.open:
+        with folded:
+            explained(glossary.find())
+
+
+def explained(found: Sequence[Term]) -> None:
+    """Terms with their sentences, and where one meets them."""
+    for term in found:
+        also = f"Also: {', '.join(term.also)}." if term.also else ""
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            with st.container(width="stretch"):
+                st.markdown(
+                    f"**{escape(term.name)}**: {escape(term.words)}",
+                    help=escape(f"{term.more} {also}".strip()) or None,
+                )
+            st.page_link(f"pages/{term.page}.py", width="content")
+
+
+# --- one step ----------------------------------------------------------------------------------
+
+
+def top(lesson: Lesson, at: int) -> bool:
+    """Which lesson this is, the way back, and whether it is projected."""
+    with st.container(
+        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+    ):
+        st.button(
+            "All lessons", icon=":material/arrow_back:", type="tertiary", on_click=leave, key="all"
+        )
+        of = f"step {at + 1} of {len(lesson.slides) + 1}"
+        st.caption(f"{escape(lesson.title)} · {of}", width="content")
+        return widgets.toggle(
+            "Projector",
+            "projector mode",
+            "projector",
+            help="Large letters, and nothing for the teacher alone. Arrow keys turn the steps, and"
+            " so do the keys of a presenter's clicker.",
+            width="content",
+        )
+
+
+def step(
+    lesson: Lesson,
+    slide: Slide,
+    guesses: Mapping[tuple[str, str], int | None],
+    revealed: bool,
+    projector: bool,
+) -> None:
+    with st.container(key="slide"):
+        st.header(escape(slide.title), anchor=False)
+    if projector or not revealed:
+        asks, shows = st.container(key="asks"), st.container()
+    else:
+        asks, shows = st.columns([2, 3], gap="large")
+    with asks:
+        if not (projector and revealed):  # there, the picture takes the room
+            with st.container(key="told" if revealed and slide.predict else None):
+                st.markdown(escape(slide.said))
+        if slide.predict is not None:
+            if revealed:
+                verdict(slide.predict, guesses[lesson.id, slide.key])
+            else:
+                predict(lesson, slide, slide.predict)
+        moved = controls(slide, projector) if revealed else {}
+        if not projector:
+            with st.expander("For the teacher", icon=":material/school:", type="compact"):
+                st.markdown(escape(slide.teacher))
+    with shows:
+        if revealed:
+            show(slide.reveal(moved), projector)
+            if slide.in_class is not None and classroom.room() is not None:
+                in_class(slide)
+            if slide.after is not None and not projector:
+                st.page_link(
+                    f"pages/{slide.after.page}.py",
+                    label=slide.after.words,
+                    icon=":material/arrow_forward:",
+                    query_params=dict(slide.after.query),
+                )
+    turns(lesson, slide, revealed)
+
+
+def predict(lesson: Lesson, slide: Slide, asked: Predict) -> None:
+    with st.container(key="question"):
+        st.markdown(f"**{escape(asked.question)}**")
+    with st.container(horizontal=True):
+        for k, option in enumerate(asked.options):
+            st.button(
+                escape(option),
+                key=f"option {lesson.id} {slide.key} {k}",
+                on_click=guess,
+                args=(lesson, slide, k),
+            )
+
+
+def verdict(asked: Predict, guessed: int | None) -> None:
+    """What was predicted, beside what is so."""
+    right = None if asked.right is None else asked.options[asked.right]
+    mine = None if guessed is None else asked.options[guessed]
+    said = [f"**{escape(asked.question)}**"]
+    if right is not None:
+        said.append(f"{escape(right)}.")
+    if mine is not None:
+        verb = "You chose" if right is None else "You predicted"
+        said.append("As you predicted." if mine == right else f"{verb}: {escape(mine)}.")
+    with st.container(key="verdict"):
+        st.markdown(" ".join(said))
+
+
+def controls(slide: Slide, projector: bool) -> dict[str, Any]:
+    """What is moved, by the keys of its controls; beside each other where room is short."""
+    with st.container(horizontal=projector, vertical_alignment="bottom"):
+        return {one.key: control(slide, one, ends=not projector) for one in slide.move}
+
+
+def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
+    """What one moves, kept in the address; a button counts instead."""
+    key = f"{slide.key}.{asked.key}"
+    if isinstance(asked, Stops):
+        names = {value: asked.form(value) for value in asked.values}
+        term = glossary.named(asked.label)
+        state.from_link(key, asked.label, names, asked.start)
+        state.only_among(key, names, asked.start)
+        chosen = st.select_slider(
+            asked.label,
+            asked.values,
+            value=asked.start,
+            format_func=names.__getitem__,
+            key=key,
+            bind="query-params",
+            help=term and term.words,
+        )
+        if ends and any(asked.ends):
+            with st.container(
+                key=f"ends {key}", horizontal=True, horizontal_alignment="distribute", gap=None
+            ):
+                for words in asked.ends:
+                    st.caption(words, width="content")
+        return chosen
+    if isinstance(asked, Pick):
+        return widgets.switch(asked.label, asked.label, asked.options, key, asked.start)
+    thrown: int = st.session_state.setdefault(f"{key} count", asked.start)
+    st.button(asked.label, icon=":material/casino:", key=key, on_click=throw, args=(key,))
+    return thrown
+
+
+def throw(key: str) -> None:
+    st.session_state[f"{key} count"] += 1
+
+
+def show(found: Reveal, projector: bool) -> None:
+    """The finding with its picture, which a whole class must see without scrolling."""
+    first, *rest = found.says
+    with st.container(key="finding"):
+        st.markdown(f"**{escape(first)}**")
+    if projector and found.picture is not None:
+        drawing, sentences = st.columns([5, 2], gap="medium")
+    else:
+        drawing, sentences = st.container(), st.container()
+    with sentences:
+        for sentence in rest:
+            st.markdown(escape(sentence))
+    with drawing:
+        if found.picture is not None:
+            drawn.show(charts_lessons.picture(found.picture, state.theme()), "drawing")
+    with sentences if projector else drawing:
+        if found.note:
+            st.caption(escape(found.note))
+        if found.picture is not None and not projector:
+            blocks.numbers(found.picture.words, found.picture.table(), "picture")
+
+
+@st.fragment(run_every=TICK)
+def in_class(slide: Slide) -> None:
+    """The same by the reports of the room that is open."""
+    room = classroom.room()
+    found = None if room is None or slide.in_class is None else slide.in_class(room.view())
+    with st.container(border=True):
+        st.subheader("In your class", anchor=False)
+        if found is None:
+            st.markdown("No reports to show yet: questions are asked on the page Class.")
+            return
+        for sentence in found.says:
+            st.markdown(escape(sentence))
+        if found.picture is not None:
+            drawn.show(charts_lessons.picture(found.picture, state.theme()), "theirs")
+        if found.note:
+            st.caption(escape(found.note))
+
+
+def turns(lesson: Lesson, slide: Slide, revealed: bool) -> None:
+    """Back, and on: first to what is hidden."""
+    at = lesson.slides.index(slide)
+    with st.container(horizontal=True, key="turns"):
+        st.button(
+            "Back",
+            key="back",
+            icon=":material/arrow_back:",
+            disabled=at == 0,
+            on_click=go,
+            args=(lesson, at - 1),
+            help="Arrow left",
+        )
+        if revealed:
+            st.button(
+                "Next",
+                key="next",
+                icon=":material/arrow_forward:",
+                type="primary",
+                on_click=go,
+                args=(lesson, at + 1),
+                help="Arrow right",
+            )
+        else:
+            st.button(
+                "Show without predicting",
+                key="next",
+                icon=":material/visibility:",
+                on_click=guess,
+                args=(lesson, slide, None),
+                help="Arrow right",
+            )
+
+
+def end(lesson: Lesson) -> None:
+    """The sentence to take home, and where to go from here."""
+    with st.container(key="slide"):
+        st.header("To take home", anchor=False)
+    with st.container(key="home"):
+        st.markdown(escape(lesson.take_home))
+    ids = list(LESSONS)
+    following = ids[ids.index(lesson.id) + 1 :]
+    with st.container(horizontal=True, key="turns"):
+        st.button(
+            "Back",
+            key="back",
+            icon=":material/arrow_back:",
+            on_click=go,
+            args=(lesson, len(lesson.slides) - 1),
+            help="Arrow left",
+        )
+        if following:
+            after = LESSONS[following[0]]
+            st.button(
+                f"Next lesson: {escape(after.title)}",
+                key="next",
+                type="primary",
+                icon=":material/arrow_forward:",
+                on_click=go,
+                args=(after, 0),
+                help="Arrow right",
+            )
+        else:
+            st.button(
+                "All lessons",
+                key="next",
+                type="primary",
+                icon=":material/arrow_forward:",
+                on_click=leave,
+                help="Arrow right",
+            )
+
+
+shell.enter()
+page()

@@ -1,0 +1,400 @@
+"""The class: its questions, what arrives from phones or hands, and what may be said of it."""
+
+import secrets
+import time
+from collections.abc import Callable
+
+import streamlit as st
+
+from dpmc_core import glossary
+from dpmc_core import room as core
+from dpmc_core.errors import DpmcError
+from dpmc_core.room import CLASS, LONGEST, QUESTIONS, READY, Room, View
+from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views import cards
+from dpmc_core.views import room as words
+from dpmc_core.views.room import ShareRow
+from pages.ui import blocks, classroom, shell, state
+from pages.ui.charts import room as charts_room
+
+TICK = 1.0  # seconds between two looks at what has arrived
+PATIENCE = 60.0  # seconds for the first phone
+OWN = "Your own"
+LIST, EPSILON, SHOWN, SECRET = "room list", "room epsilon", "room truth shown", "room secret"
+ORDERED = "room ordered"
+UNREACHED = """
+- School networks often keep devices apart: use the hotspot of a phone or of this computer.
+- The hotspot of a phone often takes about ten devices.
+- Or go on without: **Count hands** and **30 simulated phones** need no network.
+"""
+# What the page is made of, but the reports that arrive: where it changes, all is drawn anew.
+Marks = tuple[object, ...]
+
+
+def page() -> None:
+    if not classroom.teacher():
+        stranger()
+        return
+    room = classroom.room()
+    try:
+        if room is None:
+            set_up()
+        elif room.view().now is None:
+            lobby(room)
+        else:
+            projector(room)
+    except DpmcError as error:
+        blocks.problem(error)
+
+
+def stranger() -> None:
+    """Somebody in the network: phones have a page of their own."""
+    blocks.heading("The class", "Answer on the page for phones; only the teacher sees this one.")
+    st.link_button("Open the page for phones", classroom.phone_link(), type="primary")
+
+
+def marks_of(view: View | None) -> Marks:
+    if view is None:
+        return ()
+    counts = tuple((key, poll.yes, poll.reports) for key, poll in view.counts.items())
+    on = (view.id, len(view.askings), view.locked, view.ended)
+    return (*on, counts, tuple(view.pretended.items()))
+
+
+def now_in(room: Room | None) -> View | None:
+    return None if room is None else room.view()
+
+
+def act(what: Callable[[], object]) -> None:
+    """Do what a button asks for, and draw the page of it; a sentence where it cannot be done."""
+    try:
+        what()
+    except DpmcError as error:
+        blocks.problem(error)
+    else:
+        st.rerun()
+
+
+# --- before -------------------------------------------------------------------------------------
+
+
+def set_up() -> None:
+    blocks.heading(
+        "Ask the class",
+        "Choose yes-or-no questions and open the room. Every phone changes its owner's answer by"
+        " chance before it sends it; the class sees what can still be known.",
+    )
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        questions = choose_questions()
+    with right:
+        epsilon = choose_epsilon(len(questions))
+        if st.button("Open the room", type="primary", icon=":material/meeting_room:"):
+            act(lambda: begin(questions, epsilon))
+        if not classroom.on():
+            st.caption(
+                "Phones can take part where the app was started with **make class**. Here you can"
+                " count hands, or ask 30 simulated phones."
+            )
+
+
+def begin(questions: list[str], epsilon: float) -> None:
+    room = classroom.begin(questions, epsilon)
+    if not classroom.on():  # no phone to wait for
+        room.ask(0)
+
+
+def choose_questions() -> list[str]:
+    st.segmented_control(
+        "Questions",
+        [*READY, OWN],
+        default=next(iter(READY)),
+        required=True,
+        key=LIST,
+        persist_state="session",
+        on_change=fill,
+    )
+    if "room question 0" not in st.session_state:
+        fill()
+    texts = [
+        st.text_input(
+            f"Question {k}",
+            key=f"room question {k - 1}",
+            max_chars=LONGEST,
+            placeholder="empty: left out",
+            persist_state="session",
+        )
+        for k in QUESTIONS
+    ]
+    st.caption("Three to five fit a lesson. Ask nothing that you would not ask by show of hands.")
+    return [text for text in texts if text.strip()]
+
+
+def fill() -> None:
+    """Put a ready list in the fields, to be changed there."""
+    ready = READY.get(st.session_state.get(LIST, next(iter(READY))), ())
+    for k in range(len(QUESTIONS)):
+        st.session_state[f"room question {k}"] = ready[k] if k < len(ready) else ""
+
+
+def choose_epsilon(questions: int) -> float:
+    """The budget of an answer, and what it means; every number is computed."""
+    epsilon = st.select_slider(
+        "epsilon of an answer",
+        EPSILONS,
+        value=core.EPSILON,
+        format_func=lambda value: f"{value:g}",
+        key=EPSILON,
+        persist_state="session",
+        help=glossary.help("epsilon"),
+    )
+    with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
+        st.caption("more private", width="content")
+        st.caption("more accurate", width="content")
+    told = (*words.epsilon_words(epsilon), words.cost_words(questions, epsilon))
+    st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
+    return float(epsilon)
+
+
+def lobby(room: Room) -> None:
+    """The room is open and nothing is asked: does a phone reach it?"""
+    left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
+    with left:
+        st.html(charts_room.phones_enter(classroom.phone_link(), large=True))
+    with right:
+        blocks.heading(
+            "Open this on one phone now",
+            "Scan the code or type the address, with the phone in the same network.",
+        )
+        view = room.view()
+
+        @st.fragment(run_every=TICK)
+        def waiting() -> None:
+            now = now_in(classroom.room())
+            if now is None or marks_of(now) != marks_of(view):
+                st.rerun()
+            if now.tested:
+                st.success("A phone has arrived.", icon=":material/check_circle:")
+            elif time.monotonic() - now.opened > PATIENCE:
+                st.warning(f"No phone has come yet.\n{UNREACHED}", icon=":material/wifi_off:")
+            else:
+                st.info("Waiting for the first phone.", icon=":material/hourglass_empty:")
+            if st.button(
+                "Ask the first question",
+                type="primary" if now.tested else "secondary",
+                icon=":material/arrow_forward:",
+                shortcut="N",
+            ):
+                act(lambda: room.ask(0))
+
+        waiting()
+        st.caption(blocks.escape(words.cost_words(len(view.questions), view.epsilon)))
+        forget()
+
+
+def forget(label: str = "Change the questions") -> None:
+    if st.button(label, icon=":material/edit:"):
+        act(classroom.close)
+
+
+# --- the projector ------------------------------------------------------------------------------
+
+
+def projector(room: Room) -> None:
+    view = room.view()
+    question = view.askings[-1].question
+    if classroom.on() and not view.ended:
+        st.html(charts_room.phones_enter(classroom.phone_link(), large=False))
+    st.html(charts_room.LARGE)
+    st.title(blocks.escape(view.questions[question]), anchor=False)
+    marks = marks_of(view)
+
+    @st.fragment(run_every=TICK if classroom.on() and not view.ended else None)
+    def live() -> None:
+        now = now_in(classroom.room())
+        if now is None or marks_of(now) != marks:
+            st.rerun()
+        arrived(now, question)
+        buttons(room, now, question)
+        rows = [*again(now, question), *overview(now)]
+        alt = words.words(rows, "Shares of yes")
+        blocks.numbers(alt, words.table(rows), key="room numbers")
+
+    beside(room, view, question, live)
+    promise(view, question)
+
+
+def beside(room: Room, view: View, question: int, live: Callable[[], None]) -> None:
+    """The picture; and what stands in for phones, in sight where there can be none."""
+    if view.ended:
+        live()
+    elif classroom.on():
+        live()
+        with st.expander(
+            "Without phones: count hands, or simulate 30", icon=":material/back_hand:"
+        ):
+            left, right = st.columns(2, gap="large")
+            with left:
+                hands(room, view)
+            with right:
+                simulated(room, view, question)
+    else:
+        left, right = st.columns([5, 3], gap="large")
+        with left:
+            live()
+        with right:
+            simulated(room, view, question)
+            hands(room, view)
+
+
+def arrived(view: View, question: int) -> None:
+    """How many reports there are, and what they say."""
+    st.html(charts_room.counter(*words.counted(view)))
+    shown = bool(st.session_state.get(SHOWN))
+    rows = words.of_question(view, question, told=shown)
+    alt = words.words(rows, "Shares of yes, each with its 95 % interval")
+    st.html(charts_room.shares(rows, alt, state.theme()))
+    st.caption(words.legend(rows))
+
+
+def buttons(room: Room, view: View, question: int) -> None:
+    if view.ended:
+        forget("Begin a new room")
+        return
+    following = max(words.asked(view)) + 1
+    more = following < len(view.questions)
+    with st.container(horizontal=True):
+        if st.button(
+            "Next question",
+            type="primary",
+            icon=":material/arrow_forward:",
+            shortcut="N",
+            disabled=not more,
+            help=f"Question {following + 1} of {len(view.questions)}" if more else "It is the last",
+        ):
+            act(lambda: room.ask(following))
+        if st.button(
+            "Unlock" if view.locked else "Lock",
+            icon=":material/lock_open:" if view.locked else ":material/lock:",
+            shortcut="L",
+            key="room lock",
+            help="Whether reports to this question are taken.",
+        ):
+            act(lambda: room.lock(not view.locked))
+        if st.button(
+            "Ask again",
+            icon=":material/replay:",
+            shortcut="A",
+            help=f"The same question once more: costs each person {view.epsilon:g} more.",
+        ):
+            act(lambda: room.ask(question))
+        with st.popover("End", icon=":material/stop_circle:"):
+            st.markdown("No more reports are taken. What there is stays on the screen.")
+            if st.button("End the class", type="primary"):
+                act(room.end)
+
+
+def again(view: View, question: int) -> list[ShareRow]:
+    """What asking again gives to the class, and to an attacker; all that is shown of a question."""
+    rows = words.of_question(view, question)
+    if len(view.rounds(question)) < 2:
+        return rows
+    st.header("Asked again: surer about the class, surer about you", anchor=False)
+    estimates, certainty = words.rounds(view, question)
+    theme = state.theme()
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("**The class**: the reports of all rounds, averaged")
+        alt = words.words(estimates, "The estimate after each round")
+        st.html(charts_room.shares(estimates, alt, theme, alike=True))
+    with right:
+        st.markdown("**One answer**: guessed by an attacker who saw every report of it")
+        alt = words.words(certainty, "How often an attacker is right after each round")
+        axis = charts_room.CERTAINTY
+        st.html(charts_room.shares(certainty, alt, theme, axis=axis, alike=True))
+    st.caption(
+        "Computed, not measured: 50 % is a guess. Every second report adds nothing, for two that"
+        " contradict each other leave a guess."
+    )
+    return [*rows, *estimates, *certainty]
+
+
+def overview(view: View) -> list[ShareRow]:
+    """Every question so far; in an order only where the shares surely have one."""
+    rows = words.overview(view)
+    if len(rows) < 2:
+        return []
+    st.header("All questions so far", anchor=False)
+    ordered = words.ranked(rows)
+    if ordered is not None and st.toggle("From the largest share down", key=ORDERED):
+        rows = ordered
+    alt = words.words(rows, "Estimated shares of yes, each with its 95 % interval")
+    st.html(charts_room.shares(rows, alt, state.theme(), alike=True))
+    st.caption(words.DIFFER if ordered is not None else words.OVERLAP)
+    return rows
+
+
+def hands(room: Room, view: View) -> None:
+    """Real coins in place of phones."""
+    st.markdown("**Count hands**")
+    try:
+        rule = core.coins(view.epsilon)
+    except DpmcError as error:
+        blocks.problem(error)
+        return
+    st.html(charts_room.coins(rule, words.rule_words(rule), state.theme()))
+    st.markdown(f"**{blocks.escape(words.rule_words(rule))}**")
+    spent = cards.epsilon_text(rule.channel.cell_epsilon)
+    st.caption(
+        f"This is epsilon {spent}: the nearest rule of coins that tells no more than phones."
+    )
+    with st.form("hands", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
+        total = st.number_input("Hands in all", 0, value=0, step=1, key="room hands")
+        yes = st.number_input("of them yes", 0, value=0, step=1, key="room yes")
+        pressed = st.form_submit_button("Count them")
+    if pressed:
+        act(lambda: room.count(int(yes), int(total)))
+
+
+def simulated(room: Room, view: View, question: int) -> None:
+    """Phones that are not there, with a share that is known, or to be guessed."""
+    st.markdown(f"**{CLASS} simulated phones**, of which you know the truth")
+    hidden = st.toggle(
+        "Keep the true share secret", key=SECRET, help="Drawn at random; let the class guess it."
+    )
+    yes = (
+        st.slider(f"Of {CLASS}, so many say yes", 0, CLASS, CLASS // 3, key="room true")
+        if not hidden
+        else None
+    )
+    if st.button(f"Ask {CLASS} simulated phones", icon=":material/smartphone:"):
+        st.session_state[SHOWN] = yes is not None
+        act(lambda: room.simulate(secrets.randbelow(CLASS + 1) if yes is None else yes))
+    if question in view.pretended:
+        st.toggle("Show the true share", key=SHOWN)
+
+
+def promise(view: View, question: int) -> None:
+    """What is promised to whoever answers, and what is not."""
+    st.header("What is promised", anchor=False)
+    channel = core.coin(view.epsilon)
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("**Each answer, even from this server**")
+        own = cards.epsilon_text(channel.loss(1).epsilon)
+        st.badge(
+            f"claimed {view.epsilon:g}, certified: epsilon {own} per answer",
+            icon=":material/verified:",
+            color="green",
+        )
+        st.markdown(
+            "\n".join(f"- {blocks.escape(one)}" for one in words.promise_words(view, question))
+        )
+    with right:
+        st.markdown("**In plain words**")
+        st.markdown(blocks.escape(classroom.HONEST))
+        st.markdown(blocks.escape(words.cheat_words(view.epsilon)))
+
+
+shell.enter()
+page()

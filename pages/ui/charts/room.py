@@ -1,0 +1,235 @@
+"""The projector's pictures: shares with their intervals over one axis, counts, coins, the QR code.
+
+They change every second, and a figure of Plotly's is mounted anew each time: what `st.html` shows
+is only exchanged where it differs. It lets no SVG through, so marks are boxes that stand at
+percents of their row: they and the letters keep their size on a projector and on a phone.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import segno
+
+from dpmc_core.room import Coins
+from dpmc_core.views.room import Mark, ShareRow, range_text, share_text
+from pages.ui.charts import ACCENT, Theme, shaded
+
+_SHARES = """
+.shares { container-type: inline-size; font-variant-numeric: tabular-nums; }
+.shares .row { display: grid; align-items: center; column-gap: 1rem;
+  grid-template-columns: minmax(9rem, min(29%, 16rem)) 1fr 6.5rem; }
+.shares .alike .row { grid-template-columns: minmax(9rem, 33%) 1fr 6.5rem; }
+.shares .name { line-height: 1.2; font-size: 1.05rem; overflow-wrap: anywhere; }
+.shares small { display: block; font-size: .875rem; font-weight: 400; opacity: .8; }
+.shares .said { line-height: 1.15; font-size: 1.05rem; }
+.shares .track { position: relative; align-self: stretch; min-height: 2.2rem; margin: 0 1.2rem; }
+.shares .track * { position: absolute; box-sizing: border-box; }
+.shares .tick { top: 0; bottom: 0; border-left: 1px solid var(--grid); }
+.shares .tick span { top: .1rem; transform: translateX(-50%); font-size: .875rem;
+  color: var(--muted); white-space: nowrap; }
+.shares .line { top: 50%; height: 3px; margin-top: -1.5px; background: var(--mark);
+  min-width: 2px; }
+.shares .dot { top: 50%; width: 14px; height: 14px; margin: -7px 0 0 -7px; border-radius: 50%;
+  border: 3px solid var(--mark); background: var(--mark); }
+.shares .over, .shares .under { top: 50%; margin-top: -11px; border: 11px solid transparent; }
+.shares .over { border-left: 16px solid var(--mark); border-right: 0; }
+.shares .under { border-right: 16px solid var(--mark); border-left: 0; margin-left: -16px; }
+.shares .truth { top: -2px; bottom: -2px; margin-left: -1.5px; border-left: 3px dashed var(--ink); }
+.shares .solid .name { font-size: 1.35rem; font-weight: 600; }
+.shares .solid .said { font-size: 2rem; font-weight: 600; }
+.shares .solid .track { min-height: 3.8rem; }
+.shares .solid .line { height: 7px; margin-top: -3.5px; }
+.shares .solid .dot { width: 22px; height: 22px; margin: -11px 0 0 -11px; }
+.shares .hollow .dot { background: var(--paper); }
+.shares .faint .line { background: none; border-top: 3px dashed var(--mark); }
+.shares .faint .dot { width: 10px; height: 10px; margin: -5px 0 0 -5px; }
+.shares .bar .said { font-size: 1.3rem; font-weight: 600; }
+.shares .bar .line { height: 16px; margin-top: -8px; }
+.shares .bar .track { min-height: 3rem; }
+.shares .numbers .track { min-height: 1.4rem; }
+.shares .alike .solid .name { font-size: 1.05rem; font-weight: 400; }
+.shares .alike .solid .said { font-size: 1.3rem; }
+.shares .alike .solid .track { min-height: 3rem; }
+@container (max-width: 620px) {
+  .shares .row, .shares .alike .row { grid-template-columns: 1fr auto; }
+  .shares .solid .track, .shares .alike .solid .track { min-height: 2.4rem; }
+  .shares .row .track { grid-row: 2; grid-column: 1 / -1; }
+  .shares .row .said { text-align: right; }
+  .shares .row.numbers .track { grid-row: 1; }
+}
+"""
+
+
+class Axis(NamedTuple):
+    """What a row of a picture shows from end to end, in shares, and where numbers stand."""
+
+    low: float = 0.0
+    high: float = 1.0
+    ticks: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+    def at(self, share: float) -> float:
+        """The place of a share in percent; one beyond the axis stands at its end."""
+        along = (share - self.low) / (self.high - self.low)
+        return 100 * min(max(along, 0.0), 1.0)
+
+
+SHARES = Axis()
+CERTAINTY = Axis(0.5, 1.0, (0.5, 0.75, 1.0))
+
+
+def shares(
+    rows: Sequence[ShareRow], words: str, theme: Theme, *, axis: Axis = SHARES, alike: bool = False
+) -> str:
+    """Rows over one axis; words: the same for those who do not see it. alike: no row is more than
+    the others."""
+    drawn = "".join(_row(row, axis, theme) for row in rows)
+    colors = f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid}"
+    return (
+        f'<style>{_SHARES}</style><div class="shares" role="img" aria-label="{_quoted(words)}"'
+        f' style="{colors}; --paper: {theme.paper}"><div class="{"alike" if alike else "first"}">'
+        f"{drawn}{_numbers(axis)}</div></div>"
+    )
+
+
+def _row(row: ShareRow, axis: Axis, theme: Theme) -> str:
+    note = f"<small>{_quoted(row.note)}</small>" if row.note else ""
+    strong = row.mark in (Mark.ESTIMATE, Mark.CERTAINTY)
+    color = shaded(ACCENT, theme) if strong else theme.muted
+    return (
+        f'<div class="row {row.mark.value}" style="--mark: {color}">'
+        f'<div class="name">{_quoted(row.name)}{note}</div>'
+        f'<div class="track">{_ticks(axis)}{_marks(row, axis)}</div>'
+        f'<div class="said">{share_text(row)}<small>{range_text(row)}</small></div></div>'
+    )
+
+
+def _ticks(axis: Axis) -> str:
+    return "".join(f'<div class="tick" style="left: {axis.at(t):.2f}%"></div>' for t in axis.ticks)
+
+
+def _marks(row: ShareRow, axis: Axis) -> str:
+    """The interval as a line, the share as a dot, solid, hollow or faint, and the truth."""
+    drawn = ""
+    if row.truth is not None:
+        drawn += f'<div class="truth" style="left: {axis.at(row.truth):.2f}%"></div>'
+    if row.found is None:
+        return drawn
+    share, low, high = row.found
+    if row.mark is Mark.CERTAINTY:
+        low = axis.low
+    left, right = axis.at(low), axis.at(high)
+    drawn += f'<div class="line" style="left: {left:.2f}%; width: {right - left:.2f}%"></div>'
+    if row.mark is not Mark.CERTAINTY:
+        kind = "under" if share < axis.low else "over" if share > axis.high else "dot"
+        drawn += f'<div class="{kind}" style="left: {axis.at(share):.2f}%"></div>'
+    return drawn
+
+
+def _numbers(axis: Axis) -> str:
+    """The numbers under the last row."""
+    drawn = "".join(
+        f'<div class="tick" style="left: {axis.at(tick):.2f}%"><span>{100 * tick:.0f}'
+        f"{' %' if tick == axis.ticks[-1] else ''}</span></div>"
+        for tick in axis.ticks
+    )
+    return f'<div class="row numbers"><div></div><div class="track">{drawn}</div><div></div></div>'
+
+
+def _quoted(text: str) -> str:
+    return html.escape(text)
+
+
+# The question, to be read from the last row too.
+LARGE = (
+    "<style>.stMainBlockContainer h1 { font-size: clamp(1.75rem, 3.2vw, 3.2rem);"
+    " padding: .3rem 0; }</style>"
+)
+_COUNTED = """
+.counted { display: flex; flex-wrap: wrap; align-items: baseline; column-gap: 2rem;
+  line-height: 1.1; }
+.counted b { font-size: 2.4rem; font-variant-numeric: tabular-nums; }
+.counted .of { font-size: 1.3rem; }
+.counted .state { font-size: 1.05rem; opacity: .8; }
+"""
+
+
+def counter(counts: Iterable[tuple[str, str]], state: str) -> str:
+    """How many have arrived, to be read from the last row."""
+    told = "".join(
+        f'<div><b>{_quoted(number)}</b> <span class="of">{_quoted(of)}</span></div>'
+        for number, of in counts
+    )
+    return (
+        f'<style>{_COUNTED}</style><div class="counted">{told}'
+        f'<div class="state">{_quoted(state)}</div></div>'
+    )
+
+
+_COINS = """
+.throws { display: flex; flex-wrap: wrap; gap: .6rem 2rem; }
+.throws .sort > div { display: flex; flex-wrap: wrap; gap: .4rem 1rem; }
+.throws .of { font-weight: 600; }
+.throws i { display: inline-block; width: 1.6rem; height: 1.6rem; border-radius: 50%;
+  border: 2px solid var(--accent); margin-right: .15rem; text-align: center; line-height: 1.35rem;
+  font-style: normal; font-size: .875rem; color: var(--ink); background: var(--paper); }
+.throws i.head { background: var(--accent); color: var(--paper); }
+"""
+
+
+def coins(rule: Coins, words: str, theme: Theme) -> str:
+    """Every throw, whatever the order of its coins, under what it asks for."""
+    sorts = (
+        ("Show the opposite", range(rule.heads + 1)),
+        ("Show your answer", range(rule.heads + 1, rule.coins + 1)),
+    )
+    drawn = "".join(
+        f'<div class="sort"><span class="of">{name}</span>'
+        f"<div>{''.join(_throw(heads, rule.coins) for heads in many)}</div></div>"
+        for name, many in sorts
+    )
+    colors = f"--accent: {shaded(ACCENT, theme)}; --ink: {theme.ink}; --paper: {theme.paper}"
+    return (
+        f'<style>{_COINS}</style><div class="throws" role="img" aria-label="{_quoted(words)}"'
+        f' style="{colors}">{drawn}</div>'
+    )
+
+
+def _throw(heads: int, coins: int) -> str:
+    shown, hidden = '<i class="head">H</i>' * heads, "<i>T</i>" * (coins - heads)
+    return f"<span>{shown}{hidden}</span>"
+
+
+# --- the way in for phones ----------------------------------------------------------------------
+
+_LINK = """
+.phone-link { background: #fff; color: #14161a; border-radius: .4rem; text-align: center;
+  box-sizing: border-box; padding: .3rem .3rem .5rem; font-weight: 600; line-height: 1.25;
+  overflow-wrap: anywhere; }
+.phone-link img { display: block; width: 100%; }
+.phone-link.large { width: min(26rem, 100%, 60vh); font-size: 1.4rem; }
+@media (min-width: 900px) {
+  .phone-link.corner { position: fixed; z-index: 5; right: 1.2rem; top: 4.6rem; width: 12.5rem; }
+  .folded-link { display: none; }
+  .stMainBlockContainer { padding-right: 15.5rem; }
+}
+@media (max-width: 899.98px) { .phone-link.corner { display: none; } }
+"""
+
+
+def phones_enter(link: str, *, large: bool) -> str:
+    """The link as a QR code with its address. large: by itself; else in a corner of the projector,
+    beside everything else, and folded where there is no room beside it."""
+    code = segno.make(link, micro=False, error="m")
+    source = code.svg_data_uri(border=3, dark="#000", light="#fff", omitsize=True)
+    said = _quoted(link.removeprefix("http://"))
+    shown = f'<img src="{source}" alt="QR code of {_quoted(link)}"><div>{said}</div>'
+    if large:
+        return f'<style>{_LINK}</style><div class="phone-link large">{shown}</div>'
+    return (
+        f'<style>{_LINK}</style><div class="phone-link corner">{shown}</div>'
+        '<details class="folded-link"><summary>Open on a phone</summary>'
+        f'<div class="phone-link large">{shown}</div></details>'
+    )

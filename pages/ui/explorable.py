@@ -1,0 +1,283 @@
+"""What if as one HTML file that works without a network: the instrument, its curves, and Plotly.
+
+    python -m pages.ui.explorable DATA [MECHANISM ...]
+
+writes the file of a sample to standard output; `dpmc explorable` starts this, since the library
+knows neither the pages nor Plotly.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from dpmc_core import registry
+from dpmc_core.answer import Protect, method_for
+from dpmc_core.data import datasets
+from dpmc_core.data.samples import SAMPLES
+from dpmc_core.errors import DpmcError, capital, sentence
+from dpmc_core.privacy import Guarantee
+from dpmc_core.problem import prepared_facts
+from dpmc_core.views import answer as words
+from dpmc_core.views import cards, lines
+from pages.ui import scene
+from pages.ui.charts import DARK, LIGHT
+from pages.ui.scene import Scene
+
+_HERE = Path(__file__)
+_CONFIG = _HERE.parents[2] / ".streamlit" / "config.toml"
+START: Mapping[str, Any] = {"stop": 6, "person": 0, "asked": 0, "wanted": None}  # epsilon 1
+# Nothing may be asked for, from wherever: a picture that is saved is made in the browser.
+_ALONE = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
+    " img-src data: blob:; font-src data:; form-action 'none'; base-uri 'none'"
+)
+_SPENT = "On real data every run spends its epsilon again: publish none of it."
+
+
+def sample(data: str, ids: Sequence[str] = ()) -> str:
+    """The file of a sample; ids: of the methods, else the recommended one of each promise.
+
+    Raises DpmcError, OSError.
+    """
+    found = [_came(data, id) for id in ids or _recommended(data)]
+    if not found:
+        raise DpmcError(f"no curve of a recommended method came with '{data}': name a --mechanism")
+    return html(data, SAMPLES[data].title, found, START)
+
+
+def others(data: str, shown: Scene) -> list[Scene]:
+    """Beside what is shown: the recommended methods of the other promises, as they came.
+
+    Raises DpmcError, OSError.
+    """
+    if data not in SAMPLES:
+        return []
+    own = _protects(shown)
+    found = (_came(data, id) for id in _recommended(data))
+    return [one for one in found if own is not None and _protects(one) is not own]
+
+
+def _came(data: str, id: str) -> Scene:
+    found = scene.came(data, id)
+    if found is None:
+        raise DpmcError(f"no curve of '{id}' came with the sample '{data}'")
+    return found
+
+
+def _recommended(data: str) -> list[str]:
+    """The method of each promise that came with a curve."""
+    public, sample = datasets.load(data).ratings.public, SAMPLES[data]
+    tasks = registry.tasks(registry.offered(clicks=sample.clicks))
+    facts = functools.partial(prepared_facts, public)
+    found = (method_for(protect, tasks, facts) for protect in words.PROTECT)
+    return [id for id in dict.fromkeys(found) if id and lines.shipped(data, id)]
+
+
+def _protects(shown: Scene) -> Protect | None:
+    return Protect.of(shown.cards()[0])
+
+
+# --- the file --------------------------------------------------------------------------------
+
+
+def html(
+    data: str,
+    title: str,
+    scenes: Sequence[Scene],
+    stands: Mapping[str, Any],
+    *,
+    private: bool = False,
+) -> str:
+    """One HTML file: the first scene as it stands, the others behind a switch.
+
+    data: as the command line takes them. private: an upload, whose file has no name to type.
+    """
+    names = _labels(scenes)
+    views = [_view(one) for one in scenes]
+    content = {"views": views, "stands": dict(stands)}
+    asked = "What does privacy cost?"
+    notes = [_note(one, data="YOUR_FILE" if private else data, private=private) for one in scenes]
+    return _PAGE.format(
+        head=escape(f"{asked} {title}"),
+        alone=_ALONE,
+        font=_font(),
+        colors=_colors(),
+        look=scene.LOOK.read_text("utf-8"),
+        frame=_HERE.with_suffix(".css").read_text("utf-8"),
+        asked=escape(asked),
+        title=escape(title),
+        switch=_switch(names),
+        notes="\n".join(notes),
+        content=json.dumps(content, allow_nan=False).replace("<", "\\u003c"),
+        plotly=scene.plotly().read_text("utf-8"),
+        code=scene.CODE.read_text("utf-8"),
+        own=_HERE.with_suffix(".js").read_text("utf-8"),
+    )
+
+
+def _view(shown: Scene) -> dict[str, Any]:
+    """What the instrument draws by day, what differs by night, and the card at each stop."""
+    light, dark = scene.view(shown, LIGHT), scene.view(shown, DARK)
+    return {
+        "mechanism": shown.id,
+        "light": light,
+        "dark": {name: value for name, value in dark.items() if value != light[name]},
+        "cards": [_card(one) for one in shown.cards()],
+    }
+
+
+def _card(guarantee: Guarantee) -> list[tuple[str, str]]:
+    """The sentence of a card and its facts: what is covered, and what is not."""
+    shown = cards.card(guarantee)
+    counted = f"{guarantee.change.label}: {guarantee.change.relation}"
+    facts = [("the promise", shown.protects), ("counts", counted), *shown.facts]
+    if shown.upheld:
+        facts = [(name, text) for name, text in facts if name != "claimed"]  # the same number
+    return [(capital(name), sentence(text)) for name, text in facts]
+
+
+def _labels(scenes: Iterable[Scene]) -> list[str]:
+    """Whom each protects, where that tells them apart; else the methods' names."""
+    found = list(scenes)
+    whom = [_protects(one) for one in found]
+    if None in whom or len(set(whom)) < len(found):
+        return [registry.get(one.id).name for one in found]
+    return [f"Protect {words.PROTECT[one]}" for one in whom if one is not None]
+
+
+def _switch(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return "".join(f"<p>{escape(name)}</p>" for name in names)
+    radios = (
+        f'<label><input type="radio" name="view" value="{k}"> {escape(name)}</label>'
+        for k, name in enumerate(names)
+    )
+    return f"<fieldset><legend>Whom to protect</legend>{''.join(radios)}</fieldset>"
+
+
+def _note(shown: Scene, *, data: str, private: bool) -> str:
+    """Below the instrument: what the numbers are, how they were made, and all of them."""
+    picture = shown.picture
+    line = picture.lines[0]
+    seeds = line.seeds.tolist()
+    grid = scene.grid(data, shown.id, seeds)
+    if not any("estimator" in one.info.settings for one in picture.lines):
+        grid = replace(grid, settings={})
+    command = shlex.join(["dpmc", "sweep", *grid.argv()])
+    said = [*lines.measured_words(picture), *([_SPENT] if private else [])]
+    made = f"Seeds {', '.join(map(str, seeds))}. Computed by"
+    table = lines.table_of(line)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{value:g}</td>' for value in row)}</tr>"
+        for row in zip(*table.values(), strict=True)
+    )
+    return (
+        '<section class="note" hidden>'
+        + "".join(f"<p>{escape(text)}</p>" for text in said)
+        + f"<p>{escape(made)} <code>{escape(command)}</code></p>"
+        + "<details><summary>What the promise covers</summary><dl></dl></details>"
+        + "<details><summary>The curve in numbers</summary><div class='wide'><table>"
+        + f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details></section>"
+    )
+
+
+def _font() -> str:
+    """The app's own typeface, as Streamlit brings it: names and numbers have their room in it.
+
+    Source Sans, SIL Open Font License 1.1. Where Streamlit keeps it elsewhere, the browser's own.
+    """
+    found = find_spec("streamlit")
+    media = Path(found.origin if found and found.origin else "").parent / "static/static/media"
+    for file in media.glob("SourceSansVF-Upright.*.woff2"):
+        held = base64.b64encode(file.read_bytes()).decode("ascii")
+        return (
+            "/* Source Sans, (c) Adobe, SIL Open Font License 1.1 */\n"
+            '@font-face { font-family: "Source Sans"; font-weight: 200 900;'
+            f' src: url(data:font/woff2;base64,{held}) format("woff2"); }}'
+        )
+    return ""
+
+
+def _colors() -> str:
+    """The app's own surface, light and dark, under the names that Streamlit gives it."""
+    theme = tomllib.loads(_CONFIG.read_text("utf-8"))["theme"]
+    names = {
+        "primary-color": "primaryColor",
+        "background-color": "backgroundColor",
+        "secondary-background-color": "secondaryBackgroundColor",
+        "text-color": "textColor",
+        "border-color": "borderColor",
+        "link-color": "linkColor",
+    }
+
+    def of(kind: str) -> str:
+        return " ".join(f"--st-{name}: {theme[kind][key]};" for name, key in names.items())
+
+    fixed = f"--st-base-radius: {theme['baseRadius']};"
+    return (
+        f":root {{ {fixed} {of('light')} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {of('dark')} }} }}"
+    )
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{alone}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{head}</title>
+<style>
+{font}
+{colors}
+{look}
+{frame}
+</style>
+</head>
+<body>
+<main>
+<header><h1>{asked}</h1><p>{title}</p></header>
+<div class="whom">{switch}<p>Drag the slider, and see who sees what.</p></div>
+<noscript><p>This page draws with JavaScript, which is switched off here.</p></noscript>
+<div class="dpmc-what"></div>
+{notes}
+</main>
+<script type="application/json" id="content">{content}</script>
+<script>
+{plotly}
+</script>
+<script type="module">
+{code}
+{own}
+</script>
+</body>
+</html>
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the file of a sample to standard output; 1 with a sentence where there is none."""
+    data, *ids = sys.argv[1:] if argv is None else argv
+    try:
+        text = sample(data, ids)
+    except (DpmcError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.buffer.write(text.encode("utf-8"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,263 @@
+"""What the instrument of What if shows, as JSON: on the page, and in a file of its own.
+
+Nothing here needs a session or a server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpmc_core import registry
+from dpmc_core.data import datasets
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import Guarantee, Trust
+from dpmc_core.problem import build_problem, prepared_facts
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.sweep import Grid
+from dpmc_core.sweep.presets import BOTH, EPSILONS
+from dpmc_core.views import cards, lines, people, stops
+from dpmc_core.views.lines import Picture
+from dpmc_core.views.people import Lists, People, Person, Scores, Shown
+from pages.ui.charts import Theme
+from pages.ui.charts import curve as charts_curve
+
+LOOK, CODE = (Path(__file__).parent / f"instrument.{kind}" for kind in ("css", "js"))
+PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
+_PERSON = 20  # ratings of somebody where no person is shown
+
+
+class Scene(NamedTuple):
+    """One curve with what belongs to it.
+
+    mechanisms: one at each stop of the slider. public: facts about the prepared ratings. shown:
+    people and their lists, where they may be shown. scores: what leaves a server that is trusted.
+    """
+
+    mechanisms: tuple[Mechanism, ...]
+    picture: Picture
+    public: PublicFacts
+    shown: Shown | None = None
+    scores: Sequence[Scores] = ()
+
+    @property
+    def id(self) -> str:
+        return self.mechanisms[0].id
+
+    def cards(self) -> list[Guarantee]:
+        """The guarantee at each stop, given what the curve's ratings were prepared by."""
+        prepared = self.picture.lines[0].prepared if self.picture.lines else ()
+        return [one.guarantee(self.public).given(prepared) for one in self.mechanisms]
+
+
+def came(data: str, id: str) -> Scene | None:
+    """What came with the program for a sample and a method; None where there is no curve.
+
+    Raises DpmcError, OSError.
+    """
+    found = lines.shipped(data, id)
+    if found is None:
+        return None
+    line, methods = found[0].lines[0], at_stops(id)
+    shown = people.load(data, methods[0].task, line.key)
+    scores = leaving(methods, datasets.load(data).ratings) if shown else ()
+    return Scene(methods, found[0], line.info.public, shown, scores)
+
+
+def at_stops(id: str) -> tuple[Mechanism, ...]:
+    """A method at each stop of the slider."""
+    return tuple(registry.create(id, epsilon=epsilon) for epsilon in EPSILONS)
+
+
+def leaving(mechanisms: Sequence[Mechanism], ratings: Ratings) -> tuple[Scores, ...]:
+    """What leaves a server that is trusted with raw ratings."""
+    first = mechanisms[0]
+    if first.guarantee(prepared_facts(ratings.public, first.task)).trust is Trust.LOCAL:
+        return ()
+    return people.scores(mechanisms, build_problem((ratings, ratings), first.task).train)
+
+
+def grid(data: str, id: str, seeds: Sequence[int]) -> Grid:
+    """The runs behind a curve: for each estimator, of the same reports and certificate."""
+    settings = BOTH if registry.has_setting(registry.get(id), "estimator") else {}
+    return Grid(data=[data], mechanisms=[id], epsilons=EPSILONS, seeds=seeds, settings=settings)
+
+
+def plotly() -> Path:
+    """Plotly's code for browsers, as its Python package brings it."""
+    found = find_spec("plotly")
+    root = Path(found.origin if found and found.origin else "")  # it is installed with the app
+    return root.parent / "package_data" / "plotly.min.js"
+
+
+def view(scene: Scene, theme: Theme) -> dict[str, Any]:
+    """Everything the instrument draws, as JSON, but where it stands."""
+    mechanisms, picture, public, shown, scores = scene
+    first, line = mechanisms[0], picture.lines[0] if picture.lines else None
+    made = [mechanism.guarantee(public) for mechanism in mechanisms]
+    epsilons = [mechanism.epsilon for mechanism in mechanisms]
+    upheld = cards.upheld(made[0])
+    found, lists = shown or (None, {})
+    height = charts_curve.HEIGHT if found else charts_curve.TALL
+    fig = charts_curve.instrument(picture, epsilons, height=height, certified=upheld, theme=theme)
+    rated = [person.rated for person in found.people] if found else [_PERSON]
+    asked = [stops.questions(made[0], first.task, count) for count in rated]
+    body: dict[str, Any] = {
+        "plotly": PLOTLY,
+        "title": picture.metric.axis,
+        "finding": stops.finding(picture, line) if line else "No point of this curve is there yet.",
+        "figure": {"data": fig.data, "layout": fig.layout},
+        "dot": len(fig.data) - 1,
+        "height": height,
+        "margin": charts_curve.MARGIN,
+        "room": charts_curve.ROOM,
+        "colors": charts_curve.colors(theme, first.id),
+        "lower": picture.metric.lower,
+        "percent": picture.metric.share,
+        "kind": "certified" if upheld else "claimed, not certified",
+        "method": registry.get(first.id).name,
+        "promise": cards.protects(made[0]),
+        "unit": made[0].change.label,
+        "stops": [_stop(picture, epsilon) for epsilon in epsilons],
+        "needed": None if line is None else _needed(picture, epsilons),
+        "questions": [
+            [
+                {
+                    "short": one.short,
+                    "text": one.text,
+                    "answers": list(zip(one.answers, (True, False), strict=True)),
+                }
+                for one in pair
+            ]
+            for pair in asked
+        ],
+        "right": [
+            [
+                [stops.percent(one.right(card)) if one.bounded(card) else None for card in made]
+                for one in pair
+            ]
+            for pair in asked
+        ],
+        "games": [
+            [stops.guess(m, card, one) for m, card in zip(mechanisms, made, strict=True)]
+            for one in asked[0]
+        ],
+        "people": None,
+        "lists": None,
+    }
+    if found:
+        body |= _people(mechanisms, found, lists, epsilons, public)
+        body["served"] = _SERVED[made[0].trust] if not body["people"][0]["told"] else ""
+        body["scores"] = [
+            {
+                "title": one.title,
+                "query": one.query,
+                "before": f"{one.before:.3g}",
+                "after": [f"{v:.3g}" for v in one.after],
+            }
+            for one in scores
+        ]
+    text = json.dumps(body, sort_keys=True, allow_nan=False)
+    return body | {"id": hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+_SERVED = {
+    Trust.CURATOR: "raw to the server, noisy from it",
+    Trust.LOCAL: "",
+    Trust.AGGREGATOR: "noisy and masked to the server",
+    Trust.FEDERATED: "raw to the own party, noisy from it",
+}
+
+
+def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:
+    line = picture.lines[0] if picture.lines else None
+    here, metric = line.at(epsilon) if line else None, picture.metric
+    name = f"{epsilon:g}"
+    if line is None or here is None:
+        return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
+    half = f"± {metric.text(here.half_width)}" if here.seeds > 1 else ""
+    share = stops.kept(picture, line, epsilon)
+    return {
+        "epsilon": name,
+        "text": metric.text(here.mean),
+        "half": half,
+        "kept": stops.kept_words(share),
+        "value": here.mean,
+    }
+
+
+def _needed(picture: Picture, epsilons: Sequence[float]) -> dict[str, Any]:
+    line = picture.lines[0]
+    fit = stops.needed(line)
+    places = [k for k, e in enumerate(epsilons) if line.at(e) is not None]
+    there = [k for k, e in enumerate(line.epsilon.tolist()) if e in epsilons]
+    sides = {name: [side[k] for k in there] for name, side in fit._asdict().items()}
+    return {"places": places, **sides, "step": 0.005}
+
+
+def _people(
+    mechanisms: Sequence[Mechanism],
+    found: People,
+    lists: Mapping[float, Lists],
+    epsilons: Sequence[float],
+    public: PublicFacts,
+) -> dict[str, Any]:
+    task = mechanisms[0].task
+    by_stop = [lists.get(epsilon) for epsilon in epsilons]
+    return {
+        "people": [_person(mechanisms, one, k, task, public) for k, one in enumerate(found.people)],
+        "titles": {str(item): name for item, name in found.titles.items()},
+        "popular": found.popular,
+        "lists": [
+            None
+            if one is None
+            else {"items": one.items, "shared": one.shared, "everyone": one.everyone}
+            for one in by_stop
+        ]
+        if lists
+        else None,
+    }
+
+
+def _person(
+    mechanisms: Sequence[Mechanism], person: Person, k: int, task: Task, public: PublicFacts
+) -> dict[str, Any]:
+    told = [people.served(mechanism, person, public) for mechanism in mechanisms]
+    cells = person.cells[: len(told[0].values)] if told[0] else _rated(person)
+    name = {Task.RANKING: "clicked"}.get(task, "rated")
+    return {
+        "name": f"Person {person.name}",
+        "why": f"{name} {person.rated} · {people.WHO[k]}",
+        "plain": list(person.plain),
+        "cells": [{"title": title, "text": _sign(value, task)} for title, value in cells],
+        "told": None
+        if told[0] is None
+        else [
+            {
+                "texts": [_sign(value, task) for value in one.values],
+                "changed": list(one.changed),
+                "words": f"{sum(one.changed)} of {len(one.changed)} changed",
+            }
+            for one in told
+            if one is not None
+        ],
+    }
+
+
+def _rated(person: Person) -> list[tuple[str, float | None]]:
+    return [(title, value) for title, value in person.cells if value is not None][:4]
+
+
+def _sign(value: float | None, task: Task) -> str:
+    if value is None or value != value:
+        return "·"
+    if task is Task.BINARY:
+        return "+" if value > 0 else "\u2212"
+    if task is Task.RANKING:
+        return "●"
+    return f"{value:.2g}" if abs(value) < 100 else f"{value:.0f}"

@@ -1,0 +1,210 @@
+"""The HTML file of What if in Chromium, from the disk, with the network off."""
+
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from dpmc_core.sweep.presets import EPSILONS
+from pages.ui import explorable
+from tests.browser_helpers import visit
+
+pytestmark = pytest.mark.browser
+
+PLOTTED = ".dpmc-plot .scatterlayer .trace"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    path = tmp_path_factory.mktemp("file") / "what-if.html"
+    path.write_text(explorable.sample("movie-night"), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def opened_file(browser):
+    """Opens a file in a tab of its own that has no network; it must ask for itself alone."""
+    contexts, wrong = [], []
+
+    def open_(address, fragment="", **look):
+        context = browser.new_context(**({"viewport": {"width": 1366, "height": 650}} | look))
+        asked = []
+        contexts.append((context, address, asked))
+        context.set_offline(True)
+        tab = context.new_page()
+        tab.route("**/*", lambda r: r.continue_() if r.request.url == address else r.abort())
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.on("console", lambda said: said.type == "error" and wrong.append(said.text))
+        tab.goto(address + fragment)
+        tab.wait_for_selector(PLOTTED, state="attached")
+        return tab
+
+    yield open_
+    for context, address, asked in contexts:
+        context.close()
+        assert {url.partition("#")[0] for url in asked} == {address}
+    assert not wrong
+
+
+@pytest.fixture
+def opened(opened_file, address):
+    """The same with the file of a sample."""
+    return partial(opened_file, address)
+
+
+def text(tab, name):
+    return tab.locator(f".dpmc-{name}").inner_text()
+
+
+def middle(box):
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def place_of(tab, epsilon):
+    ticks = tab.locator(".dpmc-plot .xtick text")
+    return middle(next(t for t in ticks.all() if t.text_content() == f"{epsilon:g}").bounding_box())
+
+
+def test_a_drag_moves_dot_number_tiles_and_lists(opened):
+    tab = opened()
+    assert text(tab, "epsilon") == "epsilon 1 per rating"
+    names = ("value", "lists", "cells", "attack")
+    shown = [text(tab, name) for name in names]
+    tab.mouse.move(*middle(tab.locator(".dpmc-knob").bounding_box()))
+    tab.mouse.down()
+    x, y = place_of(tab, 0.1)[0], middle(tab.locator(".dpmc-knob").bounding_box())[1]
+    tab.mouse.move(x, y, steps=6)
+    tab.wait_for_timeout(100)
+    assert all(a != text(tab, name) for a, name in zip(shown, names, strict=True))
+    for one in (".dpmc-knob", f"{PLOTTED} .point >> nth=-1"):
+        assert middle(tab.locator(one).bounding_box())[0] == pytest.approx(x, abs=1.5)
+    tab.mouse.up()
+    tab.wait_for_url(re.compile("epsilon=0.1&"))
+
+
+def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
+    tab = opened()
+    tab.get_by_role("slider", name="epsilon").press("End")
+    tab.locator(".dpmc-name button").click()
+    tab.get_by_role("button", name="I need").click()
+    tab.wait_for_url(re.compile("epsilon=10&.*need="))
+    names = ("number", "who", "answer")
+    shown = [text(tab, name) for name in names]
+    tab.reload()
+    tab.wait_for_selector(PLOTTED, state="attached")
+    assert [text(tab, name) for name in names] == shown
+    other = opened("#" + tab.url.partition("#")[2])
+    assert [text(other, name) for name in names] == shown
+
+
+@pytest.mark.parametrize(
+    "junk", ["#epsilon=9", "#person=99&asked=x&need=Infinity", "#mechanism=%00&%", "#"]
+)
+def test_a_junk_address_shows_the_file_as_it_was_made(opened, junk):
+    tab = opened(junk)
+    assert text(tab, "epsilon") == "epsilon 1 per rating"
+    assert tab.locator(".dpmc-goal").is_hidden()
+
+
+def test_keys_move_slider_and_promise(opened):
+    tab = opened()
+    slider = tab.get_by_role("slider", name="epsilon")
+    slider.press("Home")
+    assert slider.get_attribute("aria-valuetext").startswith("epsilon 0.1: ")
+    slider.press("ArrowRight")
+    assert slider.get_attribute("aria-valuenow") == "1"
+    tab.get_by_role("radio").first.focus()
+    tab.keyboard.press("ArrowDown")
+    assert text(tab, "epsilon").endswith("per user")
+    tab.wait_for_url(re.compile("mechanism=private-effects"))
+
+
+def test_the_switch_of_promises_changes_curve_people_and_note(opened):
+    tab = opened()
+    tab.get_by_label("the whole person", exact=False).check()
+    assert "RMSE" in tab.locator(".dpmc-head").inner_text()
+    assert "noisy" in text(tab, "flips")
+    tab.get_by_text("What the promise covers").locator("visible=true").click()
+    expect(tab.locator("dd:visible").first).to_contain_text("everything one person rated")
+    tab.get_by_label("each rating", exact=False).check()
+    assert "Accuracy" in tab.locator(".dpmc-head").inner_text()
+
+
+def test_the_card_follows_the_slider(opened):
+    tab = opened()
+    tab.get_by_text("What the promise covers").locator("visible=true").click()
+    for key, epsilon in (("End", EPSILONS[-1]), ("Home", EPSILONS[0])):
+        tab.get_by_role("slider", name="epsilon").press(key)
+        expect(tab.get_by_text(re.compile(rf"^Epsilon {epsilon:g} per rating"))).to_be_visible()
+
+
+def test_play_guess_and_wish_work(opened):
+    tab = opened("#epsilon=5")
+    tab.get_by_role("button", name="Play").click()
+    tab.wait_for_url(re.compile("epsilon=10"), timeout=15_000)
+    tab.get_by_role("button", name="Guess").click()
+    tab.locator(".dpmc-game button").first.click()
+    assert re.search(r"You: [01] of 1\.", text(tab, "game"))
+    tab.get_by_role("button", name="I need").click()
+    assert "takes epsilon" in text(tab, "answer")
+
+
+def test_it_follows_the_surface(opened):
+    tab = opened(color_scheme="dark")
+    look = "getComputedStyle(document.body).backgroundColor"
+    night, line = tab.evaluate(look), "document.querySelector('.dpmc-plot .shapelayer path').style"
+    ink = tab.evaluate(f"{line}.stroke")
+    tab.emulate_media(color_scheme="light")
+    tab.wait_for_timeout(300)
+    assert tab.evaluate(look) != night
+    assert tab.evaluate(f"{line}.stroke") != ink
+
+
+def test_a_picture_can_be_saved(opened):
+    tab = opened()
+    tab.locator(".dpmc-plot").hover()
+    with tab.expect_download() as saved:
+        tab.locator(".dpmc-plot .modebar-btn").first.click()
+    assert saved.value.suggested_filename.endswith(".png")
+
+
+def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands(
+    page, server, opened_file, tmp_path
+):
+    visit(page, server + "?data=one-bit-lab&epsilon=3")
+    page.wait_for_selector(PLOTTED, state="attached")
+    number = text(page, "number")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Take it away").click()
+    assert saved.value.suggested_filename == "what-if-one-bit-lab.html"
+    path = tmp_path / "saved.html"
+    saved.value.save_as(path)
+    tab = opened_file(path.as_uri())
+    assert text(tab, "number") == number
+    assert "epsilon 3" in number
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_nothing_in_it_keeps_people_out(opened, look):
+    axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
+    tab = opened(color_scheme=look)
+    for fold in tab.locator("summary:visible").all():
+        fold.click()
+    for name in ("I need", "Guess"):
+        tab.get_by_role("button", name=name).click()
+    tab.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = tab.evaluate("async () => (await axe.run(document)).violations")
+    assert not [(one["impact"], one["id"]) for one in found]
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
+    tab = opened(viewport={"width": 390, "height": 844}, has_touch=True)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    tops = [tab.locator(f".dpmc-{n}").bounding_box()["y"] for n in ("number", "chart", "lists")]
+    assert tops == sorted(tops)
+    for fold in tab.locator("summary:visible").all():
+        fold.click()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,239 @@
+"""Lessons in Chromium: by keyboard alone, on a phone, on a projector, in the dark."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from dpmc_core.lessons import LESSONS
+from dpmc_core.lessons.frame import Stops
+from tests.browser_helpers import settle, turn_to, visit
+
+pytestmark = pytest.mark.browser
+
+# The whole page, which can have the focus too, says everything.
+FOCUSED = """(one => /^(BODY|MAIN)$/.test(one.tagName) ? '' : one.innerText || one.ariaLabel || ''
+)(document.activeElement)"""
+SLIDER = "document.activeElement.type === 'range'"
+WIDER = """() => {
+  const main = document.querySelector('[data-testid="stMain"]');
+  return main.scrollWidth - main.clientWidth;
+}"""
+# What ends below the screen or behind the buttons.
+COVERED = """height => {
+  const turns = document.querySelector('.st-key-turns').getBoundingClientRect();
+  const main = document.querySelector('[data-testid="stMain"]');
+  return [...main.querySelectorAll('p, .st-key-drawing')].filter(one => {
+    if (one.closest('.st-key-turns')) return false;
+    const box = one.getBoundingClientRect();
+    return box.bottom > height || (box.bottom > turns.top && box.right > turns.left);
+  }).map(one => one.innerText || one.className);
+}"""
+MODES = {
+    "laptop": ({"width": 1366, "height": 650}, "light", ""),
+    "phone": ({"width": 390, "height": 844}, "dark", ""),
+    "projector": ({"width": 1366, "height": 768}, "dark", "&projector=true"),
+}
+
+
+def query(page):
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def tab_to(page, name="", *, slider=False, back=False):
+    """By Tab alone, to what has this name, or to a slider."""
+    for _ in range(60):
+        page.keyboard.press("Shift+Tab" if back else "Tab")
+        if page.evaluate(SLIDER) if slider else name in page.evaluate(FOCUSED).split("\n"):
+            return
+    raise AssertionError(f"Tab does not reach {name or 'a slider'}")
+
+
+def focused(page, text):
+    """The focus has gone to this text."""
+    page.wait_for_function(f"text => ({FOCUSED}).includes(text)", arg=text)
+
+
+def press(page, key):
+    page.keyboard.press(key)
+    settle(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [(name, mode) for name in LESSONS for mode in ("phone", "projector")] + [("coin", "laptop")],
+)
+def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
+    lesson = LESSONS[name]
+    size, scheme, link = MODES[mode]
+    page.set_viewport_size(size)
+    page.emulate_media(color_scheme=scheme)
+    visit(page, f"{server}learn?lesson={lesson.id}{link}")
+    for at, slide in enumerate(lesson.slides):
+        page.get_by_role("heading", name=slide.title, level=2).wait_for()
+        assert query(page).get("step", lesson.slides[0].key) == slide.key
+        if at:
+            focused(page, slide.title)  # and so it is read aloud
+        if slide.predict is not None:
+            assert page.locator(".st-key-drawing svg").count() == 0
+            option = slide.predict.options[slide.predict.right or 0]
+            tab_to(page, option)
+            press(page, "Enter")
+            focused(page, slide.predict.question)
+        found = slide.reveal(slide.start)
+        if found.picture is not None:
+            picture = page.locator(".st-key-drawing svg[role=img]")
+            assert picture.get_attribute("aria-label") == found.picture.words
+        assert page.evaluate(WIDER) <= 0
+        if slide.move and isinstance(slide.move[0], Stops):
+            moved = slide.move[0]
+            before = moved.values.index(moved.start)
+            way = "ArrowRight" if before < len(moved.values) - 1 else "ArrowLeft"
+            tab_to(page, slider=True)
+            press(page, way)  # the slider keeps its arrows
+            assert query(page).get("step", lesson.slides[0].key) == slide.key
+            assert page.evaluate(SLIDER)
+            after = moved.values[before + (1 if way == "ArrowRight" else -1)]
+            new = slide.reveal(slide.start | {moved.key: after})
+            assert new.says[0] in page.locator(".st-key-finding").inner_text()
+        tab_to(page, "Next")
+        press(page, "Enter")
+    focused(page, "To take home")
+    assert lesson.take_home in page.locator(".st-key-home").inner_text()
+
+
+def test_arrows_turn_the_steps_and_so_does_a_clicker_in_front_of_a_class(page, server):
+    slides = LESSONS["coin"].slides
+    visit(page, server + "learn?lesson=coin")
+    press(page, "PageDown")  # scrolls
+    assert page.get_by_role("button", name="Show without predicting").is_visible()
+    press(page, "ArrowRight")
+    focused(page, slides[0].predict.question)
+    press(page, "ArrowRight")
+    assert query(page)["step"] == slides[1].key
+    press(page, "ArrowLeft")
+    assert query(page)["step"] == slides[0].key
+    press(page, "ArrowLeft")
+    assert query(page)["step"] == slides[0].key
+    visit(page, server + "learn?lesson=coin&projector=true")
+    for key in [slide.key for slide in slides[1:]] + ["end"]:
+        press(page, "PageDown")
+        press(page, "PageDown")
+        assert query(page)["step"] == key
+    press(page, "PageUp")
+    assert query(page)["step"] == slides[-1].key
+
+
+def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
+    visit(page, server + "learn?lesson=coin")
+    slide = LESSONS["coin"].slides[0]
+    page.get_by_text("For the teacher").click()
+    assert page.get_by_text(slide.teacher).is_visible()
+    page.get_by_text("Projector", exact=True).click()
+    settle(page)
+    assert query(page)["projector"] == "true"
+    assert page.get_by_text(slide.teacher).count() == 0
+    assert page.get_by_text("For the teacher").count() == 0
+
+
+@pytest.mark.slow
+def test_the_question_and_the_way_on_are_seen_without_scrolling(page, server):
+    page.set_viewport_size({"width": 1366, "height": 650})
+    for lesson in LESSONS.values():
+        visit(page, f"{server}learn?lesson={lesson.id}")
+        for slide in lesson.slides:
+            shown = [page.locator(".st-key-next button").first]
+            if slide.predict is not None:
+                shown += [
+                    page.get_by_role("button", name=o, exact=True).first
+                    for o in slide.predict.options
+                ]
+            for one in shown:
+                box = one.bounding_box()
+                assert box["y"] + box["height"] <= 650
+            if slide.predict is not None:
+                press(page, "ArrowRight")
+            box = page.locator(".st-key-next button").first.bounding_box()
+            assert box["y"] + box["height"] <= 650
+            press(page, "ArrowRight")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
+def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
+    page.set_viewport_size({"width": 1366, "height": 768})
+    visit(page, f"{server}learn?lesson={lesson.id}&projector=true")
+    for slide in lesson.slides:
+        if slide.predict is not None:
+            assert page.evaluate(COVERED, 768) == []
+            press(page, "PageDown")
+        found = slide.reveal(slide.start)
+        if found.picture is not None:
+            page.locator(".st-key-drawing svg[role=img]").wait_for()
+        seen = page.locator("[data-testid=stMain]").inner_text()
+        assert all(said in seen for said in (*found.says, found.note))
+        assert page.evaluate(COVERED, 768) == []
+        press(page, "PageDown")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
+def test_on_a_phone_the_finding_begins_in_sight_of_what_is_moved(page, server, lesson):
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, f"{server}learn?lesson={lesson.id}")
+    for slide in lesson.slides:
+        if slide.predict is not None:
+            assert page.get_by_text(slide.said).is_visible()
+            press(page, "ArrowRight")
+        box, turns = (
+            page.locator(place).bounding_box() for place in (".st-key-finding", ".st-key-turns")
+        )
+        assert box["y"] + min(box["height"], 50) <= turns["y"]
+        press(page, "ArrowRight")
+
+
+def test_back_in_the_browser_goes_back_a_step(page, server):
+    visit(page, server + "learn?lesson=coin&step=deny")
+    press(page, "ArrowRight")
+    press(page, "ArrowRight")
+    assert query(page)["step"] == "evidence"
+    page.go_back()
+    page.get_by_role("heading", name=LESSONS["coin"].slide("deny").title).wait_for()
+
+
+def test_a_shared_step_opens_elsewhere_as_it_is(page, server, browser):
+    visit(page, server + "learn?lesson=attacker&step=suspicion&suspicion.epsilon=3")
+    press(page, "ArrowRight")
+    assert "99.4 %" in page.locator(".st-key-finding").inner_text()
+    tab_to(page, slider=True)
+    tab_to(page, slider=True)
+    press(page, "ArrowLeft")
+    address = page.url
+    other = browser.new_page()
+    try:
+        visit(other, address)
+        press(other, "ArrowRight")
+        wanted = page.locator(".st-key-finding").inner_text()
+        assert other.locator(".st-key-finding").inner_text() == wanted
+    finally:
+        other.close()
+
+
+def test_a_lesson_on_epsilon_is_found_and_finished_by_following_the_screen(page, server):
+    """Task ten, from the start page, by mouse."""
+    page.set_viewport_size({"width": 1366, "height": 768})
+    visit(page, server)
+    turn_to(page, "Learn")
+    page.get_by_role("heading", name="Learn what epsilon means").wait_for()
+    settle(page)
+    page.get_by_role("button", name="Start lesson 1").click()
+    settle(page)
+    for slide in LESSONS["coin"].slides:
+        options = slide.predict.options
+        page.get_by_role("button", name=options[slide.predict.right], exact=True).click()
+        settle(page)
+        page.get_by_role("button", name="Next", exact=True).click()
+        settle(page)
+    assert page.get_by_text(LESSONS["coin"].take_home).is_visible()
+    page.get_by_role("button", name="All lessons").click()
+    settle(page)
+    assert page.get_by_role("button", name="Lesson 1 again").is_visible()

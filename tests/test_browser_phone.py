@@ -1,0 +1,400 @@
+"""The phone's page in Chromium: what is drawn, what is kept, and what leaves the phone."""
+
+import json
+import math
+import re
+from urllib.parse import urlsplit
+
+import pytest
+from scipy.stats import binom
+
+from dpmc_core import room as rooms
+from pages.ui import classroom
+from tests.browser_helpers import serving
+from tests.class_helpers import QUESTIONS, SECRET, forget_visits, in_class, opened
+
+pytestmark = pytest.mark.browser
+
+# A draw of 32 bits as the test wants it; how often it was asked for. Bytes, of tokens, are left.
+FORCED = """draw => { const real = crypto.getRandomValues.bind(crypto); window.draws = 0;
+  crypto.getRandomValues = array => array instanceof Uint32Array
+    ? (window.draws += array.length, array.fill(draw)) : real(array); }"""
+BELOW = rooms.lies_below(2.0)
+LIE, TRUTH = 0, rooms.DRAWS - 1
+
+
+@pytest.fixture(scope="module")
+def server():
+    with in_class() as address:
+        yield address
+
+
+@pytest.fixture
+def room():
+    forget_visits()
+    return opened()
+
+
+def force(page, draw):
+    page.add_init_script(f"({FORCED})({draw})")
+
+
+def log(page):
+    """Everything that leaves the page from now on: method, path, body."""
+    found = []
+    page.on("request", lambda r: found.append((r.method, urlsplit(r.url).path, r.post_data)))
+    return found
+
+
+def press(page, name):
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def answer(page, server, name):
+    page.goto(server + "phone")
+    press(page, name)
+    arrived(page)
+
+
+def arrived(page):
+    page.get_by_text("It has arrived.").wait_for()
+
+
+def reports(traffic):
+    return [json.loads(body) for _, path, body in traffic if path == "/report"]
+
+
+def text(page, id):
+    return page.locator(f"#{id}").inner_text()
+
+
+def test_a_phone_answers(page, server, room):
+    page.set_viewport_size({"width": 320, "height": 640})
+    force(page, TRUTH)
+    answer(page, server, "Yes")
+    assert (text(page, "answered"), text(page, "sends")) == ("Yes", "Yes")
+    assert "truth" in text(page, "fell")
+    assert "1 answer at epsilon 2: 2 in all" in text(page, "spent")
+    assert f"{math.ceil(10 * math.exp(2)) / 10}-fold" in text(page, "fold")
+    poll = room.view().poll(0)
+    assert (poll.yes, poll.reports) == (1, 1)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    room.ask(1)
+    page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
+    press(page, "No")
+    arrived(page)
+    assert "2 answers at epsilon 2: 4 in all" in text(page, "spent")
+    room.ask(1)
+    page.get_by_text("Asked again (round 2)").wait_for()
+    press(page, "No")
+    page.get_by_text("3 answers at epsilon 2: 6 in all").wait_for()
+    arrived(page)
+    assert (room.view().poll(1).yes, room.view().poll(1).reports) == (0, 2)
+
+
+def test_plain_http_in_a_network_is_enough(browser):
+    """Where browsers withhold what they give to this machine's own pages and to TLS."""
+    host, *_ = [*classroom._outwards(), ""]
+    if not host:
+        pytest.skip("this machine has no address in a network")
+    with in_class(host=host) as server:
+        room = opened()
+        context = browser.new_context()
+        page = context.new_page()
+        answer(page, server, "Yes")
+        assert not page.evaluate("isSecureContext")
+        page.reload()
+        arrived(page)
+        assert room.view().poll(0).reports == 1
+        context.close()
+
+
+@pytest.mark.parametrize(("name", "bit"), [("Yes", 1), ("No", 0)])
+def test_the_raw_answer_never_leaves_a_phone_that_lies(page, server, room, name, bit):
+    force(page, LIE)
+    traffic = log(page)
+    answer(page, server, name)
+    assert (text(page, "answered"), text(page, "sends")) == (name, ["Yes", "No"][bit])
+    assert "ask the second coin" in text(page, "fell")
+    (report,) = reports(traffic)
+    assert report.keys() == {"room", "asking", "token", "bit"}
+    assert (report["bit"], report["asking"], report["room"]) == (1 - bit, 0, room.view().id)
+    assert re.fullmatch("[0-9a-f]{32}", report["token"])
+    stored = page.evaluate("Object.values(localStorage)")
+    (kept,) = (json.loads(value) for value in stored)
+    assert kept["sent"] == {"0": {"bit": 1 - bit, "epsilon": 2}}
+    assert kept.keys() == {"room", "token", "sent"}
+    assert page.context.cookies() == []
+    assert {path for _, path, _ in traffic} == {"/phone", "/asking", "/report"}
+
+
+@pytest.mark.usefixtures("room")
+def test_the_same_bit_looks_the_same_whatever_was_answered(browser, server):
+    """Yes that is told and No that is not: all that leaves is the same, but for the token."""
+    seen = []
+    for name, draw in (("Yes", TRUTH), ("No", LIE)):
+        context = browser.new_context()
+        page = context.new_page()
+        force(page, draw)
+        sent = []
+        page.on("request", lambda r, sent=sent: sent.append(r))
+        answer(page, server, name)
+        found = []
+        for one in sent:
+            token = json.loads(one.post_data)["token"] if one.method == "POST" else "no token"
+            headers = sorted(one.all_headers().items())
+            whole = json.dumps([one.method, one.url, headers, one.post_data])
+            found.append(whole.replace(token, "TOKEN"))
+        seen.append([one for k, one in enumerate(found) if k == 0 or one != found[k - 1]])
+        context.close()
+    assert any('\\"bit\\":1' in one for one in seen[0])
+    once = [list(dict.fromkeys(one)) for one in seen]  # how often it polls is up to the clock
+    assert once[0] == once[1]
+
+
+def test_a_reload_sends_the_same_report_and_draws_nothing(page, server, room):
+    force(page, LIE)
+    traffic = log(page)
+    answer(page, server, "Yes")
+    assert page.evaluate("draws") == 1
+    for _ in range(2):
+        page.reload()
+        arrived(page)
+        assert page.evaluate("draws") == 0
+        assert text(page, "answered") == "only you know"
+        assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
+    first, *again = reports(traffic)
+    assert again == [first, first]
+    assert room.view().poll(0).reports == 1
+
+
+def test_a_second_tab_of_the_browser_draws_nothing(page, server, room):
+    force(page, LIE)
+    other = page.context.new_page()
+    force(other, TRUTH)
+    traffic = log(other)
+    other.goto(server + "phone")
+    other.get_by_role("button", name="No", exact=True).wait_for()
+    answer(page, server, "No")
+    press(other, "No")
+    arrived(other)
+    assert other.evaluate("draws") == 0
+    assert [one["bit"] for one in reports(traffic)] == [1]
+    assert (room.view().poll(0).yes, room.view().poll(0).reports) == (1, 1)
+
+
+def test_a_report_waits_in_the_phone_while_nobody_answers(page, server, room):
+    force(page, LIE)
+    traffic = log(page)
+    page.goto(server + "phone")
+    page.get_by_role("button", name="Yes", exact=True).wait_for()
+    page.context.set_offline(True)
+    press(page, "Yes")
+    page.get_by_text("It has not arrived yet").wait_for()
+    assert room.view().poll(0).reports == 0
+    kept = page.evaluate("Object.values(localStorage)")
+    page.context.set_offline(False)
+    arrived(page)
+    assert page.evaluate("draws") == 1
+    assert page.evaluate("Object.values(localStorage)") == kept
+    assert len({json.dumps(one) for one in reports(traffic)}) == 1
+    assert room.view().poll(0).reports == 1
+
+
+def test_late_closed_and_over_are_said(page, server, room):
+    room.ask(1)
+    room.lock()
+    page.goto(server + "phone")
+    page.get_by_role("heading", name=QUESTIONS[1]).wait_for()  # late, and in time for this one
+    page.get_by_text("The teacher has closed this question").wait_for()
+    assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
+    room.lock(False)
+    press(page, "Yes")
+    arrived(page)
+    room.ask(2)
+    page.get_by_role("heading", name=QUESTIONS[2]).wait_for()
+    page.route("**/asking", lambda route: route.abort())  # it does not hear of what comes now
+    room.lock()
+    press(page, "No")
+    page.get_by_text("closed this question; the report came too late").wait_for()
+    page.unroute("**/asking")
+    page.get_by_text("Wait here for the next one").wait_for()
+    room.lock(False)
+    arrived(page)
+    room.end()
+    page.get_by_text("The class is over. Thank you.").wait_for()
+    assert page.evaluate("localStorage.length") == 1
+    press(page, "Delete what this phone remembers")
+    page.get_by_text("remembers nothing of the class").wait_for()
+    assert page.evaluate("localStorage.length") == 0
+    opened(questions=("Another?",))
+    page.get_by_role("heading", name="Another?").wait_for()
+
+
+def test_a_page_that_has_forgotten_a_room_does_not_answer_it_again(page, server, room):
+    """The server was gone, its reports are not: a new token would spend a second time."""
+    force(page, LIE)
+    answer(page, server, "Yes")
+    page.evaluate("failed = GONE; show()")
+    press(page, "Delete what this phone remembers")
+    with page.expect_response("**/asking"):
+        pass
+    page.get_by_text("remembers nothing of the class").wait_for()
+    page.wait_for_function("failed === 0")
+    assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
+    page.evaluate("answer(1)")
+    assert page.evaluate("draws") == 1
+    assert page.evaluate("localStorage.length") == 0
+    assert room.view().poll(0).reports == 1
+
+
+def test_a_browser_that_keeps_no_more_forgets_nothing_while_the_page_is_there(page, server, room):
+    """It holds another room's memory, and takes no new one."""
+    old = json.dumps({"room": "before", "token": "0" * 32, "sent": {"0": {"bit": 1, "epsilon": 2}}})
+    page.add_init_script(
+        f"localStorage.setItem('dpmc class', {json.dumps(old)});"
+        "Storage.prototype.setItem = () => { throw 1; }"
+    )
+    traffic = log(page)
+    answer(page, server, "Yes")
+    page.get_by_text("This browser keeps nothing").wait_for()
+    room.ask(1)
+    page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
+    press(page, "No")
+    page.get_by_text("2 answers at epsilon 2: 4 in all").wait_for()
+    arrived(page)
+    assert len({one["token"] for one in reports(traffic)}) == 1
+
+
+@pytest.mark.usefixtures("room")
+def test_before_and_after_a_class(page, server):
+    classroom._server.put(None)
+    page.goto(server + "phone")
+    page.get_by_text("No class is open").wait_for()
+    made = rooms.Room(QUESTIONS)
+    classroom._server.put(made)
+    page.get_by_text("The first question will appear here").wait_for()
+    assert made.view().tested
+    made.ask(0)
+    press(page, "Yes")
+    arrived(page)
+    was = page.evaluate("localStorage.getItem(KEY)")
+    opened(questions=("Another?",))  # a new room, a new token
+    page.get_by_role("heading", name="Another?").wait_for()
+    press(page, "Yes")
+    arrived(page)
+    now = page.evaluate("localStorage.getItem(KEY)")
+    assert len({json.loads(one)["token"] for one in (was, now)}) == 2
+    assert "1 answer at epsilon 2" in text(page, "spent")
+
+
+@pytest.mark.parametrize(
+    "change", [{"below": BELOW - 2}, {"epsilon": 1.0}, {"below": 0}, {"below": 1.5}, {"epsilon": 0}]
+)
+def test_a_phone_does_not_answer_a_server_that_asks_for_more(page, server, room, change):
+    told = json.dumps(room.view().public() | change)
+    page.route("**/asking", lambda r: r.fulfill(body=told, content_type="application/json"))
+    page.goto(server + "phone")
+    page.get_by_text("more of the truth than epsilon").wait_for()
+    assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
+    page.evaluate("answer(1)")
+    assert page.evaluate("localStorage.length") == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 3.7, 10.0])
+def test_a_phone_believes_every_room(page, server, epsilon):
+    opened(epsilon)
+    page.goto(server + "phone")
+    page.get_by_role("button", name="Yes", exact=True).wait_for()
+
+
+def test_a_browser_that_keeps_nothing_says_so_and_answers(page, server, room):
+    page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw 1; } })")
+    page.goto(server + "phone")
+    page.get_by_text("This browser keeps nothing").wait_for()
+    press(page, "Yes")
+    arrived(page)
+    assert room.view().poll(0).reports == 1
+
+
+def test_questions_are_text(page, server):
+    forget_visits()
+    opened(questions=("<img src=x onerror=alert(1)> & <b>you</b>?",))
+    page.goto(server + "phone")
+    page.get_by_role("heading", name="<img src=x onerror=alert(1)> & <b>you</b>?").wait_for()
+
+
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize("said", [0, 1])
+def test_the_coins_are_the_law(page, server, said):
+    """At every edge of the draw; the opposite goes out for exactly `below` of 2^32 draws."""
+    page.goto(server + "phone")
+    found = page.evaluate(
+        """([edges, said, below]) => edges.map(u => {
+          crypto.getRandomValues = array => array.fill(u);
+          return drawn(said, below); })""",
+        [[0, BELOW - 1, BELOW, 2 * BELOW - 1, 2 * BELOW, rooms.DRAWS - 1], said, BELOW],
+    )
+    assert [one["truth"] for one in found] == [False] * 4 + [True] * 2
+    assert [one["bit"] for one in found] == [1 - said] * 2 + [said] * 4
+
+
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_a_phone_lies_as_often_as_it_says(page, server, epsilon):
+    """200,000 draws of the page's own function; false alarm: 1 in a million for each number."""
+    below, draws = rooms.lies_below(epsilon), 200_000
+    page.goto(server + "phone")
+    lies, truths = page.evaluate(
+        """([draws, below]) => { let lies = 0, truths = 0;
+          for (let k = 0; k < draws; k++) {
+            const one = drawn(k % 2, below);
+            lies += one.bit !== k % 2; truths += one.truth;
+          }
+          return [lies, truths]; }""",
+        [draws, below],
+    )
+    chance = below / rooms.DRAWS
+    for found, expected in ((lies, chance), (truths, 1 - 2 * chance)):
+        low, high = binom.interval(1 - 1e-6, draws, expected)
+        assert low <= found <= high
+
+
+@pytest.mark.usefixtures("room")
+def test_the_second_coin_is_fair_whatever_was_answered(page, server):
+    """50,000 draws where the first coin always asks; false alarm: 1 in a million for each."""
+    page.goto(server + "phone")
+    for said in (0, 1):
+        yes = page.evaluate(
+            """said => { let yes = 0, below = 2 ** 31;
+              for (let k = 0; k < 50000; k++) yes += drawn(said, below).bit;
+              return yes; }""",
+            said,
+        )
+        low, high = binom.interval(1 - 1e-6, 50_000, 0.5)
+        assert low <= yes <= high
+
+
+def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
+    """On a server of Streamlit's; the secret is neither in the address nor open to scripts."""
+    script = tmp_path / "own.py"
+    script.write_text(
+        "import streamlit as st\n"
+        "from pages.ui import classroom\n"
+        "if __name__ == '__main__':\n"
+        "    st.write('teacher' if classroom.allowed() else 'stranger')\n"
+        "else:\n"
+        "    app = st.App(__file__, routes=classroom.routes(''))\n"
+    )
+    own = {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET}
+    with serving(tmp_path, script, **own) as (server, _):
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(server)
+        page.get_by_text("stranger", exact=True).wait_for()
+        page.goto(f"{server}teacher/{SECRET}")
+        assert page.url == server + classroom.PAGE
+        page.goto(server)
+        page.get_by_text("teacher", exact=True).wait_for()
+        assert SECRET not in page.evaluate("document.cookie")
+        context.close()

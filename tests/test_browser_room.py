@@ -1,0 +1,204 @@
+"""A class of thirty in Chromium: the teacher follows the screen, phones report over HTTP."""
+
+import io
+from functools import partial
+
+import pytest
+
+from dpmc_core.room import READY
+from tests.browser_helpers import serving, settle, turn_to, visit
+from tests.class_helpers import SECRET, Phone, together
+
+pytestmark = pytest.mark.browser
+FIRST, SECOND, _ = READY["Warm-up"]
+# Every address and every text that the tab has shown.
+SEEN = """() => {
+  window.seen = [];
+  const look = () => window.seen.push(location.href, document.body?.innerText ?? "");
+  setInterval(look, 50);
+}"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server in class mode."""
+    home = tmp_path_factory.mktemp("home")
+    with serving(home, DPMC_CLASS="1", DPMC_CLASS_SECRET=SECRET) as (address, process):
+        yield address
+        process.terminate()
+        process.wait(10)
+    assert "Traceback" not in (home / "server.log").read_text()
+
+
+@pytest.fixture
+def teacher(page, server):
+    """The teacher's page, entered by the link, without a room from before."""
+    page.set_viewport_size({"width": 1366, "height": 650})
+    page.add_init_script(f"({SEEN})()")
+    page.goto(f"{server}teacher/{SECRET}")
+    settle(page)
+    for label in ("End", "End the class", "Begin a new room", "Change the questions"):
+        found = page.get_by_role("button", name=label, exact=True)
+        if found.count():
+            found.click()
+            settle(page)
+    page.get_by_role("heading", name="Ask the class").wait_for()
+    return page
+
+
+def press(page, label):
+    page.get_by_role("button", name=label).click()
+    settle(page)
+
+
+def reports(page, count):
+    """Wait for so many reports on the screen."""
+    page.locator(".counted b", has_text=str(count)).filter(visible=True).wait_for(timeout=10_000)
+    return page.locator(".counted").inner_text()
+
+
+def scanned(page):
+    """What a phone's camera reads off the screen."""
+    zxing = pytest.importorskip("zxingcpp", reason="pip install zxing-cpp")
+    image = pytest.importorskip("PIL.Image")
+    found = zxing.read_barcodes(image.open(io.BytesIO(page.screenshot())))
+    return [one.text for one in found]
+
+
+def test_a_class_of_thirty_from_start_to_end(teacher, server):
+    page, phones = teacher, [Phone(server, k) for k in range(31)]
+    assert page.url == f"{server}room"
+
+    press(page, "Open the room")
+    page.get_by_role("heading", name="Open this on one phone now").wait_for()
+    assert scanned(page) == [f"{server}phone"]
+    assert page.get_by_text(f"{server}phone".removeprefix("http://")).is_visible()
+    page.get_by_text("Waiting for the first phone").wait_for()
+    phones[0].ask()
+    page.get_by_text("A phone has arrived").wait_for(timeout=10_000)
+
+    page.keyboard.press("n")
+    page.get_by_role("heading", name=FIRST).wait_for()
+    settle(page)
+    assert scanned(page) == [f"{server}phone"]  # in its corner
+    answers = together(*(partial(one.send, int(k < 12)) for k, one in enumerate(phones[:30])))
+    assert answers == [(200, {"receipt": "new"})] * 30
+    assert "30 phones here" in reports(page, 30)
+    words = page.get_by_role("img", name="95 % interval").first.get_attribute("aria-label")
+    assert "Estimate (30 phones): 37 %" in words
+    assert "Reports as sent: 40 %" in words
+    phones[30].send(1)
+    reports(page, 31)
+
+    press(page, "Lock")
+    page.get_by_text("closed").wait_for()
+    assert Phone(server, 99).send(1)[0] == 409
+    press(page, "Unlock")
+    press(page, "Next question")
+    page.get_by_role("heading", name=SECOND).wait_for()
+    together(*(partial(one.send, int(k < 20)) for k, one in enumerate(phones[:30])))
+    reports(page, 30)
+    page.get_by_role("heading", name="All questions so far").wait_for()
+    page.get_by_text("nobody may say which share is larger").wait_for()
+
+    press(page, "Ask again")
+    page.get_by_text(", asked 2 times").wait_for()
+    together(*(partial(one.send, int(k < 18)) for k, one in enumerate(phones[:30])))
+    page.get_by_text("60 reports of 30 phones").first.wait_for()
+
+    page.reload()
+    settle(page)
+    page.get_by_text("60 reports of 30 phones").first.wait_for()  # the room lives in the server
+
+    press(page, "End")
+    press(page, "End the class")
+    page.get_by_text("the class is over").wait_for()
+    assert phones[30].send(1)[0] == 409
+    assert scanned(page) == []
+    press(page, "Begin a new room")
+    page.get_by_role("heading", name="Ask the class").wait_for()
+
+
+def test_the_secret_is_never_to_be_seen(teacher, server):
+    press(teacher, "Open the room")
+    press(teacher, "Ask the first question")
+    teacher.get_by_role("button", name="Share", exact=True).click()
+    settle(teacher)
+    seen = teacher.evaluate("window.seen.concat(document.documentElement.outerHTML)")
+    assert any(FIRST in one for one in seen)
+    assert not any(SECRET in one for one in seen)
+    assert SECRET not in teacher.get_by_role("textbox", name="address").first.input_value()
+    assert SECRET not in teacher.evaluate("document.cookie")
+    assert teacher.url.startswith(server)
+
+
+def test_two_tabs_of_the_teacher_agree(teacher, server):
+    press(teacher, "Open the room")
+    press(teacher, "Ask the first question")
+    other = teacher.context.new_page()
+    visit(other, f"{server}room")
+    other.get_by_role("heading", name=FIRST).wait_for()
+    press(other, "Next question")
+    teacher.get_by_role("heading", name=SECOND).wait_for(timeout=10_000)
+    other.close()
+
+
+@pytest.mark.parametrize("width", [390, 1366])
+def test_the_code_covers_nothing(teacher, server, width):
+    press(teacher, "Open the room")
+    press(teacher, "Ask the first question")
+    teacher.set_viewport_size({"width": width, "height": 650})
+    together(*(partial(Phone(server, k).send, k % 2) for k in range(30)))
+    reports(teacher, 30)
+    settle(teacher)
+    corner = teacher.locator(".phone-link.corner")
+    assert corner.is_visible() == (width > 900)
+    assert teacher.get_by_text("Open on a phone").is_visible() == (width < 900)
+    if width < 900:
+        sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert teacher.evaluate(sideways) == 0
+        return
+    edge = corner.bounding_box()
+    assert edge["y"] + edge["height"] <= 650
+    for one in teacher.get_by_test_id("stElementContainer").filter(visible=True).all():
+        box = one.bounding_box()
+        inside = one.locator(".phone-link").count()
+        if box and box["height"] and box["y"] < edge["y"] + edge["height"] and not inside:
+            hidden = box["y"] + box["height"] <= edge["y"]  # the bar above
+            assert hidden or box["x"] + box["width"] <= edge["x"], one.inner_text()
+    button = teacher.get_by_role("button", name="Ask again").bounding_box()
+    assert button["y"] + button["height"] <= 650  # in sight with the picture
+
+
+def test_the_page_stands_still_while_reports_arrive(teacher, server):
+    press(teacher, "Open the room")
+    press(teacher, "Ask the first question")
+    Phone(server, 0).send(1)
+    reports(teacher, 1)
+    settle(teacher)
+    teacher.evaluate("""() => {
+      const picture = document.querySelector('.shares').closest('[data-testid="stHtml"]');
+      picture.dataset.mine = 'kept';
+      document.querySelector('[data-testid="stMain"]').scrollTop = 40;
+    }""")
+    together(*(partial(Phone(server, k).send, 0) for k in range(1, 5)))
+    reports(teacher, 5)
+    kept = "document.querySelector('.shares').closest('[data-testid=\"stHtml\"]').dataset.mine"
+    assert teacher.evaluate(kept) == "kept"  # not mounted anew
+    assert teacher.evaluate("document.querySelector('[data-testid=\"stMain\"]').scrollTop") == 40
+
+
+def test_a_stranger_is_led_to_the_phones_page(teacher, browser, server):
+    press(teacher, "Open the room")
+    press(teacher, "Ask the first question")
+    context = browser.new_context()
+    tab = context.new_page()
+    visit(tab, server)
+    turn_to(tab, "Class")
+    link = tab.get_by_role("link", name="Open the page for phones")
+    link.wait_for()
+    assert link.get_attribute("href") == f"{server}phone"
+    assert tab.get_by_text(FIRST).count() == 0
+    visit(tab, f"{server}data?way=upload")
+    tab.get_by_text("only the teacher may upload files").wait_for()
+    context.close()

@@ -1,0 +1,478 @@
+"""A class over HTTP: what phones are told, which reports are taken, and what strangers may not."""
+
+import asyncio
+import json
+import re
+import socket
+from functools import partial
+from http.client import HTTPConnection
+
+import pytest
+
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.room import PHONES, lies_below
+from pages.ui import classroom
+from tests.browser_helpers import serving
+from tests.class_helpers import (
+    QUESTIONS,
+    SECRET,
+    Phone,
+    ask,
+    forget_visits,
+    in_class,
+    opened,
+    together,
+)
+
+TOKEN = "0123456789abcdef" * 2
+
+
+@pytest.fixture(scope="module")
+def server():
+    with in_class() as address:
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    forget_visits()
+
+
+def said(answer):
+    """The status and the one sentence of a refusal."""
+    status, told = answer
+    assert told.keys() == {"error"}
+    assert re.fullmatch(r"[A-Z].+\.", told["error"])
+    return status, told["error"]
+
+
+# --- phones ---------------------------------------------------------------------------------------
+
+
+def test_thirty_phones_answer_and_nothing_counts_twice(server):
+    room = opened()
+    phones = [Phone(server, k) for k in range(30)]
+    answers = together(*(partial(one.send, k % 3 == 0) for k, one in enumerate(phones)))
+    assert [said(one)[0] for one in answers] == [400] * 30  # True is no bit
+    answers = together(*(partial(one.send, int(k % 3 == 0)) for k, one in enumerate(phones)))
+    assert answers == [(200, {"receipt": "new"})] * 30
+    answers = together(*(partial(one.send, int(k % 3 == 0)) for k, one in enumerate(phones)))
+    assert answers == [(200, {"receipt": "again"})] * 30
+    poll = room.view().poll(0)
+    assert (poll.yes, poll.reports) == (10, 30)
+    status, why = said(phones[0].send(0))
+    assert (status, "first report counts" in why) == (409, True)
+
+    room.lock()
+    assert not phones[0].ask()["open"]
+    late = Phone(server, 99)
+    assert said(late.send(1))[0] == 409
+    assert phones[0].send(1) == (200, {"receipt": "again"})  # it had arrived: a reload may ask
+
+    room.ask(1)
+    assert late.ask()["question"] == QUESTIONS[1]  # whoever comes late sees what is asked now
+    status, why = said(late.send(1, asking=0))
+    assert (status, "over" in why) == (409, True)
+    assert late.send(1) == (200, {"receipt": "new"})
+    assert [room.view().poll(k).reports for k in range(3)] == [30, 1, 0]
+
+
+def test_two_hundred_phones_at_once_and_none_is_lost(server):
+    room = opened()
+
+    def phone(k):
+        one = Phone(server, k)
+        return one.ask()["question"], one.send(k % 2), one.ask()["open"]
+
+    seen = together(*(partial(phone, k) for k in range(200)))
+    assert seen == [(QUESTIONS[0], (200, {"receipt": "new"}), True)] * 200
+    poll = room.view().poll(0)
+    assert (poll.yes, poll.reports) == (100, 200)
+
+
+def test_a_phone_is_told_what_it_may_know_and_is_noticed(server):
+    room = opened(epsilon=1.0)
+    assert not room.view().tested
+    assert ask(server, "asking") == (200, room.view().public())
+    assert ask(server, "asking")[1]["below"] == lies_below(1.0)
+    assert room.view().tested
+
+
+def test_without_a_room_phones_are_told(server):
+    opened()
+    classroom._server.put(None)
+    assert said(ask(server, "asking"))[0] == 404
+    report = {"room": "x", "asking": 0, "token": TOKEN, "bit": 1}
+    assert said(ask(server, "report", report))[0] == 404
+
+
+def test_a_room_that_is_replaced_takes_no_more(server):
+    old = opened()
+    phone = Phone(server, 1)
+    was = phone.ask()["room"]
+    opened()
+    status, why = said(phone.send(1, room=was))
+    assert (status, "another room" in why) == (409, True)
+    assert old.view().ended
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"", "application/json", 400),
+        (b"no", "application/json", 400),
+        (b"\xff\xfe", "application/json", 400),
+        (b"[" * 1000, "application/json", 400),
+        (b"[1, 2]", "application/json", 400),
+        (b"null", "application/json", 400),
+        (b'{"room": "x", "asking": 0, "bit": 1}', "application/json", 400),
+        (
+            b'{"room": "x", "asking": 0, "token": "x", "bit": 1, "answer": 1}',
+            "application/json",
+            400,
+        ),
+        (b'{"room": {}, "asking": 0, "token": "x", "bit": 1}', "application/json", 409),
+        (b'{"room": "x", "asking": 0, "token": "x", "bit": 1}', "application/json", 409),
+        (b'{"room": "x"' + b" " * 1024 + b"}", "application/json", 413),
+        (b"x" * 2_000_000, "application/json", 413),
+        (b"room=x&asking=0&token=x&bit=1", "application/x-www-form-urlencoded", 415),
+        (b'{"room": "x", "asking": 0, "token": "x", "bit": 1}', "text/plain", 415),
+        (b"{}", "", 415),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_junk_is_refused_in_a_sentence(server, body, kind, status):
+    room = opened()
+    try:
+        assert said(ask(server, "report", body, **{"Content-Type": kind}))[0] == status
+    except (BrokenPipeError, ConnectionResetError):  # it was told before it had said all
+        assert len(body) > classroom.LARGEST
+    assert room.view().poll(0).reports == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"token": TOKEN[:-1]}, {"token": TOKEN.upper()}, {"bit": 2}, {"bit": "1"}, {"asking": "0"}],
+    ids=str,
+)
+def test_what_is_no_report_is_refused(server, change):
+    room = opened()
+    assert said(Phone(server, 1).send(**({"bit": 1} | change)))[0] == 400
+    assert room.view().poll(0).reports == 0
+
+
+def test_a_report_in_pieces_has_the_same_limit(server):
+    opened()
+    host = server.removeprefix("http://").rstrip("/")
+    for pieces, status in ([b" " * 600] * 3, 413), ([b"n", b"o"], 400):
+        connection = HTTPConnection(host, timeout=30)
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", "/report", iter(pieces), headers, encode_chunked=True)
+        answer = connection.getresponse()
+        assert (answer.status, "error" in json.loads(answer.read())) == (status, True)
+        connection.close()
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def test_an_address_has_a_burst_and_then_a_pace():
+    limit = classroom.Limit(burst=3, rate=2)
+    assert [limit.passes("a", 0.0) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert limit.passes("b", 0.0)
+    assert [limit.passes("a", 0.5) for _ in range(2)] == [True, False]
+    assert [limit.passes("a", 100.0) for _ in range(4)] == [True] * 3 + [False]
+
+
+def test_addresses_do_not_pile_up(monkeypatch):
+    monkeypatch.setattr(classroom.Limit, "MOST", 3)
+    limit = classroom.Limit(burst=1, rate=0)
+    assert all(limit.passes(str(k), 0.0) for k in range(5))
+    assert len(limit._left) == 3
+    assert not limit.passes("4", 0.0)
+    assert limit.passes("0", 0.0)  # forgotten
+
+
+def test_a_full_room_behind_one_address_can_poll_and_answer():
+    """Every phone asks every two seconds, and reports in the same moment."""
+    limit = classroom._phones
+    assert all(limit.passes("school", float(2 * k)) for k in range(5) for _ in range(PHONES))
+    assert all(limit.passes("school", 8.0) for _ in range(PHONES))
+
+
+def test_who_asks_too_often_is_told(server, monkeypatch):
+    opened()
+    for name, value in (("_burst", 2), ("_rate", 0)):
+        monkeypatch.setattr(classroom._phones, name, value)
+    answers = [ask(server, "asking") for _ in range(4)]
+    assert [status for status, _ in answers[:2]] == [200, 200]
+    assert said(answers[3])[0] == 429
+
+
+# --- the teacher ----------------------------------------------------------------------------------
+
+
+def visit(server, path):
+    """Status and headers, without following."""
+    host, _, base = server.removeprefix("http://").partition("/")
+    connection = HTTPConnection(host, timeout=30)
+    connection.request("GET", f"/{base}{path}")
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status, {name.lower(): value for name, value in answer.getheaders()}
+
+
+def test_the_teachers_link_leads_to_a_page_that_may_be_projected(server):
+    status, headers = visit(server, f"teacher/{SECRET}")
+    assert (status, headers["location"]) == (303, f"../{classroom.PAGE}")
+    cookie = {part.strip().lower() for part in headers["set-cookie"].split(";")[1:]}
+    assert {"httponly", "samesite=strict", "path=/"} == cookie
+    assert headers["set-cookie"].startswith(f"{classroom.COOKIE}={SECRET};")
+
+
+@pytest.mark.parametrize("guess", ["x", SECRET[:-1], SECRET + "x", SECRET.upper(), "%C3%A4"])
+def test_a_wrong_secret_is_refused(server, guess):
+    status, headers = visit(server, f"teacher/{guess}")
+    assert (status, "set-cookie" in headers) == (403, False)
+    assert said(ask(server, f"teacher/{guess}"))[0] == 403
+
+
+def test_secrets_cannot_be_tried_one_after_the_other(server):
+    tried = [visit(server, f"teacher/{k}")[0] for k in range(15)]
+    assert tried[:10] == [403] * 10
+    assert tried[-1] == 429
+    assert visit(server, f"teacher/{SECRET}")[0] == 429
+
+
+def test_under_a_base_path_everything_moves_with_it():
+    with in_class(base="/lab") as server:
+        opened()
+        assert ask(server, "asking")[0] == 200
+        status, headers = visit(server, f"teacher/{SECRET}")
+        assert (status, headers["location"]) == (303, f"../{classroom.PAGE}")
+        assert "path=/lab" in headers["set-cookie"].lower().split("; ")
+
+
+@pytest.mark.parametrize(("given", "used"), [("", False), ("short", False), (SECRET, True)])
+def test_a_secret_is_new_at_every_start_unless_it_is_given(monkeypatch, capsys, given, used):
+    monkeypatch.setenv("DPMC_CLASS_SECRET", given)
+    first, second = (classroom.secret.__wrapped__() for _ in range(2))
+    assert min(len(first), len(second)) >= 16
+    assert (first == second == given) == used
+    assert ("DPMC_CLASS_SECRET" in capsys.readouterr().out) == (given == "short")
+
+
+def test_strangers_open_no_room(monkeypatch):
+    monkeypatch.setenv("DPMC_CLASS", "1")
+    monkeypatch.setattr(classroom.st, "context", type("Nobody", (), {"cookies": {}}))
+    assert not classroom.teacher()
+    assert not classroom.allowed()
+    for act in (partial(classroom.begin, QUESTIONS), classroom.close):
+        with pytest.raises(classroom.NotTheTeacher):
+            act()
+    cookies = {classroom.COOKIE: classroom.secret()}
+    monkeypatch.setattr(classroom.st, "context", type("Teacher", (), {"cookies": cookies}))
+    assert classroom.allowed()
+    assert classroom.begin(QUESTIONS) is classroom.room()
+    classroom.close()
+    assert classroom.room() is None
+
+
+def test_outside_class_mode_each_session_has_its_own_room(monkeypatch):
+    monkeypatch.delenv("DPMC_CLASS", raising=False)
+    monkeypatch.setattr(classroom.st, "session_state", {})
+    assert classroom.teacher()
+    made = classroom.begin(QUESTIONS)
+    assert classroom.room() is made
+    assert classroom._server.room is None
+    with pytest.raises(InvalidSetting):
+        classroom.begin(())
+    assert classroom.room() is made
+
+
+# --- what surrounds the app -----------------------------------------------------------------------
+
+
+def through_the_guard(kind, path, *headers):
+    """What reaches the app behind the guard, and what is sent instead."""
+
+    async def app(scope, receive, send):  # noqa: ARG001
+        reached.append(scope["path"])
+
+    async def send(message):
+        sent.append(message)
+
+    reached, sent = [], []
+    scope = {"type": kind, "path": path, "method": "PUT", "headers": headers}
+    asyncio.run(classroom.Guard(app)(scope, None, send))
+    return reached, sent
+
+
+def test_nobody_but_the_teacher_uploads(monkeypatch):
+    monkeypatch.delenv("DPMC_CLASS", raising=False)
+    path = "/lab/_stcore/upload_file/session/file"
+    cookie = b"cookie", f"a=b; {classroom.COOKIE}={classroom.secret()}".encode()
+    wrong = b"cookie", f"{classroom.COOKIE}=wrong".encode()
+    assert through_the_guard("http", path, wrong)[0] == [path]
+    monkeypatch.setenv("DPMC_CLASS", "1")
+    for headers in ((), (wrong,)):
+        reached, sent = through_the_guard("http", path, *headers)
+        assert (reached, sent[0]["status"]) == ([], 403)
+    assert through_the_guard("http", path, cookie)[0] == [path]
+    assert through_the_guard("http", "/_stcore/health")[0] == ["/_stcore/health"]
+
+
+def test_a_page_of_another_site_does_not_talk_to_the_app(monkeypatch):
+    monkeypatch.setenv("DPMC_CLASS", "1")
+    host = b"host", b"a.b:1"
+    reached, sent = through_the_guard("websocket", "/_stcore/stream", host)
+    assert (bool(reached), sent) == (True, [])
+    for origin, passes in (
+        (b"http://a.b:1", True),
+        (b"http://c.d", False),
+        (b"null", False),
+        (b"http://[", False),
+        (b"a.b:1", False),
+        (b"", False),
+    ):
+        headers = host, (b"origin", origin)
+        reached, sent = through_the_guard("websocket", "/_stcore/stream", *headers)
+        assert (bool(reached), bool(sent)) == (passes, not passes)
+    assert sent[0]["type"] == "websocket.close"
+
+
+def test_a_server_without_a_class_says_so(server, monkeypatch):
+    opened()
+    monkeypatch.delenv("DPMC_CLASS")
+    report = {"room": "x", "asking": 0, "token": TOKEN, "bit": 1}
+    for path, body in (("phone", None), ("asking", None), ("teacher/x", None), ("report", report)):
+        assert said(ask(server, path, body))[0] == 404
+
+
+def test_the_phones_page_is_small_whole_and_fetches_nothing(server):
+    page, policy = classroom.phone_page()
+    assert len(page.encode()) < 30_000
+    assert " ".join(classroom.HONEST.split()) in " ".join(page.split())
+    for word in ("//", "src=", "@import", "url("):
+        rest = re.sub(r"(?m)(^|\s)// .*$", "", page).replace("data:,", "")
+        assert word not in rest, word
+    for word in ("subtle", "randomUUID", "clipboard", "serviceWorker", "innerHTML", "eval", "%("):
+        assert word not in page, word
+    status, headers = visit(server, "phone")
+    assert (status, headers["cache-control"]) == (200, "no-store")
+    assert headers["content-security-policy"] == policy
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none'; connect-src 'self'")
+
+
+# --- the start ------------------------------------------------------------------------------------
+
+
+def test_phones_are_sent_where_they_can_come(monkeypatch):
+    options = {"server.address": "0.0.0.0", "server.port": 8501, "server.baseUrlPath": "/lab/"}
+    monkeypatch.setattr(classroom.st, "get_option", options.get)
+    monkeypatch.setattr(classroom, "_outwards", lambda: ["10.1.2.3"])
+    monkeypatch.setattr(classroom, "_own_name", lambda: pytest.fail("it may wait for seconds"))
+    assert classroom.phone_link() == "http://10.1.2.3:8501/lab/phone"
+    options["server.sslCertFile"] = "cert.pem"
+    assert classroom.phone_link() == "https://10.1.2.3:8501/lab/phone"
+    monkeypatch.setenv("DPMC_CLASS_URL", "https://class.example/")
+    assert classroom.phone_link() == "https://class.example/phone"
+    monkeypatch.delenv("DPMC_CLASS_URL")
+    monkeypatch.setattr(classroom, "_outwards", list)
+    monkeypatch.setattr(classroom, "_own_name", lambda: ["127.0.1.1", "10.9.9.9"])
+    assert classroom._address() == "10.9.9.9"
+    monkeypatch.setattr(classroom, "_own_name", list)
+    assert classroom._address() == "127.0.0.1"
+    options["server.address"] = "10.5.5.5"
+    assert classroom._address() == "10.5.5.5"
+
+
+def test_the_address_is_found_without_sending(monkeypatch):
+    class Probe:
+        def __init__(self, *kind):
+            assert kind == (socket.AF_INET, socket.SOCK_DGRAM)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def connect(self, where):
+            if unreachable:
+                raise OSError(where)
+
+        def getsockname(self):
+            return "10.0.0.7", 1
+
+    monkeypatch.setattr(classroom.socket, "socket", Probe)
+    unreachable = False
+    assert classroom._outwards() == ["10.0.0.7"]
+    unreachable = True
+    assert classroom._outwards() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("Tea?\n\n Coffee? \n", ""), ("", "0"), ("a\n" * 9, "9"), (None, "No such")],
+)
+def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, why):
+    file = tmp_path / "questions.txt"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setenv("DPMC_CLASS_QUESTIONS", str(file))
+    monkeypatch.setenv("DPMC_CLASS", "1")
+    try:
+        classroom.start()
+        shown, room = capsys.readouterr().out, classroom.room()
+        assert room is None or room.view().public()["open"]
+    finally:
+        classroom._server.put(None)
+    assert classroom.phone_link() in shown
+    assert f"/teacher/{classroom.secret()}" in shown
+    if why:
+        assert room is None
+        assert why in shown.split("No room is open yet")[1]
+    else:
+        assert room.view().questions == ("Tea?", "Coffee?")
+
+
+def test_a_terminal_without_such_characters_gets_no_picture(monkeypatch):
+    assert "█" in classroom._in_the_terminal("http://10.0.0.1:8501/phone")
+    monkeypatch.setattr(classroom.sys, "stdout", type("Plain", (), {"encoding": "ascii"}))
+    assert classroom._in_the_terminal("http://10.0.0.1:8501/phone") == ""
+
+
+def test_a_class_on_the_apps_own_server(tmp_path):
+    """The whole app around it: what it tells its starter, phones, strangers, and what it logs."""
+    questions = tmp_path / "questions.txt"
+    questions.write_text("\n".join(QUESTIONS))
+    own = {"DPMC_CLASS_SECRET": SECRET, "DPMC_CLASS_QUESTIONS": str(questions)}
+    with serving(tmp_path, DPMC_CLASS="1", **own) as (server, process):
+        told = (tmp_path / "server.log").read_text()
+        assert f"{server}phone" in told
+        assert f"{server}teacher/{SECRET}" in told
+        answers = together(*(partial(Phone(server, k).send, k % 2) for k in range(30)))
+        assert answers == [(200, {"receipt": "new"})] * 30
+        assert said(Phone(server, 3).send(0))[0] == 409
+        assert said(ask(server, "report", b"x" * 5000, **{"Content-Type": "application/json"}))
+        assert visit(server, "teacher/wrong")[0] == 403
+        assert visit(server, f"teacher/{SECRET}")[0] == 303
+        assert "link" in visit(server, "train")[1]
+        assert "link" not in visit(server, "phone")[1]  # no drawing code ahead
+        for cookie, status in (("", 403), (f"{classroom.COOKIE}={SECRET}", 403)):
+            connection = HTTPConnection(server.split("/")[2], timeout=30)
+            connection.request("PUT", "/_stcore/upload_file/a/b", b"x", {"Cookie": cookie})
+            answer = connection.getresponse()
+            ours = b"only the teacher" in answer.read()
+            # behind the guard it is Streamlit that asks for its own token
+            assert (answer.status, ours) == (status, not cookie)
+            connection.close()
+        process.terminate()
+        process.wait(20)
+        after = (tmp_path / "server.log").read_text().removeprefix(told)
+    assert "Traceback" not in after
+    for never in ("127.0.0.1", "report", "token", f"{3:032x}", SECRET, "wrong"):
+        assert never not in after, never

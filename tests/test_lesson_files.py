@@ -1,0 +1,240 @@
+"""What is printed of the lessons: from the same texts and numbers, and opens without a network."""
+
+import json
+import math
+import re
+from html import unescape
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from page_helpers import all_text, open_page
+from page_helpers import plain as plain_markdown
+
+from app import SECTIONS
+from dpmc_core import glossary
+from dpmc_core.cli import main
+from dpmc_core.lessons import LESSONS, again, films, paper
+from dpmc_core.lessons.paper import SHEETS
+from pages.ui import classroom
+
+EMPTY = {"meta", "input", "br", "hr", "link", "img", "line", "rect", "circle", "polyline", "path"}
+
+
+@pytest.fixture(scope="module")
+def sheets():
+    return {name: sheet.make() for name, sheet in SHEETS.items()}
+
+
+class Reader(HTMLParser):
+    """Checks that tags close in their order; keeps the text by the tag around it."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.texts = [], set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        for name, value in attrs:
+            assert name not in {"src", "href", "srcset", "action"}
+            assert not name.startswith("on")
+            assert "url(" not in (value or "")
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, _):
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.texts.append(data)
+
+
+def read(text):
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert not reader.open
+    return reader
+
+
+def plain(text):
+    return " ".join(" ".join(read(text).texts).split())
+
+
+def test_there_are_four(sheets):
+    assert list(sheets) == ["worksheet.html", "answer-key.html", "plan-45.html", "plan-90.html"]
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_a_file_is_whole_and_fetches_nothing(sheets, name):
+    text = sheets[name]
+    reader = read(text)
+    assert not reader.tags & {"script", "link", "img", "iframe", "object", "form"}
+    assert "size: A4" in text
+    assert "@media print" in text
+    assert "@import" not in text
+    assert set(re.findall(r"https?://[^\"' ]+", text)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_the_worksheet_asks_everything_and_answers_nothing(sheets):
+    text = plain(sheets["worksheet.html"])
+    boxes = re.findall(r"<li>(.*?)</li>", sheets["worksheet.html"])
+    for lesson in LESSONS.values():
+        assert lesson.take_home not in text
+        for slide in lesson.slides:
+            assert slide.title in text
+            assert slide.teacher not in text
+            for said in slide.reveal(slide.start).says:
+                assert said not in text
+            if slide.predict is not None:
+                assert slide.predict.question in text
+                assert {*slide.predict.options} <= {unescape(box) for box in boxes}
+    assert "<svg" not in sheets["worksheet.html"]
+    assert "<b>" not in re.sub(r"<p><b>.*?</b></p>", "", sheets["worksheet.html"])
+    options = sum(len(s.predict.options) for x in LESSONS.values() for s in x.slides if s.predict)
+    assert len(boxes) == options
+
+
+def test_the_key_answers_everything(sheets):
+    text = plain(sheets["answer-key.html"])
+    for lesson in LESSONS.values():
+        assert lesson.take_home in text
+        for slide in lesson.slides:
+            for said in (slide.teacher, *slide.reveal(slide.start).says):
+                assert " ".join(said.split()) in text
+            asked = slide.predict
+            if asked is not None and asked.right is not None:
+                assert f"{asked.question} {asked.options[asked.right]}" in text
+    pictures = sum(
+        slide.reveal(slide.start).picture is not None
+        for lesson in LESSONS.values()
+        for slide in lesson.slides
+    )
+    assert sheets["answer-key.html"].count("<svg xmlns") == pictures > 20
+
+
+def test_the_numbers_of_the_key_are_those_of_the_formulas(sheets):
+    """Computed here again: flips, posteriors, a majority of ten, a row of a matrix."""
+    text = plain(sheets["answer-key.html"])
+    flip = {epsilon: 1 / (1 + math.exp(epsilon)) for epsilon in (1.0, 2.0)}
+    assert f"About how many phones send no? {100 * flip[2.0]:.0f} " in text
+    assert f"is the best guess right? {100 * (1 - flip[1.0]):.0f} " in text
+    odds = 9 * math.e
+    assert f"how sure now? {100 * odds / (1 + odds):.0f}" in text
+    ten = sum(
+        math.comb(10, k) * flip[1.0] ** k * (1 - flip[1.0]) ** (10 - k) * (1 if k < 5 else 0.5)
+        for k in range(6)
+    )
+    assert f"right how often in 100? {100 * ten:.0f} " in text
+    assert "what epsilon have you spent on this answer? 10 " in text
+    cells = 40 * 400
+    assert f"Certified is {cells:,}" in text
+    assert f"how much of the gain is kept? {100 * films.kept('input-flip', 1.0):.0f} %" in text
+
+
+@pytest.mark.parametrize("minutes", paper.HOURS)
+def test_a_plan_adds_up(sheets, minutes):
+    turns = list(paper.schedule(minutes))
+    assert turns[0].start == 0
+    assert turns[-1].end == minutes
+    for one, following in pairwise(turns):
+        assert one.end == following.start
+        assert one.end - one.start >= 2
+    text = plain(sheets[f"plan-{minutes}.html"])
+    for turn in turns:
+        assert f"{turn.start}-{turn.end}" in text
+    planned = paper.fitting(minutes)
+    steps = sum(len(lesson.slides) for lesson in planned.values())
+    assert len(turns) == steps + 2
+    for id, lesson in LESSONS.items():  # told at home, or here
+        assert (lesson.take_home in text) == (id in planned)
+        assert (f"{lesson.title} ({lesson.minutes} minutes)" in text) == (id not in planned)
+
+
+def test_papers_name_pages_as_the_app_does(sheets, capsys):
+    titles = {entry.title for section in SECTIONS.values() for entry in section}
+    assert main(["lessons"]) == 0
+    texts = [plain(text) for text in sheets.values()] + [capsys.readouterr().out]
+    named = {name for text in texts for name in re.findall(r"\bpage ([A-Z]\w+)", text)}
+    assert named
+    assert named <= titles
+
+
+def test_a_worksheet_names_all_there_is_to_try(sheets):
+    text = plain(sheets["worksheet.html"])
+    assert "Then try “epsilon”. What do you see?" in text
+    assert "Then try “Would say yes”, “epsilon” and “Throw again”. What do you see?" in text
+    assert "“Protect” and “epsilon”. Write yours:" in text
+
+
+def test_a_short_hour_is_for_the_first_lessons():
+    assert list(paper.fitting(45)) == ["coin", "crowd", "attacker"]
+    assert list(paper.fitting(90)) == list(LESSONS)
+    assert paper.fitting(12) == {}
+
+
+def test_the_command_lists_them(capsys):
+    assert main(["lessons"]) == 0
+    said = capsys.readouterr().out
+    for lesson in LESSONS.values():
+        assert lesson.id in said
+        assert lesson.title in said
+    assert main(["lessons", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["id"] for one in told["lessons"]] == list(LESSONS)
+    assert told["files"] == []
+
+
+def test_the_command_writes_them_and_overwrites_nothing(tmp_path, capsys, sheets):
+    folder = tmp_path / "paper"
+    assert main(["lessons", "--out", str(folder)]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == sorted(sheets)
+    assert all((folder / name).read_text("utf-8") == text for name, text in sheets.items())
+    (folder / "worksheet.html").write_text("mine")
+    (folder / "plan-45.html").unlink()
+    capsys.readouterr()
+    assert main(["lessons", "--out", str(folder)]) == 1
+    said = capsys.readouterr().err
+    assert "worksheet.html is there already" in said
+    assert "--force" in said
+    assert not (folder / "plan-45.html").exists()  # all or nothing
+    assert (folder / "worksheet.html").read_text() == "mine"
+    assert main(["lessons", "--out", str(folder), "--force"]) == 0
+    assert (folder / "worksheet.html").read_text("utf-8") == sheets["worksheet.html"]
+    assert main(["lessons", "--out", str(folder / "worksheet.html")]) == 1
+    assert "is a file" in capsys.readouterr().err
+
+
+def test_titles_of_others_are_escaped():
+    """Texts are plain; what looks like a tag in one stays text."""
+    slide = again.LESSON.slides[0]
+    odd = type(slide)(**{**vars(slide), "title": "<b>a & b</b>"})
+    assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in paper._asked(odd)
+
+
+def test_the_page_offers_them():
+    app = open_page("learn")
+    there = {one.proto.label for one in app.get("download_button")}
+    assert there == {sheet.title for sheet in SHEETS.values()}
+
+
+def test_in_a_class_they_are_for_the_teacher(monkeypatch):
+    monkeypatch.setattr(classroom, "teacher", lambda: False)
+    assert not open_page("learn").get("download_button")
+
+
+def test_words_are_searched_on_the_page():
+    app = open_page("learn", word="flip")
+    said = all_text(app)
+    for term in glossary.TERMS.values():
+        assert (f"**{term.name}**" in said) == (term in glossary.find("flip"))
+    (field,) = app.text_input
+    field.set_value("<b>*nothing*").run()
+    assert not app.exception
+    assert "No word like" in plain_markdown(all_text(app))
+    field.set_value("").run()
+    assert "**sensitivity**" not in all_text(app)  # folded

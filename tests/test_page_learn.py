@@ -1,0 +1,197 @@
+"""The page of lessons: predict, move, see, and home again; its address; and a class beside it."""
+
+import json
+
+import pytest
+
+from app import SECTIONS
+from dpmc_core.lessons import LESSONS
+from dpmc_core.room import Room
+from tests.page_helpers import all_text, button, open_page, plain
+
+LINKS = {
+    (slide.after.page, tuple(sorted(slide.after.query.items())))
+    for lesson in LESSONS.values()
+    for slide in lesson.slides
+    if slide.after
+}
+
+
+def press(app, key):
+    app.button(key=key).click().run()
+    assert not app.exception
+
+
+def drawings(app):
+    """The pictures, as the page was given them."""
+    return [
+        json.loads(one.proto.json)["svg"]
+        for one in app.get("bidi_component")
+        if one.proto.component_name == "drawn"
+    ]
+
+
+def heading(app):
+    return plain(app.header[0].value)
+
+
+def test_all_lessons_stand_there_with_what_one_takes_home():
+    app = open_page("learn")
+    text = all_text(app)
+    for lesson in LESSONS.values():
+        assert lesson.title in text
+        assert lesson.take_home in text
+        assert f"{lesson.minutes} minutes" in text
+    press(app, "open crowd")
+    assert heading(app) == LESSONS["crowd"].slides[0].title
+    assert app.query_params["lesson"] == "crowd"
+    assert app.query_params["step"] == LESSONS["crowd"].slides[0].key
+
+
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
+def test_a_lesson_is_walked_through(lesson):
+    app = open_page("learn", lesson=lesson.id)
+    for at, slide in enumerate(lesson.slides):
+        assert app.query_params.get("step", lesson.slides[0].key) == slide.key
+        assert heading(app) == slide.title
+        found = slide.reveal(slide.start)
+        if slide.predict is not None:
+            assert not drawings(app)
+            assert not app.select_slider
+            assert found.says[0] not in all_text(app)
+            press(app, f"option {lesson.id} {slide.key} {len(slide.predict.options) - 1}")
+            if slide.predict.right is not None:
+                assert slide.predict.options[slide.predict.right] in all_text(app)
+        for sentence in found.says:
+            assert sentence in all_text(app)
+        assert len(drawings(app)) == (found.picture is not None)
+        assert app.button(key="back").disabled == (at == 0)
+        press(app, "next")
+    assert heading(app) == "To take home"
+    assert lesson.take_home in all_text(app)
+    press(app, "back")
+    assert heading(app) == lesson.slides[-1].title
+    assert lesson.slides[-1].reveal(lesson.slides[-1].start).says[0] in all_text(app)
+    press(app, "next")
+    press(app, "all")
+    assert "done" in all_text(app)
+    assert "lesson" not in app.query_params
+
+
+def test_what_is_moved_is_seen():
+    app = open_page("learn", lesson="attacker", step="suspicion")
+    assert button(app, "Show without predicting") is not None
+    press(app, "next")
+    assert "From 90 % to 96 % sure." in all_text(app)
+    before = drawings(app)
+    slider = next(one for one in app.select_slider if one.label == "epsilon")
+    slider.set_value(3.0).run()
+    assert "From 90 % to 99.4 % sure." in all_text(app)
+    assert drawings(app) != before
+    app = open_page("learn", lesson="coin", step="throw")
+    press(app, "next")
+    before = drawings(app)
+    press(app, "throw.throw")
+    assert drawings(app) != before
+
+
+def test_one_goes_on_where_one_left_off():
+    app = open_page("learn", lesson="coin", step="deny")
+    press(app, "all")
+    assert button(app, "Go on with lesson 1") is not None
+    assert "step 2 of 5" in all_text(app)
+    press(app, "open coin")
+    assert heading(app) == LESSONS["coin"].slides[1].title
+
+
+def test_a_prediction_is_answered():
+    app = open_page("learn", lesson="attacker")
+    press(app, "option attacker even 0")
+    assert "73. You predicted: 50." in all_text(app)
+    app = open_page("learn", lesson="attacker")
+    press(app, "option attacker even 1")
+    assert "73. As you predicted." in all_text(app)
+
+
+@pytest.mark.parametrize(
+    ("link", "shown", "note"),
+    [
+        ({"lesson": "junk <b>"}, None, "the lesson “junk <b>”"),
+        ({"lesson": "coin", "step": "junk"}, 0, "the step “junk”"),
+        ({"lesson": "coin", "step": "0"}, 0, "the step “0”"),
+        ({"lesson": "coin", "step": "9" * 5000}, 0, "the step “999"),
+        ({"lesson": "coin", "step": "²"}, 0, "the step “²”"),
+        ({"step": "deny"}, None, ""),
+        ({"lesson": "coin", "step": "2"}, 1, ""),
+        ({"lesson": "coin", "step": "evidence"}, 2, ""),
+        ({"lesson": "coin", "projector": "perhaps"}, 0, "projector mode “perhaps”"),
+    ],
+)
+def test_what_the_address_says(link, shown, note):
+    app = open_page("learn", **link)
+    warned = plain(" ".join(one.value for one in app.warning))
+    assert note in warned
+    assert bool(note) == bool(warned)
+    if shown is None:
+        assert heading(app) == "To print"  # under all lessons
+    else:
+        assert heading(app) == LESSONS["coin"].slides[shown].title
+
+
+def test_a_control_in_a_link_stands_where_the_link_says():
+    app = open_page("learn", lesson="attacker", step="suspicion", **{"suspicion.epsilon": "3"})
+    press(app, "next")
+    assert "From 90 % to 99.4 % sure." in all_text(app)
+    app = open_page("learn", lesson="attacker", step="suspicion", **{"suspicion.epsilon": "junk"})
+    press(app, "next")
+    assert "From 90 % to 96 % sure." in all_text(app)
+
+
+def test_the_end_can_be_linked():
+    app = open_page("learn", lesson="coin", step="end")
+    assert heading(app) == "To take home"
+    press(app, "next")
+    assert heading(app) == LESSONS["crowd"].slides[0].title
+
+
+def test_the_teachers_line_is_never_projected():
+    slide = LESSONS["coin"].slides[0]
+    app = open_page("learn", lesson="coin")
+    assert slide.teacher in all_text(app)
+    app = open_page("learn", lesson="coin", projector="true")
+    assert slide.teacher not in all_text(app)
+    press(app, "next")
+    assert slide.teacher not in all_text(app)
+    assert slide.reveal(slide.start).says[0] in all_text(app)
+
+
+def with_room(lesson, step, reports):
+    app = open_page("learn")
+    room = Room(["Do you like *this*?"], 2.0)
+    room.ask(0)
+    for k, bit in enumerate(reports):
+        room.report(room.view().id, 0, f"{k:032x}", bit)
+    app.session_state["own room"] = room
+    app.query_params["lesson"], app.query_params["step"] = lesson, step
+    app.run()
+    press(app, "next")
+    return app
+
+
+def test_a_room_stands_beside_the_simulated_numbers():
+    app = with_room("crowd", "undo", [1] * 9 + [0] * 21)
+    assert "In your class" in all_text(app)
+    assert "Counted 30 %" in all_text(app)
+    assert "“Do you like *this*?”" in all_text(app)
+    assert len(drawings(app)) == 2
+    app = with_room("coin", "throw", [])
+    assert "No reports to show yet" in all_text(app)
+    app = with_room("coin", "deny", [1])
+    assert "In your class" not in all_text(app)  # it has nothing to say there
+
+
+@pytest.mark.parametrize(("page", "query"), sorted(LINKS))
+def test_a_link_opens_the_page_as_it_says(page, query):
+    assert page in {entry.file for section in SECTIONS.values() for entry in section}
+    app = open_page(page, **dict(query))
+    assert not [one.value for one in app.warning]

@@ -1,0 +1,378 @@
+"""The teacher's page without a browser: set-up, what arrives, and what others may not do."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from dpmc_core import room as core
+from dpmc_core.data import download
+from dpmc_core.errors import DpmcError
+from dpmc_core.room import CLASS, LONGEST, READY, Sender
+from pages.ui import classroom, rows
+from tests.page_helpers import all_text, button, open_page, plain, texts
+
+pytestmark = pytest.mark.usefixtures("own_session")
+
+
+@pytest.fixture
+def class_mode(monkeypatch):
+    """A server that serves a network; to begin with, whoever comes is the teacher."""
+    monkeypatch.setenv("DPMC_CLASS", "1")
+    who = SimpleNamespace(teacher=True)
+    monkeypatch.setattr(classroom, "teacher", lambda: who.teacher)
+    yield who
+    classroom._server.put(None)
+
+
+def press(app, label):
+    found = next(b for b in app.button if b.label == label)
+    found.click().run()
+    assert not app.exception
+    return app
+
+
+def opened(**link):
+    app = open_page("room", **link)
+    return press(app, "Open the room")
+
+
+def own_room(app):
+    return app.session_state["own room"]
+
+
+def shown(app):
+    """All pictures and counts of the page."""
+    return " ".join(one.proto.body for one in app.get("html"))
+
+
+def field(app, label):
+    kinds = (app.text_input, app.number_input, app.slider, app.select_slider, app.toggle)
+    return next(one for kind in kinds for one in kind if one.label == label)
+
+
+# --- set-up ---------------------------------------------------------------------------------------
+
+
+def test_a_ready_list_can_be_changed_and_opens_a_room():
+    app = open_page("room")
+    assert [t.value for t in app.text_input][:3] == list(READY["Warm-up"])
+    app.get("button_group")[0].set_value("Films").run()
+    assert [t.value for t in app.text_input][:3] == list(READY["Films"])
+    field(app, "Question 2").set_value("Is  this   mine?").run()
+    press(app, "Open the room")
+    assert own_room(app).view().questions[1] == "Is this mine?"
+    assert app.title[0].value.startswith("Have you ever liked")
+
+
+def test_the_price_of_the_list_is_said_before():
+    app = open_page("room")
+    assert "3 answers at 2: 6 in all" in texts(app)
+    field(app, "Question 4").set_value("One more?").run()
+    field(app, "epsilon of an answer").set_value(1.0).run()
+    said = texts(app)
+    assert "4 answers at 1: 4 in all" in said
+    assert "27 times in 100" in said
+    assert "right 73 times" in said
+    press(app, "Open the room")
+    assert own_room(app).view().epsilon == 1.0
+
+
+def test_a_room_without_questions_is_refused_in_a_sentence():
+    app = open_page("room")
+    app.get("button_group")[0].set_value("Your own").run()
+    press(app, "Open the room")
+    assert "Number of questions must be 1 to 5, got 0" in plain(app.error[0].value)
+
+
+def test_a_question_has_a_longest():
+    app = open_page("room")
+    assert all(t.max_chars == LONGEST for t in app.text_input)
+
+
+def test_what_is_asked_is_shown_and_never_obeyed():
+    app = open_page("room")
+    field(app, "Question 1").set_value("**<b>Tea</b>** [x](javascript:1)?").run()
+    press(app, "Open the room")
+    assert plain(app.title[0].value) == "**<b>Tea</b>** [x](javascript:1)?"
+    assert app.title[0].value != plain(app.title[0].value)
+    press(app, "Next question")
+    assert "<b>Tea" not in shown(app)
+    assert "&lt;b&gt;Tea" in shown(app)
+
+
+def test_without_class_mode_the_page_says_what_phones_need():
+    assert "make class" in all_text(open_page("room"))
+
+
+# --- without phones -------------------------------------------------------------------------------
+
+
+def test_hands_are_counted_by_the_rule_of_the_coins():
+    app = opened()
+    assert "Throw three coins" in texts(app)
+    field(app, "Hands in all").set_value(28)
+    field(app, "of them yes").set_value(9)
+    press(app, "Count them")
+    poll = own_room(app).view().poll(0, sender=Sender.HANDS)
+    assert (poll.yes, poll.reports, poll.channel) == (9, 28, core.coins(2.0).channel)
+    assert "28 hands" in shown(app)
+
+
+def test_hands_have_limits_in_a_sentence():
+    app = opened()
+    field(app, "Hands in all").set_value(5)
+    field(app, "of them yes").set_value(9)
+    press(app, "Count them")
+    assert "Hands that say yes" in plain(app.error[0].value)
+    assert not own_room(app).view().counts
+
+
+def test_coins_cannot_be_as_private_as_phones_and_the_page_says_so():
+    app = open_page("room")
+    field(app, "epsilon of an answer").set_value(0.5).run()
+    press(app, "Open the room")
+    assert "take phones" in plain(app.error[0].value)
+    assert button(app, "Count them") is None
+    assert button(app, f"Ask {CLASS} simulated phones") is not None
+
+
+def test_simulated_phones_have_a_truth_that_can_be_kept_secret():
+    app = opened()
+    field(app, f"Of {CLASS}, so many say yes").set_value(24).run()
+    press(app, f"Ask {CLASS} simulated phones")
+    assert own_room(app).view().pretended == {0: 24}
+    assert 'class="truth" style="left: 80.00%"' in shown(app)
+    field(app, "Keep the true share secret").set_value(True).run()
+    press(app, f"Ask {CLASS} simulated phones")
+    assert 'class="truth" style' not in shown(app)
+    field(app, "Show the true share").set_value(True).run()
+    truth = 100 * own_room(app).view().pretended[0] / CLASS
+    assert f'class="truth" style="left: {truth:.2f}%"' in shown(app)
+
+
+def test_hands_and_simulated_phones_stand_apart():
+    app = opened()
+    press(app, f"Ask {CLASS} simulated phones")
+    field(app, "Hands in all").set_value(20)
+    press(app, "Count them")
+    drawn = shown(app)
+    assert "<small>20 hands</small>" in drawn
+    assert f"<small>{CLASS} simulated phones</small>" in drawn
+
+
+# --- the projector --------------------------------------------------------------------------------
+
+
+def test_questions_follow_each_other_and_are_kept_in_their_order():
+    app = opened()
+    for k, question in enumerate(READY["Warm-up"]):
+        assert app.title[0].value == question
+        press(app, f"Ask {CLASS} simulated phones")
+        assert own_room(app).view().now.question == k
+        if k < 2:
+            press(app, "Next question")
+    assert button(app, "Next question").disabled
+    drawn = shown(app)
+    places = [drawn.rindex(f'"name">{question}') for question in READY["Warm-up"]]
+    assert places == sorted(places)
+
+
+def test_questions_are_ordered_only_where_they_differ():
+    app = open_page("room")
+    field(app, "epsilon of an answer").set_value(10.0).run()
+    press(app, "Open the room")
+    for yes in (0, 30):
+        field(app, f"Of {CLASS}, so many say yes").set_value(yes).run()
+        press(app, f"Ask {CLASS} simulated phones")
+        if not yes:
+            assert not [t for t in app.toggle if t.label == "From the largest share down"]
+            press(app, "Next question")
+    assert "These differ" in all_text(app)
+    field(app, "From the largest share down").set_value(True).run()
+    drawn, (first, second, _) = shown(app), READY["Warm-up"]
+    assert drawn.rindex(f'"name">{second}') < drawn.rindex(f'"name">{first}')
+    press(app, "Next question")
+    for _ in range(2):  # between the others
+        field(app, f"Of {CLASS}, so many say yes").set_value(1).run()
+        press(app, f"Ask {CLASS} simulated phones")
+    assert "nobody may say which" in all_text(app)
+
+
+def test_asking_again_spends_and_shows_what_it_buys():
+    app = opened()
+    press(app, f"Ask {CLASS} simulated phones")
+    assert "Asked once" not in shown(app)
+    press(app, "Ask again")
+    view = own_room(app).view()
+    assert view.poll(0, sender=Sender.SIMULATED).reports == 2 * CLASS
+    assert "Asked once" in shown(app)
+    assert "epsilon 4" in texts(app)
+    press(app, "Ask again")
+    right = core.attacker(core.coin(2.0, 3))
+    assert f"{100 * right:.1f} times" in texts(app)
+    assert f"{100 * right:.0f} %" in shown(app)
+
+
+def test_a_question_is_locked_and_opened_again():
+    app = opened()
+    press(app, "Lock")
+    assert own_room(app).view().locked
+    assert "closed" in shown(app)
+    press(app, "Unlock")
+    assert not own_room(app).view().locked
+
+
+def test_the_end_is_asked_for_twice_and_what_there_is_stays():
+    app = opened()
+    press(app, f"Ask {CLASS} simulated phones")
+    press(app, "End the class")
+    assert own_room(app).view().ended
+    assert "the class is over" in shown(app)
+    assert f"{CLASS} simulated phones" in shown(app)
+    assert button(app, "Ask again") is None
+    press(app, "Begin a new room")
+    assert own_room(app) is None
+    assert app.title[0].value == "Ask the class"
+
+
+def test_the_picture_has_words_and_a_table():
+    app = opened()
+    press(app, f"Ask {CLASS} simulated phones")
+    (folded,) = [e for e in app.expander if e.label == "The chart in words and numbers"]
+    app.session_state[folded.key] = True
+    app.run()
+    assert any("95 % interval" in text.value for text in app.text)
+    assert len(app.dataframe) == 1
+
+
+def test_the_promise_is_computed_and_the_honest_words_stand_there():
+    app = opened()
+    said = all_text(app)
+    assert plain(classroom.HONEST) in said
+    assert "claimed 2, certified: epsilon 2 per answer" in said
+    assert "weighs as much as 1.3 people" in said
+
+
+# --- a class --------------------------------------------------------------------------------------
+
+
+def send(room, tokens, yes=0):
+    view = room.view()
+    for k in tokens:
+        room.report(view.id, view.now.number, f"{k:032x}", int(k < yes))
+
+
+@pytest.mark.usefixtures("class_mode")
+def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
+    app = opened()
+    room = classroom.room()
+    assert app.title[0].value == "Open this on one phone now"
+    assert f"QR code of {classroom.phone_link()}" in shown(app)
+    assert "Waiting" in app.info[0].value
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+    app.run()
+    assert "hotspot" in app.warning[0].value
+    room.visited()
+    app.run()
+    assert "arrived" in app.success[0].value
+    press(app, "Ask the first question")
+    assert room.view().now.question == 0
+    assert app.title[0].value == READY["Warm-up"][0]
+
+
+@pytest.mark.usefixtures("class_mode")
+def test_reports_reach_the_projector_and_another_tab_agrees():
+    app = opened()
+    press(app, "Ask the first question")
+    other = open_page("room")
+    send(classroom.room(), range(30), yes=12)
+    for tab in (app, other):
+        tab.run()
+        assert "<b>30</b>" in shown(tab)
+        assert "30 phones here" in shown(tab)
+    press(other, "Next question")
+    app.run()
+    assert app.title[0].value == READY["Warm-up"][1]
+    assert "<b>0</b>" in shown(app)
+    assert open_page("room").title[0].value == READY["Warm-up"][1]  # after a reload
+
+
+def test_a_stranger_sees_the_link_for_phones_and_nothing_else(class_mode):
+    app = opened()
+    press(app, "Ask the first question")
+    send(classroom.room(), range(30), yes=12)
+    class_mode.teacher = False
+    app = open_page("room")
+    assert app.get("link_button")[0].proto.url == classroom.phone_link()
+    assert not app.button
+    assert "QR code" not in shown(app)
+    assert "<b>30</b>" not in shown(app)
+    assert READY["Warm-up"][0] not in all_text(app)
+
+
+def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, monkeypatch):
+    monkeypatch.setattr(download, "folder_of", lambda _: download.Path("/nowhere"))
+    cases = (
+        ("data", {"way": "upload"}, "upload files"),
+        ("data", {"way": "public"}, "download data sets"),
+        ("compare", {"data": "one-bit-lab", "grid": "custom", "seeds": "50"}, "compute a grid"),
+        ("guarantees", {}, "start an audit"),
+        ("answer", {}, "compute an answer"),
+    )
+    labels = ("Start", "Try to refute it", "Get the answer", "Accept these terms and download")
+    for page, link, what in cases:
+        class_mode.teacher = False
+        app = open_page(page, **link)
+        assert any(f"only the teacher may {what}" in one.value for one in app.info), page
+        assert not [b for b in app.button if b.label in labels and not b.disabled]
+        assert not app.get("file_uploader")
+        class_mode.teacher = True
+        app = open_page(page, **link)
+        assert not any("only the teacher" in one.value for one in app.info), page
+
+
+def trained():
+    app = open_page("train", data="one-bit-lab", mechanism="output")
+    press(app, "Train")
+    end = time.monotonic() + 60
+    while app.progress or button(app, "Train").disabled:
+        assert time.monotonic() < end
+        app.run()
+    assert "Take it with you" in [one.value for one in app.header]
+    return app
+
+
+@pytest.mark.parametrize(
+    ("visit", "files"),
+    [
+        (lambda: open_page(data="one-bit-lab", mechanism="output"), 1),
+        (lambda: open_page("compare", data="one-bit-lab"), 1),
+        (trained, 3),
+    ],
+    ids=["what if", "compare", "train"],
+)
+def test_in_a_class_files_are_made_for_the_teacher_alone(class_mode, visit, files):
+    """A file costs the server seconds and megabytes."""
+    assert len(visit().get("download_button")) == files
+    class_mode.teacher = False
+    assert not visit().get("download_button")
+
+
+def test_what_a_page_does_not_offer_is_refused_by_the_server_too(class_mode):
+    class_mode.teacher = False
+    where = SimpleNamespace(private=False, folder=None)
+    for call in (
+        lambda: rows.begin(where, "x", ["true"], {}),
+        lambda: rows.cancel(where, "x"),
+        lambda: classroom.begin(("Tea?",)),
+        classroom.close,
+    ):
+        with pytest.raises(DpmcError, match="Only the teacher"):
+            call()
+
+
+def test_nothing_is_held_back_outside_class_mode(monkeypatch):
+    monkeypatch.delenv("DPMC_CLASS", raising=False)
+    assert open_page("data", way="upload").get("file_uploader")

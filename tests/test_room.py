@@ -1,0 +1,358 @@
+"""The class: what one report tells, what all of them say together, and which are taken."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpmc_core import room
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.room import Bounds, NotTaken, Poll, Receipt, Room, Sender
+
+PHONES = [f"{k:032x}" for k in range(30)]
+
+
+def asked(*questions, epsilon=2.0):
+    one = Room(questions or ("Tea?", "Coffee?"), epsilon)
+    one.ask(0)
+    return one
+
+
+def send(to, token, bit, asking=0, name=None):
+    return to.report(name or to.view().id, asking, token, bit)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 10.0])
+def test_a_phone_lies_as_often_as_its_epsilon_asks(epsilon):
+    chance = room.lies_below(epsilon) / room.DRAWS
+    assert chance >= 1 / (1 + math.exp(epsilon))
+    assert chance - 1 / (1 + math.exp(epsilon)) < 1e-9
+    spent = room.coin(epsilon, 5).loss(1).epsilon
+    assert 5 * epsilon - 1e-4 < spent <= 5 * epsilon + 1e-12
+
+
+@pytest.mark.parametrize("epsilon", [0.8, 1.0, 1.5, 2.0, 3.0, 10.0])
+def test_coins_never_tell_more_than_a_phone(epsilon):
+    rule = room.coins(epsilon)
+    throws = np.array(np.meshgrid(*[[0, 1]] * rule.coins)).reshape(rule.coins, -1).sum(axis=0)
+    assert rule.chance == (throws <= rule.heads).mean()
+    assert rule.channel.cell_epsilon <= epsilon
+
+
+def test_too_little_for_coins_is_said():
+    with pytest.raises(InvalidSetting, match=r"epsilon per answer must be at least 0\.79"):
+        room.coins(0.5)
+
+
+def coverage(share, phones, epsilon):
+    """The exact chance that an interval covers a population's share."""
+    channel = room.coin(epsilon)
+    chance = channel.matrix[0, 1]
+    yes = range(phones + 1)
+    found = [Poll(k, phones, channel).debiased for k in yes]
+    weights = binom.pmf(yes, phones, chance + share * (1 - 2 * chance))
+    return sum(w for w, b in zip(weights, found, strict=True) if b.low <= share <= b.high)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize(("phones", "epsilon"), [(10, 1.0), (30, 2.0), (30, 4.0), (100, 0.5)])
+def test_intervals_cover_the_share_of_a_population(share, phones, epsilon):
+    assert coverage(share, phones, epsilon) >= 0.95
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("liked", [0, 4, 15, 30])
+def test_intervals_cover_the_share_of_the_class(liked, rounds):
+    """Also where everybody is asked several times: chances are computed, not drawn."""
+    channel = room.coin(2.0)
+    chance = channel.matrix[0, 1]
+    of, told = 30 * rounds, liked * rounds
+    law = np.convolve(
+        binom.pmf(range(told + 1), told, 1 - chance),
+        binom.pmf(range(of - told + 1), of - told, chance),
+    )
+    found = [Poll(k, of, channel).debiased for k in range(of + 1)]
+    covers = [bounds.low <= liked / 30 <= bounds.high for bounds in found]
+    assert law[covers].sum() >= 0.95
+
+
+def test_a_thousand_classes():
+    """95 % intervals of 30 phones at epsilon 2; the chance of fewer than 930 is below 0.3 %."""
+    rng = np.random.default_rng(7)
+    covered = 0
+    for share in rng.random(1000):
+        found = room.simulated(share, 30, room.coin(2.0), rng).debiased
+        covered += found.low <= share <= found.high
+    assert covered >= 930
+
+
+def test_simulated_phones_draw_anew():
+    """Each phone and each time. All who say yes: as many lie as a binomial says, and not always
+    the same; the chance that twenty counts are alike is below 1e-13."""
+    rng = np.random.default_rng(3)
+    told = [room.simulated(1.0, 30, room.coin(1.0), rng).yes for _ in range(20)]
+    assert len(set(told)) > 1
+
+
+def test_an_estimate_is_right_on_average():
+    channel = room.coin(1.0)
+    chance = channel.matrix[0, 1]
+    weights = binom.pmf(range(31), 30, chance + 0.9 * (1 - 2 * chance))
+    shares = [Poll(k, 30, channel).debiased.share for k in range(31)]
+    assert np.dot(weights, shares) == pytest.approx(0.9)
+
+
+def test_reports_count_once():
+    one = asked()
+    assert send(one, PHONES[0], 1) is Receipt.NEW
+    assert send(one, PHONES[0], 1) is Receipt.AGAIN
+    with pytest.raises(NotTaken, match="first report counts"):
+        send(one, PHONES[0], 0)
+    poll = one.view().poll(0)
+    assert (poll.yes, poll.reports) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"name": "elsewhere"}, "another room"),
+        ({"token": "x" * 32}, "token"),
+        ({"token": None}, "token"),
+        ({"token": "\u0661" * 32}, "token"),
+        ({"bit": 2}, "0 or 1"),
+        ({"bit": True}, "0 or 1"),
+        ({"bit": "1"}, "0 or 1"),
+        ({"asking": 7}, "not been asked"),
+        ({"asking": True}, "which question"),
+        ({"asking": None}, "which question"),
+    ],
+)
+def test_junk_is_refused_in_a_sentence(change, why):
+    one = asked()
+    with pytest.raises(NotTaken, match=why):
+        send(one, **({"token": PHONES[0], "bit": 1} | change))
+    assert one.view().poll(0).reports == 0
+
+
+def test_a_question_that_is_closed_or_over_takes_no_more():
+    one = asked()
+    send(one, PHONES[0], 1)
+    one.lock()
+    with pytest.raises(NotTaken, match="closed"):
+        send(one, PHONES[1], 1)
+    assert send(one, PHONES[0], 1) is Receipt.AGAIN
+    one.lock(False)
+    assert send(one, PHONES[1], 0) is Receipt.NEW
+    one.ask(1)
+    with pytest.raises(NotTaken, match="over"):
+        send(one, PHONES[2], 1)
+    assert send(one, PHONES[2], 1, asking=1) is Receipt.NEW
+    one.end()
+    with pytest.raises(NotTaken, match="closed"):
+        send(one, PHONES[3], 1, asking=1)
+    with pytest.raises(NotTaken, match="closed"):
+        one.ask(0)
+
+
+def test_a_room_has_an_end():
+    one = asked()
+    for k in range(room.PHONES):
+        send(one, f"{k:032x}", k % 2)
+    with pytest.raises(NotTaken, match="full"):
+        send(one, "f" * 32, 1)
+
+
+def test_asking_again_spends_again_and_makes_the_attacker_surer():
+    one = asked()
+    for token in PHONES:
+        send(one, token, 1)
+    one.ask(0)
+    for token in PHONES[:20]:
+        send(one, token, 0, asking=1)
+    view = one.view()
+    assert (view.poll(0).yes, view.poll(0).reports) == (20, 40)  # of those who answered twice
+    assert (view.poll(0, 1).yes, view.poll(0, 1).reports) == (30, 30)
+    assert view.most == pytest.approx(4, abs=1e-3)
+    certainty = [(1 + room.coin(2.0, n).loss(1).delta_at(0)) / 2 for n in (1, 3, 5)]
+    assert certainty[0] == pytest.approx(math.exp(2) / (1 + math.exp(2)), abs=1e-6)
+    majority = [binom.cdf(n // 2, n, 1 / (1 + math.exp(2))) for n in (1, 3, 5)]
+    assert certainty == pytest.approx(majority, abs=1e-6)
+
+
+def test_a_question_that_nobody_has_answered_yet_is_not_asked_twice():
+    """A double click, or two tabs in the same moment."""
+    one = asked()
+    one.lock()
+    one.ask(0)
+    assert len(one.view().askings) == 1
+    assert not one.view().locked
+    send(one, PHONES[0], 1)
+    one.ask(0)
+    one.ask(0)
+    assert len(one.view().askings) == 2
+    one.count(1, 2)
+    one.ask(0)
+    one.ask(1)
+    one.ask(1)
+    assert [asking.question for asking in one.view().askings] == [0, 0, 0, 1]
+
+
+def test_a_round_that_nobody_answers_takes_nothing_away():
+    one = asked()
+    for token in PHONES:
+        send(one, token, 1)
+    one.ask(0)
+    view = one.view()
+    assert (view.poll(0).reports, view.people(0), view.times(0)) == (30, 30, 1)
+    one.ask(1)
+    assert one.view().poll(0).reports == 30
+    one.ask(0)
+    for token in PHONES[:20]:
+        send(one, token, 1, asking=3)
+    view = one.view()
+    assert (view.poll(0).reports, view.people(0), view.times(0)) == (40, 20, 2)
+
+
+def test_a_view_stays_as_it_was():
+    one = asked()
+    before = one.view()
+    send(one, PHONES[0], 1)
+    assert before.poll(0).reports == 0
+    assert before.poll(0).naive is before.poll(0).debiased is None
+
+
+def test_shares_are_put_in_order_only_where_all_are_apart():
+    low, middle, high = (Bounds(x, x - 0.1, x + 0.1) for x in (0.2, 0.35, 0.8))
+    assert room.ranking([low, high, None])
+    assert not room.ranking([low, middle, high])
+    assert not room.ranking([low])
+
+
+@pytest.mark.parametrize(
+    ("questions", "why"),
+    [((), "got 0"), (("a?",) * 6, "got 6"), (("a" * 141,), "140 characters"), ((" ",), "got 0")],
+)
+def test_questions_have_limits(questions, why):
+    with pytest.raises(InvalidSetting, match=why):
+        Room(questions)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, 11, math.inf, math.nan])
+def test_epsilon_has_limits(epsilon):
+    with pytest.raises(InvalidSetting, match="epsilon per answer"):
+        Room(("a?",), epsilon)
+
+
+def test_every_ready_list_makes_a_room():
+    for questions in room.READY.values():
+        assert len(Room(questions).view().questions) in (3, 4, 5)
+
+
+# --- hands and simulated phones -----------------------------------------------------------------
+
+
+def test_hands_pass_the_coins_and_never_meet_phones():
+    one = asked()
+    send(one, PHONES[0], 1)
+    one.count(yes=7, hands=28)
+    view = one.view()
+    hands = view.poll(0, sender=Sender.HANDS)
+    assert (hands.yes, hands.reports) == (7, 28)
+    assert hands.channel.matrix[0, 1] == room.coins(2.0).chance > room.coin(2.0).matrix[0, 1]
+    assert (view.poll(0).yes, view.poll(0).reports) == (1, 1)
+    one.count(yes=8, hands=30)  # the last count holds
+    assert one.view().poll(0, sender=Sender.HANDS).reports == 30
+    one.ask(1)
+    assert one.view().poll(1, sender=Sender.HANDS).reports == 0
+
+
+@pytest.mark.parametrize(
+    ("yes", "hands", "why"),
+    [
+        (0, 0, "hands must be"),
+        (5, 4, "hands that say yes"),
+        (-1, 4, "hands that say yes"),
+        (0, room.PHONES + 1, "hands"),
+        (0.5, 4, "hands that say yes"),
+    ],
+)
+def test_hands_have_limits(yes, hands, why):
+    one = asked()
+    with pytest.raises(InvalidSetting, match=why):
+        one.count(yes, hands)
+
+
+def test_hands_that_answer_again_are_the_same_people():
+    one = asked()
+    one.count(3, 20)
+    one.ask(0)
+    with pytest.raises(InvalidSetting, match="20, as the first time"):
+        one.count(3, 21)
+    one.count(5, 20)
+    view = one.view()
+    assert view.poll(0, sender=Sender.HANDS).reports == 40
+    assert (view.people(0, Sender.HANDS), view.times(0, Sender.HANDS)) == (20, 2)
+
+
+def test_simulated_phones_answer_every_time_with_the_same_truth():
+    one = Room(("Tea?",), 2.0, np.random.default_rng(3))
+    one.ask(0)
+    one.simulate(21)
+    one.ask(0)
+    view = one.view()
+    assert view.pretended == {0: 21}
+    assert (view.people(0, Sender.SIMULATED), view.times(0, Sender.SIMULATED)) == (room.CLASS, 2)
+    assert view.poll(0).reports == 0
+    one.simulate(3)  # another class: nothing of the first one stays
+    assert one.view().pretended == {0: 3}
+    assert one.view().poll(0, sender=Sender.SIMULATED).reports == 2 * room.CLASS
+    with pytest.raises(InvalidSetting, match="simulated phones that say yes"):
+        one.simulate(room.CLASS + 1)
+
+
+def test_simulated_phones_are_heard_as_phones_are():
+    """The mean of 400 classes against its 4 standard errors: a false alarm in 15,000 runs."""
+    one = Room(("Tea?",), 2.0, np.random.default_rng(11))
+    one.ask(0)
+    shares = []
+    for _ in range(400):
+        one.simulate(12)
+        shares.append(one.view().poll(0, sender=Sender.SIMULATED).debiased.share)
+    chance = room.coin(2.0).matrix[0, 1]
+    spread = math.sqrt(chance * (1 - chance) / room.CLASS) / (1 - 2 * chance)
+    assert abs(np.mean(shares) - 12 / room.CLASS) < 4 * spread / math.sqrt(400)
+
+
+def test_without_a_question_or_after_the_end_nothing_is_counted():
+    one = Room(("Tea?",))
+    with pytest.raises(NotTaken, match="No question"):
+        one.count(1, 2)
+    one.ask(0)
+    one.end()
+    for call in (lambda: one.count(1, 2), lambda: one.simulate(3)):
+        with pytest.raises(NotTaken, match="closed"):
+            call()
+
+
+def test_as_if_moves_with_the_share_alone():
+    channel = room.coin(2.0)
+    found = [room.as_if(share, 300, channel).yes for share in np.linspace(-0.2, 1.2, 29)]
+    assert found == [room.as_if(share, 300, channel).yes for share in np.linspace(-0.2, 1.2, 29)]
+    assert found[0] == found[4]  # cut to 0..1
+    assert found[-1] == found[-5]
+    assert found[-1] > 250 > 50 > found[0]
+
+
+@pytest.mark.parametrize(("epsilon", "weight"), [(1.0, 2.16), (2.0, 1.31)])
+def test_what_a_made_up_report_weighs(epsilon, weight):
+    assert room.weight(room.coin(epsilon)) == pytest.approx(weight, abs=0.01)
+
+
+def test_an_attacker_and_the_class_by_epsilon():
+    assert room.attacker(room.coin(2.0)) == pytest.approx(math.exp(2) / (1 + math.exp(2)), abs=1e-6)
+    halves = [room.good_to(room.coin(2.0), n) for n in (30, 300, 3000)]
+    assert halves == sorted(halves, reverse=True)
+    # Clopper and Pearson's interval is a little wider than the usual normal one of 23 points.
+    assert halves == pytest.approx([0.23, 0.075, 0.0235], rel=0.1)
+    assert room.good_to(room.coin(0.1), 30) == 0.5

@@ -1,0 +1,189 @@
+"""What the projector says of a class: rows, words, tables and pictures."""
+
+import itertools
+import math
+import re
+
+import pytest
+
+from dpmc_core import room
+from dpmc_core.room import Bounds, Room, Sender
+from dpmc_core.views import room as words
+from dpmc_core.views.room import Mark, ShareRow
+from pages.ui import charts
+from pages.ui.charts import room as charts_room
+
+TOKENS = [f"{k:032x}" for k in range(200)]
+
+
+def holding(yes, reports, *questions, epsilon=2.0):
+    """A room whose first question has so many reports."""
+    one = Room(questions or ("Tea?", "Coffee?"), epsilon)
+    one.ask(0)
+    report(one, yes, reports)
+    return one
+
+
+def report(one, yes, reports):
+    now = one.view().now.number
+    for k in range(reports):
+        one.report(one.view().id, now, TOKENS[k], int(k < yes))
+
+
+def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
+    view = holding(12, 30).view()
+    rows = words.of_question(view, 0)
+    assert [row.mark for row in rows] == [
+        Mark.ESTIMATE,
+        Mark.REPORTED,
+        Mark.SIMULATED,
+        Mark.SIMULATED,
+    ]
+    assert rows[0].found == view.poll(0).debiased
+    assert rows[1].found == view.poll(0).naive
+    assert [row.reports for row in rows] == [30, 30, 300, 3000]
+    assert all("simulated" in row.note for row in rows[2:])
+    assert rows == words.of_question(view, 0)  # the simulated ones stay where they are
+
+
+def test_each_kind_of_sender_has_its_own_estimate():
+    one = holding(12, 30)
+    one.count(3, 20)
+    one.simulate(15)
+    view = one.view()
+    rows = words.of_question(view, 0, told=True)
+    estimates = [row for row in rows if row.mark is Mark.ESTIMATE]
+    assert [row.note for row in estimates] == ["30 phones", "20 hands", "30 simulated phones"]
+    for row, sender in zip(estimates, Sender, strict=True):
+        assert row.found == view.poll(0, sender=sender).debiased
+    assert [row.truth for row in estimates] == [None, None, 0.5]
+    assert all(row.truth is None for row in words.of_question(view, 0))  # not while it is secret
+
+
+def test_before_the_first_report_there_is_an_empty_picture():
+    view = holding(0, 0).view()
+    rows = words.of_question(view, 0)
+    assert [row.found for row in rows] == [None, None]
+    assert "no reports yet" in words.words(rows, "Shares")
+    assert charts_room.shares(rows, "words", charts.LIGHT).count('class="dot"') == 0
+
+
+def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
+    one = holding(12, 30)
+    for _ in range(4):
+        one.ask(0)
+        report(one, 12, 30)
+    estimates, certainty = words.rounds(one.view(), 0)
+    widths = [row.found.high - row.found.low for row in estimates]
+    right = [row.found.share for row in certainty]
+    assert widths == sorted(widths, reverse=True)
+    assert right == [room.attacker(room.coin(2.0, times)) for times in range(1, 6)]
+    assert right == sorted(right)
+    assert right[1] == pytest.approx(right[0], abs=1e-6)  # two contradicting reports say nothing
+    assert right[2] > right[0] + 0.05
+
+
+def test_questions_are_ordered_only_where_they_differ():
+    one = holding(4, 30)
+    one.ask(1)
+    report(one, 8, 30)
+    rows = words.overview(one.view())
+    assert [row.name for row in rows] == ["Tea?", "Coffee?"]
+    assert words.ranked(rows) is None
+    report_all = Room(("Tea?", "Coffee?"), 4.0)
+    for question, yes in enumerate((20, 180)):
+        report_all.ask(question)
+        report(report_all, yes, 200)
+    rows = words.overview(report_all.view())
+    assert [row.name for row in rows] == ["Tea?", "Coffee?"]
+    unheard = ShareRow("Milk?", Mark.ESTIMATE, None)
+    names = [row.name for row in words.ranked([unheard, *rows])]
+    assert names == ["Coffee?", "Tea?", "Milk?"]
+
+
+def test_words_and_table_say_every_number():
+    rows = words.of_question(holding(12, 30).view(), 0)
+    said, table = words.words(rows, "Shares"), words.table(rows)
+    for row in rows:
+        assert words.share_text(row) in said
+        assert words.range_text(row) in said
+    assert len({len(column) for column in table.values()}) == 1
+    assert table["reports"] == [30, 30, 300, 3000]
+
+
+@pytest.mark.parametrize("epsilon", [0.8, 1.0, 1.5, 2.0, 3.0, 10.0])
+def test_the_words_of_a_coin_rule_are_its_chance(epsilon):
+    """The rule is followed for every throw as a reader would."""
+    rule = room.coins(epsilon)
+    text = words.rule_words(rule)
+    number = ("no", "one", "two", "three", "four")
+    assert f"Throw {number[rule.coins]} coin" in text
+    if "At most" in text:
+        few = number.index(re.search(r"At most (\w+) head", text)[1])
+    else:
+        assert re.search(r"\. (Both|All)? ?[tT]ails: show the opposite", text)
+        few = 0
+    throws = list(itertools.product((0, 1), repeat=rule.coins))
+    assert sum(sum(throw) <= few for throw in throws) / len(throws) == rule.chance
+    drawn = charts_room.coins(rule, text, charts.LIGHT)
+    opposite, own = drawn.split("Show your answer")
+    assert opposite.count("<span><i") == rule.heads + 1
+    assert own.count("<span><i") == rule.coins - rule.heads
+
+
+def test_marks_stand_where_shares_are():
+    row = ShareRow("Estimate", Mark.ESTIMATE, Bounds(0.25, 0.1, 0.5), 30, truth=0.75)
+    drawn = charts_room.shares([row], "words", charts.LIGHT)
+    assert '<div class="dot" style="left: 25.00%">' in drawn
+    assert '<div class="line" style="left: 10.00%; width: 40.00%">' in drawn
+    assert '<div class="truth" style="left: 75.00%">' in drawn
+
+
+@pytest.mark.parametrize(
+    ("share", "kind", "at"), [(-0.2, "under", "0.00"), (1.3, "over", "100.00")]
+)
+def test_an_estimate_past_the_end_is_an_arrow_that_is_explained(share, kind, at):
+    row = ShareRow("Estimate", Mark.ESTIMATE, Bounds(share, 0.0, 1.0), 3)
+    assert f'<div class="{kind}" style="left: {at}%">' in charts_room.shares(
+        [row], "words", charts.DARK
+    )
+    assert "arrow" in words.legend([row])
+    assert "arrow" not in words.legend([])
+
+
+def test_questions_are_shown_and_never_obeyed():
+    nasty = '<img src=x onerror=alert(1)>" & co'
+    row = ShareRow(nasty, Mark.ESTIMATE, Bounds(0.2, 0.1, 0.3), 3, note=nasty)
+    drawn = charts_room.shares([row], words.words([row], nasty), charts.LIGHT)
+    assert "<img" not in drawn
+    assert '" &' not in drawn
+
+
+def test_costs_and_meanings_are_computed():
+    assert "10 in all" in words.cost_words(5, 2.0)
+    told = " ".join(words.epsilon_words(2.0))
+    assert "12 times in 100" in told
+    assert "88 times in 100" in told
+    assert "nothing at all" in words.epsilon_words(0.1)[2]
+    assert "2.2 people" in words.cheat_words(1.0)
+
+
+def test_the_promise_counts_every_asking():
+    one = holding(12, 30)
+    for _ in range(2):
+        one.ask(0)
+        report(one, 12, 30)
+    one.count(3, 20)
+    said = " ".join(words.promise_words(one.view(), 0))
+    assert "3 answers" in said
+    assert "epsilon 6" in said
+    assert "96.1 times" in said
+    assert "coins: epsilon 1.95" in said
+    assert "7.4-fold" in said
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.2, 1.0, 5.0, 10.0])
+def test_how_far_odds_move_is_rounded_up(epsilon):
+    said = words.promise_words(holding(1, 2, epsilon=epsilon).view(), 0)[0]
+    told = float(re.search(r"([\d,.]+)-fold", said)[1].replace(",", ""))
+    assert math.exp(epsilon) <= told <= math.exp(epsilon) + 0.1
