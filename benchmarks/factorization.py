@@ -33,8 +33,8 @@ from dpmc_core.protocol.scenarios import (
     ProtocolAborted,
     ScenarioRun,
     StaticUsers,
-    reference_items,
 )
+from dpmc_core.protocol.trusted import reference_items
 from dpmc_core.solvers.least_squares_mf import PublicUserFactors
 
 ML_100K = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k"
@@ -100,8 +100,8 @@ def distributed(problem):
             seconds = time.perf_counter() - start
             rmse = metrics.rmse(absolute_errors(run.model(), problem), 0.0)
             gap = np.abs(run.items - reference_items(run)).max()
-            noise = run.noise[run.active].ravel()
-            p = stats.kstest(noise, stats.laplace(scale=run.release.scale).cdf).pvalue
+            noise = run.phase.noise[run.phase.active].ravel()
+            p = stats.kstest(noise, stats.laplace(scale=run.phase.release.scale).cdf).pvalue
             sent, formula = run.transcript.total, simulate.formula(run)
             print(
                 f"  scenario {cls.number}, {shares.value}: {seconds:.2f} s,"
