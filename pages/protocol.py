@@ -108,7 +108,8 @@ def result(data: str, settings: Scenario) -> None:
             on_click=lambda: st.session_state.update({MEASURED: marks}),
         )
         return
-    with st.container() as work:
+    work = st.empty()
+    with work.container():
         bar = st.progress(0.0, "Scenario 1 first")
         st.button(
             "Stop", icon=":material/stop:", on_click=lambda: st.session_state.pop(MEASURED, None)

@@ -435,8 +435,11 @@ class ScenarioRun:
 
     def finish_round(self, sums: Floats, pairs: Ints, where: Ints) -> None:
         """The recommender reads the sums and steps; the simulation remembers."""
+        steps = self.phase.steps
+        if steps and np.array_equal(steps[-1][0], pairs):
+            pairs = steps[-1][0]  # held once
+        steps.append((pairs, where))
         self.phase.sums.append(sums)
-        self.phase.steps.append((pairs, where))
         self.recommender.step(sums[where], where)
         self.phase.models.append(self.items.copy())
 

@@ -261,7 +261,7 @@ def gap_words(gap: Gap) -> str:
 
 
 def _spread(value: Spread) -> str:
-    return f"{value.mean:.4f} ± {value.error:.4f}"
+    return f"{value.mean:.3f} ± {value.error:.3f}"
 
 
 def picked_words(ratings: Ratings, settings: DynamicUsers) -> str:
