@@ -83,8 +83,8 @@ def above_scenario_1(problem, epsilon, growths, most, draws):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1, 3, 10, 30, 100])
-    parser.add_argument("--growth", type=float, nargs="+", default=[1.0, 1.2, 1.4, 1.7, 2.0])
-    parser.add_argument("--most", type=int, default=12)
+    parser.add_argument("--growth", type=float, nargs="+", default=[1.0, 1.3, 1.7])
+    parser.add_argument("--most", type=int, default=14)
     parser.add_argument("--draws", type=int, default=2)
     args = parser.parse_args()
     best, ruled = ([[] for _ in args.growth] for _ in range(2))

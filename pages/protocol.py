@@ -16,7 +16,7 @@ from dpmc_core.protocol.attacks import sum_attacks
 from dpmc_core.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build
 from dpmc_core.protocol.scenarios import Scenario
 from dpmc_core.protocol.simulate import SCENARIOS
-from dpmc_core.protocol.trusted import gap
+from dpmc_core.protocol.trusted import Gap, gap
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import federated, messages, scenarios
 from pages.ui import blocks, shell, sources, state, widgets
@@ -118,9 +118,16 @@ def result(data: str, settings: Scenario) -> None:
     def tell(done: int, draws: int) -> None:
         bar.progress(done / draws, f"Draw {done} of {draws}")
 
-    problem = build_problem(sources.get(data), Task.RATINGS)
-    found = state.kept("scenario gap", marks, lambda: gap(settings, problem, 0, tell))
-    work.empty()
+    def measure() -> Gap:
+        return gap(settings, build_problem(sources.get(data), Task.RATINGS), 0, tell)
+
+    try:
+        found = state.kept("scenario gap", marks, measure)
+    except DpmcError as error:
+        blocks.problem(error)
+        return
+    finally:
+        work.empty()
     st.markdown(scenarios.gap_words(found))
     st.caption("Measured on held-out raw ratings: for evaluation only.")
 

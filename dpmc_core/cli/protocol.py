@@ -32,7 +32,7 @@ EPILOG = """scenarios:
 examples:
   dpmc protocol 2 movie-night --epsilon 1
   dpmc protocol 2 restaurants --epsilon 1 --set shares=gamma --watch 3 --attack
-  dpmc protocol 2 movie-night --epsilon 10 --set phases=4 --set growth=1.4
+  dpmc protocol 2 movie-night --epsilon 10 --set phases=4 --set growth=1.3
   dpmc protocol 2 movie-night --epsilon 1 --set user_factors=pmf
   dpmc protocol 3 restaurants --epsilon 1 --set leaves=2:5 --json
   dpmc protocol 3 restaurants --epsilon 10 --set picked=5 --attack

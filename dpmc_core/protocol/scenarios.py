@@ -545,9 +545,10 @@ class DynamicUsers(Scenario):
     pieces of it, so the noise in the sum is the same however many answer. Of a round only those
     online contribute gradients, as in a stochastic gradient step.
 
-    The paper's recommender picks k of those online at random; `picked` does so, by itself all are
-    asked. A sum over k of n raters holds the whole noise, so the noise counts n/k times as much
-    beside their gradients, a step goes k/n as far, and other people are summed in every round.
+    The paper's recommender picks k of those online at random; `picked` does so among the raters of
+    an item, else all of them are asked. A sum over k of n raters holds the whole noise, so the
+    noise counts n/k times as much beside their gradients, a step goes k/n as far, and other people
+    are summed in every round.
 
     That very sameness breaks the promise: the people summed change from round to round, the noise
     does not, so differences of sums give single gradients to the recommender, who knows whom each
