@@ -129,7 +129,10 @@ def result(data: str, settings: Scenario) -> None:
     finally:
         work.empty()
     st.markdown(scenarios.gap_words(found))
-    st.caption("Measured on held-out raw ratings: for evaluation only.")
+    st.caption(
+        "On held-out raw ratings, for evaluation only. The number of phases is that of the rule for"
+        " this epsilon and all users."
+    )
 
 
 def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> dict[str, Any]:
@@ -320,7 +323,8 @@ def attacks(play: scenarios.ScenarioPlay) -> None:
         st.markdown("**The recommender compares sums**")
         passive, active, size = sum_attacks(play.run)
         static = play.run.settings.number == "2"
-        hidden = " Ratings themselves stay behind the noise." if static else ""
+        told = " Ratings stay behind the noise, but for what these factors tell of them."
+        hidden = told if static else ""
         st.markdown(
             "The noise cancels in differences of sums too, and what is left is"
             " A = sum of u u' over the item's raters: an attack the paper does not consider."

@@ -59,7 +59,7 @@ def test_without_masks_the_attack_succeeds():
 def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
     app = open_page("protocol", data="restaurants", scenario="3")
     assert "recovers 4 of 4 gradients" in texts(app)
-    assert "Ratings themselves stay behind the noise" not in texts(app)
+    assert "Ratings stay behind the noise" not in texts(app)
     assert "with and without one user" not in texts(
         open_page("protocol", data="restaurants", scenario="2")
     )

@@ -122,8 +122,8 @@ class Scenario:
     )
     user_factors: HeldUserFactors | None = setting(
         None,
-        "hold these for one phase: pmf (fitted on the same ratings), random:SEED or a .npy file of"
-        " users x rank (none: refitted in phases)",
+        "hold these for one phase: pmf (fitted on the same ratings), or what you vouch is public,"
+        " random:SEED or a .npy file of users x rank (none: refitted in phases)",
         parse=HeldUserFactors.parse,
     )
     shares: Shares = setting(
