@@ -380,6 +380,7 @@ COLLECTION = _family(
 )
 
 _FACTORS = "test_certified_with_public_factors_and_infinite_as_published"
+_CLICK = "test_a_click_that_comes_or_goes_moves_the_linear_term_within_the_card"
 
 FACTORIZATION = _family(
     "factorization",
@@ -387,9 +388,9 @@ FACTORIZATION = _family(
     (
         "dpmf: scale",
         SCALE,
-        "spread = 2 * public.width / self.epsilon",
-        "spread = 1.94 * public.width / self.epsilon",
-        named("dpmf", _FACTORS),
+        "scale = 2 * self.spread(public) / self.epsilon",
+        "scale = 1.94 * self.spread(public) / self.epsilon",
+        (*named("dpmf", _FACTORS), *named("dpmf_clicks", _CLICK)),
     ),
     (
         "private-mean: scale",
@@ -422,9 +423,56 @@ FACTORIZATION = _family(
     (
         "a rating's epsilon for a user's",
         UNIT,
-        f"{_ALIAS}RATING,",
-        f"{_ALIAS}USER_EMPTIED as RATING,",
+        "    RATING,\n    Budget,",
+        "    USER_EMPTIED as RATING,\n    Budget,",
         named("dpmf", _FACTORS),
+    ),
+    (
+        "a click's epsilon for a user's",
+        UNIT,
+        f"{_ALIAS}CELL,",
+        f"{_ALIAS}USER_EMPTIED as CELL,",
+        named("dpmf_clicks", _CLICK),
+    ),
+    (
+        "a click moves its range, not 1",
+        SCALE,
+        '"""A cell is 0 or 1."""\n        return 1.0',
+        '"""A cell is 0 or 1."""\n        return public.width',
+        named("dpmf_clicks", "test_the_scale_does_not_follow_a_range_that_clicks_came_with"),
+    ),
+    (
+        "clicks: no noise",
+        SKIPPED,
+        "self.guarantee(public).releases.linear_term.publish(\n"
+        "            -2 * (sides.by_item @ users), rng\n        )",
+        "-2 * (sides.by_item @ users)",
+        records("dpmf-clicks"),
+    ),
+    (
+        "clicks: the same noise in every run",
+        REUSED,
+        "-2 * (sides.by_item @ users), rng\n",
+        f"-2 * (sides.by_item @ users), {_SEEDED}\n",
+        fresh("dpmf-clicks"),
+    ),
+    (
+        "clicks: an item that nobody chose tells it",
+        OTHER,
+        "return np.asarray(np.linalg.solve(quadratic, -noisy.T / 2).T)",
+        "return np.linalg.solve(quadratic, -noisy.T / 2).T"
+        " * (np.diff(sides.by_item.indptr) > 0)[:, None]",
+        named("dpmf_clicks", "test_an_item_that_nobody_chose_gets_noise_as_the_others_do"),
+    ),
+    (
+        "user factors fitted to the ratings are no access",
+        OTHER,
+        "unaccounted=self.fitted if self.user_factors is None else (),",
+        "unaccounted=(),",
+        (
+            *named("dpmf", _FACTORS),
+            *named("dpmf_clicks", "test_the_card_says_what_is_and_what_is_not_proved"),
+        ),
     ),
     (
         "no bound without the ball",

@@ -18,6 +18,7 @@ _CASES = [
     *((id, {}) for id in sorted(registry.MECHANISMS) if registry.adds_noise(registry.get(id))),
     ("dpmf", {"user_factors": "random:1", "noise": "coordinate"}),
     ("dpmf", {"user_factors": "random:1", "noise": "coordinate", "unit_ball": "false"}),
+    ("dpmf-clicks", {"user_factors": "random:1", "noise": "coordinate", "rank": "3"}),
     *(
         (f"dpimf-{name}", {"rounds": "1", "rank": "3"})
         for name in ("strawman", "complementary", "symmetric", "optimal", "sampled")

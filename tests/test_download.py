@@ -179,6 +179,21 @@ def test_a_busy_server_is_asked_again_a_missing_file_is_not(server: Server, tmp_
     assert download.fetch(small, tmp_path).is_dir()
 
 
+def test_another_address_is_asked_where_the_first_does_not_answer(
+    server: Server, tmp_path: Path
+) -> None:
+    small = archive(server)
+    moved = dataclasses.replace(small, url=f"{server.base}gone.zip", also=(small.url,))
+    assert download.fetch(moved, tmp_path).is_dir()
+    assert server.asked == ["/gone.zip", "/ml-latest-small.zip"]
+    nowhere = dataclasses.replace(moved, also=(f"{server.base}lost.zip",))
+    with pytest.raises(DownloadError, match=r"cannot be downloaded from .*gone\.zip: Not Found"):
+        download.fetch(nowhere, tmp_path / "other")
+    other = dataclasses.replace(moved, md5="0" * 32)  # what arrives there is checked alike
+    with pytest.raises(DownloadError, match="checksum"):
+        download.fetch(other, tmp_path / "third")
+
+
 def test_no_server(tmp_path: Path) -> None:
     nobody = Archive("x", "X", "http://127.0.0.1:9/x.zip", 1, "terms", "0" * 32)
     with pytest.raises(DownloadError, match="x cannot be downloaded"):
@@ -241,7 +256,7 @@ def served(server: Server, name: str, content: bytes, **checked: Any) -> Archive
     """The archive of that name, as this program knows it, at the local server."""
     known = download.ARCHIVES[name]
     server.files["set.zip"] = content
-    return dataclasses.replace(known, url=server.base + "set.zip", **checked)
+    return dataclasses.replace(known, url=server.base + "set.zip", also=(), **checked)
 
 
 @pytest.mark.parametrize("folder", ["", "RCdata/"])

@@ -64,6 +64,7 @@ PRIVATE = [
 REFUSED = {
     "modified-laplace": "ModifiedLaplace",
     "dpmf": "user factors, fitted on the same ratings",
+    "dpmf-clicks": "user factors, fitted on the same clicks",
     **{
         f"dpimf-{variant}": "no finite certified epsilon"
         for variant in ("strawman", "complementary", "symmetric", "optimal", "sampled")

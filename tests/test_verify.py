@@ -62,11 +62,16 @@ def test_every_release_is_accepted(files, case):
 
 
 def test_what_can_be_released_is_among_them():
-    refused = {"modified-laplace", "dpmf", *(id for id in registry.MECHANISMS if "dpimf" in id)}
+    refused = {
+        "modified-laplace",
+        "dpmf",
+        "dpmf-clicks",
+        *(id for id in registry.MECHANISMS if "dpimf" in id),
+    }
     private = {id for id in registry.MECHANISMS if registry.adds_noise(registry.get(id))}
     assert len(private - refused) > 20
     assert private - refused <= {id for id, given in RELEASED if not given}
-    assert {"dpmf", "dpimf-optimal"} <= {id for id, given in RELEASED if given}
+    assert {"dpmf", "dpmf-clicks", "dpimf-optimal"} <= {id for id, given in RELEASED if given}
 
 
 def leaves(value, *path):
@@ -341,6 +346,13 @@ def predicted(case, card, arrays, x, rated):
         matrix += settings["regularisation"] * ridge * np.eye(items.shape[1])
         scores = items @ np.linalg.solve(matrix, q.sum(axis=0))
         return scores, scores
+    if id == "dpmf-clicks":
+        matrix = items.T @ items + settings["user_penalty"] * np.eye(items.shape[1])
+        sums = items[rated].sum(axis=0)
+        u = np.linalg.solve(matrix, sums)
+        if settings["unit_ball"] and np.linalg.norm(u) > 1:
+            (u,) = minimise_in_ball(matrix[None], 2 * sums[None], 1.0)
+        return items @ u, items @ u
     if id == "dpmf":
         v, y = items[:, :-1], x - middle
         matrix = v[rated].T @ v[rated] + settings["user_penalty"] * np.eye(v.shape[1])

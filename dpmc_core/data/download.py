@@ -38,7 +38,8 @@ class DownloadError(DpmcError):
 @dataclass(frozen=True)
 class Archive:
     """A ZIP archive on a server. md5, sha256: its published checksum; neither: its MD5 is read from
-    url + '.md5', or with `by_contents` the ratings in it must be known ones.
+    url + '.md5', or with `by_contents` the ratings in it must be known ones. also: other addresses
+    of the same archive, asked where the first does not answer.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Archive:
     md5: str | None = None
     sha256: str | None = None
     by_contents: bool = False
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ ARCHIVES: Mapping[str, Archive] = {
             "https://eigentaste.berkeley.edu/dataset/archive/jester_dataset_1_1.zip",
             4,
             sha256="cb7841756ded125b15f3d95c9f8241224065e96354c132a46ae4214deeab7615",
+            also=("https://goldberg.berkeley.edu/jester-data/jester-data-1.zip",),
         ),
         _known(
             "restaurant",
@@ -189,29 +192,35 @@ def _published_md5(archive: Archive) -> str:
 
 
 def _download(archive: Archive, file: Path, expected: str | None, progress: Progress | None) -> str:
-    """Fill `file` in at most ATTEMPTS connections; its checksum, compared where one is expected."""
-    for attempt in range(1, ATTEMPTS + 1):
-        # An MD5 only where that is what is published.
-        kind = "md5" if expected is not None and len(expected) == 32 else "sha256"
-        try:
-            found = _receive(archive, file, hashlib.new(kind, usedforsecurity=False), progress)
-            break
-        except _network_errors() as error:
-            refused = getattr(error, "code", 500) < 500  # not found: asking again will not help
-            if refused or attempt == ATTEMPTS:
-                raise _unreachable(archive, error) from None
-    if expected is not None and found != expected:
-        raise DownloadError(
-            f"{archive.name} arrived with checksum {found} instead of {expected}: it was deleted,"
-            " try again"
-        )
-    return found
+    """Fill `file` in at most ATTEMPTS connections to each address; its checksum, compared where one
+    is expected."""
+    # An MD5 only where that is what is published.
+    kind = "md5" if expected is not None and len(expected) == 32 else "sha256"
+    for place, url in enumerate((archive.url, *archive.also), 1):
+        for attempt in range(1, ATTEMPTS + 1):
+            digest = hashlib.new(kind, usedforsecurity=False)
+            try:
+                found = _receive(url, file, digest, progress)
+            except _network_errors() as error:
+                refused = getattr(error, "code", 500) < 500  # asking again will not help
+                if refused or attempt == ATTEMPTS:
+                    if place > len(archive.also):
+                        raise _unreachable(archive, error) from None
+                    break
+            else:
+                if expected is not None and found != expected:
+                    raise DownloadError(
+                        f"{archive.name} arrived with checksum {found} instead of {expected}: it"
+                        " was deleted, try again"
+                    )
+                return found
+    raise AssertionError("the last address either answers or raises")
 
 
-def _receive(archive: Archive, file: Path, digest: Any, progress: Progress | None) -> str:
+def _receive(url: str, file: Path, digest: Any, progress: Progress | None) -> str:
     """The archive in one connection; its checksum. Raises ConnectionError where it is cut."""
     done = 0
-    with _open(archive.url) as response, file.open("wb") as sink:
+    with _open(url) as response, file.open("wb") as sink:
         length = response.headers.get("Content-Length")
         total = None if length is None else int(length)
         while chunk := response.read(CHUNK):
