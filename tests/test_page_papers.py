@@ -81,7 +81,7 @@ def test_a_permanent_link_says_where_the_result_is_another_one():
 
 def test_run_it_again_starts_the_command_of_the_figure(monkeypatch):
     started = []
-    monkeypatch.setattr(sweeps, "start", lambda folder, key, command, **_: started.append(command))
+    monkeypatch.setattr(sweeps, "start", lambda *words, **_: started.append(words[2]))
     app = open_page("papers", experiment="lwhm22-3b")
     button(app, "Run it again").click().run()
     (command,) = started

@@ -92,7 +92,7 @@ def test_what_is_printed_is_named_once_and_says_where(paper, one):
         assert said.words
         assert said.place
     labels = {p.series for p in one.printed}
-    assert {id for id in one.methods.values()} <= set(registry.MECHANISMS)
+    assert set(one.methods.values()) <= set(registry.MECHANISMS)
     assert not one.methods or labels <= set(one.methods)
     assert one.title
     assert paper.title
@@ -479,7 +479,7 @@ def test_ticks_are_round_and_inside(log):
 class Tags(HTMLParser):
     """Opens and closes, as a reader of HTML does."""
 
-    VOID = {"meta", "line", "circle", "polygon", "polyline", "path"}
+    VOID = ("meta", "line", "circle", "polygon", "polyline", "path")
 
     def __init__(self):
         super().__init__()
