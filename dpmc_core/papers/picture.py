@@ -95,7 +95,7 @@ def svg(found: Look) -> str:
 def place(axis: Axis, values: Sequence[float]) -> Span:
     """The range of an axis over values, with ticks at round numbers."""
     there = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)]
-    low, high = min(there, default=0.0), max(there, default=1.0)
+    low, high = min(there, default=float(axis.log)), max(there, default=1.0)
     if axis.log:
         first, last = math.floor(math.log10(low) - 0.02), math.ceil(math.log10(high) + 0.02)
         every = [m * 10.0**k for k in range(first, last + 1) for m in (1.0, 3.0)]

@@ -22,7 +22,7 @@ def experiment(found: Look, theme: Theme) -> Figure:
         for label, look in picture.looks(found).items()
     }
     for curve in found.made.series if found.made is not None else ():
-        _curve(fig, curve, looks[curve.label])
+        _curve(fig, curve, looks[curve.label], one.y)
     for label in dict.fromkeys(p.series for p in one.printed):
         _printed(fig, found, label, looks[label], theme)
     _axes(fig, one.x, one.y, found.made)
@@ -37,8 +37,10 @@ def _axes(fig: Figure, x: Axis, y: Axis, made: Made | None) -> None:
         fig.x(**ticks(here))
 
 
-def _curve(fig: Figure, curve: Series, look: Style) -> None:
+def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
     grid = [np.array(part) for part in (curve.x, curve.mean, curve.low, curve.high, curve.seeds)]
+    if y.log:  # which has no place for what is not above 0
+        grid[2] = np.maximum(grid[2], grid[1] / 1000)
     band(fig, Band(*grid), faded(look.color, 0.16), showlegend=False)
     line(
         fig,
