@@ -65,10 +65,7 @@ def svg(found: Look) -> str:
         return ""
     one = found.experiment
     series = found.made.series if found.made is not None else ()
-    xs = [x for s in series for x in s.x] + [p.x for p in one.printed]
-    ys = [y for s in series for y in (*s.low, *s.high)]
-    ys += [y for p in one.printed for y in (p.value - p.error, p.value + p.error)]
-    across, up = place(one.x, xs), place(one.y, ys)
+    across, up = spans(found)
     drawn_as = looks(found)
     parts = [*_frame(one.x, one.y, across, up)]
     for curve in series:
@@ -90,6 +87,15 @@ def svg(found: Look) -> str:
         + "</svg>"
     )
     return picture + _legend(drawn_as, {p.series for p in one.printed})
+
+
+def spans(found: Look) -> tuple[Span, Span]:
+    """The ranges of both axes, over ours and what is printed."""
+    one, series = found.experiment, found.made.series if found.made is not None else ()
+    xs = [x for s in series for x in s.x] + [p.x for p in one.printed]
+    ys = [y for s in series for y in (*s.low, *s.high)]
+    ys += [y for p in one.printed for y in (p.value - p.error, p.value + p.error)]
+    return place(one.x, xs), place(one.y, ys)
 
 
 def place(axis: Axis, values: Sequence[float]) -> Span:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpmc_core.papers import picture
-from dpmc_core.papers.frame import Axis, Made, Series
+from dpmc_core.papers.frame import Axis, Series
 from dpmc_core.papers.words import Look
 from dpmc_core.views.lines import Band
 from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, ticks
@@ -25,16 +25,9 @@ def experiment(found: Look, theme: Theme) -> Figure:
         _curve(fig, curve, looks[curve.label], one.y)
     for label in dict.fromkeys(p.series for p in one.printed):
         _printed(fig, found, label, looks[label], theme)
-    _axes(fig, one.x, one.y, found.made)
+    for axis, over, say in zip((one.x, one.y), picture.spans(found), (fig.x, fig.y), strict=True):
+        say(axis.title, **({"type": "log", **ticks(list(over.ticks))} if axis.log else {}))
     return fig
-
-
-def _axes(fig: Figure, x: Axis, y: Axis, made: Made | None) -> None:
-    for axis, say in ((x, fig.x), (y, fig.y)):
-        say(axis.title, **({"type": "log"} if axis.log else {}))
-    here = sorted({at for curve in made.series for at in curve.x}) if made else []
-    if x.log and 2 <= len(here) <= 8:
-        fig.x(**ticks(here))
 
 
 def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
