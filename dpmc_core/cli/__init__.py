@@ -20,6 +20,7 @@ from dpmc_core.cli import (
     ledger,
     lessons,
     listing,
+    papers,
     protocol,
     recommend,
     release,
@@ -88,7 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         *(listing, data, recommend, answer, fit, split, choose, release, verify),
-        *(guarantees, audit, ledger, protocol, sweep, store, lessons, explorable),
+        *(guarantees, audit, ledger, protocol, papers, sweep, store, lessons, explorable),
     )
     for group in groups:
         group.add_to(commands)

@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpmc_core import registry
+from dpmc_core import papers, registry
 from dpmc_core import sweep as core
 from dpmc_core.cli import arguments
 from dpmc_core.cli.output import INTERRUPTED, Progress
 from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.data.samples import DRAWN
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
 from dpmc_core.model import Task
 from dpmc_core.store import Store, curves, records, shipped
 from dpmc_core.sweep import presets
@@ -45,10 +45,9 @@ presets:
 
 
 def add_to(commands: Any) -> None:
-    width = max(map(len, presets.PRESETS)) + 2
-    listing = "\n".join(
-        f"  {name:<{width}}{preset.summary}" for name, preset in presets.PRESETS.items()
-    )
+    named = _presets()
+    width = max(map(len, named)) + 2
+    listing = "\n".join(f"  {name:<{width}}{preset.summary}" for name, preset in named.items())
     parser = commands.add_parser(
         "sweep",
         help="run a grid of mechanisms, epsilons and seeds",
@@ -106,11 +105,18 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
     arguments.add_reading(parser)
 
 
+def _presets() -> dict[str, presets.Preset]:
+    return {**presets.PRESETS, **papers.presets()}
+
+
 def grid_of(args: argparse.Namespace) -> core.Grid:
     """The grid the options ask for. Raises InvalidSetting before any data is read."""
     given: dict[str, Any] = {}
     if args.preset is not None:
-        preset = presets.get(args.preset).grid
+        named = _presets()
+        if args.preset not in named:
+            raise unknown_name("preset", args.preset, named)
+        preset = named[args.preset].grid
         given = {f.name: getattr(preset, f.name) for f in dataclasses.fields(preset)}
     if args.data:
         given["data"] = args.data
@@ -167,13 +173,9 @@ def run(args: argparse.Namespace) -> None:
                 return core.ClusterPool(args.cluster, plan.sources)
             return core.LocalPool(plan.sources, jobs)
 
-        show = _Lines() if args.json else _Bar()
-        try:
-            with _stop_button(show) as stop:
-                report = core.run(plan.units, store, open_pool, on_progress=show, stop=stop)
-        finally:
-            show.close()
-        _conclude(report, store.path, args.json)
+        with watched(args.json) as (show, stop):
+            report = core.run(plan.units, store, open_pool, on_progress=show, stop=stop)
+        conclude(report, store.path, args.json)
         if args.curves is not None:
             _write_curves(store, plan, args.curves)
 
@@ -225,7 +227,8 @@ def _write_lists(
             people.write(*found, stream)
 
 
-def _conclude(report: core.SweepReport, path: Path, as_json: bool) -> None:
+def conclude(report: core.SweepReport, path: Path, as_json: bool) -> None:
+    """Say what was done. Raises KeyboardInterrupt where it was stopped, DpmcError for failures."""
     kept = report.done + report.skipped
     if report.stopped:
         print(
@@ -303,6 +306,22 @@ class _Lines:
 
     def close(self) -> None:
         """Every line is out already."""
+
+
+@contextmanager
+def watched(
+    as_json: bool,
+) -> Iterator[tuple[Callable[[core.SweepReport], None], Callable[[], bool]]]:
+    """Progress of long work, and whether it has been asked to stop.
+
+    as_json: a JSON object per line on standard output, for programs.
+    """
+    show = _Lines() if as_json else _Bar()
+    try:
+        with _stop_button(show) as stop:
+            yield show, stop
+    finally:
+        show.close()
 
 
 STOPPING = (
