@@ -107,6 +107,7 @@ NAMES = {  # as the paper calls them
     "ldpicf": "LDPICF",
     "ials": "GT",
 }
+METHODS = {name: id for id, name in NAMES.items()}
 VARIANTS = tuple(NAMES)[:4]
 RIVALS = ("dpimf-optimal", "dpimf-sampled", "dpmf-clicks", "dplcf", "ldpicf")
 
@@ -140,6 +141,7 @@ def _table(number: str, data: str, metric: str) -> Experiment:
             for id in VARIANTS
             for epsilon, value in curve(data, metric, id).items()
         ),
+        methods=METHODS,
         promises=_promises(data, VARIANTS),
         not_run=SETS[data].missing or _LATER,
     )
@@ -154,6 +156,7 @@ def _figure_5(part: str, data: str) -> Experiment:
         title=f"{what}, {SETS[data].title}",
         x=Axis("noise on a coefficient of second order") if noise else EPSILON,
         y=Axis("density") if noise else HIT_RATIO,
+        methods=METHODS,
         promises=_promises(data, VARIANTS[:3] if noise else VARIANTS),
         not_run=SETS[data].missing or _LATER,
     )
@@ -179,6 +182,7 @@ def _overall(number: int, part: str, data: str, profiles: str) -> Experiment:
         f" {SETS[data].title}",
         x=EPSILON,
         y=HIT_RATIO if hits else NDCG,
+        methods=METHODS,
         promises=_promises(data, RIVALS),
         not_run=SETS[data].missing or _LATER,
     )
