@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,9 +51,10 @@ def test_one_clear_curve_and_one_of_each_method(link):
     assert labels.count("Clear") == 1
     assert {label for label in labels if label} == set(lwhm22.NAMES.values())
     assert labels.count("OutP") == 10
-    real = lwhm22._real(link, "restaurants", "binarise=2", "solver")
-    units = [u for u in sweep.plan(real).units if u.seed == 1]
-    assert [lwhm22._name_real(unit) for unit in units].count("Clear") == 1
+    real = replace(lwhm22._tables(link), data=("restaurants",), seeds=(1,))
+    assert [lwhm22._name_real(unit) for unit in sweep.plan(real).units].count("Clear") == 1
+    films = replace(lwhm22._films(link), data=("restaurants",), seeds=(1,))
+    assert [lwhm22._name_real(unit, None) for unit in sweep.plan(films).units].count("Clear") == 1
 
 
 def test_a_curve_that_approaches_another_one():
