@@ -119,7 +119,7 @@ def test_the_rule_and_the_debiased_recovery_are_told_apart():
 
 def test_a_piece_of_the_generated_matrix():
     keys = [piece.key for piece in jtt18._pieces(400, 100, jtt18._TWO, (1,))]
-    assert len(keys) == len(set(keys)) == 2 + 2 * len(jtt18._EPSILONS)
+    assert len(keys) == len(set(keys)) == 2 + 2 * len(jtt18._LARGE_EPSILONS)
     guess = jtt18._piece(400, 100, "user-mean", None, 1)
     found = jtt18._piece(400, 100, jtt18.FW, 5.0, 1)
     assert 0 < found < 1
