@@ -172,7 +172,7 @@ def _label(unit: Unit) -> str | None:
     id, settings = unit.mechanism.id, unit.settings
     if id == "local-mean":
         return _GUESS
-    rules = settings["recovery"], settings["rule"]
+    rules = settings.get("recovery"), settings.get("rule")
     if id == "soft-impute":
         return _FREE if rules == ("debiased", "noise-level") else None
     kinds = {("naive", "theorem-3"): _OWN, ("debiased", "noise-level"): _DEBIASED}
