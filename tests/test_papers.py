@@ -319,7 +319,7 @@ GRID = GridRecipe(
         mechanisms=["input-flip"],
         epsilons=[1, 4],
         seeds=[1, 2],
-        settings={"iterations": ["2"]},
+        settings={"iterations": ["2"], "estimator": ["published"]},
     ),
     metric="are",
     label=lambda unit: {"input-flip": "InP", "clear": "Clear"}.get(unit.mechanism.id),
@@ -368,7 +368,12 @@ def test_curves_are_means_over_the_seeds_of_the_rows(tmp_path):
 
 
 def test_a_curve_of_two_settings_is_refused_and_no_row_is_told(tmp_path):
-    twice = replace(GRID.grid, settings={"iterations": ["1", "2"]}, seeds=[1], epsilons=[1])
+    twice = replace(
+        GRID.grid,
+        settings={"iterations": ["1", "2"], "estimator": ["published"]},
+        seeds=[1],
+        epsilons=[1],
+    )
     both = replace(GRID, grid=twice)
     plan, store = ran(both, tmp_path)
     with store:

@@ -39,7 +39,7 @@ ROUNDS = Axis("round")
 BYTES = Axis("bytes", log=True)
 
 ACCURACY = Axis("share of held-out signs that is right")
-ARE = Axis("average relative error")
+ARE = Axis("average relative error", log=True)
 RMSE = Axis("RMSE (rating points)")
 HIT_RATIO = Axis("HR@10, 99 negatives")
 NDCG = Axis("NDCG@10, 99 negatives")

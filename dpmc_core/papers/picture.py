@@ -65,10 +65,7 @@ def svg(found: Look) -> str:
         return ""
     one = found.experiment
     series = found.made.series if found.made is not None else ()
-    xs = [x for s in series for x in s.x] + [p.x for p in one.printed]
-    ys = [y for s in series for y in (*s.low, *s.high)]
-    ys += [y for p in one.printed for y in (p.value - p.error, p.value + p.error)]
-    across, up = place(one.x, xs), place(one.y, ys)
+    across, up = spans(found)
     drawn_as = looks(found)
     parts = [*_frame(one.x, one.y, across, up)]
     for curve in series:
@@ -92,10 +89,19 @@ def svg(found: Look) -> str:
     return picture + _legend(drawn_as, {p.series for p in one.printed})
 
 
+def spans(found: Look) -> tuple[Span, Span]:
+    """The ranges of both axes, over ours and what is printed."""
+    one, series = found.experiment, found.made.series if found.made is not None else ()
+    xs = [x for s in series for x in s.x] + [p.x for p in one.printed]
+    ys = [y for s in series for y in (*s.low, *s.high)]
+    ys += [y for p in one.printed for y in (p.value - p.error, p.value + p.error)]
+    return place(one.x, xs), place(one.y, ys)
+
+
 def place(axis: Axis, values: Sequence[float]) -> Span:
     """The range of an axis over values, with ticks at round numbers."""
     there = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)]
-    low, high = min(there, default=0.0), max(there, default=1.0)
+    low, high = min(there, default=float(axis.log)), max(there, default=1.0)
     if axis.log:
         first, last = math.floor(math.log10(low) - 0.02), math.ceil(math.log10(high) + 0.02)
         every = [m * 10.0**k for k in range(first, last + 1) for m in (1.0, 3.0)]

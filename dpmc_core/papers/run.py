@@ -188,16 +188,16 @@ class _Pieces:
         self.found: dict[str, Any] = {}
         self.seconds = 0.0
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        if lines[:1] != [mark]:  # made with other settings, or by another version
-            path.write_text(f"{mark}\n", encoding="utf-8")
-            return
-        for line in lines[1:]:
+        whole = [mark]
+        for line in lines[1:] if lines[:1] == [mark] else ():  # else made with other settings
             try:
                 key, result, spent = json.loads(line)
             except ValueError:  # cut off while it was written
                 continue
             self.found[key] = result
             self.seconds += spent
+            whole.append(line)
+        path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
 
     def add(self, key: str, result: Any, spent: float) -> None:
         with self._path.open("a", encoding="utf-8") as file:

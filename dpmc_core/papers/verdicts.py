@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.papers.frame import Experiment, Made, Paper, Printed, Promise, Statement
-from dpmc_core.privacy import Certified, Guarantee
+from dpmc_core.privacy import RATING, USER_REPLACED, Certified, Change, Guarantee
 from dpmc_core.refute import Refuted
-from dpmc_core.settings import setting_text
 from dpmc_core.views import as_published, audits, cards
 from dpmc_core.views.lines import Interval, short
 
@@ -148,7 +147,13 @@ def _kept(experiment: Experiment, promise: Promise) -> Upheld:
         words = f"epsilon {cards.epsilon_text(proved.epsilon)} {promise.change.label}"
         return Upheld(promise.mechanism, Privacy.PROVED, sentence(words), command)
     measured = audits.shipped_of(promise.mechanism) if promise.card is None else None
-    if measured is not None and measured.refuted == Refuted.CLAIM.value:
+    # A rating is a part of whatever is promised, and all changes are of replacing a row.
+    parts = (promise.change, RATING) if promise.change is not USER_REPLACED else tuple(Change)
+    if (
+        measured is not None
+        and measured.refuted == Refuted.CLAIM.value
+        and measured.change in parts
+    ):
         words = (
             f"an audit of our default settings measures {audits.tick(measured)}"
             f" {measured.change.label} where {measured.epsilon:g} is claimed"
@@ -190,11 +195,6 @@ def _card(promise: Promise) -> Guarantee:
         **_settings(promise),
     )
     return made.guarantee(promise.public)
-
-
-def settings_text(promise: Promise) -> str:
-    """Its settings, as the paper has them."""
-    return ", ".join(f"{name} = {setting_text(one)}" for name, one in _settings(promise).items())
 
 
 def number(found: Interval | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpmc_core.papers import picture
-from dpmc_core.papers.frame import Axis, Made, Series
+from dpmc_core.papers.frame import Axis, Series
 from dpmc_core.papers.words import Look
 from dpmc_core.views.lines import Band
 from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, ticks
@@ -22,23 +22,18 @@ def experiment(found: Look, theme: Theme) -> Figure:
         for label, look in picture.looks(found).items()
     }
     for curve in found.made.series if found.made is not None else ():
-        _curve(fig, curve, looks[curve.label])
+        _curve(fig, curve, looks[curve.label], one.y)
     for label in dict.fromkeys(p.series for p in one.printed):
         _printed(fig, found, label, looks[label], theme)
-    _axes(fig, one.x, one.y, found.made)
+    for axis, over, say in zip((one.x, one.y), picture.spans(found), (fig.x, fig.y), strict=True):
+        say(axis.title, **({"type": "log", **ticks(list(over.ticks))} if axis.log else {}))
     return fig
 
 
-def _axes(fig: Figure, x: Axis, y: Axis, made: Made | None) -> None:
-    for axis, say in ((x, fig.x), (y, fig.y)):
-        say(axis.title, **({"type": "log"} if axis.log else {}))
-    here = sorted({at for curve in made.series for at in curve.x}) if made else []
-    if x.log and 2 <= len(here) <= 8:
-        fig.x(**ticks(here))
-
-
-def _curve(fig: Figure, curve: Series, look: Style) -> None:
+def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
     grid = [np.array(part) for part in (curve.x, curve.mean, curve.low, curve.high, curve.seeds)]
+    if y.log:  # which has no place for what is not above 0
+        grid[2] = np.maximum(grid[2], grid[1] / 1000)
     band(fig, Band(*grid), faded(look.color, 0.16), showlegend=False)
     line(
         fig,
