@@ -99,7 +99,7 @@ def _each(first: str, second: str) -> tuple[tuple[str, str], ...]:
 
 _VOID = (
     "Theorem 3's bound counts what is reported of cells that nobody rated, and those are most."
-    " Where it is above the norm of all reports the zero matrix, whose nuclear norm is the least, is"
+    " Where it is above the norm of all reports the zero matrix, of the least nuclear norm, is"
     " what Equation 4 finds: everywhere but at the largest epsilons."
 )
 _MORE = Statement(
