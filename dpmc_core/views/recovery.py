@@ -32,7 +32,7 @@ class RecoveryBounds(NamedTuple):
     reported: ||P(Z)||_F of the reports. kept: norm of the paper's own recovery, the matrix of least
     nuclear norm within Theorem 3's bound of the reports; about 0 where that is ||P(Z)||_F or more,
     as the zero matrix is then within it; residual: its distance from the reports. tight: our bound
-    on rho. size: ||Theta||_F.
+    on rho. size: ||Theta||_F. published: the error of the paper's own recovery.
     """
 
     epsilon: Floats
@@ -47,13 +47,14 @@ class RecoveryBounds(NamedTuple):
     residual: Floats
     tight: Floats
     size: Floats
+    published: Floats
 
 
-def bounds(id: str, epsilons: Sequence[float]) -> RecoveryBounds:
+def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
     """Collect, measure, recover at each epsilon. Raises InvalidSetting for another mechanism."""
     if not issubclass(registry.get(id), Collection):
         raise InvalidSetting("mechanism", "one that collects whole rows", id)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     ratings, scaled, misfit = _known(rng)
     public = ratings.public
     rows = []
@@ -102,6 +103,7 @@ def bounds(id: str, epsilons: Sequence[float]) -> RecoveryBounds:
                 residual,
                 mechanism.rho(public, len(ratings), tight=True),
                 float(np.linalg.norm(scaled)),
+                float(np.linalg.norm(kept - scaled)),
             )
         )
     return RecoveryBounds(*np.array(rows).T)
