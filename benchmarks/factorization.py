@@ -6,8 +6,9 @@
 Scenario 1 with both forms of noise, with fitted and with public user factors: RMSE, the share of
 test errors up to a size (the error's distribution), and the mean increase of absolute error over
 the factorization without privacy. Scenarios 2 and 3 with both kinds of shares: time, messages,
-bytes, the formula, and the largest difference from scenario 1 with the same noise; whether the
-noise passes a Laplace test; the attacks. Movie-night stands in where the folder is absent.
+bytes, the formula, and the largest difference from a trusted server with the same noise and steps;
+whether the noise passes a Laplace test; what scenario 2 adds to scenario 1's error, taken apart;
+the attacks. Movie-night stands in where the folder is absent.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from dpmc_core.mechanisms.factorization import NoiseForm
 from dpmc_core.model import Task
 from dpmc_core.privacy import Shares
 from dpmc_core.problem import build_problem
-from dpmc_core.protocol import simulate
+from dpmc_core.protocol import simulate, trusted
 from dpmc_core.protocol.scenarios import (
     DynamicUsers,
     Leaves,
     ProtocolAborted,
     ScenarioRun,
     StaticUsers,
-    reference_items,
 )
+from dpmc_core.protocol.trusted import reference_items
 from dpmc_core.solvers.least_squares_mf import PublicUserFactors
+from dpmc_core.views.scenarios import gap_words
 
 ML_100K = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k"
 SIZES = (0.25, 0.5, 1.0, 1.5, 2.0)
@@ -100,8 +102,8 @@ def distributed(problem):
             seconds = time.perf_counter() - start
             rmse = metrics.rmse(absolute_errors(run.model(), problem), 0.0)
             gap = np.abs(run.items - reference_items(run)).max()
-            noise = run.noise[run.active].ravel()
-            p = stats.kstest(noise, stats.laplace(scale=run.release.scale).cdf).pvalue
+            noise = run.phase.noise[run.phase.active].ravel()
+            p = stats.kstest(noise, stats.laplace(scale=run.phase.release.scale).cdf).pvalue
             sent, formula = run.transcript.total, simulate.formula(run)
             print(
                 f"  scenario {cls.number}, {shares.value}: {seconds:.2f} s,"
@@ -117,13 +119,21 @@ def distributed(problem):
                 )
 
 
+def apart(problem, epsilons):
+    """Scenario 2's difference from scenario 1: refitting in phases, dividing epsilon."""
+    print("\nscenario 2 beside scenario 1 with the same form of noise")
+    for epsilon in epsilons:
+        words = gap_words(trusted.gap(StaticUsers(epsilon=epsilon), problem, 0))
+        print(f"  epsilon {epsilon:g}: {words}", flush=True)
+
+
 def many_users():
     """Communication at the paper's other shape, on generated ratings."""
     print("\n191,668 users x 100 items, generated: epsilon 1, 20 rounds")
     ratings = generated.netflix_like(0)
     for cls in (StaticUsers, DynamicUsers):
         start = time.perf_counter()
-        run = ScenarioRun(cls(epsilon=1.0), ratings, np.random.default_rng(0))
+        run = ScenarioRun(cls(epsilon=1.0, phases=1), ratings, np.random.default_rng(0))
         for _ in run.play():
             pass
         sent, users = run.transcript.total, ratings.public.users
@@ -179,6 +189,7 @@ def main():
         problem = build_problem(datasets.load("movie-night"), Task.RATINGS)
     scenario_1(problem, args.epsilon, args.seeds)
     distributed(problem)
+    apart(problem, args.epsilon)
     attack(problem)
     if args.many_users:
         many_users()

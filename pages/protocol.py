@@ -1,6 +1,7 @@
 """An untrusted recommender, or shops that learn together, one message at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -13,19 +14,23 @@ from dpmc_core.privacy import Guarantee, Shares
 from dpmc_core.problem import build_problem
 from dpmc_core.protocol.attacks import sum_attacks
 from dpmc_core.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build
+from dpmc_core.protocol.scenarios import Scenario
 from dpmc_core.protocol.simulate import SCENARIOS
+from dpmc_core.protocol.trusted import Gap, gap
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import federated, messages, scenarios
 from pages.ui import blocks, shell, sources, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 
-AT, PLAYING = "message", "protocol playing"  # in the address; in the session alone
+AT = "message"  # in the address
+PLAYING, MEASURED = "protocol playing", "protocol measured"  # in the session alone
 BEAT = 1.2  # seconds a message stays while playing
 RULES = "Who plays, and by which rules"  # the head of what folds the choices of a scenario
 NOBODY = -1
 LEAVERS = {NOBODY: "nobody"} | {
     k: f"the {word} user" for k, word in enumerate(("first", "second", "third", "fourth"))
 }
+PICKED = {0: "everybody online"} | {k: f"{k} picked at random" for k in (2, 3)}
 KINDS = {Shares.GAUSSIAN: "Gaussian (published)", Shares.GAMMA: "Gamma (hardened)"}
 SHARED = {
     Profiles.ITEMS: "users; item profiles are sent",
@@ -75,17 +80,66 @@ def users(data: str, scenario: str) -> None:
     attacks(play)
     settings = play.run.settings
     promise(settings.guarantee(play.run.public), settings.mechanism.id)
+    with st.expander("Why there is no fresh noise rho(t) in each round", icon=":material/help:"):
+        st.markdown(scenarios.NO_RHO)
+    everybody = SCENARIOS[scenario](epsilon=epsilon, shares=rules["shares"])
+    result(data, everybody)
+    if rules["picked"]:
+        st.markdown(scenarios.picked_words(ratings, replace(everybody, picked=rules["picked"])))
+    phases, picked = rules["phases"], rules["picked"]
     cost(
-        lambda along: scenarios.communication(along, ratings, rules["shares"]),
+        lambda along: scenarios.communication(along, ratings, rules["shares"], phases, picked),
         {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20},
         "By formula, which the counted messages of every run agree with: everybody online, rank 3,"
-        " 20 rounds, and as many ratings per cell as in the chosen data. The rule is the chosen"
-        " data.",
+        " 20 rounds in each phase, and as many ratings per cell as in the chosen data. The rule is"
+        " the chosen data.",
+    )
+
+
+@st.fragment
+def result(data: str, settings: Scenario) -> None:
+    """What is lost against a trusted server, measured on all of the data, and why."""
+    st.header("What it costs in accuracy")
+    marks = (data, sources.get(data).ratings.fingerprint, settings)
+    if st.session_state.get(MEASURED) != marks:
+        st.button(
+            "Measure on all of the data",
+            icon=":material/speed:",
+            on_click=lambda: st.session_state.update({MEASURED: marks}),
+        )
+        return
+    work = st.empty()
+    with work.container():
+        bar = st.progress(0.0, "Scenario 1 first")
+        st.button(
+            "Stop", icon=":material/stop:", on_click=lambda: st.session_state.pop(MEASURED, None)
+        )
+
+    def tell(done: int, draws: int) -> None:
+        bar.progress(done / draws, f"Draw {done} of {draws}")
+
+    def measure() -> Gap:
+        return gap(settings, build_problem(sources.get(data), Task.RATINGS), 0, tell)
+
+    try:
+        found = state.kept("scenario gap", marks, measure)
+    except DpmcError as error:
+        blocks.problem(error)
+        return
+    finally:
+        work.empty()
+    st.markdown(scenarios.gap_words(found))
+    st.caption(
+        "On held-out raw ratings, for evaluation only. The number of phases is that of the rule for"
+        " this epsilon and all users."
     )
 
 
 def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> dict[str, Any]:
-    """The item, how noise is shared, masks, and who leaves. shared: whether its title is public."""
+    """The item, phases, how noise is shared, masks, who leaves, who is asked.
+
+    shared: whether the title of the item is public.
+    """
     with st.grid(3, min_column_width=240):
         item = widgets.choose(
             "Item",
@@ -113,7 +167,17 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             NOBODY,
             help="After being asked and before answering.",
         )
-        masks = True
+        phases = widgets.slider(
+            "Phases",
+            "the number of phases",
+            1,
+            3,
+            2,
+            "phases",
+            help="Each phase publishes item factors with fresh noise and a part of epsilon. Between"
+            " two phases every user fits the own factors to them, at home.",
+        )
+        masks, picked = True, 0
         if scenario == "2":
             masks = widgets.toggle(
                 "Masks",
@@ -122,8 +186,25 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
                 True,
                 help="Without them the third party sees each user's noisy gradient.",
             )
+        else:
+            picked = widgets.choose(
+                "Asked in each round",
+                "who is asked",
+                PICKED,
+                "picked",
+                0,
+                help="The paper's recommender picks k of those online at random. Here all are asked"
+                " unless you choose otherwise.",
+            )
     left = None if leaver == NOBODY else leaver
-    return {"item": item, "shares": shares, "masks": masks, "leaver": left}
+    return {
+        "item": item,
+        "shares": shares,
+        "phases": phases,
+        "masks": masks,
+        "picked": picked,
+        "leaver": left,
+    }
 
 
 def theatre(play: messages.MessagePlay) -> None:
@@ -242,7 +323,8 @@ def attacks(play: scenarios.ScenarioPlay) -> None:
         st.markdown("**The recommender compares sums**")
         passive, active, size = sum_attacks(play.run)
         static = play.run.settings.number == "2"
-        hidden = " Ratings themselves stay behind the noise." if static else ""
+        told = " Ratings stay behind the noise, but for what these factors tell of them."
+        hidden = told if static else ""
         st.markdown(
             "The noise cancels in differences of sums too, and what is left is"
             " A = sum of u u' over the item's raters: an attack the paper does not consider."
@@ -273,14 +355,25 @@ def attendance(play: scenarios.ScenarioPlay) -> None:
     table = scenarios.attendance_table(play)
     if not table["user"]:
         return
-    hit = table["recovered"].count("yes")
+    hit, picked = table["recovered"].count("yes"), play.run.settings.picked
     st.markdown("**The recommender compares rounds with and without one user**")
     st.markdown(
-        f"Here the same users play {scenarios.ATTENDED_ROUNDS} rounds, and each of them misses one."
-        f" The recommender only listens. It recovers {hit} of {len(table['user'])} gradients,"
-        f" although the noise in each number is about {play.run.release.scale:.3g}. The noise is"
-        " the same in every round, the people are not: subtract, and one person is left. **A"
-        " gradient 2 (u'v - r) u depends on the rating, so ratings are not hidden.** The only"
+        (
+            f"Here the same users play {scenarios.PICKED_ROUNDS} rounds of one phase, and the"
+            f" recommender picks {picked} of them in each."
+            if picked
+            else f"Here the same users play {scenarios.ATTENDED_ROUNDS} rounds of one phase, and"
+            " each of them misses one."
+        )
+        + f" The recommender only listens. It recovers {hit} of {len(table['user'])} gradients,"
+        + (
+            " up to one vector common to all, for equally many are in every sum,"
+            if picked and picked < len(table["user"])
+            else ""
+        )
+        + f" although the noise in each number is about {play.run.phase.release.scale:.3g}. The"
+        " noise is the same in every round, the people are not: subtract, and one person is left."
+        " **A gradient 2 (u'v - r) u depends on the rating, so ratings are not hidden.** The only"
         " repair is fresh noise for each group of people, paid for with epsilon each time."
     )
     blocks.show_table(table, alt="Attendance attack on each user")

@@ -1272,23 +1272,26 @@ _VIEWS = "test_in_scenario_3_each_party_sees_uniform_numbers"
 _OWN_STREAM = "test_what_a_party_draws_depends_on_its_own_generator_alone"
 _ONCE = "test_the_release_is_published_once_and_certified_as_scenario_1s"
 _LAW = "test_the_noise_in_the_sums_is_laplace_of_scenario_1s_scale"
+_ADD_UP = "test_every_phase_is_one_release_and_they_add_up_to_the_claim"
+_OF_PHASES = "test_the_noise_of_every_phase_has_the_scale_of_the_card"
+_NO_TWO = "test_no_two_phases_share_noise_masks_or_secrets"
 
 PROTOCOL = (
     _family(
         "protocol",
         "protocol/scenarios.py",
-        ("scale", SCALE, "scale=own.scale,", "scale=0.97 * own.scale,", named("protocol", _LAW)),
+        ("scale", SCALE, "scale=term.scale,", "scale=0.97 * term.scale,", named("protocol", _LAW)),
         (
             "scenario 2: no shares of noise",
             SKIPPED,
-            "run.release.publish_shares(run.users.linear, run.what, mixing, run.rng)",
+            "phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)",
             "run.users.linear",
             named("protocol", f"{_ONCE}[StaticUsers]"),
         ),
         (
             "scenario 3: no shares of noise",
             SKIPPED,
-            "shares = run.release.publish_shares(\n"
+            "shares = phase.release.publish_shares(\n"
             "                np.zeros((len(asked), self.rank)), group, mixing, run.rng\n"
             "            )",
             "shares = np.zeros((len(asked), self.rank))",
@@ -1297,7 +1300,7 @@ PROTOCOL = (
         (
             "a rating's bound is left out",
             UNIT,
-            "sensitivity=own.sensitivity,",
+            "sensitivity=term.sensitivity,",
             "sensitivity={},",
             named("protocol", _ONCE),
         ),
@@ -1314,15 +1317,15 @@ PROTOCOL = (
         (
             "user factors are not cut to the ball",
             CLIP,
-            "self.user_factors, _ = clip_dense_rows(user_factors, 1.0)",
-            "self.user_factors = user_factors",
+            "user_factors, _ = clip_dense_rows(self.refit(items), 1.0)",
+            "user_factors = self.refit(items)",
             named("protocol", "test_long_user_factors_move_no_linear_term_further_than_stated"),
         ),
         (
             "user factors are cut 3 % too wide",
             CLIP,
-            "clip_dense_rows(user_factors, 1.0)",
-            "clip_dense_rows(user_factors, 1.03)",
+            "clip_dense_rows(self.refit(items), 1.0)",
+            "clip_dense_rows(self.refit(items), 1.03)",
             named("protocol", "test_long_user_factors_move_no_linear_term_further_than_stated"),
         ),
         (
@@ -1380,6 +1383,64 @@ PROTOCOL = (
             "run.items[group], run.recommender.mask(len(asked))",
             "run.items[group], np.uint64(0) * run.recommender.mask(len(asked))",
             named("protocol", _VIEWS),
+        ),
+        (
+            "every phase spends all of epsilon",
+            SCALE,
+            "dataclasses.replace(self.mechanism, epsilon=part.epsilon) for part in parts",
+            "self.mechanism for part in parts",
+            named("phases", _ADD_UP),
+        ),
+        (
+            "later phases have half the noise",
+            SCALE,
+            "np.add.at(phase.noise, run.what, noisy - run.users.linear)",
+            "noisy = noisy - (noisy - run.users.linear) / 2 * (phase.before > 0)\n"
+            "        np.add.at(phase.noise, run.what, noisy - run.users.linear)",
+            named("phases", _OF_PHASES),
+        ),
+        (
+            "later phases have no noise",
+            SKIPPED,
+            "phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)",
+            "(\n"
+            "            run.users.linear if phase.before else\n"
+            "            phase.release.publish_shares(\n"
+            "                run.users.linear, run.what, mixing, run.rng\n"
+            "            )\n"
+            "        )",
+            named("phases", f"{_ADD_UP}[StaticUsers]"),
+        ),
+        (
+            "scenario 2: the phases share their noise",
+            REUSED,
+            "phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)",
+            "phase.release.publish_shares(\n"
+            f"            run.users.linear, run.what, mixing, {_SEEDED}\n"
+            "        )",
+            named("phases", f"{_NO_TWO}[StaticUsers-Shares.GAMMA]"),
+        ),
+        (
+            "scenario 3: the phases share their secret",
+            OTHER,
+            "run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)",
+            "if run.third_party.secret is None:\n"
+            "            run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)",
+            named("phases", "test_the_secret_of_the_third_party_is_another_in_every_phase"),
+        ),
+        (
+            "fitted user factors count as public",
+            UNIT,
+            "unaccounted=_REFITTED + card.unaccounted[1:]",
+            "unaccounted=()",
+            named("phases", _ADD_UP),
+        ),
+        (
+            "one picked user is enough to hide",
+            OTHER,
+            "if 0 < self.picked < fewest:",
+            "if 0 > self.picked:",
+            named("phases", "test_fewer_picked_than_can_hide_are_refused"),
         ),
         (
             "scenario 3: the same shares in every run",

@@ -1,4 +1,38 @@
-"""What a party of a protocol has received."""
+"""Small runs of scenarios 2 and 3, their counts, and what a party of a protocol has received."""
+
+import numpy as np
+
+from dpmc_core.protocol.messages import Traffic
+from dpmc_core.protocol.scenarios import DynamicUsers, ScenarioRun, StaticUsers
+from dpmc_core.ratings import PublicFacts, Ratings
+
+BOTH = [StaticUsers, DynamicUsers]
+
+
+def ratings_of(seed=0, users=12, items=8, density=0.6):
+    rng = np.random.default_rng(seed)
+    seen = rng.random((users, items)) < density
+    seen[:, -1] = False  # nobody rates the last item
+    seen[:, -2] = False
+    seen[3, -2] = True  # one rater
+    seen[:4, 0] = True
+    seen[-1] = False  # and the last user rates nothing
+    u, i = np.nonzero(seen)
+    public = PublicFacts(users=users, items=items, low=1, high=5)
+    return Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
+
+
+def play(settings, ratings=None, seed=1, **options):
+    ratings = ratings_of() if ratings is None else ratings
+    run = ScenarioRun(settings, ratings, np.random.default_rng(seed), **options)
+    rounds = list(run.play())
+    return run, rounds
+
+
+def assert_counts(run, expected):
+    counted = {kind: sent for kind, sent in run.transcript.traffic.items() if sent.messages}
+    assert counted == expected
+    assert run.transcript.total == Traffic.total(expected.values())
 
 
 def received(transcript, party):

@@ -76,6 +76,8 @@ OWN = {
         "data": "Neighbourhood restaurants",
         "shares": "Gamma (hardened)",
         "leaves": "the second user",
+        "phases": "3",
+        "picked": "3 picked at random",
         "message": "9",
         "seen": "user 76",
         "against": "items",

@@ -53,7 +53,7 @@ def test_attack_and_transcript_of_a_watched_item(capsys):
     assert attacks["recovered"] == attacks["users"] > 0
     assert found["attacks"]["active"] < 1e-8
     kinds = {message["kind"] for message in found["transcript"]}
-    assert kinds == {"noise set-up", "item factors", "gradient", "sum"}
+    assert kinds == {"noise set-up", "item factors", "gradient", "sum", "published factors"}
 
 
 def test_the_report_is_for_people(capsys):
@@ -68,6 +68,40 @@ def test_the_report_is_for_people(capsys):
 def test_the_same_seed_gives_the_same_run(capsys):
     results = [run(capsys, "2", "restaurants", "--seed", "4", "--json")[1] for _ in range(2)]
     assert results[0] == results[1]
+
+
+def test_the_difference_from_scenario_1_is_taken_apart(capsys):
+    settings = ("--epsilon", "50", "--set", "phases=3", "--set", "iterations=5")
+    _, out, _ = run(capsys, "2", "restaurants", *settings, "--json")
+    found = json.loads(out)
+    assert (found["phases"], found["rounds"]) == (3, 15)
+    gap = found["gap"]
+    more = gap["distributed"]["mean"] - gap["trusted"]["mean"]
+    assert gap["refit"]["mean"] + gap["split"]["mean"] == pytest.approx(more)
+    assert found["difference from scenario 1"] < 1e-3 < found["difference from the exact minimum"]
+    _, out, _ = run(capsys, "2", "restaurants", *settings)
+    words = " ".join(out.split())
+    assert "15 rounds in 3 phases" in words
+    assert "because epsilon is divided over 3 phases" in words
+    assert f"{gap['refit']['mean']:.3f} ± {gap['refit']['error']:.3f} of it because users" in words
+
+
+def test_user_factors_passed_in_are_held_and_their_consequence_told(capsys):
+    for source, certified in (("pmf", None), ("random:1", 2.0)):
+        options = ("--epsilon", "2", "--set", f"user_factors={source}", "--json")
+        _, out, _ = run(capsys, "2", "restaurants", *options)
+        found = json.loads(out)
+        assert found["phases"] == 1
+        assert found["gap"]["held"] is True
+        told = found["guarantee"]["certified"]
+        assert (told and told["epsilon"]) == (certified and pytest.approx(certified))
+
+
+def test_picked_users_are_told_with_their_consequences(capsys):
+    _, out, _ = run(capsys, "3", "restaurants", "--set", "picked=3", "--attack")
+    words = " ".join(out.split())
+    assert "With 3 picked of each item's raters" in words
+    assert "up to one vector common to all" in words
 
 
 def test_attendance_left_to_chance_has_no_formula(capsys):
@@ -85,6 +119,9 @@ def test_attendance_left_to_chance_has_no_formula(capsys):
         (("--watch", "9999"), "watched item must be"),
         (("--set", "colluding=1"), "colluding must be 0 with Gaussian shares"),
         (("--set", "shares=gamma", "--set", "colluding=5000"), "fewer than 5001 raters"),
+        (("--set", "user_factors=best"), "user_factors must be pmf, random:SEED"),
+        (("--set", "user_factors=pmf", "--set", "phases=2"), "phases must be 1 where user factors"),
+        (("--set", "picked=3"), "--set must be a setting of scenario 2"),
     ],
 )
 def test_what_cannot_be_is_told_in_one_sentence(capsys, argv, message):

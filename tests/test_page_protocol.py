@@ -59,7 +59,7 @@ def test_without_masks_the_attack_succeeds():
 def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
     app = open_page("protocol", data="restaurants", scenario="3")
     assert "recovers 4 of 4 gradients" in texts(app)
-    assert "Ratings themselves stay behind the noise" not in texts(app)
+    assert "Ratings stay behind the noise" not in texts(app)
     assert "with and without one user" not in texts(
         open_page("protocol", data="restaurants", scenario="2")
     )
@@ -80,6 +80,35 @@ def test_a_user_who_leaves_ends_scenario_2_with_a_sentence():
     slider = next(s for s in app.slider if s.label == "Message")
     slider.set_value(slider.max).run()
     assert any("Round 2 is aborted" in plain(w.value) for w in app.warning)
+
+
+@pytest.mark.parametrize("scenario", ["2", "3"])
+def test_phases_are_played_and_paid_for_on_the_card(scenario):
+    one = open_page("protocol", data="restaurants", scenario=scenario, phases="1")
+    three = open_page("protocol", data="restaurants", scenario=scenario, phases="3")
+    last = [next(s for s in app.slider if s.label == "Message").max for app in (one, three)]
+    assert last[1] == 3 * last[0]
+    cards = [" ".join(c.value for c in app.caption) for app in (one, three)]
+    assert "3 phases publish item factors" in cards[1]
+    assert "phases publish item factors" not in cards[0]
+
+
+def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
+    app = open_page("protocol", data="restaurants")
+    assert "Test RMSE" not in texts(app)
+    button(app, "Measure on all of the data").click().run()
+    assert "Test RMSE" in texts(app)
+    assert "because users fit their factors to published item factors" in texts(app)
+    assert not [b for b in app.button if b.label == "Stop"]
+    assert not app.exception
+
+
+def test_a_choice_of_users_is_told_with_its_consequences():
+    app = open_page("protocol", data="restaurants", scenario="3", picked="2")
+    assert "times as many rounds" in texts(app)
+    assert "up to one vector common to all" in texts(app)
+    assert "recovers 4 of 4 gradients" in texts(app)
+    assert "times as many rounds" not in texts(open_page("protocol", data="restaurants"))
 
 
 def test_a_linked_scenario_that_does_not_exist_falls_back_with_a_note():

@@ -31,33 +31,10 @@ from dpmc_core.protocol.scenarios import (
     ProtocolAborted,
     ScenarioRun,
     StaticUsers,
-    reference_items,
 )
-from dpmc_core.ratings import PublicFacts, Ratings
-from tests.protocol_helpers import received
+from dpmc_core.protocol.trusted import reference_items
+from tests.protocol_helpers import BOTH, assert_counts, play, ratings_of, received
 from tests.statistics_helpers import assert_drawn_from, assert_frequencies
-
-BOTH = [StaticUsers, DynamicUsers]
-
-
-def ratings_of(seed=0, users=12, items=8, density=0.6):
-    rng = np.random.default_rng(seed)
-    seen = rng.random((users, items)) < density
-    seen[:, -1] = False  # nobody rates the last item
-    seen[:, -2] = False
-    seen[3, -2] = True  # one rater
-    seen[:4, 0] = True
-    seen[-1] = False  # and the last user rates nothing
-    u, i = np.nonzero(seen)
-    public = PublicFacts(users=users, items=items, low=1, high=5)
-    return Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
-
-
-def play(settings, ratings=None, seed=1, **options):
-    ratings = ratings_of() if ratings is None else ratings
-    run = ScenarioRun(settings, ratings, np.random.default_rng(seed), **options)
-    rounds = list(run.play())
-    return run, rounds
 
 
 @pytest.mark.parametrize("shares", list(Shares))
@@ -66,7 +43,7 @@ def test_the_result_is_scenario_1_with_the_same_noise_up_to_the_fixed_point_step
     settings = scenario(epsilon=1.0, shares=shares, iterations=15)
     run, rounds = play(settings)
     assert rounds == list(range(1, 16))
-    moved = np.abs(run.items - run.models[0]).max()
+    moved = np.abs(run.items - run.phase.models[0]).max()
     # a round's sum is off by half a step for each user (twice: gradient and noise), its step size
     # is 1 / (2 (k + penalty)), and errors of earlier rounds do not grow
     bound = 15 * settings.fixed.step
@@ -90,8 +67,8 @@ def test_the_noise_in_the_sums_is_laplace_of_scenario_1s_scale(scenario, shares)
     noise, scale = [], 0.0
     for seed in range(60):
         run, _ = play(settings, ratings, seed)
-        noise.append(run.noise[run.active])
-        scale = run.release.scale
+        noise.append(run.phase.noise[run.phase.active])
+        scale = run.phase.release.scale
     assert scale == pytest.approx(2 * 4 * np.sqrt(3))
     assert_drawn_from(np.concatenate(noise), stats.laplace(scale=scale).cdf)
 
@@ -102,8 +79,8 @@ def test_the_release_is_published_once_and_certified_as_scenario_1s(scenario):
     with privacy.witness() as published:
         play(settings)
     card = settings.guarantee(ratings_of().public)
-    query = card.releases.linear_term.query
-    assert [seen.release.query for seen in published] == [query]
+    queries = [term.query for term in card.releases.linear_term]
+    assert [seen.release.query for seen in published] == queries
     assert not card.certified().finite  # user factors fitted on the same ratings
     public_input = dataclasses.replace(card, unaccounted=())
     assert public_input.certified().epsilon == pytest.approx(0.8)
@@ -119,36 +96,30 @@ def test_scenario_2_counts_agree_with_the_formula(shares, masks, colluding):
         epsilon=1.0, shares=shares, masks=masks, colluding=colluding, iterations=4, rank=2
     )
     run, _ = play(settings)
-    assert_counts(run, settings.cost(run.raters))
+    assert_counts(run, settings.cost(run.raters, run.public.users))
 
 
 @pytest.mark.parametrize("shares", list(Shares))
 def test_scenario_3_counts_agree_with_the_formula(shares):
     settings = DynamicUsers(epsilon=1.0, shares=shares, iterations=4, rank=2)
     run, _ = play(settings)
-    assert_counts(run, settings.cost(run.raters))
+    assert_counts(run, settings.cost(run.raters, run.public.users))
 
 
 def test_scenario_3_counts_agree_with_the_formula_when_a_user_leaves():
     settings = DynamicUsers(epsilon=1.0, iterations=3, leaves=Leaves(((2, 1),)))
     run, _ = play(settings)
-    pairs, items = len(run.who), len(run.active)
+    pairs, items = len(run.who), len(run.phase.active)
     mine = run.what[run.who == 1]
     again = int(np.isin(run.what, mine).sum()) - len(mine)
     d = settings.rank  # that round's items of the user who left are tried again, by all others
-    expected = settings.cost(run.raters) | {
+    expected = settings.cost(run.raters, run.public.users) | {
         MODEL: Traffic.on_wire(3 * pairs + again, 3 * d),
         ANSWER: Traffic.on_wire(3 * pairs - len(mine) + again, d),
         RESTART: Traffic.on_wire(len(mine), 1),
         SUM: Traffic.on_wire(3 * items, d),
     }
     assert_counts(run, expected)
-
-
-def assert_counts(run, expected):
-    counted = {kind: sent for kind, sent in run.transcript.traffic.items() if sent.messages}
-    assert counted == expected
-    assert run.transcript.total == Traffic.total(expected.values())
 
 
 def test_kept_messages_have_the_counted_sizes():
@@ -194,7 +165,7 @@ def test_in_scenario_3_each_party_sees_uniform_numbers(shares):
                 sent[m.kind].append(m.payload["answer"])
             elif m.kind in (SUM, HIDDEN_NOISE):  # as the third party has it, but for its secret
                 sums.append(m.payload["sum"])
-        held.append(run.recommender.noise[run.active])
+        held.append(run.recommender.noise[run.phase.active])
     for words in (*sent.values(), sums, held):
         assert_uniform(words)
 
@@ -220,7 +191,7 @@ def test_what_a_party_draws_depends_on_its_own_generator_alone(scenario):
         if other:
             run.recommender.rng = np.random.default_rng(99)
         list(run.play())
-        found.append((run.noise, run.third_party.secret))
+        found.append((run.phase.noise, run.third_party.secret))
     assert np.array_equal(found[0][0], found[1][0])
     assert np.array_equal(found[0][1], found[1][1])
     assert (found[0][1] is None) is (scenario is StaticUsers)
@@ -279,8 +250,8 @@ def test_an_active_recommender_reads_a_off_the_noisy_sums():
         attacks.asker(run, 0), truth.shape[0], attacks.longest_reach(run, 0)
     )
     assert np.abs(found - truth).max() <= 1e-8
-    sums = [s[0] for s in run.sums]
-    models = [v[0] for v in run.models[:-1]]
+    sums = [s[0] for s in run.phase.sums]
+    models = [v[0] for v in run.phase.models[:-1]]
     passive = attacks.passive_squares(models, sums)
     assert np.abs(passive - truth).max() > 100 * np.abs(found - truth).max()
 
@@ -295,10 +266,10 @@ def test_a_listening_recommender_gets_single_gradients_where_one_round_misses_a_
     assert [f.user for f in found] == ["user 1", "user 2"]
     for one, (round, user) in zip(found, settings.leaves.who, strict=True):
         (pair,) = np.flatnonzero((run.who == user) & (run.what == 0))
-        due = run.users.gradient(np.array([pair]), run.models[round - 1][[0]])[0]
+        due = run.users.gradient(np.array([pair]), run.phase.models[round - 1][[0]])[0]
         assert np.array_equal(one.truth, due)  # of the round the user was absent from
     assert all(f.relative_error < 1e-3 and f.succeeds for f in found)
-    assert all(np.abs(f.truth).max() < run.release.scale / 5 for f in found)  # it hid nothing
+    assert all(np.abs(f.truth).max() < run.phase.release.scale / 5 for f in found)  # it hid nothing
 
 
 def test_a_listening_recommender_gets_every_gradient_where_attendance_is_left_to_chance():
@@ -314,7 +285,8 @@ def test_the_attendance_attack_finds_nothing_where_noise_is_fresh_or_all_are_the
     run, _ = play(settings)
     rng = np.random.default_rng(0)
     # what the repair would do: other noise wherever other people are summed
-    run.sums[5] = run.sums[5] + rng.laplace(0, run.release.scale, run.sums[5].shape)
+    sums, scale = run.phase.sums, run.phase.release.scale
+    sums[5] = sums[5] + rng.laplace(0, scale, sums[5].shape)
     assert not any(f.succeeds for f in attacks.attendance_attack(run, 0))
     for scenario in BOTH:
         run, _ = play(scenario(epsilon=0.5, iterations=12))
@@ -342,7 +314,7 @@ def test_in_scenario_2_a_user_who_leaves_ends_the_run_with_a_sentence():
         match=r"round 3 is aborted: user 2 left .*-1\)/.* fresh noise .* spends epsilon again",
     ):
         list(run.play())
-    assert len(run.sums) == 2
+    assert len(run.phase.sums) == 2
 
 
 def test_in_scenario_2_a_user_who_leaves_the_set_up_ends_the_run_before_any_answer():
@@ -351,7 +323,7 @@ def test_in_scenario_2_a_user_who_leaves_the_set_up_ends_the_run_before_any_answ
     with pytest.raises(ProtocolAborted, match=r"the set-up is aborted: user 2 left .*costs nothin"):
         list(run.play())
     assert ANSWER not in run.transcript.traffic
-    assert not run.sums
+    assert not run.phase.sums
     # who takes no part at all may go
     play(StaticUsers(epsilon=1.0, iterations=2, leaves=Leaves(((0, 11),))))
     # masked answers of a first round that is never summed tell nobody anything
@@ -367,15 +339,15 @@ def test_in_scenario_3_a_user_who_leaves_changes_neither_noise_nor_result(round)
     run, rounds = play(settings, watch=0)
     assert rounds == [1, 2, 3, 4]
     # the noise in each round's sum is the whole noise, whoever answered
-    own, group = run.users.factors, run.what
-    for (pairs, where), sums, model in zip(run.steps, run.sums, run.models, strict=False):
+    own, group, phase = run.users.factors, run.what, run.phase
+    for (pairs, where), sums, model in zip(phase.steps, phase.sums, phase.models, strict=False):
         slope = np.zeros_like(run.items)
         np.add.at(slope, group[pairs], run.users.gradient(pairs, model[group[pairs]]))
-        gap = np.abs(sums - slope - run.noise)[where]
+        gap = np.abs(sums - slope - run.phase.noise)[where]
         assert gap.max() <= run.raters.max() * settings.fixed.step
         assert np.array_equal(np.unique(group[pairs]), where)
     assert np.abs(run.items - reference_items(run)).max() <= 10 * settings.fixed.step
-    gone = run.who[run.steps[round - 1][0]] if round else np.empty(0)
+    gone = run.who[run.phase.steps[round - 1][0]] if round else np.empty(0)
     assert 1 not in gone
     assert len(own) == len(group)
 
@@ -387,8 +359,8 @@ def test_in_scenario_3_the_noise_has_the_same_law_with_and_without_a_user_leavin
         noise = []
         for seed in range(80):
             run, _ = play(settings, ratings, seed)
-            noise.append(run.noise[run.active])
-        assert_drawn_from(np.concatenate(noise), stats.laplace(scale=run.release.scale).cdf)
+            noise.append(run.phase.noise[run.phase.active])
+        assert_drawn_from(np.concatenate(noise), stats.laplace(scale=run.phase.release.scale).cdf)
 
 
 def test_in_scenario_3_nothing_of_who_left_reaches_the_others():
@@ -419,7 +391,7 @@ def test_users_come_and_go_and_the_result_is_that_of_the_same_attendance():
     settings = DynamicUsers(epsilon=1.0, iterations=12, online=0.6)
     run, rounds = play(settings, ratings_of(6, 30, 10, 0.7))
     assert len(rounds) == 12
-    assert len({len(pairs) for pairs, _ in run.steps}) > 1
+    assert len({len(pairs) for pairs, _ in run.phase.steps}) > 1
     assert np.abs(run.items - reference_items(run)).max() <= 12 * settings.fixed.step
 
 
@@ -428,7 +400,7 @@ def test_who_takes_no_part_is_reported():
     assert run.skipped.unrated.tolist() == [7]
     assert run.skipped.too_few.tolist() == [6]
     assert run.skipped.silent.tolist() == [11]
-    assert np.array_equal(run.items[6:], run.models[0][6:])  # data-free
+    assert np.array_equal(run.items[6:], run.phase.models[0][6:])  # data-free
     hardened, _ = play(StaticUsers(epsilon=1.0, iterations=2, shares=Shares.GAMMA, colluding=5))
     assert set(hardened.skipped.too_few) == set(
         np.flatnonzero(np.isin(hardened.raters, range(1, 6)))
@@ -441,13 +413,14 @@ def test_items_too_few_were_there_to_make_noise_for_take_no_part_and_are_listed(
     run, _ = play(settings, ratings)
     unmade = set(run.skipped.unmade)
     assert 0 < len(unmade) < 8
-    assert unmade.isdisjoint(run.active)
+    assert unmade.isdisjoint(run.phase.active)
     assert unmade.isdisjoint({*run.skipped.unrated, *run.skipped.too_few})
-    assert unmade | {*run.active, *run.skipped.unrated, *run.skipped.too_few} == set(range(10))
+    others = {*run.phase.active, *run.skipped.unrated, *run.skipped.too_few}
+    assert unmade | others == set(range(10))
     for item in range(10):
-        summed = any(item in where for _, where in run.steps)
+        summed = any(item in where for _, where in run.phase.steps)
         assert not (item in unmade and summed)
-        assert np.array_equal(run.noise[item], np.zeros(3)) is (item not in run.active)
+        assert np.array_equal(run.phase.noise[item], np.zeros(3)) is (item not in run.phase.active)
     assert not run.model().right[sorted(unmade), :3].any()  # no factors: the middle of the range
     everybody, _ = play(DynamicUsers(epsilon=1.0, iterations=2), ratings)
     assert len(everybody.skipped.unmade) == 0
@@ -546,5 +519,5 @@ def test_twenty_rounds_of_movielens_take_less_than_a_minute(movielens_u1):
     assert len(rounds) == 20
     assert len(run.skipped.unrated) == 32
     assert len(run.skipped.too_few) == 141
-    assert_counts(run, run.settings.cost(run.raters))
-    assert run.transcript.traffic[SUM].messages == 20 * len(run.active)
+    assert_counts(run, run.settings.cost(run.raters, run.public.users))
+    assert run.transcript.traffic[SUM].messages == 20 * len(run.phase.active)

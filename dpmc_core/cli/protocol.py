@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,12 @@ from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import Problem, RandomShare, build_problem
-from dpmc_core.protocol import federated, simulate
+from dpmc_core.protocol import federated, simulate, trusted
 from dpmc_core.protocol.federated import FederatedRun, Federation
-from dpmc_core.protocol.scenarios import Scenario, ScenarioRun
+from dpmc_core.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun
 from dpmc_core.registry import get
 from dpmc_core.settings import settings_of
-from dpmc_core.views import cards
+from dpmc_core.views import cards, scenarios
 from dpmc_core.views import federated as words
 
 EPILOG = """scenarios:
@@ -30,7 +32,10 @@ EPILOG = """scenarios:
 examples:
   dpmc protocol 2 movie-night --epsilon 1
   dpmc protocol 2 restaurants --epsilon 1 --set shares=gamma --watch 3 --attack
+  dpmc protocol 2 movie-night --epsilon 10 --set phases=4 --set growth=1.3
+  dpmc protocol 2 movie-night --epsilon 1 --set user_factors=pmf
   dpmc protocol 3 restaurants --epsilon 1 --set leaves=2:5 --json
+  dpmc protocol 3 restaurants --epsilon 10 --set picked=5 --attack
   dpmc protocol federated --epsilon 1 --set parties=4 --set rounds=3 --set local=2
   dpmc protocol federated --mechanism dpimf-symmetric --set alpha=0.9
 
@@ -101,13 +106,20 @@ def _scenario(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     if args.attack and watch is None:
         watch = int(np.bincount(problem.train.items).argmax())
     run = simulate.start(settings, problem, args.seed, watch=watch)
-    _play(run, f"scenario {args.scenario}", settings.iterations)
-    found = simulate.report(run, problem, args.seed)
+    _play(run, f"scenario {args.scenario}", settings.iterations * len(run.parts))
+    with closing(output.Progress()) as progress:
+        gap = trusted.gap(
+            settings, problem, args.seed, partial(progress.update, "beside scenario 1")
+        )
+    found = simulate.report(run, problem, args.seed, gap)
     if args.attack:
         found["attacks"] = simulate.attack(run)
     if watch is not None:
         found["transcript"] = [message.as_dict() for message in run.transcript]
-    return found, _scenario_report(found, settings.guarantee(run.public))
+    more = [scenarios.gap_words(gap)]
+    if isinstance(settings, DynamicUsers) and settings.picked:
+        more.append(scenarios.picked_words(problem.train, settings))
+    return found, _scenario_report(found, settings.guarantee(run.public), more)
 
 
 def _federated(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
@@ -171,17 +183,23 @@ def federation_from(args: argparse.Namespace) -> Federation:
     return federated.build(variant, args.epsilon, **own | given)
 
 
-def _scenario_report(found: dict[str, Any], card: Guarantee) -> list[str]:
+def _scenario_report(found: dict[str, Any], card: Guarantee, more: Sequence[str]) -> list[str]:
     data = found["data"]
     skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
     return [
         f"Scenario {found['scenario']} ({found['title']}) on {data['name']}: {data['users']:,}"
         f" users x {data['items']:,} items, {data['ratings']:,} ratings, {found['rounds']} rounds"
+        f" in {found['phases']} phase{'' if found['phases'] == 1 else 's'}"
         f"\ntakes no part: {skipped}",
         output.metrics({f"scenario {found['scenario']}": found["metrics"]} | found["baselines"]),
         _traffic(found["communication"]),
-        "largest difference from scenario 1 with the same noise:"
-        f" {found['difference from scenario 1']:.2g} rating points",
+        *(output.paragraph(text) for text in more),
+        output.paragraph(
+            "Largest difference from item factors that a trusted server gets in floating point with"
+            " the same phases, gradient steps, attendance and noise:"
+            f" {found['difference from scenario 1']:.2g} rating points; from the exact minimum of"
+            f" the last noisy objective: {found['difference from the exact minimum']:.2g}."
+        ),
         output.card(cards.card(card)),
         *([_attacks(found["attacks"])] if "attacks" in found else []),
         *_transcript(found),
@@ -237,7 +255,8 @@ def _attacks(found: dict[str, Any]) -> str:
             f"difference attack by the third party: {d['recovered']} of {d['users']} users'"
             " gradient differences recovered",
             f"attendance attack by the recommender: the gradients of {a['recovered']} of the"
-            f" {a['users']} users who missed rounds of their own recovered",
+            f" {a['users']} users who missed rounds of their own recovered"
+            + (", up to one vector common to all" if a["centred"] else ""),
             f"passive recommender: A = sum u u' off by {passive} (largest entry"
             f" {found['largest entry of A']:.3g})",
             f"active recommender, choosing what it sends: A off by {found['active']:.2g}",

@@ -23,13 +23,15 @@ class Recovered(NamedTuple):
     """What an attack computed of one user's gradients, and the truth it was after.
 
     Of attendance the gradient is the one due at the factors sent in a round the user was absent
-    from. allowed: the error up to which the attack counts as right.
+    from. allowed: the error up to which the attack counts as right. centred: less the mean of all
+    users attacked, as one vector common to all cannot be told.
     """
 
     user: str
     found: Floats
     truth: Floats
     allowed: float
+    centred: bool = False
 
     @property
     def error(self) -> float:
@@ -53,15 +55,15 @@ def difference_attack(run: ScenarioRun) -> list[Recovered]:
     cancels. Right is what is off by no more than fixed-point rounding. Empty where the kept
     transcript does not hold both answers of anyone.
     """
-    item, fixed = run.wire.watch, run.settings.fixed
+    item, fixed, phase = run.wire.watch, run.settings.fixed, run.phases[0]
     answers = {(m.sender, m.round): m.payload["answer"] for m in run.transcript if m.kind == ANSWER}
     found = []
     for user in run.who[run.what == item]:
-        name, own = run.wire.name(int(user)), run.user_factors[user]
+        name, own = run.wire.name(int(user)), phase.user_factors[user]
         first, second = (name, 1), (name, 2)
         if not {first, second} <= set(answers):
             continue
-        moved = run.models[1][item] - run.models[0][item]
+        moved = phase.models[1][item] - phase.models[0][item]
         truth = 2 * own * float(own @ moved)
         computed = fixed.decode(fixed.reduce(answers[second] - answers[first]))
         found.append(Recovered(name, computed, truth, 2 * fixed.step))
@@ -74,18 +76,20 @@ def attendance_attack(run: ScenarioRun, item: int) -> list[Recovered]:
     It knows the factors v(t) it sent, whom a sum is over (it takes their masks off), and the sums
     s(t) = sum over those there of (W_u v(t) + w_u) + eta, W_u = 2 u u', w_u = -2 r u, with the same
     eta in every round. These are linear equations in all W_u, w_u and eta, solved by least squares;
-    users with the same attendance are told apart by nothing and left out. Right is what is off by
+    users with the same attendance are told apart by nothing and left out. Where equally many are in
+    every sum, w_u + c and eta - k c fit as well: what is found is how gradients differ. The last
+    phase alone is attacked: eta and the u of another are others. Right is what is off by
     one part in a hundred at most. Empty where everybody was always there.
     """
-    own = np.flatnonzero(run.what == item)
-    rounds = [t for t, (_, where) in enumerate(run.steps) if item in where]
+    own, phase = np.flatnonzero(run.what == item), run.phase
+    rounds = [t for t, (_, where) in enumerate(phase.steps) if item in where]
     rounds = rounds[-max(1, _CELLS // (len(own) * run.items.shape[1] ** 3 + 1)) :]
     if not rounds:
         return []
-    there = np.array([np.isin(own, run.steps[t][0]) for t in rounds])
+    there = np.array([np.isin(own, phase.steps[t][0]) for t in rounds])
     patterns, kind, size = np.unique(there, axis=1, return_inverse=True, return_counts=True)
-    models = np.array([run.models[t][item] for t in rounds])
-    sums = np.array([run.sums[t][item] for t in rounds])
+    models = np.array([phase.models[t][item] for t in rounds])
+    sums = np.array([phase.sums[t][item] for t in rounds])
     centre = models.mean(axis=0)
     spread = float(np.abs(models - centre).max()) or 1.0
     terms = np.array([_affine((v - centre) / spread) for v in models])  # rounds x d x unknowns
@@ -104,7 +108,25 @@ def attendance_attack(run: ScenarioRun, item: int) -> list[Recovered]:
         name = run.wire.name(int(run.who[pair]))
         allowed = 0.01 * float(np.abs(truth).max())
         found.append(Recovered(name, gradient, truth, allowed))
-    return found
+    return _centred(found) if len(np.unique(there.sum(axis=1))) == 1 else found
+
+
+def _centred(found: Sequence[Recovered]) -> list[Recovered]:
+    """Gradients less the mean of all that were found."""
+    if not found:
+        return []
+    shift = np.mean([one.found for one in found], axis=0)
+    middle = np.mean([one.truth for one in found], axis=0)
+    return [
+        Recovered(
+            one.user,
+            one.found - shift,
+            one.truth - middle,
+            0.01 * float(np.abs(one.truth - middle).max()),
+            centred=True,
+        )
+        for one in found
+    ]
 
 
 def _affine(v: Floats) -> Floats:
@@ -132,12 +154,13 @@ class SumErrors(NamedTuple):
 
 
 def sum_attacks(run: ScenarioRun) -> SumErrors:
-    """Both attacks on the sums of the watched item of a finished run."""
+    """Both attacks on the sums of the watched item in the last phase of a finished run."""
     item = run.wire.watch
     assert item is not None
     truth, passive = true_squares(run, item), None
-    if len(run.sums) > 1:
-        listened = passive_squares([v[item] for v in run.models[:-1]], [s[item] for s in run.sums])
+    if len(run.phase.sums) > 1:
+        models, sums = ([row[item] for row in rows] for rows in (run.phase.models, run.phase.sums))
+        listened = passive_squares(models[: len(sums)], sums)
         passive = float(np.abs(listened - truth).max())
     asked = active_squares(asker(run, item), len(truth), longest_reach(run, item))
     return SumErrors(passive, float(np.abs(asked - truth).max()), float(np.abs(truth).max()))

@@ -1,25 +1,37 @@
 """Matrix factorization without a trusted recommender: scenarios 2 and 3 of HXZ15.
 
 HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015). In scenario 2 the same
-users take part all along, in scenario 3 who is online changes. The paper's message also carries a
-small fresh noise term per iteration. It is left out: the masks already hide single gradients, the
-term is covered by no guarantee, and with it the result would no longer be that of scenario 1.
+users take part all along, in scenario 3 who is online changes.
+
+What is promised. Hold the user factors u of a phase constant, each within length 1. One rating,
+whatever u, then moves one item's linear term -2 sum r u by 2 width at most in l2, sqrt(rank) times
+that in l1, and nothing else: A, the sum of u u', and the gradients 2 A v of any v are functions of
+u. So all sums of a phase, of any number of rounds, follow from one noisy linear term. The next
+phase has fresh noise, also where its u are chosen after seeing this one's item factors: epsilons of
+adaptive releases add up. What is not covered where u is fitted to the ratings: through u one rating
+moves A and b of every item that its user rated (`Unaccounted`).
+
+The paper's message also carries a small fresh noise rho(t) per iteration. It is left out. Our
+source, a summary, does not say how large it is. With u constant it would protect nothing, for the
+sums already follow from one noisy linear term; with fitted u it would have to hide A, and a
+recommender that sends long v drowns any noise of a fixed size.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
-from dpmc_core.mechanisms.factorization import DPMF, LinearTerm, NoiseForm
+from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.model import Factors
-from dpmc_core.privacy import Guarantee, SharedLaplace, Shares, Trust, Unaccounted
+from dpmc_core.privacy import Guarantee, Releases, SharedLaplace, Shares, Trust, Unaccounted
+from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.shares import fewest_sharing
 from dpmc_core.protocol.messages import (
     RECOMMENDER,
@@ -32,6 +44,7 @@ from dpmc_core.protocol.messages import (
     Words,
 )
 from dpmc_core.protocol.parties import Recommender, ThirdParty, Users
+from dpmc_core.protocol.phases import GROWTH, HeldUserFactors, affordable
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, same_setting, setting
 from dpmc_core.solvers.least_squares_mf import Sides
@@ -42,6 +55,7 @@ Ints = NDArray[np.int64]
 
 SETUP, MODEL, ANSWER, SUM = "noise set-up", "item factors", "gradient", "sum"
 HIDDEN_SHARE, HIDDEN_NOISE, ONLINE, RESTART = "hidden share", "hidden noise", "online", "restart"
+PUBLISHED = "published factors"
 
 
 class ProtocolAborted(DpmcError):
@@ -95,7 +109,23 @@ class Scenario:
     user_penalty: float = same_setting(DPMF, "user_penalty")
     item_penalty: float = same_setting(DPMF, "item_penalty")
     shrink: bool = same_setting(DPMF, "shrink")
-    iterations: int = setting(20, "rounds of gradients", at_least=1, at_most=10_000)
+    iterations: int = setting(20, "rounds of gradients in a phase", at_least=1, at_most=10_000)
+    phases: int | None = setting(
+        None,
+        "how often item factors are published, users refitting theirs in between (none: by a rule"
+        " from epsilon, users and rank)",
+        at_least=1,
+        at_most=50,
+    )
+    growth: float = setting(
+        GROWTH, "a phase's part of epsilon, times that of the one before", at_least=0.1, at_most=10
+    )
+    user_factors: HeldUserFactors | None = setting(
+        None,
+        "hold these for one phase: pmf (fitted on the same ratings), or what you vouch is public,"
+        " random:SEED or a .npy file of users x rank (none: refitted in phases)",
+        parse=HeldUserFactors.parse,
+    )
     shares: Shares = setting(
         Shares.GAUSSIAN, "shares of the noise: Gaussian (published) or Gamma (hardened)"
     )
@@ -111,6 +141,8 @@ class Scenario:
     def __post_init__(self) -> None:
         check_settings(self)
         self.shares.check_colluding(self.colluding)
+        if self.user_factors is not None and self.phases not in (None, 1):
+            raise InvalidSetting("phases", "1 where user factors are passed in", self.phases)
         _ = self.fixed
 
     @property
@@ -119,7 +151,7 @@ class Scenario:
 
     @property
     def mechanism(self) -> DPMF:
-        """Scenario 1 in its coordinate form, which a run imitates."""
+        """Scenario 1 in its coordinate form, with all of epsilon, which a run imitates."""
         return DPMF(
             epsilon=self.epsilon,
             rank=self.rank,
@@ -127,53 +159,73 @@ class Scenario:
             item_penalty=self.item_penalty,
             shrink=self.shrink,
             noise=NoiseForm.COORDINATE,
+            user_factors=None if self.user_factors is None else self.user_factors.public,
         )
 
+    def phase_count(self, users: int) -> int:
+        """How many phases there are."""
+        if self.user_factors is not None:
+            return 1
+        return self.phases or affordable(self.epsilon, users, self.rank)
+
+    def parts(self, users: int) -> tuple[DPMF, ...]:
+        """Scenario 1 with each phase's part of epsilon."""
+        weights = (self.growth**k for k in range(self.phase_count(users)))
+        parts = Loss(self.epsilon).split(*weights)
+        return tuple(dataclasses.replace(self.mechanism, epsilon=part.epsilon) for part in parts)
+
     def guarantee(self, public: PublicFacts) -> Guarantee:
-        """Scenario 1's card with the parties' trust and what each of them still sees."""
-        card = self.mechanism.guarantee(public)
+        """Scenario 1's card with a release for each phase, the parties' trust and what they see."""
+        card: Guarantee = self.mechanism.guarantee(public)
+        terms = self.releases(public)
         known = (
             "the recommender draws how large the noise is, so what it sees is Gaussian noise of"
             " known size: the claim holds for outsiders, not against the recommender"
         )
         hardened = "each user knows the own share only; one sum holds Laplace noise to all others"
-        return dataclasses.replace(
+        found = dataclasses.replace(
             card,
             trust=Trust.AGGREGATOR,
             source=f"HXZ15, scenario {self.number}",
-            releases=LinearTerm(self.release(public)),
+            releases=LinearTerms(terms),
+            unaccounted=_REFITTED + card.unaccounted[1:]
+            if self.user_factors is None
+            else card.unaccounted,
             caveats=(
+                *card.caveats,
                 known if self.shares is Shares.GAUSSIAN else hardened,
-                "the recommender sees the noisy sum of every round with the same noise, and"
-                " differences of them give A, the sum of u u' over the factors u of an item's"
-                " raters",
+                *((_A_SHOWS,) if card.unaccounted else ()),
                 "recommender and third party must not collude",
             ),
         )
+        return dataclasses.replace(found, caveats=(*_paid(found, terms), *found.caveats))
 
-    def release(self, public: PublicFacts) -> SharedLaplace:
-        """Scenario 1's Laplace release, drawn by the users."""
-        own = self.mechanism.guarantee(public).releases.linear_term
-        return SharedLaplace(
-            query=own.query,
-            shape=own.shape,
-            sensitivity=own.sensitivity,
-            scale=own.scale,
-            shares=self.shares,
-            colluding=self.colluding,
+    def releases(self, public: PublicFacts) -> tuple[SharedLaplace, ...]:
+        """Scenario 1's Laplace release in every phase, drawn by the users."""
+        own = [part.guarantee(public).releases.linear_term for part in self.parts(public.users)]
+        return tuple(
+            SharedLaplace(
+                query=term.query + (f", phase {k}" if len(own) > 1 else ""),
+                shape=term.shape,
+                sensitivity=term.sensitivity,
+                scale=term.scale,
+                shares=self.shares,
+                colluding=self.colluding,
+            )
+            for k, term in enumerate(own, 1)
         )
 
     def rounds(self, run: ScenarioRun) -> Iterator[int]:
-        """Exchange the messages, yielding the number of each finished round.
+        """Exchange the messages of the phase under way, yielding the number of each finished round.
 
         Raises ProtocolAborted where a round cannot go on.
         """
         raise NotImplementedError
 
-    def cost(self, raters: Ints) -> dict[str, Traffic]:
+    def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
         """The traffic of a whole run by kind of message, everybody being there all the time.
 
-        raters: users per item; items with too few of them cost nothing.
+        raters: users per item; items with too few of them cost nothing. users: all there are.
         """
         raise NotImplementedError
 
@@ -189,12 +241,74 @@ class Scenario:
         return int(part.sum()), len(part), mixing
 
 
-class ScenarioRun:
-    """A run before its first message: the parties, the wire, and what none of them sees.
+@dataclass(frozen=True)
+class LinearTerms(Releases):
+    """The linear terms of all items, once for each phase."""
 
-    user_factors: users x rank, frozen for the run. Left out, the recommender draws the first item
-    factors without looking at any data and each user fits the own factors to them at home; these
-    first factors are also where the gradient steps begin. watch: the item whose messages are kept.
+    linear_term: tuple[SharedLaplace, ...]
+
+
+_REFITTED = (
+    Unaccounted(
+        "user factors, refitted at home to the own ratings",
+        "the proof holds them constant; through them one rating moves every item its user rated",
+    ),
+)
+_A_SHOWS = (
+    "the recommender sees the noisy sum of every round of a phase with the same noise, and"
+    " differences of them give A, the sum of u u' over the factors u of an item's raters"
+)
+
+
+def _paid(card: Guarantee, terms: tuple[SharedLaplace, ...]) -> tuple[str, ...]:
+    """What the phases cost, each and together, where the card itself proves nothing."""
+
+    def held(*releases: SharedLaplace) -> float:
+        some = dataclasses.replace(card, unaccounted=(), releases=LinearTerms(releases))
+        return some.certified().epsilon
+
+    within = "with user factors held constant, as the paper's proof has them, {} epsilon"
+    if len(terms) > 1:
+        parts = " + ".join(f"{held(term):.3g}" for term in terms)
+        return (
+            f"{len(terms)} phases publish item factors, each with fresh noise:"
+            f" {within.format('they spend')} {parts} = {held(*terms):.4g}",
+        )
+    if card.unaccounted:
+        return (f"{within.format('the release spends')} {held(*terms):.4g}",)
+    return ()
+
+
+@dataclass(eq=False)
+class Phase:
+    """One phase of a run, as the simulation remembers it: no party holds all of this.
+
+    user_factors: users x rank, of length 1 at most. noise: what the users' shares add up to, items
+    x rank. active: items that take part. before: how many rounds went before it. Of each round:
+    steps, the pairs summed and items stepped; sums, what the recommender reads off it, items x
+    rank; models, the item factors before it, and last those after all.
+    """
+
+    release: SharedLaplace
+    penalty: float
+    user_factors: Floats
+    noise: Floats
+    active: Ints
+    before: int
+    models: list[Floats]
+    steps: list[tuple[Ints, Ints]] = field(default_factory=list)
+    sums: list[Floats] = field(default_factory=list)
+
+
+class ScenarioRun:
+    """A run: the parties, the wire, and what none of them sees.
+
+    It starts with item factors that the recommender draws without looking at any data; each user
+    fits the own factors to them at home, and after every phase to those published then. Gradient
+    steps go on from where the last phase ended.
+
+    user_factors: users x rank, held for one phase instead of those that the settings ask for.
+    watch: the item whose messages are kept.
     """
 
     def __init__(
@@ -206,41 +320,41 @@ class ScenarioRun:
         user_factors: Floats | None = None,
         watch: int | None = None,
     ) -> None:
+        if user_factors is not None:
+            settings = dataclasses.replace(settings, phases=1, user_factors=None)
         self.settings, self.public, fixed = settings, ratings.public, settings.fixed
         own, self.rng, masks, secrets = rng.spawn(4)
-        mechanism = settings.mechanism
+        self.mechanism = mechanism = settings.mechanism
         self.sides: Sides = mechanism.sides(ratings)
         first = mechanism.first_items(ratings.public.items, own)
-        if user_factors is None:
-            user_factors = mechanism.fit_users(self.sides, first)
-        elif user_factors.shape != (ratings.public.users, settings.rank):
+        if user_factors is None and settings.user_factors is not None:
+            user_factors = settings.user_factors.load(mechanism, self.sides, self.public, own)
+        if user_factors is not None and user_factors.shape != (self.public.users, settings.rank):
             raise InvalidSetting(
                 "shape of user_factors",
                 f"({ratings.public.users}, {settings.rank})",
                 user_factors.shape,
             )
-        self.user_factors, _ = clip_dense_rows(user_factors, 1.0)
-        self.release = settings.release(ratings.public)
-        self.raters = raters = np.bincount(ratings.items, minlength=ratings.public.items)
-        fewest = self.release.fewest
-        self.skipped = Skipped(
-            np.flatnonzero(raters == 0),
-            np.flatnonzero((raters > 0) & (raters < fewest)),
-            np.flatnonzero(np.diff(ratings.indptr) == 0),
-            np.empty(0, dtype=np.int64),
+        self._held = user_factors
+        self.parts, self.releases = (
+            settings.parts(self.public.users),
+            settings.releases(self.public),
         )
+        self.raters = raters = np.bincount(ratings.items, minlength=ratings.public.items)
+        fewest = self.releases[0].fewest
+        self._silent = np.flatnonzero(np.diff(ratings.indptr) == 0)
         part = raters[ratings.items] >= fewest
         if not part.any():
             raise BadRatings(
                 f"every item has fewer than {fewest} raters, so nobody can hide: nothing is left to"
                 " factorize"
             )
+        last = settings.iterations * len(self.parts)
         for t, user in settings.leaves.who:
-            if t > settings.iterations or user >= ratings.public.users:
+            if t > last or user >= ratings.public.users:
                 raise InvalidSetting(
                     "leaves",
-                    f"ROUND:USER with rounds 0..{settings.iterations} and users"
-                    f" 0..{ratings.public.users - 1}",
+                    f"ROUND:USER with rounds 0..{last} and users 0..{ratings.public.users - 1}",
                     str(settings.leaves),
                 )
         if watch is not None and (not 0 <= watch < len(raters) or raters[watch] < fewest):
@@ -248,20 +362,26 @@ class ScenarioRun:
         # user and item of each pair that takes part, and the items
         self.who = ratings.users[part].astype(np.int64)
         self.what = ratings.items[part].astype(np.int64)
-        self.active: Ints = np.flatnonzero(raters >= fewest)
+        self._shared: Ints = np.flatnonzero(raters >= fewest)
         ids = ratings.user_ids
         names = None if ids is None else [f"user {id}" for id in ids]
         self.wire = Wire(self.who, self.what, watch, names)
-        deviations = ratings.values[part] - self.public.middle
-        self.users = Users(self.user_factors[self.who], deviations, fixed)
-        self.recommender = Recommender(
-            first.copy(), raters, mechanism.noisy_penalty(ratings.public), fixed, masks
-        )
+        self._deviations = ratings.values[part] - self.public.middle
+        penalty = self.parts[0].noisy_penalty(self.public)
+        self.recommender = Recommender(first.copy(), raters, penalty, fixed, masks)
         self.third_party = ThirdParty(fixed, secrets)
-        self.noise = np.zeros_like(first)  # the noise the users' shares add up to
-        self.steps: list[tuple[Ints, Ints]] = []  # of each round: pairs summed, items stepped
-        self.sums: list[Floats] = []  # what the recommender reads off each round, items x d
-        self.models: list[Floats] = [first]  # item factors before the round
+        self.phases: list[Phase] = []
+        self._begin(first)
+
+    @property
+    def phase(self) -> Phase:
+        """The phase under way, or the last one."""
+        return self.phases[-1]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are finished."""
+        return self.phase.before + len(self.phase.steps)
 
     @property
     def transcript(self) -> Transcript:
@@ -272,23 +392,76 @@ class ScenarioRun:
         """The item factors as they stand; skipped items keep the first, data-free ones."""
         return self.recommender.items
 
+    @property
+    def skipped(self) -> Skipped:
+        fewest = self.releases[0].fewest
+        return Skipped(
+            np.flatnonzero(self.raters == 0),
+            np.flatnonzero((self.raters > 0) & (self.raters < fewest)),
+            self._silent,
+            np.setdiff1d(self._shared, self._reached),
+        )
+
+    @property
+    def _reached(self) -> Ints:
+        """The items that some phase had noise for."""
+        return np.unique(np.concatenate([phase.active for phase in self.phases]))
+
     def play(self) -> Iterator[int]:
         """Exchange the messages, yielding the number of each finished round."""
-        yield from self.settings.rounds(self)
+        everybody = np.arange(len(self.who))
+        for k in range(len(self.parts)):
+            if k:
+                self._begin(self.published(self.items))
+            yield from self.settings.rounds(self)
+            content = {"v": self.published(self.items)[self.what]}
+            self.wire.send(PUBLISHED, RECOMMENDER, USERS, content, everybody, self.rounds)
+
+    def published(self, items: Floats) -> Floats:
+        """Item factors as published after a phase: zeros for items that nobody has noise for."""
+        shown = np.zeros_like(items)
+        shown[self._reached] = items[self._reached]
+        return shown
+
+    def refit(self, items: Floats) -> Floats:
+        """The factors that users hold, each fitted to published item factors and own ratings."""
+        return self._held if self._held is not None else self.mechanism.fit_users(self.sides, items)
 
     def model(self) -> Factors:
         """What users predict with: the published item factors and own factors refitted to them."""
-        items = self.items.copy()
-        items[np.setdiff1d(np.arange(len(items)), self.active)] = 0.0
-        users = self.settings.mechanism.fit_users(self.sides, items)
+        items = self.published(self.items)
+        users = self.mechanism.fit_users(self.sides, items)
         return with_offsets(users, items, self.public.middle)
 
     def finish_round(self, sums: Floats, pairs: Ints, where: Ints) -> None:
         """The recommender reads the sums and steps; the simulation remembers."""
-        self.sums.append(sums)
-        self.steps.append((pairs, where))
+        steps = self.phase.steps
+        if steps and np.array_equal(steps[-1][0], pairs):
+            pairs = steps[-1][0]  # held once
+        steps.append((pairs, where))
+        self.phase.sums.append(sums)
         self.recommender.step(sums[where], where)
-        self.models.append(self.items.copy())
+        self.phase.models.append(self.items.copy())
+
+    def _begin(self, items: Floats) -> None:
+        """The next phase, whose users fit the own factors to these item factors at home."""
+        k = len(self.phases)
+        user_factors, _ = clip_dense_rows(self.refit(items), 1.0)
+        penalty = self.parts[k].noisy_penalty(self.public)
+        before = self.rounds if k else 0
+        self.recommender.penalty = penalty
+        self.users = Users(user_factors[self.who], self._deviations, self.settings.fixed)
+        self.phases.append(
+            Phase(
+                release=self.releases[k],
+                penalty=penalty,
+                user_factors=user_factors,
+                noise=np.zeros_like(self.items),
+                active=self._shared,
+                before=before,
+                models=[self.items.copy()],
+            )
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,27 +476,29 @@ class StaticUsers(Scenario):
     title: ClassVar[str] = "untrusted recommender, static users"
     masks: bool = setting(True, "hide each gradient from the third party by a mask")
 
-    def cost(self, raters: Ints) -> dict[str, Traffic]:
+    def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
         pairs, items, mixing = self._size(raters)
-        t, d = self.iterations, self.rank
+        p, d = self.phase_count(users), self.rank
+        t = p * self.iterations
         return {
-            SETUP: Traffic.on_wire(pairs, 1 + mixing),
+            SETUP: Traffic.on_wire(p * pairs, 1 + mixing),
             MODEL: Traffic.on_wire(t * pairs, d + d * self.masks),
             ANSWER: Traffic.on_wire(t * pairs, d),
             SUM: Traffic.on_wire(t * items, d),
+            PUBLISHED: Traffic.on_wire(p * pairs, d),
         }
 
     def rounds(self, run: ScenarioRun) -> Iterator[int]:
-        pairs = np.arange(len(run.who))
+        pairs, phase = np.arange(len(run.who)), run.phase
         mixing = _set_up(run, pairs, {})
         gone = np.isin(run.who, sorted(self.leaves.at(0)))
-        if gone.any():
+        if gone.any() and not phase.before:
             self._abort(run, 0, int(pairs[gone][0]))
-        noisy = run.release.publish_shares(run.users.linear, run.what, mixing, run.rng)
-        np.add.at(run.noise, run.what, noisy - run.users.linear)
+        noisy = phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)
+        np.add.at(phase.noise, run.what, noisy - run.users.linear)
         run.users.linear = noisy
         count, addends = len(run.items), run.raters[run.what]
-        for t in range(1, self.iterations + 1):
+        for t in range(phase.before + 1, phase.before + self.iterations + 1):
             items = run.items[run.what]
             payload: dict[str, NDArray[Any]] = {"v": items}
             hidden: tuple[Words, ...] = ()
@@ -338,10 +513,11 @@ class StaticUsers(Scenario):
             if gone.any():
                 self._abort(run, t, int(pairs[gone][0]))
             sums = run.third_party.add(answers, run.what, count)
-            run.wire.send(SUM, THIRD_PARTY, RECOMMENDER, {"sum": sums[run.active]}, run.active, t)
+            content = {"sum": sums[phase.active]}
+            run.wire.send(SUM, THIRD_PARTY, RECOMMENDER, content, phase.active, t)
             if self.masks:
                 sums = run.recommender.unmask(sums, masks, run.what)
-            run.finish_round(self.fixed.decode(sums), pairs, run.active)
+            run.finish_round(self.fixed.decode(sums), pairs, phase.active)
             yield t
 
     def _abort(self, run: ScenarioRun, t: int, pair: int) -> None:
@@ -369,6 +545,11 @@ class DynamicUsers(Scenario):
     pieces of it, so the noise in the sum is the same however many answer. Of a round only those
     online contribute gradients, as in a stochastic gradient step.
 
+    The paper's recommender picks k of those online at random; `picked` does so among the raters of
+    an item, else all of them are asked. A sum over k of n raters holds the whole noise, so the
+    noise counts n/k times as much beside their gradients, a step goes k/n as far, and other people
+    are summed in every round.
+
     That very sameness breaks the promise: the people summed change from round to round, the noise
     does not, so differences of sums give single gradients to the recommender, who knows whom each
     sum is over (`attacks.attendance_attack`). The only repair is fresh noise for each set of people
@@ -380,22 +561,44 @@ class DynamicUsers(Scenario):
     online: float = setting(
         1.0, "chance that a user is online, drawn for each round", above=0, at_most=1
     )
+    picked: int = setting(
+        0,
+        "raters of an item that the recommender picks at random of those online, for the noise and"
+        " in every round (0: all of them)",
+        at_least=0,
+        at_most=1_000_000,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fewest = fewest_sharing(self.colluding)
+        if 0 < self.picked < fewest:
+            raise InvalidSetting(
+                "picked", f"0 (all who are online) or >= {fewest}, to hide and share", self.picked
+            )
 
     @property
     def known_attendance(self) -> bool:
         return super().known_attendance and self.online == 1
 
-    def cost(self, raters: Ints) -> dict[str, Traffic]:
+    def asked(self, raters: Ints) -> Ints:
+        """How many of each item's raters are asked in a round where all are online."""
+        return np.minimum(raters, self.picked) if self.picked else raters
+
+    def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
         pairs, items, mixing = self._size(raters)
-        t, d = self.iterations, self.rank
+        asked, _, _ = self._size(self.asked(raters))
+        p, d = self.phase_count(users), self.rank
+        t = p * self.iterations
         return {
-            SETUP: Traffic.on_wire(pairs, 1 + d + mixing),
-            HIDDEN_SHARE: Traffic.on_wire(pairs, d),
-            HIDDEN_NOISE: Traffic.on_wire(items, d),
+            SETUP: Traffic.on_wire(p * asked, 1 + d + mixing),
+            HIDDEN_SHARE: Traffic.on_wire(p * asked, d),
+            HIDDEN_NOISE: Traffic.on_wire(p * items, d),
             ONLINE: Traffic.on_wire(t * pairs, 0),
-            MODEL: Traffic.on_wire(t * pairs, 3 * d),
-            ANSWER: Traffic.on_wire(t * pairs, d),
+            MODEL: Traffic.on_wire(t * asked, 3 * d),
+            ANSWER: Traffic.on_wire(t * asked, d),
             SUM: Traffic.on_wire(t * items, d),
+            PUBLISHED: Traffic.on_wire(p * pairs, d),
         }
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
@@ -413,23 +616,24 @@ class DynamicUsers(Scenario):
         )
 
     def rounds(self, run: ScenarioRun) -> Iterator[int]:
-        makers = self._make_noise(run)
-        for t in range(1, self.iterations + 1):
+        makers, before = self._make_noise(run), run.phase.before
+        for t in range(before + 1, before + self.iterations + 1):
             online = self._present(run, makers)
             run.wire.send(ONLINE, USERS, RECOMMENDER, {}, online, t)
-            self._round(run, t, online)
+            self._round(run, t, self._picked(run, online))
             yield t
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
-        """The set-up; returns the pairs of items whose noise could be made."""
-        present, size = self._present(run, np.arange(len(run.who))), run.items.shape
+        """The set-up of a phase; returns the pairs of items whose noise could be made."""
+        phase, size = run.phase, run.items.shape
+        present = self._picked(run, self._present(run, np.arange(len(run.who))))
         run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)
         run.recommender.noise = np.zeros(size, dtype=np.uint64)
         made = np.zeros(size[0], dtype=bool)
         for asked, gone, kept in self._attempts(run, present, 0):
             group, betas = run.what[asked], run.recommender.mask(len(asked))
             mixing = _set_up(run, asked, {"mask": betas})
-            shares = run.release.publish_shares(
+            shares = phase.release.publish_shares(
                 np.zeros((len(asked), self.rank)), group, mixing, run.rng
             )
             members = np.bincount(group, minlength=size[0])[group]
@@ -443,10 +647,9 @@ class DynamicUsers(Scenario):
             run.wire.send(HIDDEN_NOISE, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, 0)
             held = run.recommender.unmask(total, betas[kept], group[kept])
             run.recommender.noise[done] = held[done]
-            np.add.at(run.noise, group[kept], shares[kept])
+            np.add.at(phase.noise, group[kept], shares[kept])
             made[done] = True
-        run.skipped = run.skipped._replace(unmade=run.active[~made[run.active]])
-        run.active = np.flatnonzero(made)
+        phase.active = np.flatnonzero(made)
         return np.flatnonzero(made[run.what])
 
     def _round(self, run: ScenarioRun, t: int, online: Ints) -> None:
@@ -485,7 +688,8 @@ class DynamicUsers(Scenario):
         Where somebody leaves, the third party forgets what it got for the item, and the users who
         stay are asked again: for fresh shares of noise, or with fresh masks and pieces of it.
         """
-        leaving = self.leaves.at(t)
+        again = t == 0 and run.phase.before > 0  # the set-up of a later phase
+        leaving = set() if again else self.leaves.at(t)
         while len(pairs):
             group, gone = run.what[pairs], np.isin(run.who[pairs], sorted(leaving))
             kept = ~np.isin(group, group[gone])
@@ -502,10 +706,19 @@ class DynamicUsers(Scenario):
             pairs = pairs[here[run.who[pairs]]]
         return self._enough(run, pairs)
 
+    def _picked(self, run: ScenarioRun, pairs: Ints) -> Ints:
+        """Of these pairs, those whose user the recommender picks for the item."""
+        if not self.picked:
+            return pairs
+        order = pairs[np.lexsort((run.recommender.rng.random(len(pairs)), run.what[pairs]))]
+        _, first, size = np.unique(run.what[order], return_index=True, return_counts=True)
+        place = np.arange(len(order)) - np.repeat(first, size)
+        return np.sort(order[place < self.picked])
+
     def _enough(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """Without the items for which too few users are there to hide behind one another."""
         sizes = np.bincount(run.what[pairs], minlength=len(run.items))
-        return pairs[sizes[run.what[pairs]] >= run.release.fewest]
+        return pairs[sizes[run.what[pairs]] >= run.phase.release.fewest]
 
 
 def _set_up(run: ScenarioRun, pairs: Ints, payload: dict[str, NDArray[Any]]) -> Floats | None:
@@ -513,23 +726,8 @@ def _set_up(run: ScenarioRun, pairs: Ints, payload: dict[str, NDArray[Any]]) -> 
     group = run.what[pairs]
     sizes = np.bincount(group, minlength=len(run.items))[group]
     content: dict[str, NDArray[Any]] = {"users": sizes[:, None]}
-    mixing = run.release.mixing(run.recommender.rng)
+    mixing = run.phase.release.mixing(run.recommender.rng)
     if mixing is not None:
         content["H"] = mixing[group]
     run.wire.send(SETUP, RECOMMENDER, USERS, content | payload, pairs, 0)
     return mixing
-
-
-def reference_items(run: ScenarioRun) -> Floats:
-    """Scenario 1 by the same gradient steps in floating point: same noise, same attendance."""
-    items = run.models[0].copy()
-    penalty = run.recommender.penalty
-    deviations = run.users.deviations
-    for pairs, where in run.steps:
-        own, group = run.users.factors[pairs], run.what[pairs]
-        errors = np.einsum("pd,pd->p", own, items[group]) - deviations[pairs]
-        slope = np.zeros_like(items)
-        np.add.at(slope, group, 2 * errors[:, None] * own)
-        slope += run.noise + 2 * penalty * items
-        items[where] -= slope[where] / (2 * (run.raters[where] + penalty))[:, None]
-    return items

@@ -6,21 +6,19 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmc_core import experiment, metrics
 from dpmc_core.model import Mechanism, Model, Task
 from dpmc_core.problem import Problem, generator
 from dpmc_core.protocol import attacks
 from dpmc_core.protocol.messages import Traffic, Transcript
-from dpmc_core.protocol.scenarios import (
-    DynamicUsers,
-    Scenario,
-    ScenarioRun,
-    StaticUsers,
-    reference_items,
-)
+from dpmc_core.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
+from dpmc_core.protocol.trusted import Gap, exact_items, reference_items
 from dpmc_core.registry import create
 from dpmc_core.settings import settings_of, show_setting
+
+Floats = NDArray[np.float64]
 
 SCENARIOS: dict[str, type[Scenario]] = {cls.number: cls for cls in (StaticUsers, DynamicUsers)}
 
@@ -33,8 +31,11 @@ def start(
     return ScenarioRun(settings, problem.train, rng, watch=watch)
 
 
-def report(run: ScenarioRun, problem: Problem, seed: int) -> dict[str, Any]:
-    """What a run found, as plain JSON values; everything about raw ratings is evaluation only."""
+def report(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> dict[str, Any]:
+    """What a run found, as plain JSON values; everything about raw ratings is evaluation only.
+
+    gap: from scenario 1, on the same problem.
+    """
     settings, public = run.settings, run.public
     return {
         "scenario": settings.number,
@@ -43,7 +44,8 @@ def report(run: ScenarioRun, problem: Problem, seed: int) -> dict[str, Any]:
         "settings": shown_settings(settings),
         "seed": seed,
         "guarantee": settings.guarantee(public).as_dict(),
-        "rounds": len(run.steps),
+        "rounds": run.rounds,
+        "phases": len(run.phases),
         "skipped": {
             "items nobody rated": len(run.skipped.unrated),
             "items with too few raters": len(run.skipped.too_few),
@@ -51,17 +53,24 @@ def report(run: ScenarioRun, problem: Problem, seed: int) -> dict[str, Any]:
             "users without ratings": len(run.skipped.silent),
         },
         **measured(Task.RATINGS, run.model(), problem, seed, map(create, ("global-mean", "pmf"))),
-        "difference from scenario 1": float(np.abs(run.items - reference_items(run)).max()),
+        "difference from scenario 1": _largest(run, reference_items(run)),
+        "difference from the exact minimum": _largest(run, exact_items(run)),
+        "gap": gap.as_dict(),
         "communication": communication(run.transcript, formula(run))
         | {"bytes per user": run.transcript.total.bytes / public.users},
     }
+
+
+def _largest(run: ScenarioRun, others: Floats) -> float:
+    """The largest difference from the item factors of a run, in rating points."""
+    return float(np.abs(run.items - others).max())
 
 
 def formula(run: ScenarioRun) -> Traffic | None:
     """The whole traffic from the number of raters; None where attendance was left to chance."""
     if not run.settings.known_attendance:
         return None
-    return Traffic.total(run.settings.cost(run.raters).values())
+    return Traffic.total(run.settings.cost(run.raters, run.public.users).values())
 
 
 def attack(run: ScenarioRun) -> dict[str, Any]:
@@ -79,6 +88,7 @@ def attack(run: ScenarioRun) -> dict[str, Any]:
         "attendance": {
             "users": len(attended),
             "recovered": sum(f.succeeds for f in attended),
+            "centred": any(f.centred for f in attended),
             "largest relative error": max((f.relative_error for f in attended), default=None),
         },
         "passive": sums.passive,
