@@ -18,9 +18,10 @@ from pathlib import Path
 import generated
 import numpy as np
 
-from dpmc_core import metrics, published, registry
+from dpmc_core import metrics, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Implicit
+from dpmc_core.papers import ryhh24
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import Ratings
 
@@ -68,9 +69,9 @@ def compare(data: str, ids: tuple[str, ...], seeds: int) -> None:
     averages = {}
     for id in ids:
         means = []
-        for epsilon in published.RYHH24_EPSILONS:
+        for epsilon in ryhh24.EPSILONS:
             rows = over_seeds(id, ratings, seeds, epsilon)
-            printed = [published.curve(data, m, id)[epsilon] for m in ("hr@10", "ndcg@10")]
+            printed = [ryhh24.curve(data, m, id)[epsilon] for m in ("hr@10", "ndcg@10")]
             hit = "reached" if (rows.mean(axis=0)[:2] >= printed).all() else "below"
             print(f"{id:<22}eps {epsilon:<4g}{text(rows)}   {printed} {hit}", flush=True)
             means.append(rows[:, 0])
@@ -107,7 +108,7 @@ def main() -> None:
         compare("ml-100k", VARIANTS, args.seeds)
     if "amazon" in args.parts:
         compare("amazon", ("dpimf-optimal",), args.seeds)
-        print(published.AMAZON_NOTE)
+        print(ryhh24.AMAZON_NOTE)
     if "user" in args.parts:
         user_level(args.seeds)
 

@@ -50,8 +50,8 @@ ORDER = [
     "paired",
     "answer",
     "protocol",
-    "published",
     "views",
+    "papers",
     "cli",
     "__main__",
 ]

@@ -16,7 +16,7 @@ import pytest
 from store_helpers import needs_modes
 from sweep_helpers import make_dataset, make_pair, make_source
 
-from dpmc_core import locks, registry, store, sweep
+from dpmc_core import locks, papers, registry, store, sweep
 from dpmc_core.cli import build_parser
 from dpmc_core.cli.sweep import grid_of
 from dpmc_core.data import datasets
@@ -300,19 +300,22 @@ def test_a_grid_is_typed_as_a_person_would():
     assert "--range=-10:10" in TYPED[2].argv()
 
 
-@pytest.mark.parametrize("name", presets.PRESETS)
+NAMED = {**presets.PRESETS, **papers.presets()}
+
+
+@pytest.mark.parametrize("name", NAMED)
 def test_a_preset_can_be_typed_out(name):
-    grid = presets.get(name).grid
+    grid = NAMED[name].grid
     assert grid_of(build_parser().parse_args(["sweep", *grid.argv()])) == grid
 
 
 # --- presets ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", presets.PRESETS)
+@pytest.mark.parametrize("name", NAMED)
 def test_a_preset_is_a_grid_that_works(name):
     args = build_parser().parse_args(["sweep", "--preset", name, "--seeds", "1"])
-    preset = presets.PRESETS[name].grid
+    preset = NAMED[name].grid
     if preset.data == ("ml-100k/u1",):
         args.data = ["movie-night"]
     if name == "samples":
@@ -345,11 +348,11 @@ def test_the_samples_preset_is_what_ships():
 
 
 def test_the_synthetic_presets_train_on_the_papers_share_of_cells():
-    (source,) = (sweep.open_source(text) for text in presets.get("lwhm22-1b").grid.data)
+    (source,) = (sweep.open_source(text) for text in NAMED["lwhm22-1b"].grid.data)
     (unit, *_) = sweep.plan(Grid(data=[source.name], mechanisms=["clear"], seeds=[3])).units
     train, test = unit.split(source.at(3).ratings, np.random.default_rng(0))
     assert (len(train), len(test)) == (1500, 375)
-    assert [text.split(",")[1] for text in presets.get("lwhm22-5").grid.data][-1] == "observed=1"
+    assert [text.split(",")[1] for text in NAMED["lwhm22-5"].grid.data][-1] == "observed=1"
 
 
 def test_an_unknown_preset_names_the_nearest():

@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpmc_core import registry
+from dpmc_core import papers, registry
 from dpmc_core import sweep as core
 from dpmc_core.cli import arguments
 from dpmc_core.cli.output import INTERRUPTED, Progress
 from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.data.samples import DRAWN
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
 from dpmc_core.model import Task
 from dpmc_core.store import Store, curves, records, shipped
 from dpmc_core.sweep import presets
@@ -45,10 +45,9 @@ presets:
 
 
 def add_to(commands: Any) -> None:
-    width = max(map(len, presets.PRESETS)) + 2
-    listing = "\n".join(
-        f"  {name:<{width}}{preset.summary}" for name, preset in presets.PRESETS.items()
-    )
+    named = _presets()
+    width = max(map(len, named)) + 2
+    listing = "\n".join(f"  {name:<{width}}{preset.summary}" for name, preset in named.items())
     parser = commands.add_parser(
         "sweep",
         help="run a grid of mechanisms, epsilons and seeds",
@@ -106,11 +105,18 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
     arguments.add_reading(parser)
 
 
+def _presets() -> dict[str, presets.Preset]:
+    return {**presets.PRESETS, **papers.presets()}
+
+
 def grid_of(args: argparse.Namespace) -> core.Grid:
     """The grid the options ask for. Raises InvalidSetting before any data is read."""
     given: dict[str, Any] = {}
     if args.preset is not None:
-        preset = presets.get(args.preset).grid
+        named = _presets()
+        if args.preset not in named:
+            raise unknown_name("preset", args.preset, named)
+        preset = named[args.preset].grid
         given = {f.name: getattr(preset, f.name) for f in dataclasses.fields(preset)}
     if args.data:
         given["data"] = args.data

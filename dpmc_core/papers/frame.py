@@ -1,0 +1,395 @@
+"""A paper's figures and tables as data: what is printed, what is said of it, what makes ours.
+
+Every figure and table of a paper is an `Experiment`, also one that cannot be made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from dpmc_core import registry
+from dpmc_core.privacy import Change, Guarantee
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.sweep import Grid, Unit
+from dpmc_core.views import cards
+from dpmc_core.views.lines import Interval
+
+
+class Axis(NamedTuple):
+    """What an axis shows, with its unit. log: on a logarithmic scale.
+
+    names: of the places 0, 1, ... where it holds no numbers; what stands on it is then a table.
+    """
+
+    title: str
+    log: bool = False
+    names: tuple[str, ...] = ()
+
+
+NOTHING = Axis("")
+EPSILON = Axis("epsilon")
+EPSILON_LOG = Axis("epsilon", log=True)
+OBSERVED = Axis("share of the cells that is observed")
+DIMENSION = Axis("dimension")
+ERROR = Axis("error (rating points)")
+ROUNDS = Axis("round")
+BYTES = Axis("bytes", log=True)
+
+ACCURACY = Axis("share of held-out signs that is right")
+ARE = Axis("average relative error")
+RMSE = Axis("RMSE (rating points)")
+HIT_RATIO = Axis("HR@10, 99 negatives")
+NDCG = Axis("NDCG@10, 99 negatives")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A curve: the mean over seeds at each x, within its 95 % interval.
+
+    mechanism: its id, None where it is none's. seeds: how many each mean rests on. level: one
+    value, whatever x is.
+    """
+
+    label: str
+    mechanism: str | None = None
+    x: tuple[float, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    seeds: tuple[int, ...]
+    level: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        label: str,
+        points: Mapping[float, Interval],
+        mechanism: str | None = None,
+        level: bool = False,
+    ) -> Series:
+        """From the interval at each x."""
+        x = sorted(points)
+        found = [points[at] for at in x]
+        return cls(
+            label=label,
+            mechanism=mechanism,
+            x=tuple(x),
+            mean=tuple(one.mean for one in found),
+            low=tuple(one.mean - one.half_width for one in found),
+            high=tuple(one.mean + one.half_width for one in found),
+            seeds=tuple(one.seeds for one in found),
+            level=level,
+        )
+
+    @classmethod
+    def exact(
+        cls, label: str, x: Sequence[float], y: Sequence[float], mechanism: str | None = None
+    ) -> Series:
+        """What has no noise: each value is its own interval."""
+        points = {at: Interval(value, 0.0, 1) for at, value in zip(x, y, strict=True)}
+        return cls.of(label, points, mechanism)
+
+    def at(self, x: float) -> Interval | None:
+        """The interval at an x; None where there is none: values are never interpolated."""
+        for k, here in enumerate(self.x):
+            if self.level or abs(here - x) <= 1e-9 * max(abs(x), 1.0):
+                half = (self.high[k] - self.low[k]) / 2
+                return Interval(self.mean[k], half, self.seeds[k])
+        return None
+
+    @property
+    def ends(self) -> tuple[Interval, Interval]:
+        """At the smallest x and at the largest."""
+        first, last = self.at(self.x[0]), self.at(self.x[-1])
+        assert first is not None
+        assert last is not None
+        return first, last
+
+
+class Stamp(NamedTuple):
+    """How a result was made. command: what makes it again; seeds: as typed.
+
+    settings: of each curve, by its label; revisions: of each mechanism, by its id; seconds: of
+    computing, all runs together.
+    """
+
+    version: str
+    command: str
+    settings: Mapping[str, Any]
+    seeds: str
+    revisions: Mapping[str, int]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """Our result of an experiment."""
+
+    id: str
+    series: tuple[Series, ...]
+    stamp: Stamp
+
+    def get(self, label: str) -> Series | None:
+        """The curve of that label."""
+        return next((one for one in self.series if one.label == label), None)
+
+    def at(self, label: str, x: float) -> Interval | None:
+        """A curve's interval at an x, None where there is none."""
+        found = self.get(label)
+        return None if found is None else found.at(x)
+
+    @property
+    def current(self) -> bool:
+        """Whether this program would make the same: no mechanism has been revised since."""
+        known = registry.MECHANISMS
+        return all(
+            id in known and known[id].revision == one for id, one in self.stamp.revisions.items()
+        )
+
+
+class Printed(NamedTuple):
+    """A printed number. series: the label of our curve that it stands beside.
+
+    error: how far off it may be read from a plot, or half a unit of its last printed digit. place:
+    where it stands in the paper.
+    """
+
+    series: str
+    x: float
+    value: float
+    error: float
+    place: str
+
+
+Tells = Callable[[Made], bool | None]
+
+
+class Statement(NamedTuple):
+    """What the paper says, in our words. holds: of our result; None where it cannot tell."""
+
+    words: str
+    place: str
+    holds: Tells
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """What an experiment's method promises, by the paper.
+
+    change: the unit that the paper protects; settings: where they differ from those published;
+    card: of what is no mechanism of the registry, made here.
+    """
+
+    mechanism: str
+    change: Change
+    public: PublicFacts
+    epsilon: float = 1.0
+    delta: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    card: Callable[[], Guarantee] | None = None
+
+
+def epsilon_of(unit: Unit) -> float | None:
+    """The x of a figure over epsilon."""
+    return unit.epsilon
+
+
+def short_name(unit: Unit) -> str:
+    """What a method is called beside its curve."""
+    method = unit.mechanism
+    return cards.SHORT.get(method.id, method.name)
+
+
+def option_of(unit: Unit, name: str) -> float:
+    """A numeric option of the generated data a unit ran on, such as the share observed."""
+    options = dict(part.split("=", 1) for part in unit.name.partition(":")[2].split(","))
+    return float(options[name])
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridRecipe:
+    """A grid of runs, whose rows become curves; `dpmc sweep --preset ID` runs it too.
+
+    metric: by its name. x: of a run, None for one that holds at every x. label: of the curve that
+    a run belongs to, None to leave it out; a mean is over the seeds.
+    """
+
+    grid: Grid
+    metric: str
+    x: Callable[[Unit], float | None] = epsilon_of
+    label: Callable[[Unit], str | None] = short_name
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(self.grid.seeds)
+
+
+class Piece(NamedTuple):
+    """A piece of work with a name of its own, whose result (plain JSON values) is kept."""
+
+    key: str
+    make: Callable[[], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceRecipe:
+    """What is no row of the store: pieces of work, each kept when it is done.
+
+    pieces: for the seeds, in the order they are done in; a piece may look whether it is to stop
+    (`stopping.look`). series: of their results by key. settings: everything that results depend on
+    beside the seeds, as plain JSON values; mechanisms: whose revisions do.
+    """
+
+    pieces: Callable[[tuple[int, ...]], Iterable[Piece]]
+    series: Callable[[Mapping[str, Any]], tuple[Series, ...]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    mechanisms: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (1,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A figure or a table of a paper.
+
+    id: such as lwhm22-1b; place: such as 'figure 1b'. title: what it shows. x, y: the paper's axes.
+    printed: numbers; statements: what the paper says of it. why: why ours differ. changed: what we
+    changed; unknown: what we could not know: a sentence each. promises: what its methods promise.
+    not_run: why it cannot be made here; recipe: what makes it. larger: whether more is better.
+    """
+
+    id: str
+    place: str
+    title: str
+    x: Axis = EPSILON
+    y: Axis = NOTHING
+    printed: tuple[Printed, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    why: str = ""
+    changed: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    promises: tuple[Promise, ...] = ()
+    recipe: GridRecipe | PieceRecipe | None = None
+    not_run: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.recipe is None) != bool(self.not_run):
+            raise ValueError(f"{self.id} needs a recipe, or the reason why it has none")
+
+    @property
+    def command(self) -> str:
+        """What makes it."""
+        return f"dpmc papers {self.id} --run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """key: such as LWHM22. entry: the kind of BibTeX entry; more: its other fields.
+
+    unjudged: why there is no verdict on its accuracy, where there is none. theory: whether
+    `views.theory` has rows of it.
+    """
+
+    key: str
+    title: str
+    authors: tuple[str, ...]
+    year: int
+    venue: str
+    entry: str = "misc"
+    more: Mapping[str, str] = field(default_factory=dict)
+    experiments: tuple[Experiment, ...]
+    unjudged: str = ""
+    theory: bool = True
+
+    @property
+    def bibtex(self) -> str:
+        """Its entry."""
+        fields = {
+            "title": f"{{{self.title}}}",
+            "author": " and ".join(self.authors),
+            **self.more,
+            "year": str(self.year),
+        }
+        lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+        return f"@{self.entry}{{{self.key.lower()},\n{lines}\n}}"
+
+
+# --- what a statement is made of ---------------------------------------------------------------
+
+
+def surely_above(a: Interval | None, b: Interval | None) -> bool | None:
+    """Whether a is above b by more than both half widths; None where that cannot be told."""
+    if a is None or b is None:
+        return None
+    gap = a.mean - b.mean
+    return None if abs(gap) <= a.half_width + b.half_width else gap > 0
+
+
+def every(found: Iterable[bool | None]) -> bool | None:
+    """True where all are, False where one is, None where that cannot be told."""
+    known = list(found)
+    if False in known:
+        return False
+    return None if None in known or not known else True
+
+
+def above(label: str, other: str | float, at: Iterable[float]) -> Tells:
+    """A curve is above another one, or above a number, at each x."""
+    places = tuple(at)
+    return lambda made: every(
+        surely_above(made.at(label, x), _level(made, other, x)) for x in places
+    )
+
+
+def below(label: str, other: str | float, at: Iterable[float]) -> Tells:
+    """A curve is below another one, or below a number, at each x."""
+    places = tuple(at)
+    return lambda made: every(
+        surely_above(_level(made, other, x), made.at(label, x)) for x in places
+    )
+
+
+def rises(label: str) -> Tells:
+    """A curve ends higher than it begins."""
+    return lambda made: _turn(made, label)
+
+
+def falls(label: str) -> Tells:
+    """A curve ends lower than it begins."""
+
+    def tells(made: Made) -> bool | None:
+        found = _turn(made, label)
+        return None if found is None else not found
+
+    return tells
+
+
+def near(label: str, other: str | float, at: Iterable[float], within: float) -> Tells:
+    """A curve is as close to another one, or to a number, at each x as `within`, in units of y."""
+    places = tuple(at)
+
+    def close(a: Interval | None, b: Interval | None) -> bool | None:
+        if a is None or b is None:
+            return None
+        apart, unsure = abs(a.mean - b.mean), a.half_width + b.half_width
+        return None if abs(apart - within) <= unsure else apart < within
+
+    return lambda made: every(close(made.at(label, x), _level(made, other, x)) for x in places)
+
+
+def all_of(*parts: Tells) -> Tells:
+    """All of several statements."""
+    return lambda made: every(part(made) for part in parts)
+
+
+def _level(made: Made, other: str | float, x: float) -> Interval | None:
+    return made.at(other, x) if isinstance(other, str) else Interval(other, 0.0, 1)
+
+
+def _turn(made: Made, label: str) -> bool | None:
+    found = made.get(label)
+    if found is None or len(found.x) < 2:
+        return None
+    first, last = found.ends
+    return surely_above(last, first)
