@@ -18,6 +18,7 @@ from dpmc_core.sweep import Grid
 from dpmc_core.views import comparison, noise
 from dpmc_core.views.comparison import limits
 from dpmc_core.views.lines import Picture, Reference
+from dpmc_core.views.looks import STYLES
 from dpmc_core.views.noise import BeforeAfter
 from pages.ui import blocks, charts, report
 from pages.ui.charts import compare as charts_compare
@@ -84,7 +85,7 @@ def test_captions_can_be_read(name):
 
 
 def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
-    looks = {look.color: charts.shaded(look.color, charts.DARK) for look in charts.STYLES.values()}
+    looks = {look.color: charts.shaded(look.color, charts.DARK) for look in STYLES.values()}
     assert len(set(looks.values())) == len(looks)
     assert all(contrast(color, charts.DARK.paper) >= READABLE for color in looks.values())
     fig = charts.figure(charts.DARK)

@@ -18,6 +18,7 @@ from dpmc_core.cli import (
     guarantees,
     ledger,
     listing,
+    papers,
     protocol,
     recommend,
     release,
@@ -86,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
         *(listing, data, recommend, answer, fit, split, choose, release, verify),
-        *(guarantees, audit, ledger, protocol, sweep, store),
+        *(guarantees, audit, ledger, protocol, papers, sweep, store),
     )
     for group in groups:
         group.add_to(commands)

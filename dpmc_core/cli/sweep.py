@@ -173,13 +173,9 @@ def run(args: argparse.Namespace) -> None:
                 return core.ClusterPool(args.cluster, plan.sources)
             return core.LocalPool(plan.sources, jobs)
 
-        show = _Lines() if args.json else _Bar()
-        try:
-            with _stop_button(show) as stop:
-                report = core.run(plan.units, store, open_pool, on_progress=show, stop=stop)
-        finally:
-            show.close()
-        _conclude(report, store.path, args.json)
+        with watched(args.json) as (show, stop):
+            report = core.run(plan.units, store, open_pool, on_progress=show, stop=stop)
+        conclude(report, store.path, args.json)
         if args.curves is not None:
             _write_curves(store, plan, args.curves)
 
@@ -231,7 +227,8 @@ def _write_lists(
             people.write(*found, stream)
 
 
-def _conclude(report: core.SweepReport, path: Path, as_json: bool) -> None:
+def conclude(report: core.SweepReport, path: Path, as_json: bool) -> None:
+    """Say what was done. Raises KeyboardInterrupt where it was stopped, DpmcError for failures."""
     kept = report.done + report.skipped
     if report.stopped:
         print(
@@ -309,6 +306,22 @@ class _Lines:
 
     def close(self) -> None:
         """Every line is out already."""
+
+
+@contextmanager
+def watched(
+    as_json: bool,
+) -> Iterator[tuple[Callable[[core.SweepReport], None], Callable[[], bool]]]:
+    """Progress of long work, and whether it has been asked to stop.
+
+    as_json: a JSON object per line on standard output, for programs.
+    """
+    show = _Lines() if as_json else _Bar()
+    try:
+        with _stop_button(show) as stop:
+            yield show, stop
+    finally:
+        show.close()
 
 
 STOPPING = (

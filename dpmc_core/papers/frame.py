@@ -256,7 +256,8 @@ class Experiment:
     id: such as lwhm22-1b; place: such as 'figure 1b'. title: what it shows. x, y: the paper's axes.
     printed: numbers; statements: what the paper says of it. why: why ours differ. changed: what we
     changed; unknown: what we could not know: a sentence each. promises: what its methods promise.
-    not_run: why it cannot be made here; recipe: what makes it. larger: whether more is better.
+    not_run: why it cannot be made here; recipe: what makes it. methods: the id of the method behind
+    a curve's label, which gives a curve that is only printed its colour.
     """
 
     id: str
@@ -270,6 +271,7 @@ class Experiment:
     changed: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     promises: tuple[Promise, ...] = ()
+    methods: Mapping[str, str] = field(default_factory=dict)
     recipe: GridRecipe | PieceRecipe | None = None
     not_run: str = ""
 

@@ -117,6 +117,7 @@ NAMES = {  # as the paper calls them
     "ldpicf": "LDPICF",
     "ials": "GT",
 }
+METHODS = {name: id for id, name in NAMES.items()}
 VARIANTS = tuple(NAMES)[:4]
 SIZE = Size(rounds=3, local=2)
 SEEDS, _FEW_SEEDS = (1, 2, 3), (1, 2)
@@ -428,6 +429,7 @@ def _table(number: str, data: str, metric: str) -> Experiment:
         why="" if missing else _WHY[data],
         changed=() if missing else _protocol_changes(data),
         unknown=() if missing else _UNKNOWN,
+        methods=METHODS,
         promises=_promises(data, VARIANTS),
         recipe=None if missing else _recipe(metric, runs),
         not_run=missing,
@@ -466,6 +468,7 @@ def _figure_5_noise(part: str, data: str) -> Experiment:
         " factor off the data, here a public bound stands for it, so the curves are those of any"
         " data.",
         changed=("A public bound on the factors in place of the longest in the data.",),
+        methods=METHODS,
         promises=_promises(data, VARIANTS[:3]),
         recipe=None
         if missing
@@ -533,6 +536,7 @@ def _figure_5_hits(part: str, printed_for: str) -> Experiment:
             "Whose profiles figure 5 solves with noise is not printed: items', as in the text.",
             "Percentages are taken as points of the hit ratio.",
         ),
+        methods=METHODS,
         promises=_promises(printed_for, VARIANTS),
         recipe=None
         if missing
@@ -699,6 +703,7 @@ def _overall(number: int, part: str, printed_for: str, profiles: Profiles) -> Ex
             " DPIMF alone.",
         ),
         unknown=() if missing else (*_UNKNOWN, "Percentages are taken as points of the metric."),
+        methods=METHODS,
         promises=_promises(printed_for, RIVALS),
         recipe=None
         if missing

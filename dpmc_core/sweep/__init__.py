@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from dpmc_core.sweep.grid import Grid, Keys, Plan, Unit, parse_epsilons, parse_seeds, pieces, plan
+from dpmc_core.sweep.grid import (
+    Grid,
+    Keys,
+    Plan,
+    Unit,
+    parse_epsilons,
+    parse_seeds,
+    pieces,
+    plan,
+    seeds_text,
+)
 from dpmc_core.sweep.pools import ClusterPool, LocalPool, check_address, default_jobs, warm_up
 from dpmc_core.sweep.private import PrivateFolder, command
 from dpmc_core.sweep.run import SweepReport, run
@@ -34,5 +44,6 @@ __all__ = [
     "problem_of",
     "run",
     "run_here",
+    "seeds_text",
     "warm_up",
 ]

@@ -85,7 +85,7 @@ class Grid:
         words = ["--data", *self.data, "--mechanisms", ",".join(self.mechanisms)]
         if self.epsilons:
             words += ["--epsilons", ",".join(map(number_text, self.epsilons))]
-        words += ["--seeds", _seeds_text(self.seeds)]
+        words += ["--seeds", seeds_text(self.seeds)]
         for name, texts in self.settings.items():
             words += ["--set", f"{name}={','.join(texts)}"]
         words += options_text(self.reading, self.steps, self.split)
@@ -345,6 +345,7 @@ def _log_spaced(word: str, name: str) -> list[float]:
     return [low, *middle, high]
 
 
-def _seeds_text(seeds: Sequence[int]) -> str:
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Seeds as they are typed: the inverse of `parse_seeds`."""
     whole = len(seeds) > 1 and tuple(seeds) == tuple(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]}:{seeds[-1]}" if whole else ",".join(map(str, seeds))

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from dpmc_core.views.audits import Tick
 from dpmc_core.views.lines import Band
+from dpmc_core.views.looks import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
+from dpmc_core.views.looks import style as style
 
 Floats = NDArray[np.float64]
 
@@ -34,58 +36,10 @@ LIGHT = Theme("dpmc-light", "#1c1e21", "#6b7076", "#e6e6e1", "#fdfdfc", "#b4b8bd
 DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d")
 
 
-class Style(NamedTuple):
-    """How one method is drawn on every page: colour, marker and dash say the same thing."""
-
-    color: str
-    marker: str
-    dash: str
-
-
-# Okabe and Ito's colours, safe for colour blindness; yellow is left out: too faint on white. No
-# stars: hollow and filled ones look alike from the back of a room.
-_BLUE, _ORANGE, _GREEN, _RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
-_SKY, _PURPLE = "#56b4e9", "#cc79a7"
-STYLES = {
-    "input-flip": Style(_ORANGE, "circle", "solid"),
-    "objective": Style(_BLUE, "square", "longdash"),
-    "objective-statistic": Style(_SKY, "diamond", "dashdot"),
-    "gradient": Style(_GREEN, "triangle-up", "longdashdot"),
-    "output": Style(_RED, "x", "8px,3px"),
-    "private-frank-wolfe": Style(_BLUE, "circle", "solid"),
-    "private-frank-wolfe-oja": Style(_SKY, "triangle-down", "longdash"),
-    "private-svd": Style(_ORANGE, "square", "dashdot"),
-    "private-pgd": Style(_PURPLE, "diamond", "longdashdot"),
-    "svd-after-cleansing": Style(_RED, "triangle-up", "8px,3px"),
-    "dpals": Style(_GREEN, "triangle-left", "solid"),
-    "private-item-mean": Style(_PURPLE, "cross", "dash"),
-    "modified-laplace": Style(_RED, "hexagon", "dot"),
-    "randomised-response": Style(_GREEN, "pentagon", "longdash"),
-    "dpmf": Style(_PURPLE, "triangle-right", "dot"),
-    "dpimf-strawman": Style(_RED, "triangle-down", "dot"),
-    "dpimf-complementary": Style(_ORANGE, "pentagon", "dash"),
-    "dpimf-symmetric": Style(_SKY, "hexagon", "dashdot"),
-    "dpimf-optimal": Style(_BLUE, "circle", "solid"),
-    "dpimf-sampled": Style(_GREEN, "cross", "longdash"),
-    "private-taste": Style(_PURPLE, "diamond-tall", "solid"),
-    "dpmf-clicks": Style(_RED, "triangle-right", "8px,3px"),
-    "dplcf": Style(_ORANGE, "hourglass", "longdashdot"),
-    "ldpicf": Style(_GREEN, "bowtie", "dot"),
-    "private-popularity": Style(_PURPLE, "triangle-left", "dot"),
-    "local-popularity": Style(_SKY, "square", "dot"),
-    "private-majority": Style(_PURPLE, "pentagon", "dot"),
-    "private-effects": Style(_ORANGE, "diamond-tall", "solid"),
-    "private-mean": Style(_SKY, "hourglass", "dot"),
-    "local-mean": Style(_ORANGE, "bowtie", "dot"),
-}
-ENDS = (_RED, _BLUE)  # of a scale of values: the lowest and the highest
-_SPARE = (_PURPLE, _GREEN, _BLUE, _ORANGE, _RED, _SKY)
-_SPARE_MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
-
-
+ENDS = (RED, BLUE)  # of a scale of values: the lowest and the highest
 ACCENT = "#4c5fd5"  # of the app, see .streamlit/config.toml; what moves, not which method
 # On a dark surface: a blue that stands out from it, and from the other one.
-_SHADES = {"dpmc-dark": {_BLUE: "#4a8cf0", ACCENT: "#9aa6f2"}}
+_SHADES = {"dpmc-dark": {BLUE: "#4a8cf0", ACCENT: "#9aa6f2"}}
 
 
 def shaded(look: Any, theme: Theme) -> Any:
@@ -100,14 +54,6 @@ def shaded(look: Any, theme: Theme) -> Any:
     if isinstance(look, list | tuple):
         return [shaded(value, theme) for value in look]
     return look
-
-
-def style(mechanism: str) -> Style:
-    """The fixed style of a method; one without an entry gets the same one every time."""
-    if mechanism in STYLES:
-        return STYLES[mechanism]
-    k = sum(mechanism.encode())
-    return Style(_SPARE[k % 6], _SPARE_MARKERS[k // 6 % 6], "solid")
 
 
 def marker(look: Style, theme: Theme, *, solid: bool, size: int = 9) -> dict[str, object]:
@@ -165,7 +111,7 @@ def _template(theme: Theme) -> dict[str, Any]:
         "font": {"family": '"Source Sans", sans-serif', "size": 14, "color": theme.ink},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "colorway": [_BLUE, _ORANGE, _GREEN, _RED, _SKY, _PURPLE],
+        "colorway": [BLUE, ORANGE, GREEN, RED, SKY, PURPLE],
         "margin": {"l": 8, "r": 8, "t": 34, "b": 8},
         "height": HEIGHT,
         "xaxis": axis,

@@ -1,0 +1,109 @@
+"""All papers as one static page: it needs no server, no script and nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from dpmc_core.errors import sentence
+from dpmc_core.papers import picture, words
+from dpmc_core.papers.words import Look
+from dpmc_core.version import version
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e21; --muted: #5d646d; --grid: #dcdcd6;
+  --paper: #fdfdfc; --accent: #4c5fd5; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8e9ec; --muted: #9aa0a8; --grid: #2c3138;
+  --paper: #14161a; --accent: #9aa6f2; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1, h2, h3 { line-height: 1.25; } h2 { margin-top: 3rem; } h3 { margin: 2.5rem 0 .3rem; }
+a { color: var(--accent); } .small { color: var(--muted); font-size: .9rem; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .875rem; }
+td, th { padding: .25rem .8rem .25rem 0; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--grid); }
+.badge { display: inline-block; border: 1px solid currentColor; border-radius: 1rem;
+  padding: 0 .6rem; margin-right: .4rem; font-size: .875rem; }
+pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .6rem .8rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; font-size: .875rem; }
+svg { max-width: 100%; height: auto; } svg text { fill: var(--ink); font-size: 12px; }
+svg .axis { stroke: var(--grid); } summary { cursor: pointer; }
+"""
+
+
+def html(found: Sequence[Look]) -> str:
+    """The page of these experiments."""
+    keys = list(dict.fromkeys(one.paper.key for one in found))
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>Five papers, checked</title><style>{_STYLE}</style>",
+        "<h1>Five papers: what is printed beside what is measured</h1>",
+        _paragraph(words.count(list(found))),
+        _paragraph(
+            f"Made by dpmc papers --report, version {version()}, from stored results. Ours: the"
+            " mean over seeds with its 95 % interval; hollow: printed, with the error of reading"
+            " it. Measured on raw held-out data: evaluation only.",
+            "small",
+        ),
+        _table(words.overview(list(found)), links=[one.experiment.id for one in found]),
+    ]
+    for key in keys:
+        mine = [one for one in found if one.paper.key == key]
+        paper = mine[0].paper
+        parts.append(f"<h2>{escape(key)}: {escape(paper.title)}</h2>")
+        parts.append(_paragraph(f"{', '.join(paper.authors)}. {paper.venue}, {paper.year}."))
+        if paper.unjudged:
+            parts.append(_paragraph(sentence(paper.unjudged)))
+        parts += [_experiment(one) for one in mine]
+        if paper.theory:
+            parts.append(f"<h3>{escape(key)}: theorems beside measurements</h3>")
+            parts.append(_table(words.theory_table(paper)))
+        parts.append(f"<pre>{escape(paper.bibtex)}</pre>")
+    return "\n".join([*parts, "</html>\n"])
+
+
+def _experiment(found: Look) -> str:
+    one = found.experiment
+    badges = [f"accuracy: {found.judged.verdict.value}"]
+    if found.worst is not None:
+        badges.append(f"privacy: {found.worst.verdict.value}")
+    parts = [
+        f"<h3 id='{escape(one.id)}'>{escape(one.place)}: {escape(one.title)}</h3>",
+        "<p>" + "".join(f"<span class='badge'>{escape(text)}</span>" for text in badges) + "</p>",
+        _paragraph(found.judged.reason),
+        picture.svg(found),
+    ]
+    said = words.statements(found)
+    if said["the paper says"]:
+        parts.append(_table(said))
+    parts += [
+        f"<p class='small'><b>{escape(name)}</b>: {escape(text)}</p>"
+        for name, text in words.facts(found)
+        if name != "command"
+    ]
+    if text := words.command(found):
+        parts.append(f"<pre>{escape(text)}</pre>")
+    columns = words.numbers(found)
+    if any(columns.values()):
+        parts.append(f"<details><summary>Numbers</summary>{_table(columns)}</details>")
+    kept = words.promises_table(found)
+    if kept["method"]:
+        parts.append(f"<details><summary>Promises</summary>{_table(kept)}</details>")
+    return "\n".join(part for part in parts if part)
+
+
+def _paragraph(text: str, kind: str = "") -> str:
+    return f"<p{f' class={kind!r}' if kind else ''}>{escape(text)}</p>" if text else ""
+
+
+def _table(columns: Mapping[str, Sequence[str]], links: Sequence[str] = ()) -> str:
+    """links: the id of the place that the last cell of each row leads to."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    rows = []
+    for k, row in enumerate(zip(*columns.values(), strict=True)):
+        cells = [escape(text) for text in row]
+        if links:
+            cells[-1] = f"<a href='#{escape(links[k])}'>{cells[-1]}</a>"
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    return f"<div class='scroll'><table><tr>{head}</tr>{''.join(rows)}</table></div>"

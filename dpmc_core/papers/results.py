@@ -1,0 +1,91 @@
+"""Results of experiments as small JSON files: those that ship, and one's own.
+
+Metrics alone. Shipped ones are made by `dpmc papers ID --run --write sample_data/papers`; one's own
+lie below DPMC_HOME.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dpmc_core import paths
+from dpmc_core.errors import BadRatings
+from dpmc_core.papers.frame import Made, Series, Stamp
+
+FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
+_DIGITS = 7
+
+
+def own_folder() -> Path:
+    """Where one's own results lie."""
+    return paths.home() / "papers"
+
+
+def as_dict(made: Made) -> dict[str, Any]:
+    """As plain JSON values."""
+    return {
+        "id": made.id,
+        "stamp": made.stamp._asdict(),
+        "series": [asdict(one) for one in made.series],
+    }
+
+
+def write(made: Made, folder: Path) -> Path:
+    """A file for a result, whole or not at all. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{made.id}.json"
+    found = as_dict(made)
+    curves = ",\n".join(f"  {json.dumps(_short(one))}" for one in found["series"])
+    text = (
+        f'{{\n "id": {json.dumps(made.id)},\n "stamp": {json.dumps(found["stamp"])},\n'
+        f' "series": [\n{curves}\n ]\n}}\n'
+    )
+    with paths.whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> Made:
+    """The result in a file. Raises BadRatings where it is not one of ours, OSError."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        series = tuple(_series(one) for one in found["series"])
+        return Made(id=found["id"], series=series, stamp=Stamp(**found["stamp"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadRatings(f"{path} is no result of a paper's experiment: {error}") from None
+
+
+def _series(found: dict[str, Any]) -> Series:
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
+    return Series(**fields)
+
+
+def shipped(id: str) -> Made | None:
+    """The result that came with the program."""
+    return _there(FOLDER / f"{id}.json")
+
+
+def own(id: str) -> Made | None:
+    """The result of one's own run."""
+    return _there(own_folder() / f"{id}.json")
+
+
+def latest(id: str) -> Made | None:
+    """One's own, else the one that came with the program."""
+    return own(id) or shipped(id)
+
+
+def _there(path: Path) -> Made | None:
+    return read(path) if path.is_file() else None
+
+
+def _short(value: Any) -> Any:
+    """Numbers with the digits that matter."""
+    if isinstance(value, dict):
+        return {name: _short(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(one) for one in value]
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
