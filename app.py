@@ -53,6 +53,13 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
             "Protocol",
             ":material/forum:",
             "Learning without a trusted recommender: every message, what each party sees, attacks.",
+            after=("papers", "Does it hold what the papers print? Look them up"),
+        ),
+        Entry(
+            "papers",
+            "Papers",
+            ":material/menu_book:",
+            "Every figure and table of five papers: what is printed beside what is measured.",
             after=("data", "Bring your own ratings"),
         ),
     ),

@@ -11,12 +11,11 @@ from dpmc_core import papers, paths
 from dpmc_core import sweep as core
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli import sweep as grids
-from dpmc_core.errors import InvalidSetting, check_number, sentence, unknown_name
+from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.papers import report, results, run, words
 from dpmc_core.papers.frame import Experiment, GridRecipe, Paper, PieceRecipe
 from dpmc_core.stopping import Stopped
 from dpmc_core.store import Store
-from dpmc_core.views import theory
 
 EPILOG = """examples:
   dpmc papers                         every figure and table, with two verdicts
@@ -147,9 +146,8 @@ def _print_theory(chosen: Sequence[Paper]) -> None:
             print("  No theorem of it is known here.\n")
             continue
         print(output.table([tuple(columns), *zip(*columns.values(), strict=True)], "  "))
-        for row in theory.table(paper.key):
-            if row.note:
-                print(output.paragraph(sentence(f"{row.theorem}: {row.note}"), "    ", "  "))
+        for note in words.theory_notes(paper):
+            print(output.paragraph(note, "    ", "  "))
         print()
 
 

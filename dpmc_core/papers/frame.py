@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from dpmc_core import registry
 from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.store import digest
 from dpmc_core.sweep import Grid, Unit
 from dpmc_core.views import cards
 from dpmc_core.views.lines import Interval
@@ -139,6 +140,11 @@ class Made:
         """A curve's interval at an x, None where there is none."""
         found = self.get(label)
         return None if found is None else found.at(x)
+
+    @property
+    def mark(self) -> str:
+        """Eight digits for what made it: version, settings, seeds and revisions."""
+        return digest(self.stamp._replace(seconds=0.0)._asdict())[:8]
 
     @property
     def current(self) -> bool:

@@ -20,7 +20,7 @@ _STEPS = (1.0, 2.0, 5.0)
 _SIZE = 4.5
 
 
-class Place(NamedTuple):
+class Span(NamedTuple):
     """The range of an axis and where its ticks stand."""
 
     low: float
@@ -35,7 +35,12 @@ def drawn(found: Look) -> bool:
     return there and not one.x.names
 
 
-def look_of(label: str, mechanism: str | None) -> Style:
+def looks(found: Look) -> dict[str, Style]:
+    """How each curve is drawn, by its label."""
+    return {label: _look(label, id) for label, id in _mechanisms(found).items()}
+
+
+def _look(label: str, mechanism: str | None) -> Style:
     """How a curve is drawn; what is no private method's has a look of its own."""
 
     if mechanism is None:
@@ -45,7 +50,7 @@ def look_of(label: str, mechanism: str | None) -> Style:
     return style(mechanism)
 
 
-def mechanisms(found: Look) -> dict[str, str | None]:
+def _mechanisms(found: Look) -> dict[str, str | None]:
     """The method behind each label, also of curves that are only printed."""
     methods = found.experiment.methods
     known = {one.series: methods.get(one.series) for one in found.experiment.printed}
@@ -64,13 +69,12 @@ def svg(found: Look) -> str:
     ys = [y for s in series for y in (*s.low, *s.high)]
     ys += [y for p in one.printed for y in (p.value - p.error, p.value + p.error)]
     across, up = place(one.x, xs), place(one.y, ys)
-    names = mechanisms(found)
-    looks = {label: look_of(label, id) for label, id in names.items()}
+    drawn_as = looks(found)
     parts = [*_frame(one.x, one.y, across, up)]
     for curve in series:
-        parts += _curve(curve, looks[curve.label], one, across, up)
+        parts += _curve(curve, drawn_as[curve.label], one, across, up)
     for printed in one.printed:
-        color = looks[printed.series].color
+        color = drawn_as[printed.series].color
         x = _x(printed.x, one.x, across)
         low, high = (_y(printed.value + sign * printed.error, one.y, up) for sign in (-1, 1))
         y = _y(printed.value, one.y, up)
@@ -78,17 +82,17 @@ def svg(found: Look) -> str:
             f"<line x1='{x:.1f}' x2='{x:.1f}' y1='{low:.1f}' y2='{high:.1f}'"
             f" stroke='{color}' stroke-width='2'/>"
         )
-        parts.append(_mark(x, y, looks[printed.series], hollow=True))
+        parts.append(_mark(x, y, drawn_as[printed.series], hollow=True))
     words = escape(f"{one.y.title} over {one.x.title}: {one.title}", quote=True)
     picture = (
         f"<svg viewBox='0 0 {WIDE} {HIGH}' width='{WIDE}' role='img' aria-label='{words}'>"
         + "".join(parts)
         + "</svg>"
     )
-    return picture + _legend(looks, {p.series for p in one.printed})
+    return picture + _legend(drawn_as, {p.series for p in one.printed})
 
 
-def place(axis: Axis, values: Sequence[float]) -> Place:
+def place(axis: Axis, values: Sequence[float]) -> Span:
     """The range of an axis over values, with ticks at round numbers."""
     there = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)]
     low, high = min(there, default=0.0), max(there, default=1.0)
@@ -99,13 +103,13 @@ def place(axis: Axis, values: Sequence[float]) -> Place:
             every = [10.0**k for k in range(first, last + 1)]
         room = (high / low) ** 0.04 if high > low else 2.0
         low, high = low / room, high * room
-        return Place(low, high, tuple(v for v in every if low <= v <= high))
+        return Span(low, high, tuple(v for v in every if low <= v <= high))
     room = 0.04 * (high - low) or abs(high) * 0.1 or 1.0
     low, high = low - room, high + room
     step = _step((high - low) / 6)
     first = math.ceil(low / step)
     ticks = tuple(k * step for k in range(first, math.floor(high / step) + 1))
-    return Place(low, high, ticks)
+    return Span(low, high, ticks)
 
 
 def _step(least: float) -> float:
@@ -113,22 +117,22 @@ def _step(least: float) -> float:
     return next((m * power for m in _STEPS if m * power >= least), 10 * power)
 
 
-def _share(value: float, axis: Axis, over: Place) -> float:
+def _share(value: float, axis: Axis, over: Span) -> float:
     if axis.log:
         value = max(value, over.low)
         return math.log(value / over.low) / math.log(over.high / over.low)
     return (value - over.low) / (over.high - over.low)
 
 
-def _x(value: float, axis: Axis, over: Place) -> float:
+def _x(value: float, axis: Axis, over: Span) -> float:
     return LEFT + _share(value, axis, over) * (WIDE - LEFT - RIGHT)
 
 
-def _y(value: float, axis: Axis, over: Place) -> float:
+def _y(value: float, axis: Axis, over: Span) -> float:
     return HIGH - BOTTOM - _share(value, axis, over) * (HIGH - TOP - BOTTOM)
 
 
-def _frame(x: Axis, y: Axis, across: Place, up: Place) -> list[str]:
+def _frame(x: Axis, y: Axis, across: Span, up: Span) -> list[str]:
     parts = []
     for value in across.ticks:
         at = _x(value, x, across)
@@ -159,7 +163,7 @@ def _frame(x: Axis, y: Axis, across: Place, up: Place) -> list[str]:
     return parts
 
 
-def _curve(curve: Series, look: Style, one: Experiment, across: Place, up: Place) -> list[str]:
+def _curve(curve: Series, look: Style, one: Experiment, across: Span, up: Span) -> list[str]:
     xs = [_x(x, one.x, across) for x in curve.x]
 
     def line(values: Sequence[float]) -> list[str]:
@@ -219,9 +223,9 @@ def _mark(x: float, y: float, look: Style, *, hollow: bool = False) -> str:
     return f"<polygon points='{corners}' {pen}/>"
 
 
-def _legend(looks: dict[str, Style], printed: set[str]) -> str:
+def _legend(drawn_as: dict[str, Style], printed: set[str]) -> str:
     parts = []
-    for label, look in looks.items():
+    for label, look in drawn_as.items():
         mark = f"<svg width='18' height='14' aria-hidden='true'>{_mark(9, 7, look)}</svg>"
         also = " (○ printed)" if label in printed else ""
         parts.append(f"<span>{mark} {escape(label)}{also}</span>")

@@ -73,9 +73,9 @@ def own(id: str) -> Made | None:
     return _there(own_folder() / f"{id}.json")
 
 
-def latest(id: str) -> Made | None:
-    """One's own, else the one that came with the program."""
-    return own(id) or shipped(id)
+def forget(id: str) -> None:
+    """Remove one's own result; its rows, or pieces, are kept. Raises OSError."""
+    (own_folder() / f"{id}.json").unlink(missing_ok=True)
 
 
 def _there(path: Path) -> Made | None:

@@ -202,6 +202,13 @@ def theory_table(paper: Paper) -> dict[str, list[str]]:
     }
 
 
+def theory_notes(paper: Paper) -> list[str]:
+    """What is wrong with printed theorems, a sentence each."""
+    rows = theory.table(paper.key) if paper.theory else ()
+    found = [f"{row.theorem}: {' '.join(filter(None, (row.note, row.silence)))}" for row in rows]
+    return [sentence(text) for text in dict.fromkeys(found) if not text.endswith(": ")]
+
+
 def csv_text(found: list[Look]) -> str:
     """Ours and what is printed, a line each; numbers with all their digits."""
     stream = io.StringIO()
