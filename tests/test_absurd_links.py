@@ -22,6 +22,7 @@ WAYS = (
     ("protocol", {"scenario": "2"}),
     ("protocol", {"scenario": "3"}),
     ("protocol", {"scenario": "federated"}),
+    ("papers", {}),
 )
 # One of each in turn: for what holds a number, and for what holds a text or one of several.
 NUMBERS = ("1e400", "-inf", "nan", "9" * 5000, "1e300", "-0", "\u00b2", "x" * 100_000)

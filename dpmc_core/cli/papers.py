@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from dpmc_core.cli import arguments, output
 from dpmc_core.cli import sweep as grids
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.papers import report, results, run, words
-from dpmc_core.papers.frame import Experiment, GridRecipe, Paper, PieceRecipe
+from dpmc_core.papers.frame import Experiment, GridRecipe, Made, Paper, PieceRecipe
 from dpmc_core.stopping import Stopped
 from dpmc_core.store import Store
 
@@ -180,16 +181,18 @@ def _make(experiment: Experiment, args: argparse.Namespace) -> None:
         _print_one(words.look(paper, experiment, made))
 
 
-def _by_pieces(experiment: Experiment, recipe: PieceRecipe, as_json: bool) -> Any:
+def _by_pieces(experiment: Experiment, recipe: PieceRecipe, as_json: bool) -> Made:
     with grids.watched(as_json) as (tell, stop):
-        before: list[int] = []
+        ways: list[run.Way] = []
 
         def told(way: run.Way) -> None:
-            before.append(way.done)
-            new = way.done - before[0]
-            tell(core.SweepReport(total=way.total, skipped=before[0], done=new))
+            ways.append(way)
+            before = ways[0].done
+            tell(core.SweepReport(total=way.total, skipped=before, done=way.done - before))
 
         try:
             return run.of_pieces(experiment, recipe, tell=told, stop=stop)
         except Stopped:
+            kept = f"{ways[-1].done:,} of {ways[-1].total:,} parts are kept"
+            print(f"dpmc: {kept}; the same command goes on from there", file=sys.stderr)
             raise KeyboardInterrupt from None

@@ -183,7 +183,8 @@ PAPER = Paper(
     title="One-Bit Matrix Completion with Differential Privacy",
     authors=("Zhengpin Li", "Zheng Wei", "Zengfeng Huang", "Xiaojun Mao", "Jian Wang"),
     year=2022,
-    venue="arXiv",
+    venue="arXiv 2110.00719",
+    more={"eprint": "2110.00719", "archivePrefix": "arXiv"},
     experiments=(
         *(_figure_1(*one) for one in _both()),
         *(_figure_2(*one) for one in _both()),

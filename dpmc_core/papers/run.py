@@ -76,6 +76,7 @@ def of_rows(
     values: dict[tuple[str, str], dict[float | None, list[float]]] = defaultdict(
         lambda: defaultdict(list)
     )
+    curves: dict[tuple[str, float | None], str] = {}
     settings: dict[str, Any] = {}
     revisions: dict[str, int] = {}
     seconds = 0.0
@@ -84,8 +85,12 @@ def of_rows(
         if label is None or unit.key not in rows:
             continue
         value, spent = rows[unit.key]
-        id = unit.mechanism.id
-        values[label, id][recipe.x(unit)].append(value)
+        id, x = unit.mechanism.id, recipe.x(unit)
+        if curves.setdefault((label, x), unit.curve) != unit.curve:
+            if registry.adds_noise(type(unit.mechanism)):
+                raise DpmcError(f"{label} of {experiment.id} stands for more than one setting")
+            continue  # what two methods share without privacy: as the first of them has it
+        values[label, id][x].append(value)
         settings[label] = {
             name: setting_text(one) for name, one in unit.settings.items() if name != "epsilon"
         }

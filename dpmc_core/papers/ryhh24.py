@@ -764,7 +764,7 @@ PAPER = Paper(
     title="Differentially Private Implicit Matrix Factorization",
     authors=("Xun Ran", "Qingqing Ye", "Xin Huang", "Haibo Hu"),
     year=2024,
-    venue="manuscript",
+    venue="preprint",
     experiments=(
         *(_table(*name) for name in _TABLES),
         *(

@@ -101,12 +101,11 @@ def _verdict(compared: Sequence[Compared], held: Sequence[bool | None]) -> tuple
         return Accuracy.OPEN, "Nothing that is printed can be told from this result."
     if not all(known):
         return Accuracy.DIFFERS, sentence(said)
-    every_number = bool(compared) and len(inside) == len(compared) and all(inside)
-    if every_number and len(known) == len(held):
+    if inside and len(inside) == len(compared) and all(inside) and len(known) == len(held):
         return Accuracy.AGREES, sentence(said)
     if known:
         return Accuracy.TREND, sentence(said)
-    return Accuracy.DIFFERS, sentence(said)
+    return (Accuracy.OPEN if all(inside) else Accuracy.DIFFERS), sentence(said)
 
 
 # --- promises ----------------------------------------------------------------------------------

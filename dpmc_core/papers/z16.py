@@ -26,7 +26,7 @@ PAPER = Paper(
     title="Two Differentially Private Rating Collection Mechanisms for Recommender Systems",
     authors=("Wenjie Zheng",),
     year=2016,
-    venue="arXiv",
+    venue="preprint",
     experiments=(
         Experiment(
             id="z16-1",

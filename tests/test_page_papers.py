@@ -1,0 +1,101 @@
+"""The page of papers: every figure with its verdicts, one of them in full, made again."""
+
+import json
+
+import pytest
+
+from dpmc_core import papers
+from dpmc_core.papers import results, words
+from pages.ui import sweeps
+from tests.page_helpers import all_text, button, charts_of, open_page, spec
+
+pytestmark = pytest.mark.usefixtures("own_session")
+FIRST = "lwhm22-1b"
+
+
+def overview(app):
+    return app.dataframe[0].value
+
+
+def test_the_page_shows_every_figure_with_its_verdicts():
+    app = open_page("papers")
+    assert not app.error
+    shown = overview(app)
+    assert list(shown["preset"]) == [one.id for _, one in papers.experiments()]
+    assert list(shown.columns[:2]) == ["accuracy", "privacy"]
+    assert set(shown["accuracy"]) <= {verdict.value for verdict in words.Accuracy}
+
+
+def test_a_paper_can_be_shown_alone():
+    app = open_page("papers", paper="jtt18")
+    assert set(overview(app)["paper"]) == {"JTT18"}
+
+
+def test_one_figure_shows_our_curves_on_the_papers_axes():
+    app = open_page("papers", experiment=FIRST)
+    found = words.look(*papers.find(FIRST))
+    drawn = spec(app)
+    labels = [trace["name"] for trace in drawn["data"] if trace.get("showlegend") is not False]
+    assert labels == [curve.label for curve in found.made.series]
+    assert drawn["layout"]["xaxis"]["title"]["text"] == "epsilon"
+    assert "Counterexample" in found.worst.verdict.value.capitalize()
+    assert "the paper says" in all_text(app).lower()
+
+
+def test_what_is_printed_is_laid_over_hollow():
+    app = open_page("papers", experiment="ryhh24-table-3")
+    drawn = [t for t in spec(app)["data"] if t["name"].endswith(", printed")]
+    assert len(drawn) == 4
+    for trace in drawn:
+        assert trace["mode"] == "markers"
+        assert trace["marker"]["color"] != trace["marker"]["line"]["color"]
+        assert len(trace["x"]) == len(trace["error_y"]["array"]) == 10
+
+
+@pytest.mark.parametrize("id", ["ryhh24-3", "jtt18-2d", "hxz15-netflix"])
+def test_what_cannot_be_made_says_why_and_has_no_button(id):
+    app = open_page("papers", experiment=id)
+    _, one = papers.find(id)
+    assert one.not_run.lower() in all_text(app).lower()
+    assert button(app, "Run it again") is None
+    assert not charts_of(app)
+
+
+@pytest.mark.parametrize("paper", papers.PAPERS)
+def test_every_figure_opens(paper):
+    app = open_page("papers")
+    for one in papers.PAPERS[paper].experiments:
+        app.session_state["experiment"] = one.id
+        app.run()
+        assert not app.exception, one.id
+        assert not app.error, one.id
+        assert any(one.place in header.value for header in app.header)
+
+
+def test_a_permanent_link_says_where_the_result_is_another_one():
+    mark = results.shipped(FIRST).mark
+    assert not open_page("papers", experiment=FIRST, made=mark).info
+    (said,) = open_page("papers", experiment=FIRST, made="0" * 8).info
+    assert "another result" in said.value
+
+
+def test_run_it_again_starts_the_command_of_the_figure(monkeypatch):
+    started = []
+    monkeypatch.setattr(sweeps, "start", lambda *words, **_: started.append(words[2]))
+    app = open_page("papers", experiment="lwhm22-3b")
+    button(app, "Run it again").click().run()
+    (command,) = started
+    assert command[1:] == ("-m", "dpmc_core", "papers", "lwhm22-3b", "--run", "--json")
+
+
+def test_ones_own_run_is_shown_and_can_be_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    shipped = results.shipped(FIRST)
+    path = results.write(shipped, results.own_folder())
+    app = open_page("papers", experiment=FIRST)
+    assert "Your own run" in all_text(app)
+    button(app, "Forget my run").click().run()
+    assert not path.exists()
+    assert "Came with the app" in all_text(app)
+    path.write_text(json.dumps({"id": FIRST}))
+    assert "no result" in open_page("papers", experiment=FIRST).error[0].value

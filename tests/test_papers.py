@@ -1,0 +1,560 @@
+"""Experiments of papers: every figure has a row, results are kept, verdicts are computed."""
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmc_core import papers, registry, sweep
+from dpmc_core.cli import main
+from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_core.papers import frame, picture, report, results, run, ryhh24, verdicts, words
+from dpmc_core.papers.frame import (
+    Axis,
+    Experiment,
+    GridRecipe,
+    Made,
+    Paper,
+    Piece,
+    PieceRecipe,
+    Printed,
+    Promise,
+    Series,
+    Stamp,
+    Statement,
+)
+from dpmc_core.papers.verdicts import Accuracy, Privacy
+from dpmc_core.privacy import RATING, USER_EMPTIED
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.stopping import Stopped
+from dpmc_core.store import Store
+from dpmc_core.sweep import Grid
+from dpmc_core.views.lines import Interval, interval
+
+ROOT = Path(__file__).resolve().parent.parent
+ALL = list(papers.experiments())
+IDS = [one.id for _, one in ALL]
+STAMP = Stamp(
+    "0", "dpmc papers x --run", {}, "1:3", {"output": registry.get("output").revision}, 1.0
+)
+# What each paper has, as it numbers it; the summary of HXZ15 has neither figures nor tables.
+PLACES = {
+    "LWHM22": {"table 1", *(f"figure {n}" for n in ("1a", "1b", "2a", "2b", "3a", "3b", "4", "5"))},
+    "Z16": {"figure 1"},
+    "RYHH24": {
+        *(f"table {n}" for n in ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")),
+        *(f"figure {n}" for n in (1, 2, 3, 4, "6a", "6b")),
+        *(f"figure {n}{part}" for n in (5, 7, 8) for part in "abcdef"),
+    },
+    "HXZ15": set(),
+    "JTT18": {
+        *("table 1", "table 2", "figure 1"),
+        *(f"figure 2{part}" for part in "abcde"),
+        *(f"figure 3{part}" for part in "abcd"),
+    },
+}
+
+
+# --- what there is -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", PLACES)
+def test_every_figure_and_table_of_a_paper_has_a_row(key):
+    assert PLACES[key] <= {one.place for one in papers.PAPERS[key].experiments}
+
+
+def test_experiments_can_be_told_apart_and_found():
+    assert len(set(IDS)) == len(IDS)
+    assert set(papers.PAPERS) == set(PLACES)
+    for paper, one in ALL:
+        assert one.id.startswith(f"{paper.key.lower()}-")
+        assert papers.find(one.id) == (paper, one)
+        assert (one.recipe is None) == bool(one.not_run)
+    with pytest.raises(DpmcError, match="lwhm22-1b"):
+        papers.find("lwhm22-1bb")
+
+
+@pytest.mark.parametrize(("paper", "one"), ALL, ids=IDS)
+def test_what_is_printed_is_named_once_and_says_where(paper, one):
+    places = [(p.series, p.x) for p in one.printed]
+    assert len(set(places)) == len(places)
+    for p in one.printed:
+        assert p.place
+        assert p.error >= 0
+        assert math.isfinite(p.value)
+    for said in one.statements:
+        assert said.words
+        assert said.place
+    labels = {p.series for p in one.printed}
+    assert set(one.methods.values()) <= set(registry.MECHANISMS)
+    assert not one.methods or labels <= set(one.methods)
+    assert one.title
+    assert paper.title
+
+
+def test_presets_take_the_papers_estimator():
+    for _, one in ALL:
+        if isinstance(one.recipe, GridRecipe):
+            for id in one.recipe.grid.mechanisms:
+                wanted = registry.published(id).settings.get("estimator")
+                found = {m.estimator for m in one.recipe.grid.variants(id)} if wanted else {None}
+                assert wanted in found, one.id
+
+
+def test_the_printed_tables_are_complete_and_plausible():
+    tables = [one for _, one in ALL if one.id.startswith("ryhh24-table") and one.printed]
+    rows = [p for one in tables for p in one.printed]
+    assert len(tables) == 6
+    assert len(rows) == 6 * 4 * 10
+    assert all(0 < p.value < 1 for p in rows)
+    assert ryhh24.curve("ml-100k", "hr@10", "dpimf-optimal")[1.0] == 0.5342
+    assert ryhh24.curve("amazon", "ndcg@10", "dpimf-optimal")[0.1] == 0.0933
+    assert ryhh24.curve("yahoo-music", "hr@10", "dpimf-strawman")[0.5] == 0.2708
+    for data in ("ml-100k", "yahoo-music", "amazon"):  # NDCG never exceeds HR
+        hits = ryhh24.curve(data, "hr@10", "dpimf-symmetric")
+        gains = ryhh24.curve(data, "ndcg@10", "dpimf-symmetric")
+        assert all(gains[e] < hits[e] for e in hits)
+    assert not ryhh24.curve("ml-100k", "hr@10", "dplcf")
+
+
+# --- verdicts ------------------------------------------------------------------------------------
+
+
+def made(**curves):
+    """Curves by label: the mean at each x; each within 0.1 of it."""
+    series = tuple(
+        Series.of(label, {x: Interval(y, 0.1, 3) for x, y in points.items()}, "output")
+        for label, points in curves.items()
+    )
+    return Made(id="x", series=series, stamp=STAMP)
+
+
+def experiment(*, printed=(), statements=(), promises=()):
+    return Experiment(
+        id="x",
+        place="figure 1",
+        title="x",
+        printed=tuple(printed),
+        statements=tuple(statements),
+        promises=tuple(promises),
+        not_run="a test",
+    )
+
+
+def paper(unjudged=""):
+    return Paper(
+        key="X",
+        title="x",
+        authors=("A B",),
+        year=2000,
+        venue="x",
+        experiments=(),
+        unjudged=unjudged,
+    )
+
+
+def said(holds):
+    return Statement("so it is", "page 1", lambda _: holds)
+
+
+RIGHT, WRONG = Printed("a", 1.0, 2.14, 0.05, "page 1"), Printed("a", 2.0, 9.0, 0.05, "page 1")
+
+
+@pytest.mark.parametrize(
+    ("printed", "statements", "verdict"),
+    [
+        ([RIGHT], [True], Accuracy.AGREES),
+        ([RIGHT], [], Accuracy.AGREES),
+        ([RIGHT, WRONG], [True], Accuracy.TREND),
+        ([RIGHT], [False], Accuracy.DIFFERS),
+        ([WRONG], [], Accuracy.DIFFERS),
+        ([RIGHT], [None], Accuracy.OPEN),
+        ([], [True], Accuracy.TREND),
+        ([], [True, None], Accuracy.TREND),
+        ([], [True, False], Accuracy.DIFFERS),
+        ([], [None], Accuracy.OPEN),
+        ([], [], Accuracy.OPEN),
+    ],
+)
+def test_the_verdict_on_accuracy(printed, statements, verdict):
+    one = experiment(printed=printed, statements=[said(holds) for holds in statements])
+    found = verdicts.judge(paper(), one, made(a={1.0: 2.0, 2.0: 2.0}))
+    assert found.verdict is verdict
+    assert found.reason.endswith(".")
+
+
+def test_a_printed_number_counts_within_our_interval_and_the_reading_error():
+    ours = made(a={1.0: 2.0})
+    for off, within in ((0.149, True), (0.151, False), (-0.149, True), (-0.151, False)):
+        one = experiment(printed=[Printed("a", 1.0, 2.0 + off, 0.05, "page 1")])
+        assert verdicts.judge(paper(), one, ours).compared[0].within is within
+    (none,) = verdicts.judge(
+        paper(), experiment(printed=[Printed("b", 1.0, 2.0, 0.0, "page 1")]), ours
+    ).compared
+    assert none.ours is none.within is None
+
+
+def test_no_result_no_number_and_no_paper_are_no_verdict():
+    one = experiment(printed=[RIGHT], statements=[said(True)])
+    found = verdicts.judge(paper(), one, None)
+    assert found.verdict is Accuracy.NOT_RUN
+    assert found.reason == "A test."
+    assert [held for _, held in found.statements] == [None]
+    found = verdicts.judge(paper("a summary only"), one, made(a={1.0: 2.0}))
+    assert found.verdict is Accuracy.UNJUDGED
+
+
+def test_statements_tell_only_what_the_intervals_can_tell():
+    ours = made(low={1.0: 0.0, 2.0: 0.05}, high={1.0: 1.0, 2.0: 5.0}, near={1.0: 0.05, 2.0: 0.0})
+    assert frame.above("high", "low", [1.0, 2.0])(ours) is True
+    assert frame.below("high", "low", [1.0, 2.0])(ours) is False
+    assert frame.above("low", "near", [1.0])(ours) is None
+    assert frame.above("high", 0.5, [1.0])(ours) is True
+    assert frame.below("high", 0.5, [1.0])(ours) is False
+    assert frame.rises("high")(ours) is True
+    assert frame.falls("high")(ours) is False
+    assert frame.rises("low")(ours) is None
+    assert frame.near("low", "near", [1.0], 0.5)(ours) is True
+    assert frame.near("low", "high", [1.0], 0.5)(ours) is False
+    assert frame.near("low", "high", [1.0], 0.9)(ours) is None
+    assert frame.above("nobody", "low", [1.0])(ours) is None
+    assert frame.every([True, None]) is None
+    assert frame.every([True, None, False]) is False
+    assert frame.every([]) is None
+    assert frame.all_of(frame.rises("high"), frame.rises("low"))(ours) is None
+
+
+SIGNS = PublicFacts(users=30, items=30, low=-1, high=1)
+
+
+@pytest.mark.parametrize(
+    ("id", "change", "verdict"),
+    [
+        ("input-flip", RATING, Privacy.PROVED),
+        ("output", RATING, Privacy.COUNTEREXAMPLE),
+        ("input-flip", USER_EMPTIED, Privacy.NARROWER),
+        ("private-frank-wolfe", USER_EMPTIED, Privacy.PROVED),
+        ("dpmf", RATING, Privacy.COUNTEREXAMPLE),
+        ("dpimf-sampled", USER_EMPTIED, Privacy.UNPROVED),
+    ],
+)
+def test_the_verdict_on_a_promise(id, change, verdict):
+    public = (
+        SIGNS if id in ("input-flip", "output") else PublicFacts(users=30, items=30, low=0, high=1)
+    )
+    one = experiment(promises=[Promise(mechanism=id, change=change, public=public)])
+    (found,) = verdicts.promises(one)
+    assert found.verdict is verdict
+    assert found.command.startswith("dpmc audit" if verdict is Privacy.COUNTEREXAMPLE else "dpmc p")
+    assert verdicts.worst([found]) == found
+
+
+def test_the_worst_promise_stands_for_all():
+    _, one = papers.find("lwhm22-1b")
+    found = verdicts.promises(one)
+    assert verdicts.worst(found).mechanism == "output"
+    assert verdicts.worst([]) is None
+    assert "proved" in verdicts.summary(found).lower()
+
+
+@pytest.mark.parametrize(("paper", "one"), ALL, ids=IDS)
+def test_every_promise_has_a_verdict_and_a_command(paper, one):
+    for found in verdicts.promises(one):
+        assert found.words.endswith(".")
+        assert found.command.startswith("dpmc ")
+    assert words.as_dict(words.look(paper, one))["id"] == one.id
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path):
+    ours = made(a={1.0: 2.0, 2.0: math.pi})
+    path = results.write(ours, tmp_path)
+    again = results.read(path)
+    assert again.stamp == ours.stamp
+    assert again.series[0].x == (1.0, 2.0)
+    assert again.series[0].mean == pytest.approx((2.0, math.pi), rel=1e-6)
+    assert again.current
+    assert again.mark == ours.mark
+    later = replace(ours, stamp=STAMP._replace(revisions={"output": 0}))
+    assert not later.current
+    assert later.mark != ours.mark
+    for text in ("", "[]", '{"id": "x"}', '{"id": "x", "stamp": {}, "series": [{"a": 1}]}'):
+        path.write_text(text)
+        with pytest.raises(BadRatings, match="no result"):
+            results.read(path)
+
+
+@pytest.mark.parametrize("path", sorted(results.FOLDER.glob("*")), ids=lambda path: path.stem)
+def test_what_ships_is_a_result_of_an_experiment(path):
+    found = results.read(path)
+    assert path.name == f"{found.id}.json"
+    paper, one = papers.find(found.id)
+    assert one.recipe is not None
+    assert found.stamp.command.startswith(f"dpmc papers {found.id} --run")
+    for curve in found.series:
+        assert curve.mechanism is None or curve.mechanism in registry.MECHANISMS
+        assert len({len(part) for part in (curve.x, curve.mean, curve.low, curve.high)}) == 1
+        assert all(
+            low <= mean <= high
+            for low, mean, high in zip(curve.low, curve.mean, curve.high, strict=True)
+        )
+    looked = words.look(paper, one, found)
+    assert looked.judged.verdict is not Accuracy.NOT_RUN
+    assert {p.series for p in one.printed} & {curve.label for curve in found.series} or (
+        not one.printed
+    )
+
+
+GRID = GridRecipe(
+    grid=Grid(
+        data=["one-bit-lab:seed=each"],
+        mechanisms=["input-flip"],
+        epsilons=[1, 4],
+        seeds=[1, 2],
+        settings={"iterations": ["2"]},
+    ),
+    metric="are",
+    label=lambda unit: {"input-flip": "InP", "clear": "Clear"}.get(unit.mechanism.id),
+)
+
+
+def ran(recipe, tmp_path, units=None):
+    """The plan of a recipe, and the store with the rows of (some of) its units."""
+    plan = run.planned(recipe)
+    store = Store(tmp_path / "results.sqlite")
+    for unit in plan.units[:units]:
+        _, record = sweep.run_here(unit, plan.sources[unit.source])
+        store.add([record])
+    return plan, store
+
+
+def test_curves_are_means_over_the_seeds_of_the_rows(tmp_path):
+    one = replace(experiment(), recipe=GRID, not_run="")
+    plan, store = ran(GRID, tmp_path)
+    assert {unit.mechanism.id for unit in plan.units} == {"input-flip", "clear"}
+    with store:
+        found = run.of_rows(one, GRID, plan, store)
+        values = {
+            (unit.mechanism.id, unit.epsilon, unit.seed): sweep.run_here(
+                unit, plan.sources[unit.source]
+            )[0].metrics["are"]
+            for unit in plan.units
+        }
+    flips, clear = found.get("InP"), found.get("Clear")
+    for epsilon in (1.0, 4.0):
+        wanted = interval([values["input-flip", epsilon, seed] for seed in (1, 2)])
+        assert found.at("InP", epsilon) == pytest.approx(wanted)
+        assert clear.at(epsilon) == pytest.approx(
+            interval([values["clear", None, seed] for seed in (1, 2)])
+        )
+    assert flips.seeds == (2, 2)
+    assert clear.level
+    assert not flips.level
+    assert found.at("InP", 2.0) is None
+    assert found.stamp.settings["InP"]["iterations"] == "2"
+    assert found.stamp.revisions == {
+        id: registry.get(id).revision for id in ("input-flip", "clear")
+    }
+    assert found.stamp.command == "dpmc papers x --run"
+    assert run.command(one, [7]) == "dpmc papers x --run --seeds 7"
+
+
+def test_a_curve_of_two_settings_is_refused_and_no_row_is_told(tmp_path):
+    twice = replace(GRID.grid, settings={"iterations": ["1", "2"]}, seeds=[1], epsilons=[1])
+    both = replace(GRID, grid=twice)
+    plan, store = ran(both, tmp_path)
+    with store:
+        with pytest.raises(DpmcError, match="more than one setting"):
+            run.of_rows(experiment(), both, plan, store)
+        with pytest.raises(DpmcError, match="no row"):
+            run.of_rows(
+                experiment(), replace(both, metric="accuracy"), plan._replace(units=()), store
+            )
+
+
+# --- pieces --------------------------------------------------------------------------------------
+
+
+def of_pieces(done, total=3, settings=None):
+    """An experiment of pieces that write down when they are done."""
+
+    def pieces(seeds):
+        for seed in seeds:
+            for k in range(total):
+                yield Piece(f"{seed}/{k}", lambda k=k, seed=seed: work(k, seed))
+
+    def work(k, seed):
+        done.append((k, seed))
+        return {"y": np.float64(k * seed), "all": np.arange(2)}
+
+    def series(found):
+        return (Series.exact("a", range(len(found)), [one["y"] for one in found.values()]),)
+
+    recipe = PieceRecipe(
+        pieces=pieces, series=series, settings=settings or {}, mechanisms=("output",)
+    )
+    return Experiment(id="x", place="figure 1", title="x", recipe=recipe)
+
+
+def test_a_piece_is_done_once_whoever_stops_it(tmp_path):
+    done = []
+    one = of_pieces(done)
+    far = []
+    with pytest.raises(Stopped):
+        run.of_pieces(one, one.recipe, folder=tmp_path, stop=lambda: len(done) == 2)
+    assert done == [(0, 1), (1, 1)]
+    found = run.of_pieces(one, one.recipe, folder=tmp_path, tell=far.append)
+    assert done == [(0, 1), (1, 1), (2, 1)]
+    assert far == [(2, 3), (3, 3)]
+    assert found.series[0].mean == (0.0, 1.0, 2.0)
+    assert found.current
+    run.of_pieces(one, one.recipe, folder=tmp_path)
+    assert len(done) == 3
+    changed = of_pieces(done, settings={"size": 2})  # nothing of the old one counts
+    run.of_pieces(changed, changed.recipe, folder=tmp_path)
+    assert len(done) == 6
+
+
+def test_a_line_that_was_cut_off_is_done_again(tmp_path):
+    done = []
+    one = of_pieces(done)
+    run.of_pieces(one, one.recipe, folder=tmp_path)
+    path = tmp_path / "x.pieces.jsonl"
+    path.write_text(path.read_text()[:-9])
+    run.of_pieces(one, one.recipe, folder=tmp_path)
+    assert done[3:] == [(2, 1)]
+    assert run.of_pieces(one, one.recipe, folder=tmp_path).series[0].mean == (0.0, 1.0, 2.0)
+    assert len(done) == 4
+
+
+def test_what_has_no_recipe_says_why():
+    with pytest.raises(DpmcError, match="a test"):
+        run.recipe_of(experiment())
+    with pytest.raises(ValueError, match="recipe"):
+        Experiment(id="x", place="figure 1", title="x")
+    one = of_pieces([])
+    assert run.recipe_of(one, [4]).seeds == (4,)
+
+
+# --- words, pictures, the report -----------------------------------------------------------------
+
+
+def looked(one, ours):
+    judged = verdicts.judge(paper(), one, ours)
+    return words.Look(paper(), one, ours, False, judged, ())
+
+
+def test_the_numbers_hold_ours_and_the_printed_ones():
+    one = experiment(printed=[RIGHT, Printed("b", 3.0, 1.0, 0.0, "page 2")])
+    found = words.numbers(looked(one, made(a={1.0: 2.0, 2.0: 3.0})))
+    rows = list(zip(*found.values(), strict=True))
+    assert [row[:2] for row in rows] == [("a", "1"), ("a", "2"), ("b", "3")]
+    assert rows[0][2:] == ("2 ± 0.1", "2.14 ± 0.05", "yes", "page 1")
+    assert rows[1][3:] == ("", "", "")
+    assert rows[2][2] == "none"
+    text = words.csv_text([looked(one, made(a={1.0: 2.0, 2.0: 3.0}))])
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert [line["whose"] for line in lines] == ["ours", "ours", "printed", "printed"]
+    assert float(lines[0]["value"]) == 2.0
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_ticks_are_round_and_inside(log):
+    for values in ([0.1, 10.0], [1.0, 2.04], [3.0], [0.002, 80_000.0], []):
+        found = picture.place(Axis("x", log=log), values)
+        assert found.low < found.high
+        assert all(found.low <= tick <= found.high for tick in found.ticks)
+        assert all(found.low <= value <= found.high for value in values)
+        assert len(found.ticks) <= 14
+
+
+class Tags(HTMLParser):
+    """Opens and closes, as a reader of HTML does."""
+
+    VOID = ("meta", "line", "circle", "polygon", "polyline", "path")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.links, self.ids = [], [], set()
+
+    def handle_starttag(self, tag, attrs):
+        names = dict(attrs)
+        self.links += [names["href"]] if "href" in names else []
+        self.ids |= {names["id"]} if "id" in names else set()
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def test_the_report_stands_alone_and_holds_every_experiment():
+    one = experiment(printed=[RIGHT])
+    one = replace(one, title="<b>&", x=Axis("e"))
+    no_theory = replace(paper(), theory=False)
+    found = looked(one, made(a={1.0: 2.0, 2.0: 3.0}))._replace(paper=no_theory)
+    text = report.html([found])
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert tags.links == ["#x"]
+    assert tags.ids == {"x"}
+    assert "<b>&" not in text
+    assert "<script" not in text
+    assert "http" not in text
+    assert text.count("<polyline") == 1
+
+
+def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):
+    assert main(["papers"]) == 0
+    listed = capsys.readouterr().out
+    assert all(id in listed for id in IDS)
+    assert main(["papers", "lwhm22-1b"]) == 0
+    assert "output" in capsys.readouterr().out.lower()
+    assert main(["papers", "jtt18", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [one["id"] for one in shown] == [e.id for e in papers.PAPERS["JTT18"].experiments]
+    assert main(["papers", "--bibtex"]) == 0
+    assert capsys.readouterr().out.count("@") == len(papers.PAPERS)
+    file = tmp_path / "all.csv"
+    assert main(["papers", "ryhh24-table-3", "--csv", str(file)]) == 0
+    assert len(file.read_text().splitlines()) >= 41
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["lwhm23"], "lwhm22"),
+        (["--run"], "experiment"),
+        (["lwhm22", "--run"], "experiment"),
+        (["jtt18-2d", "--run"], "Netflix"),
+        (["lwhm22-1b", "--seeds", "1"], "--run"),
+        (["lwhm22-1b", "--run", "--seeds", "x"], "--seeds"),
+        (["--report", "/nowhere/at/all.html"], "no folder"),
+    ],
+)
+def test_dpmc_papers_says_what_is_wrong(argv, said, capsys):
+    assert main(["papers", *argv]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_the_citation_names_the_papers():
+    yaml = pytest.importorskip("yaml")
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["authors"] == [{"name": "DPMC Lab contributors"}]
+    assert len(cited["references"]) == len(papers.PAPERS)
+    for reference, paper in zip(cited["references"], papers.PAPERS.values(), strict=True):
+        assert reference["title"] == paper.title
+        assert reference["year"] == paper.year
+        names = [f"{one['given-names']} {one['family-names']}" for one in reference["authors"]]
+        assert tuple(names) == paper.authors
+        assert paper.title in paper.bibtex
