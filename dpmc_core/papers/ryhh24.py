@@ -123,7 +123,7 @@ SIZE = Size(rounds=3, local=2)
 SEEDS, _FEW_SEEDS = (1, 2, 3), (1, 2)
 _THREE, _FIGURES = (0.1, 0.5, 1.0), (1.0, 3.0, 10.0)
 _NO_NOISE = 1e6  # an epsilon at which noise is no longer seen
-_WEIGHTS = 40
+_GROUPS = 20  # of users with factors of like length
 
 
 class _Tuned(NamedTuple):
@@ -562,10 +562,11 @@ def _figure_6(part: str, size: int) -> Experiment:
         (view,) = (
             one for one in implicit.figure_6(implicit.user_factors(ratings)) if one.sample == size
         )
-        at = [round(k * (len(view.norm) - 1) / _WEIGHTS) for k in range(_WEIGHTS + 1)]
+        # Means of groups: no single person's factor is in a result.
+        columns = {"norm": view.norm, **{name: view.weights[name] for name in strategies}}
         return {
-            "norm": [float(view.norm[k]) for k in at],
-            **{name: [float(view.weights[name][k]) for k in at] for name in strategies},
+            name: [float(group.mean()) for group in np.array_split(values, _GROUPS)]
+            for name, values in columns.items()
         }
 
     def series(found: Mapping[str, Any]) -> tuple[Series, ...]:
@@ -610,13 +611,18 @@ def _figure_6(part: str, size: int) -> Experiment:
         " noise than none at the same privacy; what is saved is work.",
         changed=(
             "MovieLens 100K, all users of it, in place of 2,000 of MovieLens 10M.",
-            f"Drawn at {_WEIGHTS + 1} users from the shortest factor to the longest.",
+            f"Means of {_GROUPS} groups of users, from short factors to long ones.",
         ),
         unknown=("How the factors behind the figure were fitted is not printed: iALS here.",),
         recipe=PieceRecipe(
             pieces=lambda seeds: [Piece("weights", weights)],  # noqa: ARG005
             series=series,
-            settings={"users": implicit.USERS, "rank": implicit.RANK, "sample": size},
+            settings={
+                "users": implicit.USERS,
+                "rank": implicit.RANK,
+                "sample": size,
+                "groups": _GROUPS,
+            },
             mechanisms=("ials",),
         ),
     )
