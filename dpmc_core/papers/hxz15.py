@@ -29,6 +29,7 @@ from dpmc_core.papers.frame import (
 from dpmc_core.privacy import RATING
 from dpmc_core.problem import Problem, build_problem, generator
 from dpmc_core.protocol import simulate, trusted
+from dpmc_core.protocol.messages import Traffic
 from dpmc_core.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.rows import with_offsets
@@ -181,7 +182,7 @@ def _counted(settings: Scenario, users: int) -> int:
 
 def _by_formula(settings: Scenario, users: int) -> int:
     cost = settings.cost(np.array([users]), users)
-    return simulate.Traffic.total(cost.values()).bytes
+    return Traffic.total(cost.values()).bytes
 
 
 def _bytes(seeds: tuple[int, ...]) -> Iterator[Piece]:  # noqa: ARG001 - no noise reaches a size

@@ -18,6 +18,7 @@ from dpmc_core.problem import LeaveLast, Problem, build_problem, generator
 from dpmc_core.protocol import federated
 from dpmc_core.protocol.simulate import measured
 from dpmc_core.ratings import Ratings
+from dpmc_core.settings import settings_of
 from dpmc_core.solvers.linalg import Pattern, leading_right
 from dpmc_core.stopping import look
 
@@ -61,7 +62,7 @@ def among_parties(
 
     Raises InvalidSetting, also where the factors shrink to zero.
     """
-    declared = {s.name for s in registry.settings_of(registry.get(variant))}
+    declared = {s.name for s in settings_of(registry.get(variant))}
     flow = federated.build(
         variant,
         epsilon,

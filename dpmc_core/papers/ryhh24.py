@@ -338,7 +338,7 @@ def _mean_gap(label: str, other: str, printed: float, at: Sequence[float], withi
 
 def _protocol_changes(data: str) -> tuple[str, ...]:
     tuned = RIDGE[data]
-    found = (
+    found: tuple[str, ...] = (
         f"{SIZE.rounds} rounds of {SIZE.local} solves in place of {parties.PRINTED.rounds} of"
         f" {parties.PRINTED.local}: from the second round on the ranking stays what it is.",
     )
