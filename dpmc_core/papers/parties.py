@@ -112,6 +112,6 @@ class Survivors(NamedTuple):
 
 def survivors(ratings: Ratings, regularisation: float, rank: int) -> Survivors:
     """What the loss at alpha = 1 leaves of these clicks; `rank` values at most."""
-    _, values = leading_right(Pattern.of(ratings), ratings.values, rank)
+    values, _ = leading_right(Pattern.of(ratings), ratings.values, rank)
     taken = regularisation * math.sqrt(ratings.public.users * ratings.public.items)
     return Survivors(tuple(float(value) for value in values), taken)
