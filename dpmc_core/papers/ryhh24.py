@@ -158,7 +158,7 @@ def _promises(data: str, ids: tuple[str, ...]) -> tuple[Promise, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Run:
+class _Trial:
     """A curve's runs at one epsilon (None: of a method without one), a piece for each seed.
 
     ridge: lambda among the parties, None where one party sees all clicks. settings: then, as text.
@@ -211,7 +211,7 @@ class _Run:
         )
 
 
-def _recipe(metric: str, runs: Sequence[_Run], seeds: tuple[int, ...] = SEEDS) -> PieceRecipe:
+def _recipe(metric: str, runs: Sequence[_Trial], seeds: tuple[int, ...] = SEEDS) -> PieceRecipe:
     """Curves of one metric; the pieces hold all metrics and are the same for each of them."""
 
     def pieces(seeds: tuple[int, ...]) -> Iterator[Piece]:
@@ -249,11 +249,11 @@ def _recipe(metric: str, runs: Sequence[_Run], seeds: tuple[int, ...] = SEEDS) -
 
 def _among(
     data: str, profiles: Profiles, ids: Sequence[str], epsilons: Sequence[float]
-) -> list[_Run]:
+) -> list[_Trial]:
     """Variants in the paper's protocol."""
     tuned = RIDGE[data]
     return [
-        _Run(
+        _Trial(
             label=NAMES[id],
             data=data,
             id=id,
@@ -267,17 +267,17 @@ def _among(
     ]
 
 
-def _without_noise(data: str, profiles: Profiles) -> list[_Run]:
+def _without_noise(data: str, profiles: Profiles) -> list[_Trial]:
     """The best variant with next to no noise, and the ground truth."""
     (limit,) = _among(data, profiles, ["dpimf-optimal"], [_NO_NOISE])
     return [
         replace(limit, label="opt without noise"),
-        _Run(label="GT", data=data, id="ials"),
-        _Run(label="most popular", data=data, id="popularity"),
+        _Trial(label="GT", data=data, id="ials"),
+        _Trial(label="most popular", data=data, id="popularity"),
     ]
 
 
-def _at_our_ridge(data: str, profiles: Profiles, epsilons: Sequence[float]) -> list[_Run]:
+def _at_our_ridge(data: str, profiles: Profiles, epsilons: Sequence[float]) -> list[_Trial]:
     """The best variant in the paper's protocol at the lambda of this program, and without noise."""
     ridge = Dpimf.regularisation
     if ridge == RIDGE[data].used:
@@ -289,16 +289,16 @@ def _at_our_ridge(data: str, profiles: Profiles, epsilons: Sequence[float]) -> l
     ]
 
 
-def _ours(data: str, ids: Sequence[str], epsilons: Sequence[float]) -> list[_Run]:
+def _ours(data: str, ids: Sequence[str], epsilons: Sequence[float]) -> list[_Trial]:
     """Variants as this program has them: item profiles, one party, a public clip, our lambda."""
     return [
-        _Run(label=f"{NAMES[id]}, our settings", data=data, id=id, epsilon=epsilon)
+        _Trial(label=f"{NAMES[id]}, our settings", data=data, id=id, epsilon=epsilon)
         for id in ids
         for epsilon in epsilons
     ]
 
 
-def _rivals(data: str, epsilons: Sequence[float]) -> list[_Run]:
+def _rivals(data: str, epsilons: Sequence[float]) -> list[_Trial]:
     """What the paper compares with: one party sees, or collects, everything."""
     found = []
     for id in ("dpmf-clicks", "dplcf", "ldpicf"):
@@ -307,7 +307,7 @@ def _rivals(data: str, epsilons: Sequence[float]) -> list[_Run]:
             texts["rank"] = str(RIDGE[data].rank)
         settings = tuple(texts.items())
         found += [
-            _Run(label=NAMES[id], data=data, id=id, epsilon=epsilon, settings=settings)
+            _Trial(label=NAMES[id], data=data, id=id, epsilon=epsilon, settings=settings)
             for epsilon in epsilons
         ]
     return found
@@ -388,7 +388,7 @@ def _table(number: str, data: str, metric: str) -> Experiment:
     epsilons = EPSILONS if data == "ml-100k" else _THREE
     users = Profiles.USERS
     missing = SETS[data].missing
-    runs: list[_Run] = []
+    runs: list[_Trial] = []
     if not missing:
         runs += _among(data, users, ["dpimf-optimal"], epsilons)
         runs += _without_noise(data, users)
