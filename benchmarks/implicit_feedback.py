@@ -1,12 +1,10 @@
-"""Private rankings against printed numbers and against private popularity.
+"""Private taste against private popularity, at the same unit and budget.
 
-    python benchmarks/implicit_feedback.py [dpimf] [amazon] [user] [--seeds N]
+    python benchmarks/implicit_feedback.py [--seeds N]
 
-dpimf: the DPIMF variants on MovieLens 100K (u.data), default settings at every epsilon, beside the
-paper's tables III and IV. amazon: the optimal variant on Amazon Instant Video beside tables VII and
-VIII. user: private taste against private popularity at the same unit and budget, on both and on a
-generated shop of 50,000 readers x 2,000 books. The latest interaction is held out (random where
-there are no times); HR@10 and NDCG@10 among 99 sampled negatives and among all unseen items.
+On MovieLens 100K, Amazon Instant Video and a generated shop of 50,000 readers x 2,000 books. The
+latest interaction is held out (random where there are no times); HR@10 among 99 sampled negatives
+and among all unseen items. The variants of DPIMF beside printed numbers: `dpmc papers ryhh24`.
 """
 
 from __future__ import annotations
@@ -21,12 +19,10 @@ import numpy as np
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Implicit
-from dpmc_core.papers import ryhh24
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import Ratings
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")
 
 
 def measured(id: str, train: Ratings, test: Ratings, seed: int, epsilon=None) -> np.ndarray:
@@ -60,27 +56,6 @@ def load(name: str) -> Ratings:
     return Implicit().apply(ratings, ratings)
 
 
-def compare(data: str, ids: tuple[str, ...], seeds: int) -> None:
-    ratings = load(data)
-    print(f"\n{data}: {ratings.shape}, {len(ratings):,} interactions, {seeds} seeds")
-    print("hr@10, ndcg@10 (99 negatives), hr@10, ndcg@10 (all unseen); printed hr@10, ndcg@10")
-    for id in ("popularity", "ials"):
-        print(f"{id:<30}{text(over_seeds(id, ratings, seeds))}")
-    averages = {}
-    for id in ids:
-        means = []
-        for epsilon in ryhh24.EPSILONS:
-            rows = over_seeds(id, ratings, seeds, epsilon)
-            printed = [ryhh24.curve(data, m, id)[epsilon] for m in ("hr@10", "ndcg@10")]
-            hit = "reached" if (rows.mean(axis=0)[:2] >= printed).all() else "below"
-            print(f"{id:<22}eps {epsilon:<4g}{text(rows)}   {printed} {hit}", flush=True)
-            means.append(rows[:, 0])
-        averages[id] = np.mean(means, axis=0)
-    for id, values in averages.items():
-        error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-        print(f"mean hr@10 over epsilon, {id:<22}{values.mean():.4f} ({error:.4f})")
-
-
 def user_level(seeds: int) -> None:
     print("\nper user, delta 1e-6: private taste - private popularity, hr@10 among 99 negatives")
     for name in ("ml-100k", "amazon", "shop 50,000 x 2,000"):
@@ -101,16 +76,9 @@ def user_level(seeds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="*", default=["dpimf", "amazon", "user"])
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
-    if "dpimf" in args.parts:
-        compare("ml-100k", VARIANTS, args.seeds)
-    if "amazon" in args.parts:
-        compare("amazon", ("dpimf-optimal",), args.seeds)
-        print(ryhh24.AMAZON_NOTE)
-    if "user" in args.parts:
-        user_level(args.seeds)
+    user_level(args.seeds)
 
 
 if __name__ == "__main__":

@@ -303,7 +303,18 @@ class Dpimf:
         """Clip the fixed factors and solve every profile once with noise."""
         fixed = self.clipped(factors)
         if self.clip is None:
-            releases = self.noised(Norms.read_off(fixed), columns.shape[0])
+            norms = Norms.read_off(fixed)
+            try:
+                releases = self.noised(norms, columns.shape[0])
+            except InvalidSetting:
+                if norms.full > 0:
+                    raise
+                raise InvalidSetting(
+                    "regularisation",
+                    "small enough that the fixed factors do not shrink to zero, and with them the"
+                    " noise that is read off them",
+                    self.regularisation,
+                ) from None
         return self.solve(columns, fixed, releases, rng)
 
     def check_size(self, published: int) -> None:

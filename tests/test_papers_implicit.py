@@ -1,0 +1,178 @@
+"""The experiments of RYHH24 and HXZ15: what they run, and what bounds their results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmc_core import papers
+from dpmc_core.data import datasets
+from dpmc_core.data.transforms import Implicit
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms.dpimf import Profiles
+from dpmc_core.model import Task
+from dpmc_core.papers import hxz15, parties, ryhh24
+from dpmc_core.papers.frame import PieceRecipe
+from dpmc_core.papers.parties import Size
+from dpmc_core.problem import LeaveLast, Problem, build_problem
+from dpmc_core.protocol.scenarios import StaticUsers
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+SMALL = {"size": Size(1, 1), "rank": 3, "regularisation": 0.01}
+
+
+@pytest.fixture(scope="module")
+def shop() -> Problem:
+    found = datasets.load("bookshop-clicks", for_ranking=True)
+    return build_problem(found, Task.RANKING, split=LeaveLast(), seed=0)
+
+
+def clicks(users: int, items: int, share: float, seed: int = 0) -> Ratings:
+    u, i = np.nonzero(np.random.default_rng(seed).random((users, items)) < share)
+    public = PublicFacts(users=users, items=items, low=0, high=1)
+    return Ratings.build(u, i, np.ones(len(u)), public)
+
+
+def pieces_of(id: str) -> list[str]:
+    recipe = papers.find(id)[1].recipe
+    assert isinstance(recipe, PieceRecipe)
+    return [piece.key for piece in recipe.pieces(recipe.seeds)]
+
+
+# --- RYHH24 --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profiles", list(Profiles))
+@pytest.mark.parametrize("variant", ["dpimf-optimal", "dpimf-symmetric"])
+def test_parties_rank_alike_with_one_seed(shop, profiles, variant) -> None:
+    found = [
+        parties.among_parties(shop, variant, 5.0, seed, profiles=profiles, **SMALL)
+        for seed in (1, 1, 2)
+    ]
+    assert found[0] == found[1] != found[2]
+    assert set(found[0]) == {"hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full"}
+    assert all(0 <= value <= 1 for value in found[0].values())
+
+
+def test_factors_that_shrink_to_zero_say_so() -> None:
+    """At lambda 1 every solve shortens the factors, until nothing is left to scale noise by."""
+    ratings = clicks(40, 30, 0.1)
+    problem = Problem(train=ratings, test=ratings, name="", steps=(), split="")
+    settings = {**SMALL, "size": Size(100, 20), "regularisation": 1.0}
+    with pytest.raises(InvalidSetting, match="do not shrink to zero"):
+        parties.among_parties(problem, "dpimf-optimal", 1.0, 1, profiles=Profiles.USERS, **settings)
+
+
+def test_the_ridge_takes_as_much_off_every_singular_value() -> None:
+    """Alternating solves at alpha = 1 end at the clicks with their singular values thresholded."""
+    ratings = clicks(50, 40, 0.3)
+    matrix, ridge = binary_matrix(ratings), 0.12
+    kept = parties.survivors(ratings, ridge, 39)
+    assert kept.taken == pytest.approx(ridge * np.sqrt(50 * 40))
+    u, s, vt = np.linalg.svd(matrix.toarray(), full_matrices=False)
+    assert kept.values == pytest.approx(s[:39])
+    assert kept.kept == 3
+    expected = u @ np.diag(np.maximum(s - kept.taken, 0)) @ vt
+    loss = ImplicitLoss(1.0, ridge, Over.MISSING)
+    right = np.random.default_rng(1).random((40, 8))
+    for _ in range(2000):
+        left = solve_rows(matrix, right, loss)
+        right = solve_rows(matrix.T.tocsr(), left, loss)
+    assert left @ right.T == pytest.approx(expected, abs=1e-6)
+
+
+def test_at_lambda_one_nothing_survives_whatever_the_clicks() -> None:
+    for share in (0.01, 0.5, 0.95):
+        assert parties.survivors(clicks(30, 20, share), 1.0, 19).kept == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "data", "kept"),
+    [("ml-100k/u.data", "ml-100k", 1), ("amazon-instant-video", "amazon", 0)],
+)
+def test_what_the_printed_lambda_leaves_of_the_papers_data(file, data, kept) -> None:
+    if not (DATA / file).exists():
+        pytest.skip(f"{file} is not here")
+    ratings = datasets.load(str(DATA / file), for_ranking=True).ratings
+    ratings = Implicit().apply(ratings, ratings)
+    tuned = ryhh24.RIDGE[data]
+    assert parties.survivors(ratings, tuned.printed, tuned.rank).kept == kept
+
+
+def test_both_metrics_of_a_table_rest_on_the_same_runs() -> None:
+    for one, other in (("table-3", "table-4"), ("7a", "7b"), ("8e", "8f")):
+        assert pieces_of(f"ryhh24-{one}") == pieces_of(f"ryhh24-{other}")
+        assert len(set(pieces_of(f"ryhh24-{one}"))) == len(pieces_of(f"ryhh24-{one}"))
+
+
+def test_curves_are_the_means_of_their_runs() -> None:
+    experiment = papers.find("ryhh24-table-3")[1]
+    recipe = experiment.recipe
+    assert isinstance(recipe, PieceRecipe)
+    values = {key: {"hr@10": k / 1000} for k, key in enumerate(pieces_of(experiment.id))}
+    series = {one.label: one for one in recipe.series(values)}
+    best = series["opt"]
+    runs = [
+        v["hr@10"] for k, v in values.items() if " users dpimf-optimal epsilon 0.1 lambda 0.07" in k
+    ]
+    assert best.x == ryhh24.EPSILONS
+    assert best.mean[0] == pytest.approx(np.mean(runs))
+    assert best.seeds == (3,) * 10
+    assert series["GT"].level
+    assert series["opt without noise"].level
+    assert {one.series for one in experiment.printed} <= set(series)
+
+
+def test_what_is_not_here_has_a_reason_and_what_is_has_its_runs() -> None:
+    known = {one.id: one for one in ryhh24.PAPER.experiments}
+    for id in ("table-5", "table-6", "5c", "5d", "7c", "7d", "8c", "8d"):
+        assert "Yahoo" in known[f"ryhh24-{id}"].not_run
+    for id in ("table-3", "table-8", "5a", "5b", "5f", "6a", "6b", "7a", "7f", "8b", "8e"):
+        assert known[f"ryhh24-{id}"].recipe is not None
+    assert all("lambda 0.004" in key for key in pieces_of("ryhh24-8e") if "rounds" in key)
+
+
+@pytest.mark.parametrize("id", ["ryhh24-5a", "ryhh24-5e"])
+def test_the_noise_of_figure_5_is_ordered_as_the_paper_has_it(id) -> None:
+    experiment = papers.find(id)[1]
+    recipe = experiment.recipe
+    assert isinstance(recipe, PieceRecipe)
+    series = recipe.series({piece.key: piece.make() for piece in recipe.pieces(())})
+    peaks = [max(one.mean) for one in series]
+    assert [one.label for one in series] == ["str", "com", "sym"]
+    assert peaks == sorted(peaks)
+
+
+# --- HXZ15 ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["scenario 2", "scenario 3"])
+def test_bytes_by_formula_are_those_of_a_run(name) -> None:
+    settings = hxz15._scenarios()[name]
+    assert hxz15._counted(settings, 12) == hxz15._by_formula(settings, 12)
+
+
+def test_errors_are_shared_out_by_size() -> None:
+    found = datasets.load("movie-night")
+    problem = build_problem(found, Task.RATINGS, seed=0)
+    mechanism = StaticUsers(epsilon=1.0).mechanism
+    *_, last = mechanism.fit(problem.train, np.random.default_rng(0))
+    assert last.model is not None
+    told = hxz15.errors(last.model, problem)
+    assert told["shares"] == sorted(told["shares"])
+    assert told["shares"][-1] == 1.0
+    assert 0 < told["mae"] < problem.train.public.width
+
+
+def test_the_increase_is_over_the_same_seed() -> None:
+    recipe = papers.find("hxz15-increase")[1].recipe
+    assert isinstance(recipe, PieceRecipe)
+    keys = [piece.key for piece in recipe.pieces((1, 2))]
+    values = {key: {"mae": 1.0 if key.startswith("PMF") else 1.25} for key in keys}
+    for one in recipe.series(values):
+        assert one.mean == pytest.approx((0.25,) * 5)
+        assert one.high == pytest.approx((0.25,) * 5)
