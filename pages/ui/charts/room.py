@@ -63,7 +63,7 @@ _SHARES = """
 """
 
 
-class Axis(NamedTuple):
+class ShareAxis(NamedTuple):
     """What a row of a picture shows from end to end, in shares, and where numbers stand."""
 
     low: float = 0.0
@@ -76,12 +76,17 @@ class Axis(NamedTuple):
         return 100 * min(max(along, 0.0), 1.0)
 
 
-SHARES = Axis()
-CERTAINTY = Axis(0.5, 1.0, (0.5, 0.75, 1.0))
+SHARES = ShareAxis()
+CERTAINTY = ShareAxis(0.5, 1.0, (0.5, 0.75, 1.0))
 
 
 def shares(
-    rows: Sequence[ShareRow], words: str, theme: Theme, *, axis: Axis = SHARES, alike: bool = False
+    rows: Sequence[ShareRow],
+    words: str,
+    theme: Theme,
+    *,
+    axis: ShareAxis = SHARES,
+    alike: bool = False,
 ) -> str:
     """Rows over one axis; words: the same for those who do not see it. alike: no row is more than
     the others."""
@@ -94,7 +99,7 @@ def shares(
     )
 
 
-def _row(row: ShareRow, axis: Axis, theme: Theme) -> str:
+def _row(row: ShareRow, axis: ShareAxis, theme: Theme) -> str:
     note = f"<small>{_quoted(row.note)}</small>" if row.note else ""
     strong = row.mark in (Mark.ESTIMATE, Mark.CERTAINTY)
     color = shaded(ACCENT, theme) if strong else theme.muted
@@ -106,11 +111,11 @@ def _row(row: ShareRow, axis: Axis, theme: Theme) -> str:
     )
 
 
-def _ticks(axis: Axis) -> str:
+def _ticks(axis: ShareAxis) -> str:
     return "".join(f'<div class="tick" style="left: {axis.at(t):.2f}%"></div>' for t in axis.ticks)
 
 
-def _marks(row: ShareRow, axis: Axis) -> str:
+def _marks(row: ShareRow, axis: ShareAxis) -> str:
     """The interval as a line, the share as a dot, solid, hollow or faint, and the truth."""
     drawn = ""
     if row.truth is not None:
@@ -128,7 +133,7 @@ def _marks(row: ShareRow, axis: Axis) -> str:
     return drawn
 
 
-def _numbers(axis: Axis) -> str:
+def _numbers(axis: ShareAxis) -> str:
     """The numbers under the last row."""
     drawn = "".join(
         f'<div class="tick" style="left: {axis.at(tick):.2f}%"><span>{100 * tick:.0f}'
