@@ -69,6 +69,8 @@ def test_the_normal_law_would_cover_too_little():
     low, high = ((yes / 30 + side - chance) / (1 - 2 * chance) for side in (-half, half))
     law = binom.pmf(yes, 30, chance + 0.05 * (1 - 2 * chance))
     assert law[(low <= 0.05) & (high >= 0.05)].sum() == pytest.approx(0.858, abs=0.001)
+    assert half[15] / (1 - 2 * chance) == pytest.approx(0.235, abs=0.001)
+    assert room.good_to(room.coin(2.0), 30) == pytest.approx(0.246, abs=0.001)
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
