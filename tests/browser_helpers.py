@@ -86,11 +86,14 @@ def visit(page, address):
 def turn_to(page, title):
     """To another page by mouse: its entry in the navigation, in a section's menu or beside them."""
     section = next(name for name, found in SECTIONS.items() if title in {e.title for e in found})
+    left = page.evaluate("location.pathname")
     if section:
         page.get_by_test_id("stTopNavSection").filter(has_text=section).click()
         page.get_by_role("menuitem", name=title, exact=True).click()
     else:
         page.get_by_test_id("stTopNavLink").filter(has_text=title).click()
+    # Until then everything there is to find is still the page that was left.
+    page.wait_for_function("left => location.pathname !== left", arg=left)
 
 
 def upload_ratings(page, server, folder):

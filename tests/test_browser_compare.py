@@ -56,10 +56,11 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     turn_to(page, "Noise")
     page.get_by_role("heading", name="Noise").first.wait_for()
     turn_to(page, "Compare")
+    page.get_by_text("What an epsilon counts").wait_for()  # the other page has charts too
     wait_for(lambda: page.evaluate(POINTS) > few)
     page.reload()
-    wait_for(lambda: page.evaluate(POINTS) > few)
     page.get_by_text("What an epsilon counts").wait_for()
+    wait_for(lambda: page.evaluate(POINTS) > few)
     settle(page)
     assert button(page, "Stop").is_enabled()  # this very sweep still runs
     before = runs(page)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from page_helpers import open_page
+from source_helpers import docstrings_of
 
 from dpmc_core import glossary
 from dpmc_core.glossary import LONGEST, TERMS
@@ -29,13 +30,7 @@ def words_of(path):
     if path.suffix != ".py":
         return text
     tree = ast.parse(text)
-    notes = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
+    notes = docstrings_of(tree)
     texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return "\n".join(n.value for n in texts if isinstance(n.value, str) and id(n) not in notes)
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from scipy.stats import beta
+from source_helpers import docstrings_of
 
 from dpmc_core import lessons
 from dpmc_core.lessons import LESSONS, attacker, coin, crowd
@@ -401,13 +402,7 @@ def test_every_kind_is_drawn_and_told(picture):
 def test_no_number_is_typed_in_a_text(path):
     """Strings hold no digits but in what formats a number: they come from what is computed."""
     tree = ast.parse(path.read_text("utf-8"))
-    docs = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
+    docs = docstrings_of(tree)
     formats = {
         id(part)
         for node in ast.walk(tree)

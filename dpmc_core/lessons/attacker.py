@@ -17,6 +17,7 @@ from dpmc_core.lessons.frame import (
     Stops,
     Worlds,
     hundred,
+    over_epsilon,
     stops,
 )
 from dpmc_core.privacy.accounting import attacker_certainty
@@ -140,15 +141,8 @@ def _even(moved: Moved) -> Reveal:
             f" was {hundred(_EVEN)}.",
             "This holds for any attacker with any computer.",
         ),
-        Bend(
-            "epsilon",
-            tuple(f"{stop:g}" for stop in EPSILONS),
-            {"with the report": curve},
-            EPSILONS.index(epsilon),
-            f"Right so many times in {HUNDRED}",
-            hundred,
-            low=_EVEN,
-            high=1.0,
+        over_epsilon(
+            epsilon, {"with the report": curve}, f"Right so many times in {HUNDRED}", low=_EVEN
         ),
     )
 

@@ -8,7 +8,6 @@ from dpmc_core.errors import capital
 from dpmc_core.lessons import films
 from dpmc_core.lessons.frame import (
     HUNDRED,
-    Bend,
     Elsewhere,
     Lesson,
     Moved,
@@ -19,6 +18,7 @@ from dpmc_core.lessons.frame import (
     Worlds,
     hundred,
     listed,
+    over_epsilon,
     percent,
     stops,
 )
@@ -160,25 +160,12 @@ def _not_protected(mechanism: str, epsilon: float) -> str:
     )
 
 
-def _curves(epsilon: float, lines: dict[str, tuple[float, ...]], up: str) -> Bend:
-    return Bend(
-        "epsilon",
-        tuple(f"{stop:g}" for stop in EPSILONS),
-        lines,
-        EPSILONS.index(epsilon),
-        up,
-        hundred,
-        low=0.0,
-        high=1.0,
-    )
-
-
 def _price(moved: Moved) -> Reveal:
     epsilon = moved["epsilon"]
     risk = tuple(films.right(films.PER_RATING, stop) for stop in EPSILONS)
     return Reveal(
         (_numbers(films.PER_RATING, epsilon), _not_protected(films.PER_RATING, epsilon)),
-        _curves(
+        over_epsilon(
             epsilon,
             {"gain kept": films.keeps(films.PER_RATING), "attacker right": risk},
             f"Of {HUNDRED}",
@@ -218,7 +205,7 @@ def _unit(moved: Moved) -> Reveal:
             " same number, and promises a person less.",
             _not_protected(films.PER_PERSON, epsilon),
         ),
-        _curves(
+        over_epsilon(
             epsilon,
             {capital(words): films.keeps(id) for id, words in PROMISES.items()},
             f"Gain kept, of {HUNDRED}",

@@ -22,6 +22,7 @@ from dpmc_core.lessons.frame import (
     Reveal,
     Slide,
     Stops,
+    over_epsilon,
     percent,
     stops,
 )
@@ -237,13 +238,12 @@ def _promise(moved: Moved) -> Reveal:
             f"Certified is {_number(most * claimed)}: the claim times the number of scores,"
             f" {lit.moved.size:,}.",
         ),
-        Bend(
-            "epsilon claimed",
-            tuple(f"{stop:g}" for stop in EPSILONS),
+        over_epsilon(
+            claimed,
             {name: tuple(math.log10(n * e) for e in EPSILONS) for name, n in lines.items()},
-            EPSILONS.index(claimed),
             f"Epsilon {card.change.label}, logarithmic scale",
             lambda power: _number(10**power),
+            across="epsilon claimed",
             low=-1.0,
             high=math.log10(most * EPSILONS[-1]),
         ),
@@ -268,18 +268,16 @@ def _repair(moved: Moved) -> Reveal:
             f"Unrepaired, set to epsilon {epsilon:g}, it {_keeps(loose)}. Flipping each rating"
             f" before it is sent {_keeps(honest)}, and there {epsilon:g} is certified.",
         ),
-        Bend(
-            "epsilon it is set to",
-            tuple(f"{stop:g}" for stop in EPSILONS),
+        over_epsilon(
+            epsilon,
             {
                 "flips, certified": films.keeps(films.PER_RATING),
                 "this method, only claimed": films.keeps(Output.id),
             },
-            EPSILONS.index(epsilon),
             "Gain kept",
             percent,
+            across="epsilon it is set to",
             low=low,
-            high=1.0,
         ),
         "Film ratings of the sample data; measured on held-out ratings.",
     )

@@ -6,7 +6,6 @@ import math
 
 from dpmc_core.lessons.frame import (
     HUNDRED,
-    Bend,
     Dots,
     Elsewhere,
     Lesson,
@@ -20,6 +19,7 @@ from dpmc_core.lessons.frame import (
     heard,
     hundred,
     lie,
+    over_epsilon,
     people,
     stops,
 )
@@ -187,13 +187,10 @@ def _dial(moved: Moved) -> Reveal:
             f" {hundred(lies[-1])}.",
             "Smaller epsilon: more lies, a better excuse, and less to be learned from the answers.",
         ),
-        Bend(
-            "epsilon",
-            tuple(f"{stop:g}" for stop in EPSILONS),
+        over_epsilon(
+            epsilon,
             {"send the opposite": lies},
-            EPSILONS.index(epsilon),
             f"Phones of {HUNDRED} that send the opposite",
-            hundred,
             high=0.5,
         ),
     )

@@ -384,6 +384,21 @@ def hundred(share: float) -> str:
     return f"{HUNDRED * share:.{digits}f}"
 
 
+def over_epsilon(
+    epsilon: float,
+    lines: Mapping[str, tuple[float, ...]],
+    up: str,
+    form: Callable[[float], str] = hundred,
+    *,
+    across: str = "epsilon",
+    low: float = 0.0,
+    high: float = 1.0,
+) -> Bend:
+    """Curves over the stops of epsilon, the rule at one of them; see `Bend`."""
+    at = EPSILONS.index(epsilon)
+    return Bend(across, tuple(f"{stop:g}" for stop in EPSILONS), lines, at, up, form, low, high)
+
+
 def listed(names: Iterable[str]) -> str:
     """Names in a sentence: one, another and a last one. There must be some."""
     *some, last = names

@@ -24,7 +24,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import segno
 import streamlit as st
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -417,6 +416,8 @@ def _prepared(file: Path) -> Room:
 
 def _in_the_terminal(link: str) -> str:
     """A QR code in characters; nothing where they cannot be written."""
+    import segno  # only a class needs it, and every start would wait for it
+
     drawn = io.StringIO()
     segno.make(link, micro=False).terminal(drawn, compact=True)
     try:
