@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dpmc_core.errors import sentence
 from dpmc_core.papers import results, verdicts
 from dpmc_core.papers.frame import Experiment, Made, Paper, Series
-from dpmc_core.papers.verdicts import Accuracy, Judged, Upheld
+from dpmc_core.papers.verdicts import Accuracy, Judged, Privacy, Upheld
 from dpmc_core.views import theory
 from dpmc_core.views.lines import short
 
@@ -66,7 +66,7 @@ def count(found: list[Look]) -> str:
     for verdict in Accuracy:
         n = sum(one.judged.verdict is verdict for one in found)
         if n:
-            parts.append(f"{n} {verdict.value}")
+            parts.append(f"{verdict.value} {n}")
     return sentence(f"{len(found)} figures and tables: {', '.join(parts)}")
 
 
@@ -179,12 +179,17 @@ def statements(found: Look) -> dict[str, list[str]]:
 
 
 def promises_table(found: Look) -> dict[str, list[str]]:
-    """What becomes of each method's promise."""
+    """What becomes of the methods' promises, the worst first; those that fare alike in one row."""
+    order = list(verdicts.Privacy)
+    alike: dict[tuple[Privacy, str, str], list[str]] = {}
+    for one in sorted(found.promises, key=lambda one: -order.index(one.verdict)):
+        name = verdicts.name_of(one.mechanism)
+        alike.setdefault((one.verdict, one.words, one.command), []).append(name)
     return {
-        "method": [verdicts.name_of(one.mechanism) for one in found.promises],
-        "promise": [one.verdict.value for one in found.promises],
-        "why": [one.words for one in found.promises],
-        "command": [one.command for one in found.promises],
+        "method": [", ".join(names) for names in alike.values()],
+        "promise": [verdict.value for verdict, _, _ in alike],
+        "why": [words for _, words, _ in alike],
+        "command": [command for _, _, command in alike],
     }
 
 
