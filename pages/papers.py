@@ -82,12 +82,13 @@ def choose(looks: Sequence[Look]) -> Look:
     ids, key = of(only), f"{TABLE} {only}"
 
     def clicked() -> None:
-        rows = st.session_state[key]["selection"]["rows"]
-        if rows and rows[0] < len(ids):
-            st.session_state["experiment"] = ids[rows[0]]
+        """Wherever in a row."""
+        for row, _ in st.session_state[key]["selection"]["cells"]:
+            if row < len(ids):
+                st.session_state["experiment"] = ids[row]
 
-    rows = [ids.index(id)] if id in ids else []
-    st.session_state[key] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+    # What is chosen stands in the list: a cell that stays marked keeps its tool bar in the way.
+    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
     narrow = {"accuracy": 96, "privacy": 116, "paper": 76, "place": 84, "run time": 76}
     blocks.show_table(
         words.overview([places[id] for id in ids]),
@@ -95,7 +96,7 @@ def choose(looks: Sequence[Look]) -> Look:
         alt="Every figure and table with its verdicts",
         key=key,
         on_select=clicked,
-        selection_mode="single-row",
+        selection_mode="single-cell",
         column_config={
             name: st.column_config.TextColumn(width=width) for name, width in narrow.items()
         },
@@ -156,16 +157,12 @@ def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
         return
     theme = state.theme()
     st.html(charts_papers.legend(found, theme))
-    ours = "the mean over seeds in its 95 % band"
-    printed = "printed, with the error of reading it"
-    parts = [f"Lines: {ours}"] * (found.made is not None)
-    parts += [f"Hollow: {printed}"] * bool(found.experiment.printed)
     across, up = picture.titles(found)
     blocks.chart(
         charts_papers.experiment(found, theme),
         alt=f"{up} over {across}. {words.we_see(found.made)}",
         key="experiment chart",
-        caption=f"{'. '.join(parts)}. {blocks.EVALUATION if found.made is not None else ''}",
+        caption=words.legend(found),
         table=numbers,
     )
 
@@ -290,8 +287,9 @@ def progress(key: str) -> None:
         total = now.counts.get("total", 0)
         done = now.counts.get("skipped", 0) + now.counts.get("done", 0)
         left = now.counts.get("seconds_left")
-        far = "starting" if left is None else f"about {blocks.duration(left)} left"
-        st.progress(done / total if total else 0.0, text=f"{done:,} of {total:,} parts · {far}")
+        far = "" if left is None else f" · about {blocks.duration(left)} left"
+        text = f"{done:,} of {total:,} parts{far}" if total else "Starting"
+        st.progress(done / total if total else 0.0, text=text)
         st.caption("It goes on when you leave; what is done is kept.")
 
     again()

@@ -7,6 +7,7 @@ import io
 from typing import Any, NamedTuple
 
 from dpmc_core.errors import sentence
+from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.papers import results, verdicts
 from dpmc_core.papers.frame import Experiment, Made, Paper, Series
 from dpmc_core.papers.verdicts import Accuracy, Judged, Privacy, Upheld
@@ -131,6 +132,21 @@ def _curve_words(one: Series) -> str:
         return f"{one.label} {short(first.mean, 3)}"
     at = f"{short(one.x[0], 3)} to {short(one.x[-1], 3)}"
     return f"{one.label} {short(first.mean, 3)} to {short(last.mean, 3)} (at {at})"
+
+
+def legend(found: Look) -> str:
+    """What the lines and marks of its picture stand for."""
+    many = [n for one in (found.made.series if found.made else ()) for n in one.seeds]
+    parts = []
+    if max(many, default=0) > 1:
+        least, most = min(n for n in many if n > 1), max(many)
+        seeds = f"{most}" if least == most else f"{least} to {most}"
+        parts.append(f"Lines: the mean over {seeds} seeds in its 95 % band.")
+    if found.experiment.printed:
+        parts.append("Hollow: printed, with the error of reading it.")
+    if max(many, default=0) > 1:
+        parts.append(sentence(EVALUATION_ONLY))
+    return " ".join(parts)
 
 
 def numbers(found: Look) -> dict[str, list[str]]:
