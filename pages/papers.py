@@ -169,22 +169,19 @@ def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
 
 def said(found: Look) -> None:
     """What the paper says, why ours differs, what we changed and could not know."""
-    if found.judged.statements:
+    texts, places, *known = words.statements(found).values()
+    if texts:
         st.markdown("**The paper says**")
-        rows = zip(*words.statements(found).values(), strict=True)
+        badges = [held(here) for here in known[0]] if known else [""] * len(texts)
         st.markdown(
             "\n".join(
-                f"- {held(here) if found.made is not None else ''}{blocks.escape(text)}"
-                f" *{blocks.escape(place)}*"
-                for text, place, here in rows
+                f"- {badge}{blocks.escape(text)} *{blocks.escape(place)}*"
+                for badge, text, place in zip(badges, texts, places, strict=True)
             )
         )
-    if found.experiment.why and found.made is not None:
-        st.markdown(f"**Why they differ**  \n{blocks.escape(found.experiment.why)}")
-    for name, label in (("changed", "We changed"), ("unknown", "We could not know")):
-        text = dict(words.facts(found)).get(name)
-        if text:
-            st.markdown(f"**{label}**  \n{blocks.escape(text)}")
+    for name, text in words.facts(found):
+        if name in words.TOLD:
+            st.markdown(f"**{words.TOLD[name]}**  \n{blocks.escape(text)}")
 
 
 def held(here: str) -> str:

@@ -117,7 +117,7 @@ def svg(found: Look) -> str:
         parts.append(_mark(x, y, drawn_as[printed.series], hollow=True))
     words = escape(f"{y_title} over {x_title}: {one.title}", quote=True)
     picture = (
-        f"<svg viewBox='0 0 {WIDE} {HIGH}' width='{WIDE}' role='img' aria-label='{words}'>"
+        f"<svg class='chart' viewBox='0 0 {WIDE} {HIGH}' role='img' aria-label='{words}'>"
         + "".join(parts)
         + "</svg>"
     )

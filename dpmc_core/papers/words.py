@@ -15,6 +15,7 @@ from dpmc_core.views import theory
 from dpmc_core.views.lines import short
 
 HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
+TOLD = {"why": "Why they differ", "changed": "We changed", "unknown": "We could not know"}
 _EARLIER = "Made by an earlier version: a method has been revised since."
 
 
@@ -95,7 +96,7 @@ def facts(found: Look) -> list[tuple[str, str]]:
     one, made = found.experiment, found.made
     listed = [
         ("we see", we_see(made)),
-        ("why", sentence(one.why)),
+        ("why", "" if made is None else sentence(one.why)),
         ("changed", " ".join(map(sentence, one.changed))),
         ("unknown", " ".join(map(sentence, one.unknown))),
         ("command", command(found)),
@@ -186,12 +187,13 @@ def _printed_text(printed: Any) -> str:
 
 
 def statements(found: Look) -> dict[str, list[str]]:
-    """What the paper says and whether it holds here."""
-    return {
-        "the paper says": [sentence(one.words) for one, _ in found.judged.statements],
-        "in": [one.place for one, _ in found.judged.statements],
-        "here": [HOLDS[held] for _, held in found.judged.statements],
+    """What the paper says and, with a result, whether it holds here."""
+    told = found.judged.statements
+    columns = {
+        "the paper says": [sentence(one.words) for one, _ in told],
+        "in": [one.place for one, _ in told],
     }
+    return columns if found.made is None else columns | {"here": [HOLDS[held] for _, held in told]}
 
 
 def promises_table(found: Look) -> dict[str, list[str]]:
