@@ -169,7 +169,7 @@ def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
 
 def said(found: Look) -> None:
     """What the paper says, why ours differs, what we changed and could not know."""
-    texts, places, *known = words.statements(found).values()
+    *known, texts, places = words.statements(found).values()
     if texts:
         st.markdown("**The paper says**")
         badges = [held(here) for here in known[0]] if known else [""] * len(texts)

@@ -40,7 +40,7 @@ td, th { padding: .25rem .8rem .25rem 0; text-align: left; vertical-align: top;
   padding: 0 .6rem; margin-right: .4rem; font-size: .875rem; }
 .good { color: var(--good); } .fair { color: var(--fair); } .off { color: var(--off); }
 .bad { color: var(--bad); } .badge { margin-bottom: .3rem; }
-td.words { min-width: 12rem; } td.short { white-space: nowrap; }
+td.words { min-width: 10rem; } td.short { white-space: nowrap; }
 pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .6rem .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere; font-size: .875rem; }
 .chart { display: block; width: 100%; max-width: 44rem; height: auto; margin-top: .5rem; }

@@ -187,13 +187,14 @@ def _printed_text(printed: Any) -> str:
 
 
 def statements(found: Look) -> dict[str, list[str]]:
-    """What the paper says and, with a result, whether it holds here."""
+    """What the paper says and, before it with a result, whether it holds here."""
     told = found.judged.statements
-    columns = {
+    here = {} if found.made is None else {"here": [HOLDS[held] for _, held in told]}
+    return {
+        **here,
         "the paper says": [sentence(one.words) for one, _ in told],
         "in": [one.place for one, _ in told],
     }
-    return columns if found.made is None else columns | {"here": [HOLDS[held] for _, held in told]}
 
 
 def promises_table(found: Look) -> dict[str, list[str]]:
