@@ -229,8 +229,8 @@ def theory_table(paper: Paper) -> dict[str, list[str]]:
 def theory_notes(paper: Paper) -> list[str]:
     """What is wrong with printed theorems, a sentence each."""
     rows = theory.table(paper.key) if paper.theory else ()
-    found = [f"{row.theorem}: {' '.join(filter(None, (row.note, row.silence)))}" for row in rows]
-    return [sentence(text) for text in dict.fromkeys(found) if not text.endswith(": ")]
+    said = [(row.theorem, [sentence(t) for t in (row.note, row.silence) if t]) for row in rows]
+    return list(dict.fromkeys(f"{name}. {' '.join(parts)}" for name, parts in said if parts))
 
 
 def csv_text(found: list[Look]) -> str:
