@@ -189,24 +189,45 @@ def promises_table(found: Look) -> dict[str, list[str]]:
 
 
 def theory_table(paper: Paper) -> dict[str, list[str]]:
-    """A paper's theorems beside measurements; takes some seconds the first time."""
+    """A paper's theorems beside measurements; takes a second or two the first time."""
     rows = theory.table(paper.key) if paper.theory else ()
+    paper_s = [row.printed is None and row.open_constant for row in rows]  # there is none of ours
     return {
         "theorem": [row.theorem for row in rows],
         "bounds": [row.quantity for row in rows],
-        "printed": ["" if row.printed is None else f"{row.printed:.3g}" for row in rows],
-        "ours": [f"{row.bound:.3g}" for row in rows],
+        "printed": [
+            f"{row.bound:.3g}" if only else "" if row.printed is None else f"{row.printed:.3g}"
+            for row, only in zip(rows, paper_s, strict=True)
+        ],
+        "ours": [
+            "" if only else f"{row.bound:.3g}" for row, only in zip(rows, paper_s, strict=True)
+        ],
         "measured": [f"{row.measured:.3g}" for row in rows],
-        "ours / measured": [f"{row.factor:.3g}" for row in rows],
-        "printed is": ["contradicted" if row.counterexample else "" for row in rows],
+        "bound / measured": [f"{row.factor:.3g}" for row in rows],
+        "printed is": [
+            "contradicted"
+            if row.counterexample
+            else "up to a constant"
+            if row.open_constant
+            else ""
+            for row in rows
+        ],
+        "instance": [row.setting for row in rows],
     }
 
 
 def theory_notes(paper: Paper) -> list[str]:
-    """What is wrong with printed theorems, a sentence each."""
+    """What is wrong with printed theorems, each with the instance that contradicts it."""
     rows = theory.table(paper.key) if paper.theory else ()
-    found = [f"{row.theorem}: {' '.join(filter(None, (row.note, row.silence)))}" for row in rows]
-    return [sentence(text) for text in dict.fromkeys(found) if not text.endswith(": ")]
+    found = []
+    for row in rows:
+        said = [sentence(text) for text in (row.note, row.silence) if text]
+        if row.counterexample and row.printed is not None:
+            numbers = f"{row.printed:.3g} is printed, {row.measured:.3g} is measured"
+            said.insert(0, sentence(f"{numbers} ({row.setting})"))
+        if said:
+            found.append(f"{row.theorem}: {' '.join(said)}")
+    return list(dict.fromkeys(found))
 
 
 def csv_text(found: list[Look]) -> str:
