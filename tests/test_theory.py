@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpmc_core import registry
+from dpmc_core import papers, registry
 from dpmc_core.bounds import collection, frank_wolfe, implicit, one_bit
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import LOGISTIC, Probit
+from dpmc_core.papers import verdicts, words
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import theory
@@ -316,9 +317,7 @@ def test_the_printed_condition_of_theorem_1_lets_a_sign_through():
     p1, p2, ratio = Fraction(1, 100), Fraction(1, 2), 2
     assert 1 - p2 * ratio <= p1 <= (1 - p2) * ratio
     assert max((1 - p1) / p2, p2 / (1 - p1), p1 / (1 - p2), (1 - p2) / p1) == 50
-    (row,) = [
-        r for r in theory.table("LWHM22") if r.setting.startswith("+1 flipped with chance 0.0")
-    ]
+    (row,) = [r for r in theory.table("LWHM22") if "+1 with chance 0.01" in r.setting]
     assert row.measured == pytest.approx(math.log(50))
 
 
@@ -417,3 +416,35 @@ def test_z16s_rule_returns_the_zero_matrix(rows):
     for row in ruled:
         assert row.silence
         assert row.measured == pytest.approx(row.trivial, rel=1e-4)
+
+
+def test_every_contradiction_names_its_instance(rows):
+    """In the words of the one command that prints it, `dpmc papers NAME --theory`."""
+    for paper in papers.PAPERS.values():
+        mine = [row for row in rows if row.paper == paper.key]
+        table, notes = words.theory_table(paper), "\n".join(words.theory_notes(paper))
+        assert {len(column) for column in table.values()} == {len(mine)}
+        assert table["instance"] == [row.setting for row in mine]
+        for row, said in zip(mine, table["printed is"], strict=True):
+            assert (said == "contradicted") == row.counterexample
+            if row.counterexample:
+                assert row.printed is not None
+                numbers = f"{row.printed:.3g} is printed, {row.measured:.3g} is measured"
+                assert f"{row.theorem}: {numbers} ({row.setting})." in notes
+    # a bound of the paper's, with a constant of no known size, is none of ours
+    table = words.theory_table(papers.PAPERS["JTT18"])
+    at = table["theorem"].index("Theorem B.3")
+    assert table["printed"][at]
+    assert not table["ours"][at]
+
+
+def test_a_promise_says_where_its_theorem_is_contradicted():
+    found = {one.id: one for one in papers.PAPERS["LWHM22"].experiments}
+    kept = {one.mechanism: one for one in verdicts.promises(found["lwhm22-1a"])}
+    assert "Theorem 4 promises 1 where 13.4 is lost" in kept["output"].words
+    assert kept["objective"].verdict is verdicts.Privacy.UNPROVED
+    assert "Theorem 2 promises 0.1 where 0.746 is lost: one cell" in kept["objective"].words
+    assert kept["objective"].command == "dpmc papers lwhm22 --theory"
+    logistic = {one.mechanism: one for one in verdicts.promises(found["lwhm22-1b"])}
+    assert logistic["objective"].verdict is verdicts.Privacy.PROVED
+    assert "Theorem" not in logistic["objective"].words + logistic["input-flip"].words

@@ -231,7 +231,7 @@ def _one_bit_privacy() -> Found:
         yield row(
             theorem="Theorem 1",
             quantity="privacy loss of one sign, nats",
-            setting=f"+1 flipped with chance {plus:.3g}, -1 with {minus:.3g}",
+            setting=f"flips of +1 with chance {plus:.3g}, of -1 with {minus:.3g}",
             bound=flips.guarantee(ratings.public).certified().epsilon,
             printed=flips.epsilon,
             measured=max(abs(math.log((1 - plus) / minus)), abs(math.log((1 - minus) / plus))),
