@@ -443,17 +443,17 @@ def residual(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme)
             _line(fig, view, shown, name, theme.muted, marker, "dash")
     _line(fig, view, view.moments, "by the moments", theme.ink, "circle-open", "dot")
     _line(fig, view, view.rho, "measured", own.color, own.marker, "solid")
-    return _axes(fig, "residual at the truth", epsilon, theme, powers(0, 8))
+    return _axes(fig, "residual at the truth", epsilon, theme, type="log", **powers(0, 8))
 
 
 def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> Figure:
-    """Distance of both recoveries from the truth; Equation 5 has a constant of no known size."""
+    """Distance of both recoveries from the truth, and of the zero matrix."""
     own = style(mechanism)
     fig = figure(theme, height=340)
+    _line(fig, view, view.size, "the zero matrix", theme.muted, "line-ns-open", "dot")
     _line(fig, view, view.naive, "as they come", *_SECOND)
     _line(fig, view, view.debiased, "allowing for spurious", own.color, own.marker, "solid")
-    near_each_other = ticks([m * 10.0**k for k in range(5) for m in (1, 2, 5)])
-    return _axes(fig, "error of the recovery", epsilon, theme, near_each_other)
+    return _axes(fig, "error of the recovery", epsilon, theme, rangemode="tozero")
 
 
 def _line(fig: Figure, view: RecoveryBounds, values: Iterable[float], name: str, *look) -> None:
@@ -461,10 +461,10 @@ def _line(fig: Figure, view: RecoveryBounds, values: Iterable[float], name: str,
     line(fig, view.epsilon, values, Style(*look), hover, name=name)
 
 
-def _axes(fig: Figure, title: str, epsilon: float, theme: Theme, at: dict) -> Figure:
+def _axes(fig: Figure, title: str, epsilon: float, theme: Theme, **y) -> Figure:
     rule(fig, epsilon, theme)
     fig.x(**EPSILON_AXIS)
-    fig.y(type="log", title=title, **at)
+    fig.y(title=title, **y)
     return fig
 
 
