@@ -16,7 +16,7 @@ from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.papers import verdicts, words
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.views import theory
+from dpmc_core.views import recovery, theory
 
 LINKS = (LOGISTIC, Probit(), Probit(0.8))
 
@@ -407,6 +407,15 @@ def test_a_line_is_drawn_only_where_it_says_something(rows):
             assert row.bound >= row.trivial
             assert row.silence.endswith(".")
     assert any(row.silence for row in rows)
+
+
+def test_the_truth_of_z16s_instance_keeps_to_what_its_proof_needs():
+    """Not every entry is in -1..1; the mean square of a spurious report's error is within it."""
+    share, square = recovery.beyond()
+    assert 0 < share < 0.1
+    assert square < 1
+    # of a uniform report among -1, -1/2, 0, 1/2, 1: the square of the range is 4
+    assert square + 0.5 < 4
 
 
 def test_z16s_rule_returns_the_zero_matrix(rows):

@@ -133,6 +133,13 @@ def first_useful(id: str) -> float:
     return high
 
 
+def beyond() -> tuple[float, float]:
+    """The share of true ratings outside -1..1, which Theorem 3's proof excludes, and the mean of
+    all their squares, of which it needs no more than that it is at most 1."""
+    _, truth, _ = _known(np.random.default_rng(0))
+    return float(np.mean(np.abs(truth) > 1)), float(np.mean(truth**2))
+
+
 def _known(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     """Ratings, their true matrix on the scale -1..1, and how far they are from it."""
     generated = known_truth(rng, density=0.3)

@@ -405,6 +405,7 @@ _EPSILONS = (1.0, 4.0)
 
 
 def _collection() -> Found:
+    share, square = recovery.beyond()
     for id in ("modified-laplace", "randomised-response"):
         name = registry.get(id).name.removesuffix(" collection")
         views = recovery.bounds(id, _EPSILONS)
@@ -419,7 +420,9 @@ def _collection() -> Found:
                 bound=float(view.tight),
                 printed=float(view.theorem),
                 measured=float(view.rho),
-                note="true; ours puts the parts under one root, and counts no cell twice",
+                note="true; ours puts the parts under one root, and counts no cell twice. Both are"
+                f" for truths in -1..1: {share:.1%} of these lie beyond, where the mean square, all"
+                f" that the proof goes on with, is {square:.2f} and not the 1 that it allows",
             )
             yield row(
                 theorem="Theorem 3 as a rule",
