@@ -59,8 +59,12 @@ def read(path: Path) -> Made:
 
 
 def _series(found: dict[str, Any]) -> Series:
-    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
-    return Series(**fields)
+    return Series(**{name: _whole(value) for name, value in found.items()})
+
+
+def _whole(value: Any) -> Any:
+    """Lists as tuples, as they were written."""
+    return tuple(map(_whole, value)) if isinstance(value, list) else value
 
 
 def shipped(id: str) -> Made | None:
