@@ -182,6 +182,7 @@ RIGHT, WRONG = Printed("a", 1.0, 2.14, 0.05, "page 1"), Printed("a", 2.0, 9.0, 0
         ([RIGHT, Printed("b", 1.0, 2.0, 0.0, "page 1")], [True], Accuracy.TREND),
         ([RIGHT, Printed("b", 1.0, 2.0, 0.0, "page 1")], [], Accuracy.OPEN),
         ([RIGHT], [None, False], Accuracy.DIFFERS),
+        ([RIGHT, WRONG], [True, None], Accuracy.DIFFERS),
         ([], [True, False], Accuracy.DIFFERS),
         ([], [None], Accuracy.OPEN),
         ([], [], Accuracy.OPEN),
@@ -256,6 +257,18 @@ def test_a_statement_that_is_true_is_seldom_called_wrong(n):
         once += statement.holds(ours) is False
     assert wrong / runs <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / runs)
     assert once > 2 * wrong
+
+
+def test_what_is_equal_in_every_draw_is_not_above():
+    rng = np.random.default_rng(1)
+    a, b = draws(rng, 5)
+    curves = {"a": a, "same": frame.Point.of(a.draws), "like": Interval(*a), "b": b}
+    series = tuple(Series.of(label, {1.0: one}) for label, one in curves.items())
+    ours = Made(id="x", series=series, stamp=STAMP)
+    assert frame.above("a", "same", [1.0])(ours) is False
+    assert frame.below("a", "same", [1.0])(ours) is False
+    assert frame.above("a", "like", [1.0])(ours) is None
+    assert frame.above("a", "b", [1.0])(ours) is None
 
 
 def test_a_single_seed_tells_nothing_and_what_is_not_drawn_all():

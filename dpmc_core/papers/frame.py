@@ -433,6 +433,17 @@ def surely_above(a: Interval | None, b: Interval | None) -> bool | None:
     return None if abs(gap) <= max(reach(a, b), rounded) else gap > 0
 
 
+def _beyond(a: Interval | None, b: Interval | None) -> bool | None:
+    """The same, and no where the two are equal in every draw."""
+    found = surely_above(a, b)
+    if found is not None or a is None or b is None:
+        return found
+    first, second = draws_of(a), draws_of(b)
+    if len(first) < 2 or len(first) != len(second):
+        return None
+    return False if np.allclose(first, second, rtol=_ROUNDED, atol=0.0) else None
+
+
 def apart(a: Interval | None, b: Interval | None) -> Point | None:
     """How far two means are apart."""
     if a is None or b is None:
@@ -457,17 +468,13 @@ def every(found: Iterable[bool | None]) -> bool | None:
 def above(label: str, other: str | float, at: Iterable[float]) -> Tells:
     """A curve is above another one, or above a number, at each x."""
     places = tuple(at)
-    return lambda made: every(
-        surely_above(made.at(label, x), _level(made, other, x)) for x in places
-    )
+    return lambda made: every(_beyond(made.at(label, x), _level(made, other, x)) for x in places)
 
 
 def below(label: str, other: str | float, at: Iterable[float]) -> Tells:
     """A curve is below another one, or below a number, at each x."""
     places = tuple(at)
-    return lambda made: every(
-        surely_above(_level(made, other, x), made.at(label, x)) for x in places
-    )
+    return lambda made: every(_beyond(_level(made, other, x), made.at(label, x)) for x in places)
 
 
 def not_the_highest(label: str, others: Iterable[str], at: Iterable[float]) -> Tells:

@@ -4,7 +4,9 @@ Accuracy: two curves are told apart where their difference is beyond its 95 % t 
 seed where the draws are known (`frame.reach`: wrong with chance 5 % at most). A statement holds
 where each of its comparisons does. That it does not hold takes one of them only, so that one must
 stand with intervals wide enough for all of them at once (Bonferroni): of a true statement it is
-said with chance 5 % at most. A mean over a single seed has no interval, and tells nothing.
+said with chance 5 % at most. Likewise for printed numbers: one that lies outside at 95 % is shown
+as outside, but it takes one outside all at once to differ. A mean over a single seed has no
+interval, and tells nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ MEANING = {
     Accuracy.AGREES: "every printed number lies within our 95 % interval and its reading error, and"
     " all that the paper says of it holds",
     Accuracy.TREND: "all that the paper says of it holds; printed numbers differ or are none",
-    Accuracy.DIFFERS: "something that the paper says of it does not hold here",
+    Accuracy.DIFFERS: "a printed number, or something that the paper says, does not hold here",
     Accuracy.SMALLER: "so it is here, with less work than the paper's or with other data: the"
     " paper's own size is not tried",
     Accuracy.OPEN: "our intervals are too wide, or our points too few, for some of it",
@@ -135,33 +137,42 @@ def told_of(statement: Statement, made: Made) -> bool | None:
 
 
 def _verdict(compared: Sequence[Compared], held: Sequence[bool | None]) -> tuple[Accuracy, str]:
-    inside = [one.within for one in compared if one.within is not None]
-    told = [(held.count(True), "hold"), (held.count(False), "do not")]
-    told.append((held.count(None), "cannot be told"))
-    claims = ", ".join(f"{n} {what}" for n, what in told if n)
-    numbers = f"{sum(inside)} of {len(inside)} printed numbers within our intervals"
-    missing = len(compared) - len(inside)
-    if missing:
-        numbers += f", {missing} without one of ours"
-    said = f"{numbers}; " if compared else ""
-    said = sentence(f"{said}of {len(held)} statements {claims}" if held else said.rstrip("; "))
+    known = [one for one in compared if one.within is not None]
+    inside = [one.within for one in known]
+    said = _said(compared, held)
     if not inside and set(held) <= {None}:
         return Accuracy.OPEN, "Nothing that is printed can be told from this result."
-    if False in held:
-        return Accuracy.DIFFERS, said
-    if None in held:
-        return Accuracy.OPEN, said
-    if inside and len(inside) == len(compared) and all(inside):
-        return Accuracy.AGREES, said
-    if held:
-        return Accuracy.TREND, said
     # Of many numbers at 95 % some lie outside by chance: all at once, as for a statement.
-    apart = [
-        not _within(one.printed, one.ours, len(inside))
-        for one in compared
-        if one.within is False and one.ours is not None
+    differs = not all(
+        one.ours is None or _within(one.printed, one.ours, len(known)) for one in known
+    )
+    if all(held):  # also where nothing is said
+        if inside and len(inside) == len(compared) and all(inside):
+            return Accuracy.AGREES, said
+        if held:
+            return Accuracy.TREND, said
+    return (Accuracy.DIFFERS if differs or False in held else Accuracy.OPEN), said
+
+
+def _said(compared: Sequence[Compared], held: Sequence[bool | None]) -> str:
+    """How many of each there are."""
+    parts = []
+    if compared:
+        inside = [one.within for one in compared if one.within is not None]
+        missing = len(compared) - len(inside)
+        parts.append(f"{sum(inside)} of {len(inside)} printed numbers within our intervals")
+        parts += [f"{missing} without ours"] if missing else []
+    counts = [
+        f"{n} {one if n == 1 else many}"
+        for value, one, many in (
+            (True, "holds", "hold"),
+            (False, "does not", "do not"),
+            (None, "cannot be told", "cannot be told"),
+        )
+        if (n := held.count(value))
     ]
-    return (Accuracy.DIFFERS if any(apart) else Accuracy.OPEN), said
+    parts += [f"of {len(held)} statements {', '.join(counts)}"] if held else []
+    return sentence("; ".join(parts))
 
 
 # --- promises ----------------------------------------------------------------------------------
