@@ -51,7 +51,10 @@ _PRINTED = {
     "item_share": 0.0,
     "clip": 1.0,
 }
-_TUNED = "radius and rounds are cross-validated in the paper: they stay what they are"
+_TUNED = (
+    "radius and rounds are cross-validated in the paper, and its noise changes from round to round"
+    " by a rule that it does not print: they stay what they are"
+)
 _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 
 
@@ -325,6 +328,10 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
     name: ClassVar[str] = "Private Frank-Wolfe (Oja)"
     revision: ClassVar[int] = 2
     theorem: ClassVar[str] = "Theorem 3.1 with Algorithm 2"
+    published: ClassVar[AsPublished] = AsPublished(
+        UserFrankWolfe.published.settings,
+        f"{_TUNED}; the number of updates is not printed either",
+    )
     # Every update costs as much budget as a whole Gram matrix: few of either pay.
     rounds: int = setting(3, "Frank-Wolfe rounds that share the budget", at_least=1, at_most=500)
     radius: float = setting(
@@ -415,7 +422,9 @@ class PrivateSvd(Calibrated):
     holds_gram: ClassVar[bool] = True
     theorem: ClassVar[str] = "Theorem B.1"
     published: ClassVar[AsPublished] = AsPublished(
-        {**_PRINTED, "symmetric": False}, "the rank is not printed: it stays what it is"
+        {**_PRINTED, "symmetric": False},
+        "the rank is not printed: it stays what it is; the number of ratings, which the paper"
+        " divides by as it is, is counted with noise here for count_share of the budget",
     )
     rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
     density: float | None = setting(
@@ -498,7 +507,8 @@ class PrivatePgd(Calibrated):
     theorem: ClassVar[str] = "Algorithm 5"
     published: ClassVar[AsPublished] = AsPublished(
         {**_PRINTED, "symmetric": False},
-        "radius, rounds and step are tuned in the paper: they stay what they are",
+        "radius, rounds and step are tuned in the paper: they stay what they are; the rows of the"
+        " iterate are clipped here, without which the paper's noise has no bound to stand on",
     )
     rounds: int = setting(5, "rounds that share the budget", at_least=1, at_most=500)
     schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")

@@ -453,7 +453,9 @@ class Gradient(OneBit, OneBitModel):
     name: ClassVar[str] = "Gradient perturbation"
     revision: ClassVar[int] = 1
     published: ClassVar[AsPublished] = AsPublished(
-        {"rounds": 10, **_GENERATED}, f"the number of rounds K is not printed: 10 here; {_LIFTED}"
+        {"rounds": 10, **_GENERATED},
+        f"neither the number of rounds K is printed, 10 here, nor the factor on the"
+        f" spectral step, 1 here; {_LIFTED}",
     )
     rounds: int | None = setting(
         None, "rounds that share the budget (none: 1 + eps/10)", at_least=1, at_most=1_000
