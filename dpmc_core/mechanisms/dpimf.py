@@ -81,10 +81,11 @@ _RIDGE = {
 
 
 _ALPHA = 0.8
-_PRINTED = (
-    "rank and lambda are those for MovieLens in its experiments; its ten parties take 100 rounds of"
-    " 20 solves each: here one party takes 100 ('dpmc protocol federated' has parties)"
+ALONE = (
+    "; its ten parties take 100 rounds of 20 solves each: here one party takes 100"
+    " ('dpmc protocol federated' has parties)"
 )
+_PRINTED = f"rank and lambda are those for MovieLens in its experiments{ALONE}"
 
 
 @dataclass(frozen=True)
