@@ -667,6 +667,10 @@ def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):
         (["lwhm22", "--run"], "experiment"),
         (["jtt18-2d", "--run"], "Netflix"),
         (["lwhm22-1b", "--seeds", "1"], "--run"),
+        (["lwhm22-1b", "--jobs", "1"], "--run"),
+        (["lwhm22-1b", "--store", "x"], "left out without --run, got 'x'"),
+        (["z16-generated", "--run", "--write", __file__], "is a file: name a folder"),
+        (["--csv", str(ROOT)], "is a folder: name a file"),
         (["lwhm22-1b", "--run", "--seeds", "x"], "--seeds"),
         (["--report", "/nowhere/at/all.html"], "no folder"),
     ],
@@ -674,6 +678,20 @@ def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):
 def test_dpmc_papers_says_what_is_wrong(argv, said, capsys):
     assert main(["papers", *argv]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
+    words = ["papers", "jtt18-table-1", "--run", "--json", "--write", str(tmp_path / "new" / "one")]
+    assert main(words) == 0
+    *_, last = map(json.loads, capsys.readouterr().out.splitlines())
+    assert last["accuracy"] == "agrees"
+    assert results.read(Path(last["result"])).id == "jtt18-table-1"
+    for more in (["--bibtex"], ["--theory"], []):
+        assert main(["papers", "hxz15", "--json", *more]) == 0
+        assert json.loads(capsys.readouterr().out)
+    with pytest.raises(SystemExit):
+        main(["papers", "--csv", "x", "--report", "y"])
 
 
 def test_the_citation_names_the_papers():
