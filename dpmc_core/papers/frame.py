@@ -245,7 +245,9 @@ class PieceRecipe:
 
     pieces: for the seeds, in the order they are done in; a piece may look whether it is to stop
     (`stopping.look`). series: of their results by key. settings: everything that results depend on
-    beside the seeds, as plain JSON values; mechanisms: whose revisions do.
+    beside the seeds, as plain JSON values; mechanisms: whose revisions do. pool: of experiments
+    that keep their pieces in common, in the file that its first word names; all that their results
+    depend on is in the rest of it and in their keys.
     """
 
     pieces: Callable[[tuple[int, ...]], Iterable[Piece]]
@@ -253,6 +255,7 @@ class PieceRecipe:
     settings: Mapping[str, Any] = field(default_factory=dict)
     mechanisms: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (1,)
+    pool: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
