@@ -200,6 +200,10 @@ def test_what_was_cut_down_does_not_contradict_a_paper():
         one = experiment(statements=[said(held), said(held)])
         one = replace(one, changed=("half of the users",), cut=True)
         assert verdicts.judge(paper(), one, made(a={1.0: 2.0})).verdict is verdict
+    ours = made(a={1.0: 2.0, 2.0: 2.0})
+    for cut, verdict in ((("a",), Accuracy.SMALLER), (("b",), Accuracy.DIFFERS)):
+        part = replace(experiment(printed=[WRONG]), changed=("half of b",), cut=cut)
+        assert verdicts.judge(paper(), part, ours).verdict is verdict
     with pytest.raises(ValueError, match="what was changed"):
         replace(one, changed=())
     assert set(verdicts.MEANING) == set(Accuracy)
@@ -549,6 +553,19 @@ def test_a_piece_is_done_once_whoever_stops_it(tmp_path):
     assert len(done) == 3
     changed = of_pieces(done, settings={"size": 2})  # nothing of the old one counts
     run.of_pieces(changed, changed.recipe, folder=tmp_path)
+    assert len(done) == 6
+
+
+def test_other_seeds_leave_the_pieces_of_the_first(tmp_path):
+    done = []
+    one = of_pieces(done)
+    run.of_pieces(one, one.recipe, folder=tmp_path)
+    other = run.of_pieces(one, run.recipe_of(one, [1, 2]), folder=tmp_path)
+    assert done[3:] == [(0, 2), (1, 2), (2, 2)]
+    assert other.stamp.seeds == "1:2"
+    assert other.series[0].mean == (0.0, 1.0, 2.0, 0.0, 2.0, 4.0)
+    again = run.of_pieces(one, one.recipe, folder=tmp_path)
+    assert again.series[0].mean == (0.0, 1.0, 2.0)
     assert len(done) == 6
 
 

@@ -279,9 +279,11 @@ class Piece(NamedTuple):
 class PieceRecipe:
     """What is no row of the store: pieces of work, each kept when it is done.
 
-    pieces: for the seeds, in the order they are done in; a piece may look whether it is to stop
-    (`stopping.look`). series: of their results by key. settings: everything that results depend on
-    beside the seeds, as plain JSON values; mechanisms: whose revisions do.
+    pieces: for the seeds, in the order they are done in, a seed being part of its pieces' keys; a
+    piece may look whether it is to stop (`stopping.look`). series: of their results by key. settings: everything that results depend on
+    beside the seeds, as plain JSON values; mechanisms: whose revisions do. pool: of experiments
+    that keep their pieces in common, in the file that its first word names; all that their results
+    depend on is in the rest of it and in their keys.
     """
 
     pieces: Callable[[tuple[int, ...]], Iterable[Piece]]
@@ -289,6 +291,7 @@ class PieceRecipe:
     settings: Mapping[str, Any] = field(default_factory=dict)
     mechanisms: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (1,)
+    pool: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,8 +301,8 @@ class Experiment:
     id: such as lwhm22-1b; place: such as 'figure 1b'. title: what it shows. x, y: the paper's axes.
     printed: numbers; statements: what the paper says of it. why: why ours differ. changed: what we
     changed; unknown: what we could not know: a sentence each. cut: whether what we changed is less
-    work than the paper's, or other data, so that a difference does not speak against the paper.
-    promises: what its methods promise.
+    work than the paper's, or other data, so that a difference does not speak against the paper; the
+    labels of such curves, where others have the paper's size. promises: what its methods promise.
     not_run: why it cannot be made here; recipe: what makes it. methods: the id of the method behind
     a curve's label, which gives a curve that is only printed its colour.
     """
@@ -314,7 +317,7 @@ class Experiment:
     why: str = ""
     changed: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    cut: bool = False
+    cut: bool | tuple[str, ...] = False
     promises: tuple[Promise, ...] = ()
     methods: Mapping[str, str] = field(default_factory=dict)
     recipe: GridRecipe | PieceRecipe | None = None

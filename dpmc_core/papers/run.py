@@ -158,10 +158,13 @@ def of_pieces(
     """
     folder = results.own_folder() if folder is None else folder
     revisions = {id: registry.get(id).revision for id in recipe.mechanisms}
-    mark = digest(experiment.id, recipe.settings, list(recipe.seeds), revisions)[:16]
+    # Pieces of other seeds have other keys: they stay beside these.
+    usual = recipe if experiment.recipe is None else experiment.recipe
+    own = (experiment.id, recipe.settings, list(usual.seeds), revisions)
+    name, *rest = recipe.pool or own
     pieces = list(recipe.pieces(recipe.seeds))
-    with _kept(folder / f"{experiment.id}.pieces.jsonl", mark) as kept:
-        found, seconds = kept.found, kept.seconds
+    with _kept(folder / f"{name}.pieces.jsonl", digest(name, *rest)[:16]) as kept:
+        found = kept.found
         tell(Way(sum(piece.key in found for piece in pieces), len(pieces)))
         with stopping(stop):
             for piece in pieces:
@@ -173,7 +176,6 @@ def of_pieces(
                 result = _plain(piece.make())
                 spent = time.process_time() - start
                 kept.add(piece.key, result, spent)
-                seconds += spent
                 tell(Way(sum(one.key in found for one in pieces), len(pieces)))
     stamp = Stamp(
         version(),
@@ -181,7 +183,7 @@ def of_pieces(
         dict(recipe.settings),
         seeds_text(recipe.seeds),
         revisions,
-        round(seconds, 1),
+        round(sum(kept.seconds[piece.key] for piece in pieces), 1),
     )
     series = recipe.series({piece.key: found[piece.key] for piece in pieces})
     return Made(id=experiment.id, series=series, stamp=stamp)
@@ -193,7 +195,7 @@ class _Pieces:
     def __init__(self, path: Path, mark: str) -> None:
         self._path = path
         self.found: dict[str, Any] = {}
-        self.seconds = 0.0
+        self.seconds: dict[str, float] = {}
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         whole = [mark]
         for line in lines[1:] if lines[:1] == [mark] else ():  # else made with other settings
@@ -201,15 +203,14 @@ class _Pieces:
                 key, result, spent = json.loads(line)
             except ValueError:  # cut off while it was written
                 continue
-            self.found[key] = result
-            self.seconds += spent
+            self.found[key], self.seconds[key] = result, spent
             whole.append(line)
         path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
 
     def add(self, key: str, result: Any, spent: float) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps([key, result, spent]) + "\n")
-        self.found[key] = result
+        self.found[key], self.seconds[key] = result, spent
 
 
 @contextmanager

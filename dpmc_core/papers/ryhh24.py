@@ -122,8 +122,11 @@ NAMES = {  # as the paper calls them
 }
 METHODS = {name: id for id, name in NAMES.items()}
 VARIANTS = tuple(NAMES)[:4]
+SEEDS = (1, 2, 3)
+# A solve of ten parties on MovieLens 100K took 0.015 s where all profiles share a quadratic term,
+# 0.55 s where each has its own: a printed run is half a minute, or a third of an hour.
 SIZE = Size(rounds=3, local=2)
-SEEDS, _FEW_SEEDS = (1, 2, 3), (1, 2)
+BEST = {"ml-100k": parties.PRINTED, "amazon": SIZE}  # of the best variant's runs, in the tables
 _THREE, _FIGURES = (0.1, 0.5, 1.0), (1.0, 3.0, 10.0)
 _NO_NOISE = 1e6  # an epsilon at which noise is no longer seen
 _GROUPS = 20  # of users with factors of like length
@@ -175,6 +178,7 @@ class _Trial:
     rank: int = 0
     profiles: Profiles = Profiles.USERS
     settings: tuple[tuple[str, str], ...] = ()
+    size: Size = SIZE
 
     @property
     def level(self) -> bool:
@@ -184,16 +188,17 @@ class _Trial:
     @property
     def key(self) -> str:
         at = "" if self.epsilon is None else f" epsilon {self.epsilon:g}"
+        revision = f"revision {registry.get(self.id).revision}"
         if self.ridge is None:
             texts = ",".join(f"{name}={text}" for name, text in self.settings)
-            return f"{self.data} {self.id}{at} {texts}".rstrip()
+            return " ".join(filter(None, (f"{self.data} {self.id}{at}", texts, revision)))
         return (
             f"{self.data} {self.profiles.value} {self.id}{at} lambda {self.ridge:g}"
-            f" rank {self.rank} rounds {SIZE}"
+            f" rank {self.rank} rounds {self.size} {revision}"
         )
 
-    def make(self, seed: int) -> dict[str, float]:
-        """Ranking metrics. Raises DpmcError."""
+    def make(self, seed: int) -> dict[str, Any]:
+        """Ranking metrics, among parties also on the way. Raises DpmcError."""
         problem = parties.problem_of(self.data, seed)
         if self.ridge is None:
             given = {
@@ -208,19 +213,24 @@ class _Trial:
             self.epsilon,
             seed,
             profiles=self.profiles,
-            size=SIZE,
+            size=self.size,
             rank=self.rank,
             regularisation=self.ridge,
         )
 
 
-def _recipe(metric: str, runs: Sequence[_Trial], seeds: tuple[int, ...] = SEEDS) -> PieceRecipe:
-    """Curves of one metric; the pieces hold all metrics and are the same for each of them."""
+# What a run depends on beside its key: every figure and table takes a run that another one made.
+_POOL = ("ryhh24", parties.PARTIES, parties.SHARES, parties.LOOKS)
 
-    def pieces(seeds: tuple[int, ...]) -> Iterator[Piece]:
-        for seed in seeds:
-            for run in runs:
-                yield Piece(f"{run.key} seed {seed}", partial(run.make, seed))
+
+def _pieces(runs: Sequence[_Trial], seeds: tuple[int, ...]) -> Iterator[Piece]:
+    for seed in seeds:
+        for run in runs:
+            yield Piece(f"{run.key} seed {seed}", partial(run.make, seed))
+
+
+def _recipe(metric: str, runs: Sequence[_Trial]) -> PieceRecipe:
+    """Curves of one metric; the pieces hold all metrics and are the same for each of them."""
 
     def series(found: Mapping[str, Any]) -> tuple[Series, ...]:
         values: dict[str, list[float]] = defaultdict(list)
@@ -242,16 +252,21 @@ def _recipe(metric: str, runs: Sequence[_Trial], seeds: tuple[int, ...] = SEEDS)
         )
 
     return PieceRecipe(
-        pieces=pieces,
+        pieces=partial(_pieces, runs),
         series=series,
         settings={"runs": [run.key for run in runs]},
         mechanisms=tuple(dict.fromkeys(run.id for run in runs)),
-        seeds=seeds,
+        seeds=SEEDS,
+        pool=_POOL,
     )
 
 
 def _among(
-    data: str, profiles: Profiles, ids: Sequence[str], epsilons: Sequence[float]
+    data: str,
+    profiles: Profiles,
+    ids: Sequence[str],
+    epsilons: Sequence[float],
+    size: Size = SIZE,
 ) -> list[_Trial]:
     """Variants in the paper's protocol."""
     tuned = RIDGE[data]
@@ -264,6 +279,7 @@ def _among(
             ridge=tuned.used,
             rank=tuned.rank,
             profiles=profiles,
+            size=size,
         )
         for id in ids
         for epsilon in epsilons
@@ -324,11 +340,16 @@ def _ordered(labels: Sequence[str], at: Sequence[float]) -> Tells:
     return all_of(*(above(more, less, at) for less, more in itertools.pairwise(labels)))
 
 
-def _protocol_changes(data: str) -> tuple[str, ...]:
-    tuned = RIDGE[data]
+def _protocol_changes(data: str, best: Size = SIZE) -> tuple[str, ...]:
+    """best: the size of the best variant's runs, where it is another than the others'."""
+    tuned, printed = RIDGE[data], parties.PRINTED
+    short = (
+        f"{SIZE.rounds} rounds of {SIZE.local} solves in place of {printed.rounds} of"
+        f" {printed.local}"
+    )
     found: tuple[str, ...] = (
-        f"{SIZE.rounds} rounds of {SIZE.local} solves in place of {parties.PRINTED.rounds} of"
-        f" {parties.PRINTED.local}: from the second round on the ranking stays what it is.",
+        f"{short}{'' if best == SIZE else ', but of opt'}: what more of them change is under"
+        f" {_ROUNDS}.",
     )
     if tuned.used != tuned.printed:
         found += (
@@ -371,22 +392,82 @@ _WHY = {
 }
 
 
+_ROUNDS = "ryhh24-rounds"
+
+
+def _over_rounds() -> Experiment:
+    """What the length of a run changes; every point of a curve is from the same runs."""
+    data, users = "ml-100k", Profiles.USERS
+    printed, short = parties.PRINTED, SIZE._replace(rounds=30)
+    long = printed._replace(rounds=3)
+    (best,) = _among(data, users, ["dpimf-optimal"], [1.0], printed)
+    runs = [best]
+    for size in (long, short):
+        for run in _among(data, users, VARIANTS[:3], [1.0], size):
+            label = run.label if size == long else f"{run.label}, {size.local} solves a round"
+            runs.append(replace(run, label=label))
+
+    def series(found: Mapping[str, Any]) -> tuple[Series, ...]:
+        seeds = sorted({key.rpartition(" ")[2] for key in found})
+        curves = []
+        for run in runs:
+            made = [found[f"{run.key} seed {seed}"]["after"] for seed in seeds]
+            points = {
+                float(rounds) * run.size.local: Point.of([one[rounds]["hr@10"] for one in made])
+                for rounds in made[0]
+            }
+            curves.append(Series.of(run.label, points, run.id))
+        return tuple(curves)
+
+    solves = printed.rounds * printed.local
+    hits = {id: curve(data, "hr@10", id)[1.0] for id in VARIANTS}
+    return Experiment(
+        id=_ROUNDS,
+        place="section VI-A4",
+        title="HR@10 over the length of a run at epsilon 1, user profiles, MovieLens 100K",
+        x=Axis("noisy solves of a party", log=True),
+        y=HIT_RATIO,
+        printed=tuple(
+            Printed(NAMES[id], float(solves), value, 0.00005, "table III, epsilon 1")
+            for id, value in hits.items()
+        ),
+        why=_WHY[data],
+        changed=(
+            "The paper draws no such curve: it prints the length of a run, and what it ends at.",
+            f"str, com and sym take {long.rounds} rounds of {long.local} solves, and {short.rounds}"
+            f" of {short.local}; opt the printed {printed.rounds} of {printed.local}.",
+        ),
+        unknown=_UNKNOWN,
+        methods=METHODS,
+        promises=_promises(data, VARIANTS),
+        recipe=PieceRecipe(
+            pieces=partial(_pieces, runs),
+            series=series,
+            settings={"runs": [run.key for run in runs]},
+            mechanisms=VARIANTS,
+            seeds=SEEDS,
+            pool=_POOL,
+        ),
+    )
+
+
 def _table(number: str, data: str, metric: str) -> Experiment:
     ten = ("III", "IV", "V", "VI", "VII", "VIII").index(number) + 3
-    epsilons = EPSILONS if data == "ml-100k" else _THREE
-    users = Profiles.USERS
+    users, best = Profiles.USERS, ["dpimf-optimal"]
     missing = SETS[data].missing
     runs: list[_Trial] = []
     if not missing:
-        runs += _among(data, users, ["dpimf-optimal"], epsilons)
+        runs += _among(data, users, best, EPSILONS, BEST[data])
         runs += _without_noise(data, users)
         runs += _at_our_ridge(data, users, _THREE)
         runs += _ours(data, VARIANTS, _THREE)
-        runs += _among(data, users, VARIANTS[:3], _THREE)
+        runs += _among(data, users, VARIANTS[:3], EPSILONS)
     return Experiment(
         id=f"ryhh24-table-{ten}",
         place=f"table {number}",
-        cut=not missing,
+        cut=not missing
+        if BEST.get(data, SIZE) == SIZE
+        else tuple(NAMES[id] for id in VARIANTS[:3]),
         title=f"{metric.upper()} of user profiles over epsilon, {SETS[data].title}",
         x=EPSILON_LOG,
         y=HIT_RATIO if metric == "hr@10" else NDCG,
@@ -416,7 +497,7 @@ def _table(number: str, data: str, metric: str) -> Experiment:
             ),
         ),
         why="" if missing else _WHY[data],
-        changed=() if missing else _protocol_changes(data),
+        changed=() if missing else _protocol_changes(data, BEST[data]),
         unknown=() if missing else _UNKNOWN,
         methods=METHODS,
         promises=_promises(data, VARIANTS),
@@ -538,7 +619,6 @@ def _figure_5_hits(part: str, printed_for: str) -> Experiment:
                 *_at_our_ridge(data, items, _FIGURES),
                 *_among(data, items, VARIANTS[:3], _FIGURES),
             ],
-            _FEW_SEEDS,
         ),
         not_run=missing,
     )
@@ -716,7 +796,6 @@ def _overall(number: int, part: str, printed_for: str, profiles: Profiles) -> Ex
                 *_at_our_ridge(data, profiles, _FIGURES),
                 *_rivals(data, _FIGURES),
             ],
-            _FEW_SEEDS,
         ),
         not_run=missing,
     )
@@ -768,6 +847,7 @@ PAPER = Paper(
     venue="preprint",
     experiments=(
         *(_table(*name) for name in _TABLES),
+        _over_rounds(),
         *(
             (_figure_5_noise if part in "ace" else _figure_5_hits)(part, data)
             for parts, data in _PAIRS

@@ -110,7 +110,9 @@ def judge(paper: Paper, experiment: Experiment, made: Made | None) -> Judged:
         return Judged(Accuracy.UNJUDGED, sentence(paper.unjudged), compared, told)
     verdict, reason = _verdict(compared, [held for _, held in told])
     if verdict is Accuracy.DIFFERS and experiment.cut:
-        verdict = Accuracy.SMALLER
+        whole = [one for one in compared if not _cut(experiment, one.printed.series)]
+        if not _apart(whole):
+            verdict = Accuracy.SMALLER
     return Judged(verdict, reason, compared, told)
 
 
@@ -136,16 +138,23 @@ def told_of(statement: Statement, made: Made) -> bool | None:
         return False if statement.holds(made) is False else None
 
 
+def _apart(compared: Sequence[Compared]) -> bool:
+    """Whether a printed number differs: of many at 95 % some lie outside by chance, so all at once,
+    as for a statement."""
+    known = [(one.printed, one.ours) for one in compared if one.within is not None]
+    return not all(ours is None or _within(printed, ours, len(known)) for printed, ours in known)
+
+
+def _cut(experiment: Experiment, label: str) -> bool:
+    return experiment.cut is True or (experiment.cut is not False and label in experiment.cut)
+
+
 def _verdict(compared: Sequence[Compared], held: Sequence[bool | None]) -> tuple[Accuracy, str]:
-    known = [one for one in compared if one.within is not None]
-    inside = [one.within for one in known]
+    inside = [one.within for one in compared if one.within is not None]
     said = _said(compared, held)
     if not inside and set(held) <= {None}:
         return Accuracy.OPEN, "Nothing that is printed can be told from this result."
-    # Of many numbers at 95 % some lie outside by chance: all at once, as for a statement.
-    differs = not all(
-        one.ours is None or _within(one.printed, one.ours, len(known)) for one in known
-    )
+    differs = _apart(compared)
     if all(held):  # also where nothing is said
         if inside and len(inside) == len(compared) and all(inside):
             return Accuracy.AGREES, said
