@@ -34,7 +34,6 @@ from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
     clip_rows,
     gram,
-    item_sums,
     nuclear_radius,
     spread_out,
     times_vector,
@@ -385,16 +384,15 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
         rng: np.random.Generator,
     ) -> tuple[Floats, float, float, float]:
         scale, n = releases.products.scale, cells.shape[1]
+        rows = cells.by_user(residual)
 
         def product(v: Floats) -> Floats:
-            along = times_vector(cells, residual, v)
-            exact = item_sums(cells, residual * along[cells.users])
-            noisy: Floats = releases.products.publish(exact, rng)
+            noisy: Floats = releases.products.publish(rows.T @ (rows @ v), rng)
             return noisy
 
         step = 1 / (self.updates * scale * math.sqrt(n))
         v = top_vector(product, n, self.updates, step, rng)
-        along = times_vector(cells, residual, v)
+        along = rows @ v
         square = float(releases.squared_norms.publish(float(along @ along), rng))
         return v, square, scale, scale * math.sqrt(n)
 
