@@ -581,6 +581,19 @@ def test_a_line_that_was_cut_off_is_done_again(tmp_path):
     assert len(done) == 4
 
 
+def test_a_result_of_other_settings_is_not_held_against_a_paper(tmp_path):
+    one = of_pieces([], settings={"size": (1, 2)})
+    ours = run.of_pieces(one, one.recipe, folder=tmp_path)
+    again = results.read(results.write(ours, tmp_path))
+    assert one.makes(ours)
+    assert one.makes(again)
+    later = replace(one, recipe=replace(one.recipe, settings={"size": 3}))
+    assert not later.makes(again)
+    for made_by, verdict in ((one, Accuracy.DIFFERS), (later, Accuracy.SMALLER)):
+        asked = replace(made_by, statements=(said(False), said(False)))
+        assert verdicts.judge(paper(), asked, again).verdict is verdict
+
+
 def test_what_has_no_recipe_says_why():
     with pytest.raises(DpmcError, match="a test"):
         run.recipe_of(experiment())

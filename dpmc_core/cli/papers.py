@@ -14,7 +14,7 @@ from dpmc_core import sweep as core
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli import sweep as grids
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
-from dpmc_core.papers import report, results, run, words
+from dpmc_core.papers import report, results, run, verdicts, words
 from dpmc_core.papers.frame import Experiment, GridRecipe, Made, Paper, PieceRecipe
 from dpmc_core.stopping import Stopped
 from dpmc_core.store import Store
@@ -132,7 +132,9 @@ def _print_list(chosen: Sequence[Paper]) -> None:
     order = ("preset", "place", "accuracy", "privacy", "run time", "what it shows")
     rows = zip(*(columns[name] for name in order), strict=True)
     print(output.table([order, *rows]))
-    print(f"\n{words.count(looks)}")
+    print(f"\n{words.count(looks)}\n")
+    for text in verdicts.meanings(found.judged.verdict for found in looks):
+        print(output.paragraph(text, "    ", "  "))
     if len(chosen) == 1:
         paper = chosen[0]
         print(f"\n{', '.join(paper.authors)}: {paper.title}, {paper.venue} {paper.year}")

@@ -5,6 +5,7 @@ Every figure and table of a paper is an `Experiment`, also one that cannot be ma
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -329,6 +330,13 @@ class Experiment:
         if self.cut and not self.changed:
             raise ValueError(f"{self.id} is cut down: say what was changed")
 
+    def makes(self, made: Made) -> bool:
+        """Whether its recipe has the settings of a result still; of a grid its rows tell."""
+        if not isinstance(self.recipe, PieceRecipe):
+            return True
+        now, then = self.recipe.settings, made.stamp.settings
+        return json.dumps(dict(now), sort_keys=True) == json.dumps(dict(then), sort_keys=True)
+
     @property
     def command(self) -> str:
         """What makes it."""
@@ -378,7 +386,7 @@ class Asked:
     among: int = 1
 
 
-_ROUNDED = 1e-6  # of a value: files hold seven digits of it
+ROUNDED = 1e-6  # of a value: files hold seven digits of it
 _ASKED: ContextVar[Asked] = ContextVar("asked")
 
 
@@ -432,7 +440,7 @@ def surely_above(a: Interval | None, b: Interval | None) -> bool | None:
     if a is None or b is None:
         return None
     gap = a.mean - b.mean
-    rounded = _ROUNDED * max(abs(a.mean), abs(b.mean))
+    rounded = ROUNDED * max(abs(a.mean), abs(b.mean))
     return None if abs(gap) <= max(reach(a, b), rounded) else gap > 0
 
 
@@ -444,7 +452,7 @@ def _beyond(a: Interval | None, b: Interval | None) -> bool | None:
     first, second = draws_of(a), draws_of(b)
     if len(first) < 2 or len(first) != len(second):
         return None
-    return False if np.allclose(first, second, rtol=_ROUNDED, atol=0.0) else None
+    return False if np.allclose(first, second, rtol=ROUNDED, atol=0.0) else None
 
 
 def apart(a: Interval | None, b: Interval | None) -> Point | None:

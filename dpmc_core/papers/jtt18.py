@@ -329,7 +329,7 @@ def _power_table(
         x=Axis("", names=columns),
         y=_POWERS,
         printed=tuple(
-            Printed(NAMES[FW], float(at), value, 0.0005, f"table {number}, last rows")
+            Printed(NAMES[FW], float(at), value, 0.0, f"table {number}, Private FW")
             for at, value in enumerate(printed)
         ),
         changed=("The rows of private Frank-Wolfe alone: the others are other papers' bounds.",),

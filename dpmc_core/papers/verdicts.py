@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.papers.frame import (
+    ROUNDED,
     Experiment,
     Made,
     Paper,
@@ -53,12 +54,18 @@ MEANING = {
     " all that the paper says of it holds",
     Accuracy.TREND: "all that the paper says of it holds; printed numbers differ or are none",
     Accuracy.DIFFERS: "a printed number, or something that the paper says, does not hold here",
-    Accuracy.SMALLER: "so it is here, with less work than the paper's or with other data: the"
-    " paper's own size is not tried",
+    Accuracy.SMALLER: "so it is here, with less work than the paper's or with other data: that does"
+    " not speak against the paper",
     Accuracy.OPEN: "our intervals are too wide, or our points too few, for some of it",
     Accuracy.NOT_RUN: "there is no result of ours",
     Accuracy.UNJUDGED: "the paper's numbers are not known here",
 }
+
+
+def meanings(found: Iterable[Accuracy]) -> list[str]:
+    """A sentence for each verdict on accuracy that there is."""
+    there = set(found)
+    return [f"{one.value}: {words}." for one, words in MEANING.items() if one in there]
 
 
 class Privacy(enum.Enum):
@@ -109,8 +116,11 @@ def judge(paper: Paper, experiment: Experiment, made: Made | None) -> Judged:
     if paper.unjudged:
         return Judged(Accuracy.UNJUDGED, sentence(paper.unjudged), compared, told)
     verdict, reason = _verdict(compared, [held for _, held in told])
-    if verdict is Accuracy.DIFFERS and experiment.cut:
-        whole = [one for one in compared if not _cut(experiment, one.printed.series)]
+    other = not experiment.makes(made)
+    if other:
+        reason = f"{reason} Made with other settings than the recipe has now."
+    if verdict is Accuracy.DIFFERS and (experiment.cut or other):
+        whole = [] if other else [c for c in compared if not _cut(experiment, c.printed.series)]
         if not _apart(whole):
             verdict = Accuracy.SMALLER
     return Judged(verdict, reason, compared, told)
@@ -125,7 +135,7 @@ def _compared(printed: Printed, made: Made) -> Compared:
 
 def _within(printed: Printed, ours: Interval, among: int) -> bool:
     room = ours.half_width * wider(ours.seeds, among) + printed.error
-    return abs(printed.value - ours.mean) <= room + 1e-9 * abs(printed.value)
+    return abs(printed.value - ours.mean) <= room + ROUNDED * abs(printed.value)
 
 
 def told_of(statement: Statement, made: Made) -> bool | None:
