@@ -1,14 +1,12 @@
-"""Private factorization on MovieLens 100K's u1: scenario 1's errors, scenarios 2 and 3's messages.
+"""Private factorization without a trusted server, on MovieLens 100K's u1.
 
-    python benchmarks/factorization.py [--epsilon E ...] [--seeds N] [--folder DIR]
-                                       [--many-users]
+    python benchmarks/factorization.py [--epsilon E ...] [--folder DIR] [--many-users]
 
-Scenario 1 with both forms of noise, with fitted and with public user factors: RMSE, the share of
-test errors up to a size (the error's distribution), and the mean increase of absolute error over
-the factorization without privacy. Scenarios 2 and 3 with both kinds of shares: time, messages,
-bytes, the formula, and the largest difference from a trusted server with the same noise and steps;
-whether the noise passes a Laplace test; what scenario 2 adds to scenario 1's error, taken apart;
-the attacks. Movie-night stands in where the folder is absent.
+Scenarios 2 and 3 with both kinds of shares: time, messages, bytes, the formula, and the largest
+difference from a trusted server with the same noise and steps; whether the noise passes a Laplace
+test; what scenario 2 adds to scenario 1's error, taken apart; the attacks. Scenario 1's errors are
+those of `dpmc papers hxz15-cdf` and `hxz15-increase`. Movie-night stands in where the folder is
+absent.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ import generated
 import numpy as np
 from scipy import stats
 
-from dpmc_core import metrics, registry
+from dpmc_core import metrics
 from dpmc_core.data import datasets
-from dpmc_core.mechanisms.factorization import NoiseForm
 from dpmc_core.model import Task
 from dpmc_core.privacy import Shares
 from dpmc_core.problem import build_problem
@@ -36,53 +33,9 @@ from dpmc_core.protocol.scenarios import (
     StaticUsers,
 )
 from dpmc_core.protocol.trusted import reference_items
-from dpmc_core.solvers.least_squares_mf import PublicUserFactors
 from dpmc_core.views.scenarios import gap_words
 
 ML_100K = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k"
-SIZES = (0.25, 0.5, 1.0, 1.5, 2.0)
-
-
-def absolute_errors(model, problem):
-    """|predicted - true| on the test ratings, predictions clipped to the public range."""
-    test, public = problem.test, problem.train.public
-    predicted = np.clip(model.predict(test.users, test.items), public.low, public.high)
-    return np.abs(predicted - test.values)
-
-
-def errors_of(mechanism, problem, seeds):
-    """Absolute test errors, one row per seed."""
-    rows = []
-    for seed in range(seeds):
-        *_, last = mechanism.fit(problem.train, np.random.default_rng(seed))
-        rows.append(absolute_errors(last.model, problem))
-    return np.array(rows)
-
-
-def line(name, errors, baseline):
-    shares = " ".join(f"{share:>6.1%}" for share in metrics.error_cdf(errors.ravel(), SIZES))
-    rmse = np.sqrt(np.square(errors).mean(axis=1)).mean()
-    increase = (errors - baseline).mean()
-    print(f"  {name:<34} {rmse:>7.4f} {errors.mean():>7.4f} {increase:>9.4f}  {shares}", flush=True)
-
-
-def scenario_1(problem, epsilons, seeds):
-    head = " ".join(f"<={size:<4g}" for size in SIZES)
-    print("scenario 1, mean of", seeds, "seeds; then the share of errors up to a size")
-    print(f"  {'':<34} {'RMSE':>7} {'MAE':>7} {'increase':>9}  {head}")
-    baseline = errors_of(registry.create("pmf"), problem, 1)
-    line("PMF, no privacy", baseline, baseline[0])
-    line("mean rating", errors_of(registry.create("global-mean"), problem, 1), baseline[0])
-    modes = [(form.value, {"noise": form}) for form in NoiseForm]
-    modes.append(("norm, as published (no shrinking)", {"shrink": False}))
-    modes.append(
-        ("norm, public random U (certified)", {"user_factors": PublicUserFactors("random:0")})
-    )
-    for words, settings in modes:
-        print(f"  {words}")
-        for epsilon in epsilons:
-            mechanism = registry.create("dpmf", epsilon=epsilon, **settings)
-            line(f"  epsilon {epsilon:g}", errors_of(mechanism, problem, seeds), baseline[0])
 
 
 def played(settings, problem, watch=None):
@@ -100,7 +53,9 @@ def distributed(problem):
             start = time.perf_counter()
             run = played(cls(epsilon=1.0, shares=shares), problem, item)
             seconds = time.perf_counter() - start
-            rmse = metrics.rmse(absolute_errors(run.model(), problem), 0.0)
+            rng = np.random.default_rng(0)
+            train, test = problem.train, problem.test
+            rmse = metrics.evaluate(Task.RATINGS, run.model(), train, test, rng)["rmse"]
             gap = np.abs(run.items - reference_items(run)).max()
             noise = run.phase.noise[run.phase.active].ravel()
             p = stats.kstest(noise, stats.laplace(scale=run.phase.release.scale).cdf).pvalue
@@ -177,7 +132,6 @@ def attack(problem):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 0.3, 1, 3, 10])
-    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--folder", type=Path, default=ML_100K)
     parser.add_argument("--many-users", action="store_true", help="also 191,668 users x 100 items")
     args = parser.parse_args()
@@ -187,7 +141,6 @@ def main():
     else:
         print(f"no MovieLens 100K at {args.folder}: movie-night instead")
         problem = build_problem(datasets.load("movie-night"), Task.RATINGS)
-    scenario_1(problem, args.epsilon, args.seeds)
     distributed(problem)
     apart(problem, args.epsilon)
     attack(problem)

@@ -2,46 +2,114 @@
 
     python benchmarks/phases.py [--epsilon E ...] [--growth G ...] [--most M] [--draws N]
 
-Generated ratings of four shapes, none of them a sample: test RMSE above that of scenario 1 with the
-same form of noise, by number of phases, mean of some draws of start and noise; the best number
-beside the rule's (`affordable` in dpmc_core/protocol/phases.py, whose constants are from here); and
-what every growth of epsilon over the phases costs on average, at its best and at the rule's number.
+Six generated shapes, each drawn twice: on the first draws the constants of the rule (`affordable`
+in dpmc_core/protocol/phases.py) and the growth of epsilon are looked for, on the second what is
+found stands beside the constants in force. The cost: test RMSE above that of scenario 1 with the
+same form of noise, as a share of the ratings' range, mean over shapes, epsilons and some draws of
+start and noise. Those in force stay where what is found is not surely better on the second draws.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+import itertools
+import math
+from typing import NamedTuple
 
 import numpy as np
 
 from dpmc_core import metrics
 from dpmc_core.data import synthetic
 from dpmc_core.data.datasets import Dataset
+from dpmc_core.data.synthetic import Shape
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
-from dpmc_core.protocol.phases import affordable
+from dpmc_core.protocol import phases
 from dpmc_core.protocol.scenarios import StaticUsers
 from dpmc_core.protocol.trusted import in_phases
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.rows import with_offsets
 
-SEEDS = {"small": 101, "many users": 102, "large": 103, "restaurants": 104}
+CHOSEN_ON, CHECKED_ON = 211, 311  # seeds of the first shape; the others' follow
+CROWDED = Shape(
+    users=2500,
+    items=120,
+    low=1,
+    histogram=(400, 700, 1300, 2200, 3400, 4600, 5200, 4300, 2100, 800),
+    least=4,
+    user_tail=0.6,
+    item_tail=0.8,
+    user=0.3,
+    item=0.8,
+    taste=0.8,
+    noise=0.5,
+    whim=0.2,
+    rank=2,
+    drawn=0.2,
+)
+CLUB = Shape(
+    users=250,
+    items=900,
+    low=0,
+    histogram=(2500, 4000, 7000, 6500),
+    least=40,
+    user_tail=0.4,
+    item_tail=1.2,
+    user=0.8,
+    item=0.3,
+    taste=0.7,
+    noise=0.6,
+    whim=0.0,
+    rank=6,
+    drawn=1.0,
+)
 
 
-def films(seed, users, items, share):
-    histogram = tuple(round(share * count) for count in synthetic.MOVIE_NIGHT.histogram)
-    shape = replace(synthetic.MOVIE_NIGHT, users=users, items=items, histogram=histogram, least=5)
-    return synthetic.films(shape, seed).ratings
+def jokes(seed):
+    """The first thousand people."""
+    ratings = synthetic.jokes(seed).ratings
+    kept = ratings.users < 1000
+    public = PublicFacts(users=1000, items=ratings.public.items, low=-10, high=10)
+    return Ratings.build(ratings.users[kept], ratings.items[kept], ratings.values[kept], public)
 
 
-def problems():
-    made = {
-        "small": films(SEEDS["small"], 600, 800, 0.4),
-        "many users": films(SEEDS["many users"], 1500, 150, 0.5),
-        "large": films(SEEDS["large"], 1200, 1400, 1.0),
-        "restaurants": synthetic.restaurants(SEEDS["restaurants"]).ratings,
-    }
-    for name, ratings in made.items():
+SHAPES = {
+    "long tail": lambda seed: (
+        synthetic.long_tail(seed, users=1200, items=700, ratings=50_000).ratings
+    ),
+    "known truth": lambda seed: (
+        synthetic.known_truth(np.random.default_rng(seed), density=0.25).ratings
+    ),
+    "rank one, five levels": lambda seed: (
+        synthetic.rank_one(
+            users=800, items=60, per_user=20, levels=5, rng=np.random.default_rng(seed)
+        ).ratings
+    ),
+    "jokes": jokes,
+    "many users, ten levels": lambda seed: synthetic.films(CROWDED, seed).ratings,
+    "few users, four levels": lambda seed: synthetic.films(CLUB, seed).ratings,
+}
+
+
+class Rule(NamedTuple):
+    """Constants of the rule, with their growth."""
+
+    worth: float
+    more: float
+    most: int
+    growth: float
+
+    def phases(self, size):
+        """As `affordable` has it, of epsilon x users / sqrt(rank)."""
+        return min(max(1 + round(self.more * math.log2(size / self.worth)), 1), self.most)
+
+
+IN_FORCE = Rule(phases._WORTH, phases._MORE, phases.MOST, phases.GROWTH)
+
+
+def problems(seed):
+    for k, (name, make) in enumerate(SHAPES.items()):
+        ratings = make(seed + k)
         data = Dataset(ratings, name, name, "generated", "", ())
         yield name, build_problem(data, Task.RATINGS, seed=5)
 
@@ -53,7 +121,7 @@ def error(mechanism, sides, items, problem):
 
 
 def above_scenario_1(problem, epsilon, growths, most, draws):
-    """growths x phases: RMSE above scenario 1's."""
+    """growths x phases: RMSE above scenario 1's, as a share of the range."""
     public, mechanism = problem.train.public, StaticUsers(epsilon=epsilon).mechanism
     sides = mechanism.sides(problem.train)
     *_, (users, _) = mechanism.alternate(sides, np.random.default_rng(0))
@@ -77,7 +145,34 @@ def above_scenario_1(problem, epsilon, growths, most, draws):
                 for seed in range(draws)
             ]
             found[g, m - 1] = np.mean(errors) - trusted
+    return found / public.width
+
+
+def tables(seed, args):
+    """Of every shape and epsilon: its size, as the rule has it, and growths x phases."""
+    found = []
+    for name, problem in problems(seed):
+        users = problem.train.public.users
+        print(f"{name}: {users:,} users, {len(problem.train):,} ratings; % of the range")
+        for epsilon in args.epsilon:
+            table = above_scenario_1(problem, epsilon, args.growth, args.most, args.draws)
+            size = epsilon * users / math.sqrt(StaticUsers(epsilon=epsilon).rank)
+            found.append((size, table))
+            assert IN_FORCE.phases(size) == phases.affordable(epsilon, users, 3)
+            for growth, row in zip(args.growth, table, strict=True):
+                shown = " ".join(f"{100 * value:6.2f}" for value in row)
+                print(
+                    f"  epsilon {epsilon:g} (size {size:,.0f}), growth {growth:g}: {shown}  best"
+                    f" {1 + row.argmin()}, rule {IN_FORCE.phases(size)}",
+                    flush=True,
+                )
     return found
+
+
+def costs(rule, found, growths):
+    """Of a rule, by shape and epsilon."""
+    g = growths.index(rule.growth)
+    return np.array([table[g, rule.phases(size) - 1] for size, table in found])
 
 
 def main():
@@ -87,24 +182,26 @@ def main():
     parser.add_argument("--most", type=int, default=14)
     parser.add_argument("--draws", type=int, default=2)
     args = parser.parse_args()
-    best, ruled = ([[] for _ in args.growth] for _ in range(2))
-    for name, problem in problems():
-        users = problem.train.public.users
-        print(f"{name}: {users:,} users, {len(problem.train):,} ratings; RMSE above scenario 1's")
-        for epsilon in args.epsilon:
-            table = above_scenario_1(problem, epsilon, args.growth, args.most, args.draws)
-            rule = min(affordable(epsilon, users, 3), args.most)
-            for g, (growth, row) in enumerate(zip(args.growth, table, strict=True)):
-                best[g].append(row.min())
-                ruled[g].append(row[rule - 1])
-                shown = " ".join(f"{value:7.4f}" for value in row)
-                print(
-                    f"  epsilon {epsilon:g} (x users {epsilon * users:,.0f}), growth {growth:g}:"
-                    f" {shown}  best {1 + row.argmin()}, rule {rule}",
-                    flush=True,
-                )
-    for g, growth in enumerate(args.growth):
-        print(f"growth {growth:g}: {np.mean(best[g]):.4f} at best, {np.mean(ruled[g]):.4f} by rule")
+    first, second = tables(CHOSEN_ON, args), tables(CHECKED_ON, args)
+    rules = itertools.starmap(
+        Rule,
+        itertools.product(
+            [*np.geomspace(100, 12_800, 29), IN_FORCE.worth],
+            np.arange(0.5, 4.25, 0.25),
+            range(2, args.most + 1),
+            args.growth,
+        ),
+    )
+    best = min(rules, key=lambda rule: costs(rule, first, args.growth).mean())
+    for words, rule in (("found", best), ("in force", IN_FORCE)):
+        on = [costs(rule, some, args.growth) for some in (first, second)]
+        print(f"{words}: {rule}: {100 * on[0].mean():.3f}, then {100 * on[1].mean():.3f}")
+    apart = costs(IN_FORCE, second, args.growth) - costs(best, second, args.growth)
+    half = 2 * apart.std(ddof=1) / math.sqrt(len(apart))
+    print(f"those in force cost {100 * apart.mean():.3f} ± {100 * half:.3f} more on the second")
+    alone = [np.mean([table[g].min() for _, table in second]) for g in range(len(args.growth))]
+    for growth, value in zip(args.growth, alone, strict=True):
+        print(f"growth {growth:g}: {100 * value:.3f} at each one's best number")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ COLORS = {
     Accuracy.AGREES: ("green", ":material/check_circle:"),
     Accuracy.TREND: ("blue", ":material/trending_up:"),
     Accuracy.DIFFERS: ("orange", ":material/difference:"),
+    Accuracy.SMALLER: ("gray", ":material/straighten:"),
     Accuracy.OPEN: ("gray", ":material/help:"),
     Accuracy.NOT_RUN: ("gray", ":material/hourglass_empty:"),
     Accuracy.UNJUDGED: ("gray", ":material/remove:"),

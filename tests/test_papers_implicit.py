@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ from dpmc_core.data.transforms import Implicit
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
-from dpmc_core.papers import hxz15, parties, ryhh24
-from dpmc_core.papers.frame import PieceRecipe
+from dpmc_core.papers import hxz15, parties, run, ryhh24
+from dpmc_core.papers.frame import Piece, PieceRecipe
 from dpmc_core.papers.parties import Size
 from dpmc_core.problem import LeaveLast, Problem, build_problem
 from dpmc_core.protocol.scenarios import StaticUsers
@@ -54,8 +55,24 @@ def test_parties_rank_alike_with_one_seed(shop, profiles, variant) -> None:
         for seed in (1, 1, 2)
     ]
     assert found[0] == found[1] != found[2]
+    after = found[0].pop("after")
     assert set(found[0]) == {"hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full"}
     assert all(0 <= value <= 1 for value in found[0].values())
+    assert after == {"1": found[0]}
+
+
+def test_a_look_on_the_way_changes_nothing_of_a_run(shop) -> None:
+    """A run of more rounds begins with the shorter one."""
+    settings = {**SMALL, "profiles": Profiles.USERS}
+    short, long = (
+        parties.among_parties(
+            shop, "dpimf-symmetric", 5.0, 1, **{**settings, "size": Size(rounds, 2)}
+        )
+        for rounds in (1, 4)
+    )
+    assert list(long["after"]) == ["1", "3", "4"]
+    assert long["after"]["1"] == short["after"]["1"]
+    assert long["after"]["4"]["hr@10"] == long["hr@10"]
 
 
 def test_factors_that_shrink_to_zero_say_so() -> None:
@@ -107,6 +124,44 @@ def test_both_metrics_of_a_table_rest_on_the_same_runs() -> None:
     for one, other in (("table-3", "table-4"), ("7a", "7b"), ("8e", "8f")):
         assert pieces_of(f"ryhh24-{one}") == pieces_of(f"ryhh24-{other}")
         assert len(set(pieces_of(f"ryhh24-{one}"))) == len(pieces_of(f"ryhh24-{one}"))
+
+
+def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
+    """The numbers below stand for runs; all pieces of the figure are then among the table's."""
+    table, figure = (papers.find(f"ryhh24-{one}")[1] for one in ("table-3", "table-4"))
+    made = []
+
+    def counted(experiment):
+        recipe = experiment.recipe
+        assert isinstance(recipe, PieceRecipe)
+        keys = [piece.key for piece in recipe.pieces(recipe.seeds)]
+
+        def pieces(seeds):
+            assert seeds == recipe.seeds
+            for key in keys:
+                yield Piece(key, lambda: made.append(1) or {"hr@10": 0.5, "ndcg@10": 0.25})
+
+        return dataclasses.replace(recipe, pieces=pieces)
+
+    for one, value in ((table, 0.5), (figure, 0.25)):
+        found = run.of_pieces(one, counted(one), folder=tmp_path)
+        assert set(found.series[0].mean) == {value}
+        assert len(made) == len(pieces_of(table.id))
+    assert [path.name for path in tmp_path.glob("*.jsonl")] == ["ryhh24.pieces.jsonl"]
+
+
+def test_the_curve_over_rounds_takes_the_run_of_the_table() -> None:
+    long = [key for key in pieces_of("ryhh24-rounds") if "rounds 100 x 20" in key]
+    assert len(long) == len(ryhh24.SEEDS)
+    assert set(long) <= set(pieces_of("ryhh24-table-3"))
+    recipe = papers.find("ryhh24-rounds")[1].recipe
+    assert isinstance(recipe, PieceRecipe)
+    after = {"1": {"hr@10": 0.1}, "3": {"hr@10": 0.3}}
+    series = recipe.series({key: {"after": after} for key in pieces_of("ryhh24-rounds")})
+    solves = {one.label: one.x for one in series}
+    assert solves["sym"] == solves["opt"] == (20.0, 60.0)
+    assert solves["sym, 2 solves a round"] == (2.0, 6.0)
+    assert series[0].mean == pytest.approx((0.1, 0.3))
 
 
 def test_curves_are_the_means_of_their_runs() -> None:

@@ -32,6 +32,7 @@ from dpmc_core.protocol import simulate, trusted
 from dpmc_core.protocol.messages import Traffic
 from dpmc_core.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.least_squares_mf import PublicUserFactors
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.stopping import look
 from dpmc_core.sweep import open_source
@@ -50,6 +51,7 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
     "as published": _PAPER,
     "Laplace coordinates": {"noise": NoiseForm.COORDINATE, "shrink": False},
     "our penalty": {"noise": NoiseForm.NORM, "shrink": True},
+    "public user factors": {**_PAPER, "user_factors": PublicUserFactors("random:0")},
 }
 _IN_PHASES = "scenario 2, in phases"
 
@@ -117,10 +119,17 @@ def _pieces(forms: Sequence[str], seeds: tuple[int, ...]) -> Iterator[Piece]:
 
 
 def _recipe(forms: Sequence[str], series: Any) -> PieceRecipe:
+    plans = {f"{epsilon:g}": StaticUsers(epsilon=epsilon) for epsilon in _EPSILONS}
+    settings: dict[str, Any] = {"data": _DATA, "epsilons": _EPSILONS, "forms": list(forms)}
+    if _IN_PHASES in forms:
+        settings["parts of epsilon by phase"] = {
+            name: [part.epsilon for part in plan.parts(_MOVIELENS.users)]
+            for name, plan in plans.items()
+        }
     return PieceRecipe(
         pieces=partial(_pieces, forms),
         series=series,
-        settings={"data": _DATA, "epsilons": _EPSILONS, "forms": list(forms)},
+        settings=settings,
         mechanisms=("dpmf", "pmf"),
         seeds=_SEEDS,
     )

@@ -38,6 +38,7 @@ class Size(NamedTuple):
 
 
 PRINTED = Size(federated.PAPER["rounds"], federated.PAPER["local"])
+LOOKS = (1, 3, 10, 30, 100)  # rounds after which the ranking is measured
 
 
 @lru_cache(maxsize=2)
@@ -57,10 +58,11 @@ def among_parties(
     size: Size,
     rank: int,
     regularisation: float,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Ranking metrics of a variant that ten parties learn, the norms read off the data.
 
-    Raises InvalidSetting, also where the factors shrink to zero.
+    Beside them `after`: the same after each of LOOKS rounds, by number. Raises InvalidSetting, also
+    where the factors shrink to zero.
     """
     declared = {s.name for s in settings_of(registry.get(variant))}
     flow = federated.build(
@@ -76,9 +78,12 @@ def among_parties(
         **{name: value for name, value in SHARES.items() if name in declared},
     )
     run = federated.start(flow, problem, seed)
-    for _ in run.play():
+    after = {}
+    for round in run.play():
         look()
-    return _metrics(measured(Task.RANKING, run.model(), problem, seed, ()))
+        if round in LOOKS or round == size.rounds:
+            after[str(round)] = _metrics(measured(Task.RANKING, run.model(), problem, seed, ()))
+    return {**after[str(size.rounds)], "after": after}
 
 
 def by_one(problem: Problem, id: str, seed: int, **settings: Any) -> dict[str, float]:
