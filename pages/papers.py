@@ -8,10 +8,10 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core import papers, paths
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.papers import picture, results, words
 from dpmc_core.papers.frame import Paper
-from dpmc_core.papers.verdicts import Accuracy, Privacy
+from dpmc_core.papers.verdicts import MEANING, Accuracy, Privacy
 from dpmc_core.papers.words import Look
 from pages.ui import blocks, classroom, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
@@ -165,7 +165,8 @@ def one(found: Look) -> None:
 
 def badge(what: str, verdict: Accuracy | Privacy) -> None:
     color, icon = COLORS[verdict]
-    st.badge(f"{what}: {verdict.value}", icon=icon, color=color)
+    meaning = sentence(MEANING[verdict]) if isinstance(verdict, Accuracy) else None
+    st.badge(f"{what}: {verdict.value}", icon=icon, color=color, help=meaning)
 
 
 def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
