@@ -304,7 +304,7 @@ def public_set() -> None:
     name = widgets.choose("Public set", "the public set", names, "public_set", next(iter(names)))
     terms = sets[name].terms if name in sets else download.BY_HAND[name].terms
     if name in sets or download.available(name):
-        st.caption(blocks.escape(terms))
+        st.caption(blocks.escape(sentence(terms)))
     else:
         st.info(blocks.escape(sentence(download.by_hand(name))))
         return

@@ -132,7 +132,7 @@ def one(found: Look) -> None:
             badge("privacy", found.worst.verdict)
         st.markdown(blocks.escape(judged.reason), width="content")
     numbers = words.numbers(found)
-    if picture.drawn(found) or any(numbers.values()):
+    if picture.drawn(found) or numbers:
         left, right = st.columns([3, 2], gap="large")
         with left:
             st.markdown(f"**{blocks.escape(experiment.title)}**")

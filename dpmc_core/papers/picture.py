@@ -33,6 +33,7 @@ _DASHES = {
 }
 _MANY = 40  # points, beyond which a curve has no marks
 _STEPS = (1.0, 2.0, 5.0)
+_FEW = 3  # ticks, with fewer of which a scale is not seen
 _SIZE = 4.5
 
 
@@ -153,19 +154,28 @@ def place(axis: Axis, values: Sequence[float]) -> Span:
     there = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)]
     low, high = min(there, default=float(axis.log)), max(there, default=1.0)
     if axis.log:
-        first, last = math.floor(math.log10(low) - 0.02), math.ceil(math.log10(high) + 0.02)
-        every = [m * 10.0**k for k in range(first, last + 1) for m in (1.0, 3.0)]
-        if last - first > 4:
-            every = [10.0**k for k in range(first, last + 1)]
         room = (high / low) ** 0.04 if high > low else 2.0
         low, high = low / room, high * room
-        return Span(low, high, tuple(v for v in every if low <= v <= high))
+        return Span(low, high, _log_ticks(low, high))
     room = 0.04 * (high - low) or abs(high) * 0.1 or 1.0
     low, high = low - room, high + room
+    return Span(low, high, _ticks(low, high))
+
+
+def _ticks(low: float, high: float) -> tuple[float, ...]:
     step = _step((high - low) / 6)
-    first = math.ceil(low / step)
-    ticks = tuple(k * step for k in range(first, math.floor(high / step) + 1))
-    return Span(low, high, ticks)
+    return tuple(k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1))
+
+
+def _log_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Powers of ten; with few of them 3 and 2, 5 times those too, or steps as of a plain axis."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    found: tuple[float, ...] = ()
+    for many in ((1.0,), (1.0, 3.0), _STEPS):
+        found = tuple(v for k in powers for m in many if low <= (v := m * 10.0**k) <= high)
+        if len(found) >= _FEW:
+            return found
+    return found if len(found) == _FEW - 1 else _ticks(low, high)
 
 
 def _step(least: float) -> float:

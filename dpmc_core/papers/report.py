@@ -78,6 +78,7 @@ def html(found: Sequence[Look]) -> str:
         if paper.theory:
             parts.append(f"<h3>{escape(key)}: theorems beside measurements</h3>")
             parts.append(_table(words.theory_table(paper)))
+            parts += [_paragraph(text, "small") for text in words.theory_notes(paper)]
         parts.append(f"<pre>{escape(paper.bibtex)}</pre>")
     return "\n".join([*parts, "</html>\n"])
 
@@ -88,11 +89,13 @@ def _experiment(found: Look) -> str:
     if found.worst is not None:
         badges += _badge("privacy", found.worst.verdict)
     name = f"{found.paper.key}, {one.place}: {one.title}"
+    columns = words.numbers(found)
+    numbers = _table(columns) if columns else ""
     parts = [
         f"<h3 id='{escape(one.id)}'>{escape(name)}</h3>",
         f"<p>{badges}</p>",
         _paragraph(found.judged.reason),
-        picture.svg(found),
+        numbers if one.x.names else picture.svg(found),
     ]
     said = words.statements(found)
     if said["the paper says"]:
@@ -100,9 +103,8 @@ def _experiment(found: Look) -> str:
     parts += [_fact(*fact) for fact in words.facts(found) if fact[0] not in _unsaid(found)]
     if text := words.command(found):
         parts.append(f"<pre>{escape(text)}</pre>")
-    columns = words.numbers(found)
-    if any(columns.values()):
-        parts.append(f"<details><summary>Numbers</summary>{_table(columns)}</details>")
+    if numbers and not one.x.names:
+        parts.append(f"<details><summary>Numbers</summary>{numbers}</details>")
     kept = words.promises_table(found)
     if kept["method"]:
         parts.append(f"<details><summary>Promises</summary>{_table(kept)}</details>")

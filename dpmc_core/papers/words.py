@@ -95,7 +95,7 @@ def facts(found: Look) -> list[tuple[str, str]]:
     """Name and text of what else is known, empty ones left out."""
     one, made = found.experiment, found.made
     listed = [
-        ("we see", we_see(made)),
+        ("we see", "" if one.x.names else we_see(made)),  # a table says it itself
         ("why", "" if made is None else sentence(one.why)),
         ("changed", " ".join(map(sentence, one.changed))),
         ("unknown", " ".join(map(sentence, one.unknown))),
@@ -151,7 +151,10 @@ def legend(found: Look) -> str:
 
 
 def numbers(found: Look) -> dict[str, list[str]]:
-    """Ours and what is printed, a row for each curve and place; empty where there is neither."""
+    """Ours and what is printed, a row for each curve and place; empty where there is neither.
+
+    Without columns that would have nothing in them.
+    """
     one, made = found.experiment, found.made
     columns: dict[str, list[str]] = {"curve": [], one.x.title or "quantity": []}
     columns |= {"ours": [], "printed": [], "within": [], "printed in": []}
@@ -178,7 +181,7 @@ def numbers(found: Look) -> dict[str, list[str]]:
         )
         for column, text in zip(columns.values(), cells, strict=True):
             column.append(text)
-    return columns
+    return {name: texts for name, texts in columns.items() if any(texts)}
 
 
 def _printed_text(printed: Any) -> str:
@@ -218,10 +221,10 @@ def theory_table(paper: Paper) -> dict[str, list[str]]:
     return {
         "theorem": [row.theorem for row in rows],
         "bounds": [row.quantity for row in rows],
-        "printed": ["" if row.printed is None else f"{row.printed:.3g}" for row in rows],
-        "ours": [f"{row.bound:.3g}" for row in rows],
-        "measured": [f"{row.measured:.3g}" for row in rows],
-        "ours / measured": [f"{row.factor:.3g}" for row in rows],
+        "printed": ["" if row.printed is None else short(row.printed, 3) for row in rows],
+        "ours": [short(row.bound, 3) for row in rows],
+        "measured": [short(row.measured, 3) for row in rows],
+        "ours / measured": [short(row.factor, 3) for row in rows],
         "printed is": ["contradicted" if row.counterexample else "" for row in rows],
     }
 
@@ -229,8 +232,8 @@ def theory_table(paper: Paper) -> dict[str, list[str]]:
 def theory_notes(paper: Paper) -> list[str]:
     """What is wrong with printed theorems, a sentence each."""
     rows = theory.table(paper.key) if paper.theory else ()
-    found = [f"{row.theorem}: {' '.join(filter(None, (row.note, row.silence)))}" for row in rows]
-    return [sentence(text) for text in dict.fromkeys(found) if not text.endswith(": ")]
+    said = [(row.theorem, [sentence(t) for t in (row.note, row.silence) if t]) for row in rows]
+    return list(dict.fromkeys(f"{name}. {' '.join(parts)}" for name, parts in said if parts))
 
 
 def csv_text(found: list[Look]) -> str:
