@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core import papers
+from dpmc_core import papers, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Implicit
 from dpmc_core.errors import InvalidSetting
@@ -17,6 +17,7 @@ from dpmc_core.model import Task
 from dpmc_core.papers import hxz15, parties, run, ryhh24
 from dpmc_core.papers.frame import Piece, PieceRecipe
 from dpmc_core.papers.parties import Size
+from dpmc_core.privacy import RATING
 from dpmc_core.problem import LeaveLast, Problem, build_problem
 from dpmc_core.protocol.scenarios import StaticUsers
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -218,6 +219,13 @@ def test_errors_are_shared_out_by_size() -> None:
     assert told["shares"] == sorted(told["shares"])
     assert told["shares"][-1] == 1.0
     assert 0 < told["mae"] < problem.train.public.width
+
+
+def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
+    public = hxz15._MOVIELENS
+    for name, settings in hxz15._FORMS.items():
+        card = registry.create("dpmf", epsilon=1.0, **settings).guarantee(public)
+        assert card.certified(RATING).finite == (name == "public user factors")
 
 
 def test_the_increase_is_over_the_same_seed() -> None:
