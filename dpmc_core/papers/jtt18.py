@@ -263,9 +263,9 @@ def _pieces(
             order += [(seed, id, None) for id in free] + [(seed, id, epsilon) for id in private]
     if OJA in ids:
         order += [(seed, OJA, epsilon) for epsilon in places for seed in seeds]
-    for seed, id, epsilon in order:
-        at = "" if epsilon is None else f" {epsilon:g}"
-        make = partial(_piece, users, items, id, epsilon, seed)
+    for seed, id, spent in order:
+        at = "" if spent is None else f" {spent:g}"
+        make = partial(_piece, users, items, id, spent, seed)
         yield Piece(f"{seed} {id}{at}", make)
 
 
