@@ -166,6 +166,7 @@ def _print_one(found: words.Look) -> None:
 def _print_theory(chosen: Sequence[Paper]) -> None:
     for paper in chosen:
         columns = words.theory_table(paper)
+        del columns["instance"]  # too wide for a line; a contradiction names its own below
         print(f"{paper.key}: {paper.title}")
         if not columns["theorem"]:
             print("  No theorem of it is known here.\n")

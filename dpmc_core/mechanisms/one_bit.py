@@ -345,7 +345,8 @@ class Objective(Reported):
                 Unaccounted(
                     "the probit loss of the raw signs",
                     "the proof sets its gradient to zero, which the constraints and early stopping"
-                    " break; 'objective-statistic' is certified for this link",
+                    " break, and leaves out the curvature, which is another for each sign;"
+                    " 'objective-statistic' is certified for this link",
                 ),
             ),
             caveats=(

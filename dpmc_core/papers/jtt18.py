@@ -35,7 +35,7 @@ from dpmc_core.papers.frame import (
     nearer,
     surely_above,
 )
-from dpmc_core.privacy import USER_EMPTIED
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import parse_setting, setting_text
@@ -184,8 +184,15 @@ _OPEN = (
 
 
 def _promises(ids: Iterable[str], public: PublicFacts) -> tuple[Promise, ...]:
+    """Definition 2.1 lets a user's row become any other; SVD after cleansing is another paper's."""
     return tuple(
-        Promise(mechanism=id, change=USER_EMPTIED, public=public, delta=_DELTA) for id in ids
+        Promise(
+            mechanism=id,
+            change=USER_EMPTIED if id == SVD else USER_REPLACED,
+            public=public,
+            delta=_DELTA,
+        )
+        for id in ids
     )
 
 
@@ -340,7 +347,11 @@ def _power_table(
             Printed(NAMES[FW], float(at), value, 0.0, f"table {number}, Private FW")
             for at, value in enumerate(printed)
         ),
-        changed=("The rows of private Frank-Wolfe alone: the others are other papers' bounds.",),
+        changed=(
+            "The rows of private Frank-Wolfe alone: the others are other papers' bounds.",
+            "They rest on Theorem 3.2, which does not hold with the printed steps of 1/T, but does"
+            " with steps of 2/(t + 1): dpmc papers jtt18 --theory.",
+        ),
         promises=_promises((FW,), PublicFacts(users=500_000, items=400, low=-1, high=1, cap=80)),
         recipe=PieceRecipe(
             pieces=partial(_power_pieces, (theorem,)),

@@ -31,7 +31,7 @@ from dpmc_core.papers.frame import (
 )
 from dpmc_core.privacy import RATING, USER_REPLACED, Certified, Change, Guarantee
 from dpmc_core.refute import Refuted
-from dpmc_core.views import as_published, audits, cards
+from dpmc_core.views import as_published, audits, cards, theory
 from dpmc_core.views.lines import Interval, short
 
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
@@ -243,7 +243,7 @@ def _kept(experiment: Experiment, promise: Promise) -> Upheld:
     ):
         words = (
             f"an audit of our default settings measures {audits.tick(measured)}"
-            f" {measured.change.label} where {measured.epsilon:g} is claimed"
+            f" {measured.change.label} where {measured.epsilon:g} is claimed{_theorem(promise)}"
         )
         audit = shlex.join(["dpmc", "audit", promise.mechanism, "--epsilon", "1"])
         return Upheld(promise.mechanism, Privacy.COUNTEREXAMPLE, sentence(words), audit)
@@ -255,7 +255,19 @@ def _kept(experiment: Experiment, promise: Promise) -> Upheld:
         )
         return Upheld(promise.mechanism, Privacy.NARROWER, sentence(words), command)
     words = f"{promise.epsilon:g} is promised {promise.change.label}: {cards.certified(proved)}"
+    if told := _theorem(promise):
+        words, command = words + told, "dpmc papers lwhm22 --theory"
     return Upheld(promise.mechanism, Privacy.UNPROVED, sentence(words), command)
+
+
+def _theorem(promise: Promise) -> str:
+    """Where the theorem that a promise rests on is contradicted."""
+    row = theory.broken_promise(promise.mechanism) if promise.card is None else None
+    if row is None:
+        return ""
+    return (
+        f"; {row.theorem} promises {row.printed:g} where {row.measured:.3g} is lost: {row.setting}"
+    )
 
 
 def _upheld(proved: Certified, promise: Promise) -> bool:

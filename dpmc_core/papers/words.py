@@ -216,24 +216,45 @@ def promises_table(found: Look) -> dict[str, list[str]]:
 
 
 def theory_table(paper: Paper) -> dict[str, list[str]]:
-    """A paper's theorems beside measurements; takes some seconds the first time."""
+    """A paper's theorems beside measurements; takes a second or two the first time."""
     rows = theory.table(paper.key) if paper.theory else ()
+    paper_s = [row.printed is None and row.open_constant for row in rows]  # there is none of ours
     return {
         "theorem": [row.theorem for row in rows],
         "bounds": [row.quantity for row in rows],
-        "printed": ["" if row.printed is None else short(row.printed, 3) for row in rows],
-        "ours": [short(row.bound, 3) for row in rows],
+        "printed": [
+            short(row.bound, 3) if only else "" if row.printed is None else short(row.printed, 3)
+            for row, only in zip(rows, paper_s, strict=True)
+        ],
+        "ours": [
+            "" if only else short(row.bound, 3) for row, only in zip(rows, paper_s, strict=True)
+        ],
         "measured": [short(row.measured, 3) for row in rows],
-        "ours / measured": [short(row.factor, 3) for row in rows],
-        "printed is": ["contradicted" if row.counterexample else "" for row in rows],
+        "bound / measured": [short(row.factor, 3) for row in rows],
+        "printed is": [
+            "contradicted"
+            if row.counterexample
+            else "up to a constant"
+            if row.open_constant
+            else ""
+            for row in rows
+        ],
+        "instance": [row.setting for row in rows],
     }
 
 
 def theory_notes(paper: Paper) -> list[str]:
-    """What is wrong with printed theorems, a sentence each."""
+    """What is wrong with printed theorems, each with the instance that contradicts it."""
     rows = theory.table(paper.key) if paper.theory else ()
-    said = [(row.theorem, [sentence(t) for t in (row.note, row.silence) if t]) for row in rows]
-    return list(dict.fromkeys(f"{name}. {' '.join(parts)}" for name, parts in said if parts))
+    found = []
+    for row in rows:
+        said = [sentence(text) for text in (row.note, row.silence) if text]
+        if row.counterexample and row.printed is not None:
+            numbers = f"{short(row.printed, 3)} is printed, {short(row.measured, 3)} is measured"
+            said.insert(0, sentence(f"{numbers} ({row.setting})"))
+        if said:
+            found.append(f"{row.theorem}: {' '.join(said)}")
+    return list(dict.fromkeys(found))
 
 
 def csv_text(found: list[Look]) -> str:
