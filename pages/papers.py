@@ -3,14 +3,15 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
 from dpmc_core import papers, paths
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.papers import picture, results, words
 from dpmc_core.papers.frame import Paper
-from dpmc_core.papers.verdicts import Accuracy, Privacy
+from dpmc_core.papers.verdicts import MEANING, Accuracy, Privacy
 from dpmc_core.papers.words import Look
 from pages.ui import blocks, classroom, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
@@ -65,7 +66,7 @@ def choose(looks: Sequence[Look]) -> Look:
     def turned() -> None:
         """To a paper's first figure that has a result, where another paper's is shown."""
         ids = of(st.session_state["paper"])
-        if st.session_state.get("experiment") not in ids:
+        if st.session_state.get("experiment", FIRST) not in ids:
             made = (id for id in ids if places[id].made is not None)
             st.session_state["experiment"] = next(made, ids[0])
 
@@ -79,6 +80,8 @@ def choose(looks: Sequence[Look]) -> Look:
             ALL,
             on_change=turned,
         )
+    if "experiment" not in st.query_params and "experiment" not in st.session_state:
+        turned()
     id = widgets.choose("Figure or table", "the figure", names, "experiment", FIRST, place=right)
     ids, key = of(only), f"{TABLE} {only}"
 
@@ -90,19 +93,33 @@ def choose(looks: Sequence[Look]) -> Look:
 
     # What is chosen stands in the list: a cell that stays marked keeps its tool bar in the way.
     st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
-    narrow = {"accuracy": 96, "privacy": 116, "paper": 76, "place": 84, "run time": 76}
+    narrow = {"paper": 76, "place": 84, "run time": 76}
+    columns: dict[str, Any] = dict(words.overview([places[id] for id in ids]))
+    for name in ("accuracy", "privacy"):
+        columns[name] = [[verdict] if verdict else [] for verdict in columns[name]]
     blocks.show_table(
-        words.overview([places[id] for id in ids]),
+        columns,
         height=213,
         alt="Every figure and table with its verdicts",
         key=key,
         on_select=clicked,
         selection_mode="single-cell",
         column_config={
-            name: st.column_config.TextColumn(width=width) for name, width in narrow.items()
+            "accuracy": verdicts_column(Accuracy, 110),
+            "privacy": verdicts_column(Privacy, 150),
+            **{name: st.column_config.TextColumn(width=width) for name, width in narrow.items()},
         },
     )
     return places[id]
+
+
+def verdicts_column(kind: type[Accuracy] | type[Privacy], width: int) -> Any:
+    """Verdicts in the colours of their badges."""
+    return st.column_config.MultiselectColumn(
+        width=width,
+        options=[verdict.value for verdict in kind],
+        color=[COLORS[verdict][0] for verdict in kind],
+    )
 
 
 def of_link(found: Look) -> None:
@@ -148,7 +165,8 @@ def one(found: Look) -> None:
 
 def badge(what: str, verdict: Accuracy | Privacy) -> None:
     color, icon = COLORS[verdict]
-    st.badge(f"{what}: {verdict.value}", icon=icon, color=color)
+    meaning = sentence(MEANING[verdict]) if isinstance(verdict, Accuracy) else None
+    st.badge(f"{what}: {verdict.value}", icon=icon, color=color, help=meaning)
 
 
 def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:

@@ -7,7 +7,7 @@ from html import escape
 
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.papers import picture, words
+from dpmc_core.papers import picture, verdicts, words
 from dpmc_core.papers.verdicts import Accuracy, Privacy
 from dpmc_core.papers.words import Look
 from dpmc_core.version import version
@@ -65,6 +65,7 @@ def html(found: Sequence[Look]) -> str:
             f" {sentence(EVALUATION_ONLY)}",
             "small",
         ),
+        _meanings(found),
         _table(words.overview(list(found)), links=[one.experiment.id for one in found]),
     ]
     for key in keys:
@@ -109,6 +110,14 @@ def _experiment(found: Look) -> str:
     if kept["method"]:
         parts.append(f"<details><summary>Promises</summary>{_table(kept)}</details>")
     return "\n".join(part for part in parts if part)
+
+
+def _meanings(found: Sequence[Look]) -> str:
+    said = verdicts.meanings(one.judged.verdict for one in found)
+    rows = "".join(f"<li>{escape(text)}</li>" for text in said)
+    return (
+        f"<details><summary>What the verdicts on accuracy mean</summary><ul>{rows}</ul></details>"
+    )
 
 
 def _unsaid(found: Look) -> set[str]:
