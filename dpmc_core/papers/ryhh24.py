@@ -43,7 +43,7 @@ from dpmc_core.papers.frame import (
     rises,
 )
 from dpmc_core.papers.parties import Size
-from dpmc_core.privacy import USER_REPLACED
+from dpmc_core.privacy import CELL, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import parse_setting, setting_text
 from dpmc_core.views import implicit
@@ -155,8 +155,14 @@ def curve(data: str, metric: str, mechanism: str) -> dict[float, float]:
 
 
 def _promises(data: str, ids: tuple[str, ...]) -> tuple[Promise, ...]:
+    """A user's whole row, but of DPMF a record alone (its Table I)."""
     return tuple(
-        Promise(mechanism=id, change=USER_REPLACED, public=SETS[data].public) for id in ids
+        Promise(
+            mechanism=id,
+            change=CELL if id == "dpmf-clicks" else USER_REPLACED,
+            public=SETS[data].public,
+        )
+        for id in ids
     )
 
 
