@@ -5,8 +5,16 @@
 Six generated shapes, each drawn twice: on the first draws the constants of the rule (`affordable`
 in dpmc_core/protocol/phases.py) and the growth of epsilon are looked for, on the second what is
 found stands beside the constants in force. The cost: test RMSE above that of scenario 1 with the
-same form of noise, as a share of the ratings' range, mean over shapes, epsilons and some draws of
-start and noise. Those in force stay where what is found is not surely better on the second draws.
+same form of noise, as a share of the ratings' range, mean over shapes, epsilons and draws of start
+and noise. Written down before the first run: those in force stay where what is found is not better
+on the second draws by more than two standard errors over shapes and epsilons.
+
+What was done. The constants in force came from four sets of the generator behind movie-night, and
+whoever chose them had seen movie-night's own errors. This file tests them on shapes that had not
+been used, movie-night left out, in one run with the defaults (a minute). Found: worth 400, 2.5
+phases a doubling, 13 at most, growth 1.7, which cost 1.11 % of the range on the second draws;
+those in force 1.51 %, more by 0.39 ± 0.43 %. So they stayed. What they lose, they lose mostly on
+ratings of rank one without noise at epsilon 1 and 3, where three phases pay and they take one.
 """
 
 from __future__ import annotations
@@ -32,10 +40,10 @@ from dpmc_core.solvers.rows import with_offsets
 
 CHOSEN_ON, CHECKED_ON = 211, 311  # seeds of the first shape; the others' follow
 CROWDED = Shape(
-    users=2500,
+    users=1500,
     items=120,
     low=1,
-    histogram=(400, 700, 1300, 2200, 3400, 4600, 5200, 4300, 2100, 800),
+    histogram=(240, 420, 780, 1320, 2040, 2760, 3120, 2580, 1260, 480),
     least=4,
     user_tail=0.6,
     item_tail=0.8,
@@ -66,16 +74,16 @@ CLUB = Shape(
 
 
 def jokes(seed):
-    """The first thousand people."""
+    """The first 400 people."""
     ratings = synthetic.jokes(seed).ratings
-    kept = ratings.users < 1000
-    public = PublicFacts(users=1000, items=ratings.public.items, low=-10, high=10)
+    kept = ratings.users < 400
+    public = PublicFacts(users=400, items=ratings.public.items, low=-10, high=10)
     return Ratings.build(ratings.users[kept], ratings.items[kept], ratings.values[kept], public)
 
 
 SHAPES = {
     "long tail": lambda seed: (
-        synthetic.long_tail(seed, users=1200, items=700, ratings=50_000).ratings
+        synthetic.long_tail(seed, users=600, items=400, ratings=20_000).ratings
     ),
     "known truth": lambda seed: (
         synthetic.known_truth(np.random.default_rng(seed), density=0.25).ratings
@@ -180,14 +188,14 @@ def main():
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1, 3, 10, 30, 100])
     parser.add_argument("--growth", type=float, nargs="+", default=[1.0, 1.3, 1.7])
     parser.add_argument("--most", type=int, default=14)
-    parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--draws", type=int, default=1)
     args = parser.parse_args()
     first, second = tables(CHOSEN_ON, args), tables(CHECKED_ON, args)
     rules = itertools.starmap(
         Rule,
         itertools.product(
-            [*np.geomspace(100, 12_800, 29), IN_FORCE.worth],
-            np.arange(0.5, 4.25, 0.25),
+            [*np.geomspace(100, 12_800, 29).tolist(), IN_FORCE.worth],
+            np.arange(0.5, 4.25, 0.25).tolist(),
             range(2, args.most + 1),
             args.growth,
         ),

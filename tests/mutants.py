@@ -724,8 +724,8 @@ FRANK_WOLFE = _family(
     (
         "Oja: the same noise in every update",
         REUSED,
-        "releases.products.publish(exact, rng)",
-        f"releases.products.publish(exact, {_SEEDED})",
+        "releases.products.publish(rows.T @ (rows @ v), rng)",
+        f"releases.products.publish(rows.T @ (rows @ v), {_SEEDED})",
         fresh(f"{_FW}-oja"),
     ),
 )

@@ -414,7 +414,11 @@ def test_a_result_is_read_as_it_was_written(tmp_path):
     later = replace(ours, stamp=STAMP._replace(revisions={"output": 0}))
     assert not later.current
     assert later.mark != ours.mark
-    for text in ("", "[]", '{"id": "x"}', '{"id": "x", "stamp": {}, "series": [{"a": 1}]}'):
+    whole = json.loads(path.read_text())
+    bad = []
+    for name, value in (("x", [1.0]), ("mean", ["a", 2]), ("draws", [[1.0], [2.0]]), ("low", None)):
+        bad.append(json.dumps({**whole, "series": [{**whole["series"][0], name: value}]}))
+    for text in ("", "[]", "5", '{"id": "x"}', *bad):
         path.write_text(text)
         with pytest.raises(BadRatings, match="no result"):
             results.read(path)

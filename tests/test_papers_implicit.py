@@ -8,19 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core import papers
+from dpmc_core import papers, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Implicit
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
-from dpmc_core.papers import hxz15, parties, run, ryhh24
-from dpmc_core.papers.frame import Piece, PieceRecipe
+from dpmc_core.papers import frame, hxz15, parties, run, ryhh24
+from dpmc_core.papers.frame import Made, Piece, PieceRecipe, Series, Stamp
 from dpmc_core.papers.parties import Size
+from dpmc_core.privacy import RATING
 from dpmc_core.problem import LeaveLast, Problem, build_problem
 from dpmc_core.protocol.scenarios import StaticUsers
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
+from dpmc_core.views.lines import Interval
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SMALL = {"size": Size(1, 1), "rank": 3, "regularisation": 0.01}
@@ -150,10 +152,7 @@ def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
     assert [path.name for path in tmp_path.glob("*.jsonl")] == ["ryhh24.pieces.jsonl"]
 
 
-def test_the_curve_over_rounds_takes_the_run_of_the_table() -> None:
-    long = [key for key in pieces_of("ryhh24-rounds") if "rounds 100 x 20" in key]
-    assert len(long) == len(ryhh24.SEEDS)
-    assert set(long) <= set(pieces_of("ryhh24-table-3"))
+def test_the_curve_over_rounds_is_over_all_solves_of_a_party() -> None:
     recipe = papers.find("ryhh24-rounds")[1].recipe
     assert isinstance(recipe, PieceRecipe)
     after = {"1": {"hr@10": 0.1}, "3": {"hr@10": 0.3}}
@@ -180,6 +179,20 @@ def test_curves_are_the_means_of_their_runs() -> None:
     assert series["GT"].level
     assert series["opt without noise"].level
     assert {one.series for one in experiment.printed} <= set(series)
+
+
+@pytest.mark.parametrize(
+    ("lead", "half", "holds"), [(0.02, 0.0, True), (0.02, 0.01, None), (0.1, 0.01, False)]
+)
+def test_a_mean_lead_that_the_intervals_blur_cannot_be_told(lead, half, holds) -> None:
+    places = (1.0, 3.0)
+    series = tuple(
+        Series.of(name, {x: Interval(mean, half, 3) for x in places})
+        for name, mean in (("a", 0.5 + lead), ("b", 0.5))
+    )
+    ours = Made(id="x", series=series, stamp=Stamp("", "", {}, "", {}, 0.0))
+    assert frame.mean_lead("a", "b", 0.02, 0.0005, places)(ours) is holds
+    assert frame.mean_lead("a", "c", 0.02, 0.0005, places)(ours) is None
 
 
 def test_what_is_not_here_has_a_reason_and_what_is_has_its_runs() -> None:
@@ -221,6 +234,13 @@ def test_errors_are_shared_out_by_size() -> None:
     assert told["shares"] == sorted(told["shares"])
     assert told["shares"][-1] == 1.0
     assert 0 < told["mae"] < problem.train.public.width
+
+
+def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
+    public = hxz15._MOVIELENS
+    for name, settings in hxz15._FORMS.items():
+        card = registry.create("dpmf", epsilon=1.0, **settings).guarantee(public)
+        assert card.certified(RATING).finite == (name == "public user factors")
 
 
 def test_the_increase_is_over_the_same_seed() -> None:

@@ -543,7 +543,7 @@ def approaches(label: str, goal: str, first: float, last: float) -> Tells:
 def mean_lead(label: str, other: str, printed: float, error: float, at: Iterable[float]) -> Tells:
     """The mean lead over another curve is the printed one, as far as ours and `error` tell.
 
-    None where ours may be off by more than the lead itself: it would hold of no lead as well.
+    None where ours may be off by more than it is: no lead would be as good.
     """
     places = tuple(at)
 
@@ -558,7 +558,7 @@ def mean_lead(label: str, other: str, printed: float, error: float, at: Iterable
         unsure = share * reach(*ends, signs=[1.0, -1.0] * len(known))
         if abs(lead - printed) > unsure + error:
             return False
-        return True if unsure < abs(printed) else None
+        return True if abs(lead) > unsure else None
 
     return tells
 

@@ -248,6 +248,8 @@ PAPER = Paper(
             x=EPSILON_LOG,
             y=Axis("mean increase of the absolute error (rating points)"),
             promises=_promises(_MOVIELENS),
+            why="Only with public user factors is epsilon per rating proved: in the other curves"
+            " they are fitted to the ratings.",
             unknown=_NOT_PRINTED,
             recipe=_recipe([*_FORMS, _IN_PHASES], _increases),
         ),

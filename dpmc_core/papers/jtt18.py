@@ -260,12 +260,20 @@ def _piece(users: int, items: int, id: str, epsilon: float | None, seed: int) ->
 def _pieces(
     users: int, items: int, ids: tuple[str, ...], seeds: tuple[int, ...]
 ) -> Iterable[Piece]:
-    for seed in seeds:
-        for id in ("user-mean", *ids, FREE):
-            for epsilon in _LARGE_EPSILONS if id in ids else (None,):
-                at = "" if epsilon is None else f" {epsilon:g}"
-                make = partial(_piece, users, items, id, epsilon, seed)
-                yield Piece(f"{seed} {id}{at}", make)
+    # What takes longest comes last, so that all methods stand beside each other early.
+    places = sorted(_LARGE_EPSILONS, key=lambda epsilon: abs(math.log(epsilon)))
+    private = [id for id in ids if id != OJA]
+    order: list[tuple[int, str, float | None]] = []
+    for epsilon in places:
+        for seed in seeds:
+            free = ("user-mean", FREE) if epsilon == places[0] else ()
+            order += [(seed, id, None) for id in free] + [(seed, id, epsilon) for id in private]
+    if OJA in ids:
+        order += [(seed, OJA, epsilon) for epsilon in places for seed in seeds]
+    for seed, id, spent in order:
+        at = "" if spent is None else f" {spent:g}"
+        make = partial(_piece, users, items, id, spent, seed)
+        yield Piece(f"{seed} {id}{at}", make)
 
 
 def _series(found: Mapping[str, float]) -> tuple[Series, ...]:

@@ -67,12 +67,21 @@ def read(path: Path) -> Made:
         found = json.loads(path.read_text(encoding="utf-8"))
         series = tuple(_series(one) for one in found["series"])
         return Made(id=found["id"], series=series, stamp=Stamp(**found["stamp"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadRatings(f"{path} is no result of a paper's experiment: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BadRatings(
+            f"{path} is no result of a paper's experiment, or damaged: remove it, or make it again"
+        ) from None
 
 
 def _series(found: dict[str, Any]) -> Series:
-    return Series(**{name: _whole(value) for name, value in found.items()})
+    one = Series(**{name: _whole(value) for name, value in found.items()})
+    columns = (one.x, one.mean, one.low, one.high, one.seeds)
+    if not one.x or len({len(column) for column in columns}) > 1:
+        raise ValueError(f"{one.label} has not one value for each place")
+    if one.draws and [len(draws) for draws in one.draws] != list(one.seeds):
+        raise ValueError(f"{one.label} has not one draw for each seed")
+    _ = [float(value) for column in columns for value in column]
+    return one
 
 
 def _whole(value: Any) -> Any:

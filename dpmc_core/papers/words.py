@@ -102,7 +102,7 @@ def facts(found: Look) -> list[tuple[str, str]]:
         ("command", command(found)),
     ]
     if made is not None:
-        listed += [("made", made_text(made))]
+        listed += [("made", f"{'Your own run: ' if found.own else ''}{made_text(made)}")]
     return [(name, text) for name, text in listed if text]
 
 

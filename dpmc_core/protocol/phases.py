@@ -21,7 +21,8 @@ from dpmc_core.solvers.least_squares_mf import PublicUserFactors, Sides
 
 Floats = NDArray[np.float64]
 
-# Chosen on generated ratings, none of them a sample, by benchmarks/phases.py.
+# Chosen on generated ratings with the errors on movie-night seen; kept after benchmarks/phases.py,
+# which tests them on shapes not used before.
 MOST = 14  # phases by the rule
 _WORTH = 1270.0  # epsilon x users / sqrt(rank) up to which one phase is best
 _MORE = 2.0  # phases for each doubling of it
