@@ -450,7 +450,7 @@ def _over_rounds() -> Experiment:
             Printed(NAMES[id], float(solves), value, 0.00005, "table III, epsilon 1")
             for id, value in hits.items()
         ),
-        why="Every solve draws fresh noise, so length alone brings no run nearer to what is printed."
+        why="Every solve draws fresh noise: length alone brings no run nearer to what is printed."
         f" {_ONE_VALUE}",
         changed=(
             "The paper draws no such curve: it prints the length of a run, and what it ends at.",
