@@ -27,7 +27,9 @@ def home() -> Path:
 
 
 def check_folder(path: Path) -> None:
-    """Raise DpmcError where there is no folder for a file."""
+    """Raise DpmcError where there is no folder for a file, or a folder in its place."""
+    if path.is_dir():
+        raise DpmcError(f"{path} is a folder: name a file in it")
     if not path.parent.is_dir():
         raise DpmcError(f"there is no folder {path.parent} to write {path.name} to")
 

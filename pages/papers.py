@@ -1,7 +1,8 @@
 """Five papers: every figure and table, what is printed beside ours, and two verdicts."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import streamlit as st
 
@@ -11,7 +12,7 @@ from dpmc_core.papers import picture, results, words
 from dpmc_core.papers.frame import Paper
 from dpmc_core.papers.verdicts import Accuracy, Privacy
 from dpmc_core.papers.words import Look
-from pages.ui import blocks, shell, state, sweeps, widgets
+from pages.ui import blocks, classroom, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 from pages.ui.sweeps import Sweep
 
@@ -23,6 +24,7 @@ COLORS = {
     Accuracy.AGREES: ("green", ":material/check_circle:"),
     Accuracy.TREND: ("blue", ":material/trending_up:"),
     Accuracy.DIFFERS: ("orange", ":material/difference:"),
+    Accuracy.SMALLER: ("gray", ":material/straighten:"),
     Accuracy.OPEN: ("gray", ":material/help:"),
     Accuracy.NOT_RUN: ("gray", ":material/hourglass_empty:"),
     Accuracy.UNJUDGED: ("gray", ":material/remove:"),
@@ -31,6 +33,7 @@ COLORS = {
     Privacy.UNPROVED: ("orange", ":material/radio_button_unchecked:"),
     Privacy.COUNTEREXAMPLE: ("red", ":material/dangerous:"),
 }
+HELD = {words.HOLDS[True]: "green", words.HOLDS[False]: "orange", words.HOLDS[None]: "gray"}
 
 
 def page() -> None:
@@ -49,41 +52,56 @@ def page() -> None:
 
 
 def choose(looks: Sequence[Look]) -> Look:
-    """The table of all, or of one paper; a click on a row, or the list, chooses."""
+    """The list and the table of all, or of one paper; a choice in either shows in both."""
     places = {found.experiment.id: found for found in looks}
     names = {
         id: f"{found.paper.key}, {found.experiment.place}: {found.experiment.title}"
         for id, found in places.items()
     }
-    only = widgets.switch(
-        "Paper",
-        "the paper",
-        {ALL: "All", **{key.lower(): key for key in papers.PAPERS}},
-        "paper",
-        ALL,
-        label_visibility="collapsed",
-    )
-    shown = [found for found in looks if only in (ALL, found.paper.key.lower())]
-    ids = [found.experiment.id for found in shown]
+
+    def of(key: str) -> list[str]:
+        return [id for id, found in places.items() if key in (ALL, found.paper.key.lower())]
+
+    def turned() -> None:
+        """To a paper's first figure that has a result, where another paper's is shown."""
+        ids = of(st.session_state["paper"])
+        if st.session_state.get("experiment") not in ids:
+            made = (id for id in ids if places[id].made is not None)
+            st.session_state["experiment"] = next(made, ids[0])
+
+    left, right = st.columns([2, 3], vertical_alignment="bottom")
+    with left:
+        only = widgets.switch(
+            "Paper",
+            "the paper",
+            {ALL: "All", **{key.lower(): key for key in papers.PAPERS}},
+            "paper",
+            ALL,
+            on_change=turned,
+        )
+    id = widgets.choose("Figure or table", "the figure", names, "experiment", FIRST, place=right)
+    ids, key = of(only), f"{TABLE} {only}"
 
     def clicked() -> None:
-        rows = st.session_state[f"{TABLE} {only}"]["selection"]["rows"]
-        if rows and rows[0] < len(ids):
-            st.session_state["experiment"] = ids[rows[0]]
+        """Wherever in a row."""
+        for row, _ in st.session_state[key]["selection"]["cells"]:
+            if row < len(ids):
+                st.session_state["experiment"] = ids[row]
 
+    # What is chosen stands in the list: a cell that stays marked keeps its tool bar in the way.
+    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
     narrow = {"accuracy": 96, "privacy": 116, "paper": 76, "place": 84, "run time": 76}
     blocks.show_table(
-        words.overview(shown),
-        height=248,
+        words.overview([places[id] for id in ids]),
+        height=213,
         alt="Every figure and table with its verdicts",
-        key=f"{TABLE} {only}",
+        key=key,
         on_select=clicked,
-        selection_mode="single-row",
+        selection_mode="single-cell",
         column_config={
             name: st.column_config.TextColumn(width=width) for name, width in narrow.items()
         },
     )
-    id = widgets.choose("Figure or table", "the figure", names, "experiment", FIRST)
     return places[id]
 
 
@@ -108,16 +126,21 @@ def one(found: Look) -> None:
     """Its verdicts, its chart on the paper's axes, what is said of it."""
     experiment, judged = found.experiment, found.judged
     st.header(f"{found.paper.key}, {experiment.place}", anchor=False)
-    st.markdown(blocks.escape(experiment.title))
     with st.container(horizontal=True, vertical_alignment="center"):
         badge("accuracy", judged.verdict)
         if found.worst is not None:
             badge("privacy", found.worst.verdict)
-        st.caption(blocks.escape(judged.reason), width="content")
-    left, right = st.columns([3, 2], gap="large")
-    with left:
-        shown(found)
-    with right:
+        st.markdown(blocks.escape(judged.reason), width="content")
+    numbers = words.numbers(found)
+    if picture.drawn(found) or any(numbers.values()):
+        left, right = st.columns([3, 2], gap="large")
+        with left:
+            st.markdown(f"**{blocks.escape(experiment.title)}**")
+            shown(found, numbers)
+        with right:
+            said(found)
+    else:
+        st.markdown(f"**{blocks.escape(experiment.title)}**")
         said(found)
     promised(found)
     more(found)
@@ -128,46 +151,43 @@ def badge(what: str, verdict: Accuracy | Privacy) -> None:
     st.badge(f"{what}: {verdict.value}", icon=icon, color=color)
 
 
-def shown(found: Look) -> None:
+def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
     """The chart with its numbers, or a table where the paper has one."""
-    numbers = words.numbers(found)
-    if picture.drawn(found):
-        blocks.chart(
-            charts_papers.experiment(found, state.theme()),
-            alt=f"{found.experiment.y.title} over {found.experiment.x.title}."
-            f" {words.we_see(found.made)}",
-            key="experiment chart",
-            caption=(
-                "Ours: the mean over seeds in its 95 % band. Hollow: printed, with the error of"
-                " reading it."
-                if found.experiment.printed
-                else "The mean over seeds in its 95 % band; the paper prints no numbers."
-            )
-            + f" {blocks.EVALUATION}",
-            table=numbers,
-        )
-    elif any(numbers.values()):
+    if not picture.drawn(found):
         blocks.show_table(numbers, alt="Ours beside what is printed")
+        return
+    theme = state.theme()
+    st.html(charts_papers.legend(found, theme))
+    across, up = picture.titles(found)
+    blocks.chart(
+        charts_papers.experiment(found, theme),
+        alt=f"{up} over {across}. {words.we_see(found.made)}",
+        key="experiment chart",
+        caption=words.legend(found),
+        table=numbers,
+    )
 
 
 def said(found: Look) -> None:
-    """What we see, what the paper says, why they differ."""
-    if text := words.we_see(found.made):
-        st.markdown(f"**We see**  \n{blocks.escape(text)}")
-    if found.judged.statements:
+    """What the paper says, why ours differs, what we changed and could not know."""
+    *known, texts, places = words.statements(found).values()
+    if texts:
         st.markdown("**The paper says**")
+        badges = [held(here) for here in known[0]] if known else [""] * len(texts)
         st.markdown(
             "\n".join(
-                f"- {blocks.escape(text)} *{blocks.escape(place)}*: **{here}**"
-                for text, place, here in zip(*words.statements(found).values(), strict=True)
+                f"- {badge}{blocks.escape(text)} *{blocks.escape(place)}*"
+                for badge, text, place in zip(badges, texts, places, strict=True)
             )
         )
-    if found.experiment.why:
-        st.markdown(f"**Why they differ**  \n{blocks.escape(found.experiment.why)}")
-    for name, label in (("changed", "We changed"), ("unknown", "We could not know")):
-        text = dict(words.facts(found)).get(name)
-        if text:
-            st.markdown(f"**{label}**  \n{blocks.escape(text)}")
+    for name, text in words.facts(found):
+        if name in words.TOLD:
+            st.markdown(f"**{words.TOLD[name]}**  \n{blocks.escape(text)}")
+
+
+def held(here: str) -> str:
+    """Whether a statement holds, as a badge before it."""
+    return f":{HELD[here]}-badge[{here}] "
 
 
 def promised(found: Look) -> None:
@@ -175,15 +195,14 @@ def promised(found: Look) -> None:
     if not found.promises:
         return
     st.subheader("What becomes of the promises", anchor=False)
-    blocks.show_table(
-        words.promises_table(found),
-        height="content",
-        alt="The promise of each method, and what becomes of it",
-        column_config={
-            "method": st.column_config.TextColumn(width=130, pinned=True),
-            "promise": st.column_config.TextColumn(width=170),
-        },
-    )
+    colors = {verdict.value: COLORS[verdict] for verdict in Privacy}
+    for names, verdict, why, command in zip(*words.promises_table(found).values(), strict=True):
+        color, icon = colors[verdict]
+        shows = "" if verdict == Privacy.PROVED.value else f"  \n`{command}`"
+        st.markdown(
+            f":{color}-badge[{icon} {verdict}] **{blocks.escape(names)}**:"
+            f" {blocks.escape(why)}{shows}"
+        )
 
 
 def more(found: Look) -> None:
@@ -217,34 +236,42 @@ def running(found: Look) -> None:
     experiment = found.experiment
     if experiment.recipe is None:
         return
-    st.subheader("Make it again", anchor=False)
+    st.subheader("Make it again" if found.made is not None else "Make it", anchor=False)
     st.code(words.command(found), language="bash", wrap_lines=True)
     if found.made is not None:
         whose = "Your own run" if found.own else "Came with the app"
-        st.caption(blocks.escape(f"{whose}: {words.made_text(found.made)}"))
+        st.caption(blocks.escape(f"{whose}. {words.made_text(found.made)}"))
     folder, key = paths.home() / "papers" / "runs", experiment.id
     now = sweeps.look(folder, key)
     active = now is not None and now.running
-    try:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            if st.button("Run it again", icon=":material/play_arrow:", disabled=active):
-                command = (sys.executable, "-m", "dpmc_core", "papers", key, "--run", "--json")
-                sweeps.start(folder, key, command, about={"title": experiment.title})
-                st.rerun()
-            if st.button("Stop", icon=":material/stop:", disabled=not active):
-                sweeps.cancel(folder, key)
-                st.rerun()
-            mine = results.own(key) is not None
-            if mine and st.button("Forget my run", icon=":material/delete:", disabled=active):
-                results.forget(key)
-                st.rerun()
-    except (DpmcError, OSError) as error:
-        blocks.problem(error)
-        return
+    if not blocks.reserved("run an experiment", "Results that are there are shown to everybody."):
+        try:
+            buttons(found, folder, active=active)
+        except (DpmcError, OSError) as error:
+            blocks.problem(error)
+            return
     if now is not None and now.running:
         progress(key)
     elif now is not None:
         ended(now)
+
+
+def buttons(found: Look, folder: Path, *, active: bool) -> None:
+    """Run, stop, and back to the result that came. Raises DpmcError, OSError."""
+    key = found.experiment.id
+    with st.container(horizontal=True, vertical_alignment="center"):
+        label = "Run it again" if found.made is not None else "Run it"
+        if st.button(label, icon=":material/play_arrow:", disabled=active):
+            command = (sys.executable, "-m", "dpmc_core", "papers", key, "--run", "--json")
+            sweeps.start(folder, key, command, about={"title": found.experiment.title})
+            st.rerun()
+        if st.button("Stop", icon=":material/stop:", disabled=not active):
+            sweeps.cancel(folder, key)
+            st.rerun()
+        mine = results.own(key) is not None
+        if mine and st.button("Forget my run", icon=":material/delete:", disabled=active):
+            results.forget(key)
+            st.rerun()
 
 
 def progress(key: str) -> None:
@@ -258,8 +285,9 @@ def progress(key: str) -> None:
         total = now.counts.get("total", 0)
         done = now.counts.get("skipped", 0) + now.counts.get("done", 0)
         left = now.counts.get("seconds_left")
-        far = "starting" if left is None else f"about {blocks.duration(left)} left"
-        st.progress(done / total if total else 0.0, text=f"{done:,} of {total:,} parts · {far}")
+        far = "" if left is None else f" · about {blocks.duration(left)} left"
+        text = f"{done:,} of {total:,} parts{far}" if total else "Starting"
+        st.progress(done / total if total else 0.0, text=text)
         st.caption("It goes on when you leave; what is done is kept.")
 
     again()
@@ -283,14 +311,15 @@ def take_along(found: Look) -> None:
     made = {} if found.made is None else {"made": found.made.mark}
     st.caption("Permanent link to this figure and this result")
     st.code(widgets.address({"experiment": found.experiment.id, **made}), language=None)
-    st.download_button(
-        "Numbers as CSV",
-        data=lambda: words.csv_text([found]),
-        file_name=f"{found.experiment.id}.csv",
-        mime="text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-    )
+    if classroom.allowed() and (found.made is not None or found.experiment.printed):
+        st.download_button(
+            "Numbers as CSV",
+            data=lambda: words.csv_text([found]),
+            file_name=f"{found.experiment.id}.csv",
+            mime="text/csv",
+            icon=":material/download:",
+            on_click="ignore",
+        )
 
 
 shell.enter()

@@ -16,7 +16,7 @@ SHARED |= {"epsilon": "3"}
 LINK = "data=restaurants&mechanism=gradient&epsilon=3"
 # What a page has of the shared choices, where it has not all of them.
 HAS = {"Ratings": ("data",), "Compare": ("data",), "Protocol": ("data", "epsilon")}
-HAS |= {"The answer": ("data", "epsilon"), "Learn": (), "Class": ()}
+HAS |= {"The answer": ("data", "epsilon"), "Learn": (), "Class": (), "Papers": ()}
 
 
 def query(page):

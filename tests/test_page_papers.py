@@ -1,11 +1,14 @@
 """The page of papers: every figure with its verdicts, one of them in full, made again."""
 
 import json
+import re
 
 import pytest
 
 from dpmc_core import papers
-from dpmc_core.papers import results, words
+from dpmc_core.papers import picture, results, words
+from dpmc_core.papers.frame import Made, Series, Stamp
+from dpmc_core.views import looks
 from pages.ui import sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, spec
 
@@ -35,21 +38,61 @@ def test_one_figure_shows_our_curves_on_the_papers_axes():
     app = open_page("papers", experiment=FIRST)
     found = words.look(*papers.find(FIRST))
     drawn = spec(app)
-    labels = [trace["name"] for trace in drawn["data"] if trace.get("showlegend") is not False]
+    labels = [trace["name"] for trace in drawn["data"] if "name" in trace]
     assert labels == [curve.label for curve in found.made.series]
-    assert drawn["layout"]["xaxis"]["title"]["text"] == "epsilon"
-    assert "Counterexample" in found.worst.verdict.value.capitalize()
+    assert drawn["layout"]["xaxis"]["title"]["text"] == "epsilon per rating"
+    (legend,) = [one.body for one in app.get("html") if "class='legend'" in one.body]
+    assert re.findall(r">([^<>]+)</span>", legend) == labels
+    assert "counterexample" in app.markdown[2].value + all_text(app)
     assert "the paper says" in all_text(app).lower()
 
 
-def test_what_is_printed_is_laid_over_hollow():
-    app = open_page("papers", experiment="ryhh24-table-3")
-    drawn = [t for t in spec(app)["data"] if t["name"].endswith(", printed")]
-    assert len(drawn) == 4
-    for trace in drawn:
+def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
+    for found in words.all_looks(papers.PAPERS.values()):
+        drawn = picture.looks(found)
+        assert len(set(drawn.values())) == len(drawn), found.experiment.id
+        for one in found.made.series if found.made else ():
+            if one.mechanism in looks.STYLES:
+                assert drawn[one.label].color == looks.STYLES[one.mechanism].color
+
+
+def test_what_is_printed_is_laid_over_hollow(monkeypatch):
+    """Whatever ships: of two printed methods, one has a curve of ours."""
+    id, label = "ryhh24-table-3", "opt"
+    _, one = papers.find(id)
+    ours = Series.exact(label, [0.1, 1.0], [0.2, 0.4], "dpimf-optimal")
+    stamp = Stamp("0", one.command, {}, "1", {}, 1.0)
+    made = Made(id=id, series=(ours,), stamp=stamp)
+    monkeypatch.setattr(results, "shipped", lambda asked: made if asked == id else None)
+    app = open_page("papers", experiment=id)
+    drawn = [t for t in spec(app)["data"] if t.get("name", "").endswith(", printed")]
+    methods = list(dict.fromkeys(p.series for p in one.printed))
+    assert [t["name"] for t in drawn] == [f"{series}, printed" for series in methods]
+    for trace, series in zip(drawn, methods, strict=True):
+        mine = [p for p in one.printed if p.series == series]
         assert trace["mode"] == "markers"
         assert trace["marker"]["color"] != trace["marker"]["line"]["color"]
-        assert len(trace["x"]) == len(trace["error_y"]["array"]) == 10
+        assert trace["x"] == [p.x for p in mine]
+        assert trace["error_y"]["array"] == [p.error for p in mine]
+    (legend,) = [h.body for h in app.get("html") if "class='legend'" in h.body]
+    printed_only = [f"{series}, printed" for series in methods if series != label]
+    assert sorted(re.findall(r">([^<>]+)</span>", legend)) == sorted([label, *printed_only])
+
+
+def test_what_is_not_run_shows_its_reason_and_what_is_printed():
+    id = "ryhh24-table-5"
+    app = open_page("papers", experiment=id)
+    _, one = papers.find(id)
+    assert one.not_run.lower() in all_text(app).lower()
+    drawn = [t for t in spec(app)["data"] if t.get("name", "").endswith(", printed")]
+    assert sum(len(t["x"]) for t in drawn) == len(one.printed)
+
+
+def test_another_paper_shows_a_figure_of_its_own():
+    app = open_page("papers", experiment=FIRST)
+    app.segmented_control(key="paper").set_value("jtt18").run()
+    assert not app.exception
+    assert app.header[0].value.startswith("JTT18")
 
 
 @pytest.mark.parametrize("id", ["ryhh24-3", "jtt18-2d", "hxz15-netflix"])

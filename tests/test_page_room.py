@@ -320,8 +320,15 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
         ("compare", {"data": "one-bit-lab", "grid": "custom", "seeds": "50"}, "compute a grid"),
         ("guarantees", {}, "start an audit"),
         ("answer", {}, "compute an answer"),
+        ("papers", {"experiment": "z16-generated"}, "run an experiment"),
     )
-    labels = ("Start", "Try to refute it", "Get the answer", "Accept these terms and download")
+    labels = (
+        "Run it again",
+        "Start",
+        "Try to refute it",
+        "Get the answer",
+        "Accept these terms and download",
+    )
     for page, link, what in cases:
         class_mode.teacher = False
         app = open_page(page, **link)
@@ -350,8 +357,9 @@ def trained():
         (lambda: open_page(data="one-bit-lab", mechanism="output"), 1),
         (lambda: open_page("compare", data="one-bit-lab"), 1),
         (trained, 3),
+        (lambda: open_page("papers", experiment="z16-generated"), 1),
     ],
-    ids=["what if", "compare", "train"],
+    ids=["what if", "compare", "train", "papers"],
 )
 def test_in_a_class_files_are_made_for_the_teacher_alone(class_mode, visit, files):
     """A file costs the server seconds and megabytes."""

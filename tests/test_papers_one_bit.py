@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import papers, registry, sweep
-from dpmc_core.papers import jtt18, lwhm22, z16
+from dpmc_core.papers import frame, jtt18, lwhm22, z16
 from dpmc_core.papers.frame import GridRecipe, Made, Series, Stamp
 from dpmc_core.settings import setting_text
 from dpmc_core.views import recovery
@@ -58,13 +58,14 @@ def test_one_clear_curve_and_one_of_each_method(link):
 
 
 def test_a_curve_that_approaches_another_one():
+    tells = frame.approaches("InP", "Clear", 1.0, 10.0)
     curves = {"Clear": {1.0: 2.0, 10.0: 2.0}, "InP": {1.0: 3.0, 10.0: 2.1}}
-    assert lwhm22._approaches("InP")(made(**curves)) is True
+    assert tells(made(**curves)) is True
     curves["InP"] = {1.0: 2.1, 10.0: 3.0}
-    assert lwhm22._approaches("InP")(made(**curves)) is False
+    assert tells(made(**curves)) is False
     curves["InP"] = {1.0: 2.1, 10.0: 2.1}
-    assert lwhm22._approaches("InP")(made(**curves)) is None
-    assert lwhm22._approaches("OutP")(made(**curves)) is None
+    assert tells(made(**curves)) is None
+    assert tells(made(Clear=curves["Clear"])) is None
 
 
 def test_what_changes_less_and_what_levels_off():

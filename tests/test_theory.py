@@ -2,18 +2,21 @@
 
 import math
 from collections import Counter
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from dpmc_core import registry
-from dpmc_core.bounds import collection, frank_wolfe, one_bit
+from dpmc_core import papers, registry
+from dpmc_core.bounds import collection, frank_wolfe, implicit, one_bit
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import LOGISTIC, Probit
+from dpmc_core.papers import verdicts, words
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.views import theory
+from dpmc_core.views import recovery, theory
 
 LINKS = (LOGISTIC, Probit(), Probit(0.8))
 
@@ -259,7 +262,6 @@ def test_what_is_proved_holds(rows):
     """Means within 4 standard errors, some 30 of them: a false alarm one time in a thousand."""
     fails = {row.theorem for row in rows if not row.holds}
     assert fails == {
-        "Theorem 5, Eq. 28, as stated for importance sampling",  # the paper's, none of ours
         "Theorem 3.2, best number of rounds",  # constants left open
         "Theorem 3.3",  # constants left open, and other steps than its own
     }
@@ -271,16 +273,128 @@ def test_what_is_printed_and_false_has_its_counterexample(rows):
     assert found == {
         ("LWHM22", "Theorem 1"),  # privacy of lopsided flips
         ("LWHM22", "Theorem 1, beta"),
+        ("LWHM22", "Theorem 2"),  # privacy with a Gaussian link
         ("LWHM22", "Theorem 2, its noise"),
         ("LWHM22", "Theorem 4"),  # privacy of more than one cell
         ("RYHH24", "Theorem 5, Eq. 25, short factors"),
         ("RYHH24", "Theorem 5, Eq. 25, long factors"),
         ("RYHH24", "Theorem 5, Eq. 26, short factors"),
+        ("RYHH24", "Theorem 5, Eq. 26, long factors"),
+        ("RYHH24", "Theorem 5, Eq. 27, short factors"),
         ("RYHH24", "Theorem 5, Eq. 28, as stated for importance sampling"),
         ("RYHH24", "Corollary 1"),
         ("JTT18", "Theorem A.1"),
-        ("JTT18", "Remark 6"),
+        ("JTT18", "Lemma D.1"),  # rows that become others
     }
+
+
+@pytest.mark.parametrize(("alpha", "epsilon"), [(1.0, 0.1), (2.0, 1.0), (3.0, 2.0)])
+def test_a_gaussian_link_breaks_theorem_2_on_one_cell(alpha, epsilon):
+    """Chances of two solutions' neighbourhoods by solving for 10^6 noises: 5 standard errors."""
+    rng, link = np.random.default_rng(5), Probit()
+    delta = 2 * norm.pdf(0) / norm.cdf(-alpha)  # as printed below the theorem
+    ends, chances = (-alpha, -0.8 * alpha), []
+    for sign in (1, -1):
+        noise = rng.laplace(0, delta / epsilon, 10**6)
+        # the loss -ln Phi(sign x) + noise x is convex: its least is between two ends where its
+        # slope changes sign between them
+        slopes = [noise - sign * norm.pdf(x) / norm.cdf(sign * x) for x in ends]
+        chances.append(np.mean((slopes[0] < 0) & (slopes[1] > 0)))
+    off = math.sqrt(sum(1 / (c * 10**6) for c in chances))
+    lost = math.log(chances[0] / chances[1])
+    assert lost - 5 * off > epsilon
+    assert lost - 5 * off < one_bit.objective_privacy(link, alpha, epsilon, delta)
+    grid = np.linspace(-alpha, alpha, 401)
+    found = theory._loss_of_a_cell(link, grid, delta / epsilon)
+    assert lost - 5 * off < found < one_bit.objective_privacy(link, alpha, epsilon, delta)
+    # the logistic loss has one curvature for both signs, and the printed Delta, 1, is enough
+    assert one_bit.objective_privacy(LOGISTIC, alpha, epsilon, 1.0) == pytest.approx(epsilon)
+    assert theory._loss_of_a_cell(LOGISTIC, grid, 1 / epsilon) <= epsilon * (1 + 1e-9)
+
+
+def test_the_printed_condition_of_theorem_1_lets_a_sign_through():
+    """Exactly: with e^epsilon = 2 it allows p1 = 1/100, p2 = 1/2, whose worst ratio is 50."""
+    p1, p2, ratio = Fraction(1, 100), Fraction(1, 2), 2
+    assert 1 - p2 * ratio <= p1 <= (1 - p2) * ratio
+    assert max((1 - p1) / p2, p2 / (1 - p1), p1 / (1 - p2), (1 - p2) / p1) == 50
+    (row,) = [r for r in theory.table("LWHM22") if "+1 with chance 0.01" in r.setting]
+    assert row.measured == pytest.approx(math.log(50))
+
+
+def test_steps_of_one_in_t_exactly():
+    """One cell, Y* = k = 1: an excess of (1 - 1/T)^(2T)/2 where 1/T is printed."""
+    for rounds, above in ((15, False), (16, True), (50, True)):
+        y = Fraction(0)
+        for _ in range(rounds):
+            y = (1 - Fraction(1, rounds)) * y + Fraction(1, rounds)
+        excess = (1 - y) ** 2 / 2
+        assert excess == (1 - Fraction(1, rounds)) ** (2 * rounds) / 2
+        assert (excess > Fraction(1, rounds)) is above
+
+
+def test_theorem_3_2_has_no_constant_with_steps_of_one_in_t():
+    """The risk stays above w^2/2 while what is printed falls below any part of it."""
+    parts = []
+    for rounds, users in ((16, 1e8), (100, 1e12), (1000, 1e16)):
+        s = frank_wolfe.Regime(users, 20, users * 20, math.sqrt(users * 20), math.sqrt(20), 1.0)
+        least = (1 - 1 / rounds) ** (2 * rounds) / 2
+        assert least > 0.06
+        parts.append(frank_wolfe.printed_empirical_risk(s, rounds) / least)
+    assert parts[0] > 5 * parts[1] > 25 * parts[2]
+
+
+def test_corollary_1_on_one_dimension():
+    """Its condition holds for d = 1, beta1 = beta2 = 1/3, alpha = 2/3, and N = c = eps = 1 give
+    Eq. 25 sqrt(2) 12 and Eq. 26 sqrt(2) 13."""
+    split = {"alpha": 2 / 3, "beta1": 1 / 3, "beta2": 1 / 3}
+    assert implicit.printed_strawman(1.0, 1, 1.0, 1.0) == pytest.approx(12 * math.sqrt(2))
+    better = implicit.printed_complementary(1.0, 1, 1.0, 1.0, **split)
+    assert better == pytest.approx(13 * math.sqrt(2))
+    assert math.sqrt(3) - 1 <= 1
+    assert not implicit.complementary_wins(rank=1, **split)
+
+
+def test_equations_26_and_27_are_no_function_of_the_scores():
+    """Factors and ridge scaled so that no score, noise or loss moves: what is printed does."""
+    split = {"alpha": 0.8, "beta1": 0.5, "beta2": 0.4}
+    for symmetric in (False, True):
+        more = split | {"symmetric": symmetric}
+        ours, printed = [], []
+        for s in (1.0, 100.0):
+            c, ridge = 0.3 * s, 0.05 * s * s
+            scales = implicit.complementary_scales(1.0, 4, c, **more)
+            ours.append(implicit.excess_loss(scales, 4, ridge))
+            printed.append(implicit.printed_complementary(1.0, 4, ridge, c, **more))
+        assert ours[0] == pytest.approx(ours[1])
+        assert printed[1] < 0.7 * printed[0]
+
+
+def test_what_a_sample_adds():
+    """Its mean length, of 4000 samples, is within the bound and not far below it."""
+    rng = np.random.default_rng(6)
+    terms, weights = rng.normal(size=(30, 4)), rng.uniform(1, 5, 30)
+    coins = rng.random((4000, 30)) < 1 / weights
+    added = (coins * weights - 1) @ terms
+    bound = implicit.sampling_norm(np.linalg.norm(terms, axis=1), weights)
+    assert 0.8 * bound < np.linalg.norm(added, axis=1).mean() < bound
+
+
+def test_remark_6_is_looser_than_corollary_3_1(rows):
+    for users, items in ((1e6, 1e3), (1e9, 1e9)):
+        price = frank_wolfe.generalisation(frank_wolfe.rank_one(users, items, 1.0))[0]
+        printed = frank_wolfe.rank_one_errors(users, items)[0]
+        assert printed / price >= (users / items) ** (1 / 12) * (1 - 1e-3)
+    (row,) = [row for row in rows if row.theorem == "Remark 6"]
+    assert row.printed == pytest.approx(1.3)
+    assert row.measured == pytest.approx(1.25)
+
+
+def test_a_broken_promise_is_of_the_method_that_makes_it():
+    for id, theorem in (("output", "Theorem 4"), ("objective", "Theorem 2")):
+        row = theory.broken_promise(id)
+        assert row is not None
+        assert row.theorem == theorem
+    assert theory.broken_promise("input-flip") is None  # of chances that no experiment has
 
 
 def test_a_line_is_drawn_only_where_it_says_something(rows):
@@ -295,6 +409,15 @@ def test_a_line_is_drawn_only_where_it_says_something(rows):
     assert any(row.silence for row in rows)
 
 
+def test_the_truth_of_z16s_instance_keeps_to_what_its_proof_needs():
+    """Not every entry is in -1..1; the mean square of a spurious report's error is within it."""
+    share, square = recovery.beyond()
+    assert 0 < share < 0.1
+    assert square < 1
+    # of a uniform report among -1, -1/2, 0, 1/2, 1: the square of the range is 4
+    assert square + 0.5 < 4
+
+
 def test_z16s_rule_returns_the_zero_matrix(rows):
     """Its rho is above the norm of the reports, so nothing is left of them."""
     ruled = [row for row in rows if row.theorem == "Theorem 3 as a rule"]
@@ -302,3 +425,35 @@ def test_z16s_rule_returns_the_zero_matrix(rows):
     for row in ruled:
         assert row.silence
         assert row.measured == pytest.approx(row.trivial, rel=1e-4)
+
+
+def test_every_contradiction_names_its_instance(rows):
+    """In the words of the one command that prints it, `dpmc papers NAME --theory`."""
+    for paper in papers.PAPERS.values():
+        mine = [row for row in rows if row.paper == paper.key]
+        table, notes = words.theory_table(paper), "\n".join(words.theory_notes(paper))
+        assert {len(column) for column in table.values()} == {len(mine)}
+        assert table["instance"] == [row.setting for row in mine]
+        for row, said in zip(mine, table["printed is"], strict=True):
+            assert (said == "contradicted") == row.counterexample
+            if row.counterexample:
+                assert row.printed is not None
+                numbers = f"{row.printed:.3g} is printed, {row.measured:.3g} is measured"
+                assert f"{row.theorem}: {numbers} ({row.setting})." in notes
+    # a bound of the paper's, with a constant of no known size, is none of ours
+    table = words.theory_table(papers.PAPERS["JTT18"])
+    at = table["theorem"].index("Theorem B.3")
+    assert table["printed"][at]
+    assert not table["ours"][at]
+
+
+def test_a_promise_says_where_its_theorem_is_contradicted():
+    found = {one.id: one for one in papers.PAPERS["LWHM22"].experiments}
+    kept = {one.mechanism: one for one in verdicts.promises(found["lwhm22-1a"])}
+    assert "Theorem 4 promises 1 where 13.4 is lost" in kept["output"].words
+    assert kept["objective"].verdict is verdicts.Privacy.UNPROVED
+    assert "Theorem 2 promises 0.1 where 0.746 is lost: one cell" in kept["objective"].words
+    assert kept["objective"].command == "dpmc papers lwhm22 --theory"
+    logistic = {one.mechanism: one for one in verdicts.promises(found["lwhm22-1b"])}
+    assert logistic["objective"].verdict is verdicts.Privacy.PROVED
+    assert "Theorem" not in logistic["objective"].words + logistic["input-flip"].words

@@ -367,3 +367,26 @@ def test_cleansing_beats_the_means_on_structured_ratings(predictor):
 
     # One variable name a line would say the same: structured ratings, so tastes must help.
     assert rmse("cleansed-svd", predictor=predictor) < 0.9 * rmse("item-mean")
+
+
+def test_ojas_products_are_the_sparse_sums():
+    _, _, cells, target = problem(m=300, n=40, rank=2)
+    vector = np.random.default_rng(1).normal(size=cells.shape[1])
+    made = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=2, updates=5)
+    releases = made.releases(PublicFacts(users=300, items=40, low=-1, high=1))
+    scale, n = releases.products.scale, cells.shape[1]
+
+    def product(v):
+        along = times_vector(cells, target, v)
+        return releases.products.publish(item_sums(cells, target * along[cells.users]), rng)
+
+    rng = np.random.default_rng(2)
+    expected = top_vector(product, n, 5, 1 / (5 * scale * np.sqrt(n)), rng)
+    along = times_vector(cells, target, expected)
+    square = releases.squared_norms.publish(float(along @ along), rng)
+    found = made.top_pair(releases, 1, cells, target, np.random.default_rng(2))
+    np.testing.assert_allclose(found[0], expected, rtol=1e-12, atol=1e-14)
+    assert found[1] == pytest.approx(square, rel=1e-12)
+    np.testing.assert_allclose(
+        cells.by_user(target) @ vector, times_vector(cells, target, vector), atol=1e-12
+    )

@@ -1,9 +1,10 @@
 """Theorem 3 beside practice: the picture's numbers, its words and its chart."""
 
+import numpy as np
 import pytest
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.views import recovery
+from dpmc_core.views import recovery, theory
 from pages.ui import charts
 from pages.ui.charts import noise as charts_noise
 
@@ -43,8 +44,33 @@ def test_words_and_tables_tell_the_same_numbers(view):
         assert ("zero matrix" in recovery.words(found, epsilon)) == void
     table = recovery.table(found)
     assert {len(column) for column in table.values()} == {3}
-    for draw in (charts_noise.residual, charts_noise.error):
-        assert len(draw(id, found, 3.0, charts.DARK).data) == 3
+    lines = charts_noise.error(id, found, 3.0, charts.DARK).data
+    names = ["the zero matrix", "as they come", "allowing for spurious"]
+    assert [one["name"] for one in lines] == names
+
+
+def test_a_bound_is_drawn_only_under_ten_times_what_is_measured(view):
+    id, found = view
+    lines = {one["name"]: one for one in charts_noise.residual(id, found, 3.0, charts.LIGHT).data}
+    assert {"by the moments", "measured"} <= set(lines)
+    for name, bound in (("Theorem 3", found.theorem), ("our bound", found.tight)):
+        far = bound >= theory.DRAWABLE * found.rho
+        assert name not in lines or lines[name]["line"]["dash"] == "dash"
+        drawn = (
+            np.asarray(lines[name]["y"], float) if name in lines else np.full(len(bound), np.nan)
+        )
+        assert np.array_equal(np.isnan(drawn), far)
+        assert drawn[~far] == pytest.approx(bound[~far])
+    # 11 and 29 times too far at epsilon 0.3, near at 10: neither case is empty
+    assert np.isnan(recovery.near(found.theorem, found.rho)).tolist() == [True, True, False]
+    told = recovery.bounds_words(found)
+    assert "under 10 times at epsilon 10." in told
+    far_away = found._replace(theorem=100 * found.rho, tight=2 * found.rho)
+    told = recovery.bounds_words(far_away)
+    assert told.startswith("Theorem 3 is 100 to 100 times what is measured, under 10 times no")
+    assert told.endswith("everywhere.")
+    names = [one["name"] for one in charts_noise.residual(id, far_away, 3.0, charts.DARK).data]
+    assert names == ["our bound", "by the moments", "measured"]
 
 
 def test_another_mechanism_is_refused():

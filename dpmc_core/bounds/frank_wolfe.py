@@ -77,7 +77,11 @@ def printed_empirical_risk(s: Regime, rounds: float) -> float:
     """Theorem 3.2: optimisation error plus the price of privacy after `rounds` rounds.
 
     k^2/(|Omega| T) + k T^(1/4) L sqrt(sqrt(n log(1/delta)) log n)/(|Omega| sqrt(eps)), with one for
-    the constant of its O(). It rests on Theorem A.1, so no constant makes it true for steps of 1/T.
+    the constant of its O(). It rests on Theorem A.1, and no constant makes it true for steps of
+    1/T: where Y* is all ones and all seen, k = sqrt(m n), what is found has a nuclear norm of
+    (1 - w) k at most, w = (1 - 1/T)^T, with the chance of `empirical_risk`. So the risk is w^2/2 or
+    more, above 0.06 from T = 16 on, while with m growing, then T, what is printed vanishes. With
+    the steps of `optimisation_decreasing` it does hold up to a constant.
     """
     noise = math.sqrt(math.sqrt(s.items * math.log(1 / s.delta)) * math.log(s.items))
     return printed_optimisation(s, rounds) + s.nuclear * math.pow(rounds, 0.25) * s.row * noise / (
@@ -174,9 +178,10 @@ def low_rank_error(users: float, items: float) -> float:
 def rank_one_errors(users: float, items: float) -> tuple[float, float]:
     """Remark 6: (Frank-Wolfe n^(13/24)/m^(5/12), SVD n^2/m^2 + 1/sqrt(n)) for incoherent data.
 
-    The first is as printed and contradicts the paper's own Corollary 3.1, which in the same setting
-    gives n^(5/8)/m^(1/2) (`generalisation`) and with it Remark 3's m > n^(5/4); the printed figure
-    would need m > n^(13/10).
+    The first is as printed. The paper's own Corollary 3.1 gives n^(5/8)/m^(1/2) in the same setting
+    (`generalisation`) and with it Remark 3's m > n^(5/4). What is printed is (m/n)^(1/12) times
+    that: no contradiction while m >= n, as the paper assumes, only looser, and it would need m >
+    n^(13/10).
     """
     frank_wolfe = math.pow(items, 13 / 24) / math.pow(users, 5 / 12)
     return frank_wolfe, (items / users) ** 2 + 1 / math.sqrt(items)

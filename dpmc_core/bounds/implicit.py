@@ -10,7 +10,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpmc_core.errors import InvalidSetting, check_number
+
+Floats = NDArray[np.float64]
 
 
 class Scales(NamedTuple):
@@ -88,23 +93,32 @@ def complementary_scales(
     return Scales(first, second, (1 - alpha) / (beta3 * epsilon) if beta3 > 1e-9 else math.inf)
 
 
-def excess_loss(scales: Scales, rank: int, regularisation: float) -> float:
+def excess_loss(scales: Scales, rank: int, regularisation: float, sampled: float = 0.0) -> float:
     """Theorem 5, repaired: how much more a profile solved with noise loses on average.
 
-    N^2 E||B||_F + N E||b||_2 + lambda N^2 E|eta|: the noisy minimiser may follow B, b and eta, the
-    true one cannot. Equations 25 to 28 count b twice, which is true but loose, and leave out the
-    ridge's noise eta, which is not.
+    N^2 E||B||_F + N (E||b||_2 + E||s||_2) + lambda N^2 E|eta|: the noisy minimiser may follow B, b,
+    eta and what a sample adds to A1, s; the true one cannot, and all have mean zero. sampled: a
+    bound on E||s||_2 (`sampling_norm`). Equations 25 to 28 count b twice, which is true but loose;
+    25 to 27 leave out the ridge's noise eta, 28 leaves out s, which is not.
     """
     check_number("regularisation", regularisation, above=0)
     n = math.sqrt(1 / regularisation)
     matrix = n**2 * laplace_norm(rank**2, scales.second)
-    return matrix + n * laplace_norm(rank, scales.first) + scales.ridge
+    return matrix + n * (laplace_norm(rank, scales.first) + sampled) + scales.ridge
+
+
+def sampling_norm(lengths: Floats, weights: Floats) -> float:
+    """At most E||s||_2, s = sum (g w - 1) t over terms t drawn by coins g of chance 1/w.
+
+    The root of sum (w - 1) ||t||_2^2. lengths: ||t||_2; weights: w, finite.
+    """
+    return math.sqrt(float(np.sum((weights - 1) * lengths**2)))
 
 
 def printed_strawman(epsilon: float, rank: int, regularisation: float, largest: float) -> float:
     """Theorem 5, Eq. 25: sqrt(2) c d N (N + 2/sqrt d) (d + 1)^2/eps.
 
-    Drops one c of c^2 d^2, takes 1/c for at most 1 and leaves the ridge out.
+    Drops one c of c^2 d^2, takes 1/c for at most 1 and leaves the ridge's noise out.
     """
     _check(epsilon, rank, regularisation, largest)
     n, d, c = math.sqrt(1 / regularisation), rank, largest
@@ -124,10 +138,12 @@ def printed_complementary(
 ) -> float:
     """Theorem 5, Eq. 26 and 27 (symmetric), with one c dropped and without the ridge.
 
-    sqrt(2) c d N (N d^2 (1 - alpha)/beta2 + 4 sqrt(d)/beta1)/eps, or d (d + 1)/2 for d^2. At alpha
-    = beta1 = 1 it is Eq. 28, 4 sqrt(2 d) c d N/eps. That is true for all cells; with importance
-    sampling, for which it is stated, the profile minimises the loss of a sample, and what that
-    costs does not vanish as epsilon grows.
+    sqrt(2) c d N (N d^2 (1 - alpha)/beta2 + 4 sqrt(d)/beta1)/eps, or d (d + 1)/2 for d^2. Factors s
+    times as long with s^2 times the lambda give the same losses, by scores alone, and here another
+    first term: only c^2 N^2 stays the same. At alpha = beta1 = 1 it is Eq. 28, 4 sqrt(2 d) c d
+    N/eps. That is true where all cells count; with importance sampling, for which it is stated as
+    we read it, the profile minimises the loss of a sample, and what that costs does not vanish as
+    epsilon grows.
     """
     _check(epsilon, rank, regularisation, largest)
     n, d, c = math.sqrt(1 / regularisation), rank, largest

@@ -80,9 +80,10 @@ def printed_flatness(link: Link, alpha: float, flip: float | None = None) -> flo
     """Appendix A: beta_h = e^alpha (logistic), pi sigma^2 e^(alpha^2/(2 sigma^2)) (Gaussian), and
     beta_c <= 1/(2 (1 - 2p)^2) + beta_h/2. flip: p; None: beta_h.
 
-    Both are too small. For the logistic link beta_h = e^alpha + 2 + e^-alpha, of which the first
-    term is printed. The step to beta_c divides 1/2 by (1 - 2p)^2 but not by h'^2, which is at most
-    1/16 for the logistic link.
+    As we read it, with equality: for the logistic link beta_h = e^alpha + 2 + e^-alpha, of which
+    the first term is printed (Davenport et al. write "about" there); that of the Gaussian link is
+    true. The step to beta_c divides 1/2 by (1 - 2p)^2 but not by h'^2, at most 1/16 for the
+    logistic link: read with h'^2 it is true, for p (1 - p) <= 1/4.
     """
     _check(alpha, flip or 0.0)
     if isinstance(link, Probit):
@@ -148,6 +149,25 @@ def spectral_norm(s: SignSample, variance: float, size: float) -> float:
     """
     log = math.log(s.d1 + s.d2)
     return math.sqrt(2 * variance * s.seen / min(s.d1, s.d2) * log) + size * log
+
+
+def objective_privacy(link: Link, alpha: float, epsilon: float, delta: float) -> float:
+    """What a sign of its own 1 x 1 matrix may lose under Theorem 2, in nats: at most this.
+
+    Noise H = h'/h at x is what puts the solution there after a +1, and H = -h'/(1 - h) after a -1,
+    so its densities are p(H) |dH/dx|: the noise accounts for epsilon (h'/h + h'/(1 - h))/delta, and
+    the change of variables for |ln| of the ratio of the two losses' curvatures. The printed proof
+    (Appendix B) has the first alone. For the logistic link the curvatures are the same, h (1 - h);
+    for the Gaussian one they are not, and the second part stays where epsilon falls. At the ends
+    of -alpha..alpha the solution has chances, which differ by the first part at most. delta: the
+    paper's Delta, epsilon x the scale of H.
+    """
+    _check(alpha, 0.0)
+    check_number("epsilon", epsilon, above=0)
+    x = np.linspace(-alpha, alpha, _GRID)
+    curvature = -np.gradient(link.score(x), x, edge_order=2)  # of -ln h; of -ln(1 - h) at -x
+    change = float(np.max(np.abs(np.log(curvature / curvature[::-1]))))
+    return epsilon * links.steepness(link, alpha) / delta + change
 
 
 def printed_objective_noise(s: SignSample, epsilon: float, delta: float) -> float:

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("dpmc: interrupted", file=sys.stderr)
         return INTERRUPTED
     except (DpmcError, OSError) as error:
-        print(f"dpmc: {error}", file=sys.stderr)
+        print(f"dpmc: {_words(error)}", file=sys.stderr)
         return FAILED
     except MemoryError:
         print("dpmc: not enough memory; take smaller data or another method", file=sys.stderr)
@@ -66,6 +66,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"dpmc: with {', '.join(files)}: {plugins.words(error)}", file=sys.stderr)
         return FAILED
     return DONE
+
+
+def _words(error: DpmcError | OSError) -> str:
+    """The sentence of an error of ours; the file and what is wrong with it, of the system's."""
+    if isinstance(error, DpmcError) or not isinstance(error.filename, str) or not error.strerror:
+        return str(error)
+    return f"{error.filename2 or error.filename}: {error.strerror.lower()}"
 
 
 class _Version(argparse.Action):

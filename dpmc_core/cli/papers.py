@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from dpmc_core import sweep as core
 from dpmc_core.cli import arguments, output
 from dpmc_core.cli import sweep as grids
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
-from dpmc_core.papers import report, results, run, words
+from dpmc_core.papers import report, results, run, verdicts, words
 from dpmc_core.papers.frame import Experiment, GridRecipe, Made, Paper, PieceRecipe
 from dpmc_core.stopping import Stopped
 from dpmc_core.store import Store
@@ -36,23 +37,38 @@ def add_to(commands: Any) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
+    add, view = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
     add("name", nargs="?", metavar="NAME", help="a paper (lwhm22) or an experiment (lwhm22-1b)")
-    add("--run", action="store_true", help="make the experiment; what is done already is kept")
+    view("--run", action="store_true", help="make the experiment; what is done already is kept")
     add("--seeds", metavar="N", nargs="+", help="with --run: other seeds, 1,2,3 or FIRST:LAST")
-    add("--jobs", metavar="N", type=arguments.integer, help="processes (default: one per core)")
-    add("--store", metavar="FILE", type=Path, help="result store (default: the shared one)")
+    add(
+        "--jobs",
+        metavar="N",
+        type=arguments.integer,
+        help="with --run of a grid: processes (default: one per core)",
+    )
+    add(
+        "--store",
+        metavar="FILE",
+        type=Path,
+        help="with --run of a grid: result store (default: the shared one)",
+    )
     add(
         "--write",
         metavar="FOLDER",
         type=Path,
         help="with --run: where the result goes (default: with your other results)",
     )
-    add("--theory", action="store_true", help="a paper's theorems beside measurements (seconds)")
-    add("--bibtex", action="store_true", help="how to cite the papers")
-    add("--csv", metavar="FILE", type=Path, help="ours and what is printed, as a table")
-    add("--report", metavar="FILE", type=Path, help="all papers as one HTML page")
-    add("--json", action="store_true", help="one JSON document; with --run progress as JSON lines")
+    view("--theory", action="store_true", help="a paper's theorems beside measurements (seconds)")
+    view("--bibtex", action="store_true", help="how to cite the papers")
+    view("--csv", metavar="FILE", type=Path, help="ours and what is printed, as a table")
+    view("--report", metavar="FILE", type=Path, help="all papers as one HTML page")
+    add(
+        "--json",
+        action="store_true",
+        help="one JSON document; with --run progress as JSON lines, of which the last one names the"
+        " result",
+    )
     parser.set_defaults(command=show)
 
 
@@ -63,16 +79,20 @@ def show(args: argparse.Namespace) -> None:
             raise InvalidSetting("NAME", "an experiment with --run", args.name or "none")
         _make(experiment, args)
         return
-    for option in ("seeds", "write"):
+    for option in ("seeds", "jobs", "store", "write"):
         if getattr(args, option) is not None:
-            raise InvalidSetting(f"--{option}", "left out without --run", getattr(args, option))
+            value = str(getattr(args, option))
+            raise InvalidSetting(f"--{option}", "left out without --run", value)
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
     if args.report is not None:
         with paths.whole_file(args.report) as part:
             part.write_text(report.html(words.all_looks(papers.PAPERS.values())), encoding="utf-8")
         print(f"the report is in {args.report}")
     elif args.bibtex:
-        print("\n\n".join(one.bibtex for one in chosen))
+        if args.json:
+            output.write_json({one.key: one.bibtex for one in chosen})
+        else:
+            print("\n\n".join(one.bibtex for one in chosen))
     elif args.csv is not None:
         looks = [
             found for found in words.all_looks(chosen) if experiment in (None, found.experiment)
@@ -80,6 +100,8 @@ def show(args: argparse.Namespace) -> None:
         with paths.whole_file(args.csv) as part:
             part.write_text(words.csv_text(looks), encoding="utf-8")
         print(f"the table is in {args.csv}")
+    elif args.theory and args.json:
+        output.write_json({one.key: words.theory_table(one) for one in chosen})
     elif args.json:
         if experiment is not None and paper is not None:
             output.write_json(words.as_dict(words.look(paper, experiment)))
@@ -110,7 +132,9 @@ def _print_list(chosen: Sequence[Paper]) -> None:
     order = ("preset", "place", "accuracy", "privacy", "run time", "what it shows")
     rows = zip(*(columns[name] for name in order), strict=True)
     print(output.table([order, *rows]))
-    print(f"\n{words.count(looks)}")
+    print(f"\n{words.count(looks)}\n")
+    for text in verdicts.meanings(found.judged.verdict for found in looks):
+        print(output.paragraph(text, "    ", "  "))
     if len(chosen) == 1:
         paper = chosen[0]
         print(f"\n{', '.join(paper.authors)}: {paper.title}, {paper.venue} {paper.year}")
@@ -142,6 +166,7 @@ def _print_one(found: words.Look) -> None:
 def _print_theory(chosen: Sequence[Paper]) -> None:
     for paper in chosen:
         columns = words.theory_table(paper)
+        del columns["instance"]  # too wide for a line; a contradiction names its own below
         print(f"{paper.key}: {paper.title}")
         if not columns["theorem"]:
             print("  No theorem of it is known here.\n")
@@ -157,6 +182,8 @@ def _make(experiment: Experiment, args: argparse.Namespace) -> None:
     if args.jobs is not None:
         check_number("--jobs", args.jobs, at_least=1, at_most=1024, integer=True)
     recipe = run.recipe_of(experiment, seeds)
+    folder = args.write or results.own_folder()
+    results.ready(folder)
     if isinstance(recipe, GridRecipe):
         core.warm_up()
         with Store(args.store) as store:
@@ -174,11 +201,15 @@ def _make(experiment: Experiment, args: argparse.Namespace) -> None:
             made = run.of_rows(experiment, recipe, plan, store)
     else:
         made = _by_pieces(experiment, recipe, args.json)
-    path = results.write(made, args.write or results.own_folder())
-    if not args.json:
+    path = results.write(made, folder)
+    paper, _ = papers.find(experiment.id)
+    found = words.look(paper, experiment, made)
+    if args.json:
+        verdict = found.judged.verdict.value
+        print(json.dumps({"result": str(path), "accuracy": verdict, "reason": found.judged.reason}))
+    else:
         print(f"the result is in {path}\n")
-        paper, _ = papers.find(experiment.id)
-        _print_one(words.look(paper, experiment, made))
+        _print_one(found)
 
 
 def _by_pieces(experiment: Experiment, recipe: PieceRecipe, as_json: bool) -> Made:

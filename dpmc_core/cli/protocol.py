@@ -21,8 +21,9 @@ from dpmc_core.protocol.federated import FederatedRun, Federation
 from dpmc_core.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun
 from dpmc_core.registry import get
 from dpmc_core.settings import settings_of
-from dpmc_core.views import cards, scenarios
+from dpmc_core.views import as_published, cards, scenarios
 from dpmc_core.views import federated as words
+from dpmc_core.views.as_published import Switched
 
 EPILOG = """scenarios:
   2  a third party adds up masked gradients of the same users in every round
@@ -38,6 +39,7 @@ examples:
   dpmc protocol 3 restaurants --epsilon 10 --set picked=5 --attack
   dpmc protocol federated --epsilon 1 --set parties=4 --set rounds=3 --set local=2
   dpmc protocol federated --mechanism dpimf-symmetric --set alpha=0.9
+  dpmc protocol 2 movie-night --epsilon 1 --as-published
 
 Scenario 1, with a trusted recommender, is `dpmc fit DATA dpmf`."""
 _SHOWN = 40  # messages of a report
@@ -84,6 +86,7 @@ def add_to(commands: Any) -> None:
         help="keep this item's messages (counted from 0)",
     )
     add("--attack", action="store_true", help="attack the watched item (default: the busiest)")
+    arguments.add_published(parser)
     arguments.add_reading(parser)
     arguments.add_run(parser)
     parser.set_defaults(command=run)
@@ -99,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _scenario(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """A run of scenario 2 or 3 as plain JSON values and as paragraphs."""
-    settings = scenario_from(args)
+    settings, given = scenario_from(args)
     share = RandomShare() if args.holdout is None else RandomShare(args.holdout)
     problem = _problem(args, "movie-night", Task.RATINGS, share)
     watch = args.watch
@@ -112,6 +115,10 @@ def _scenario(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
             settings, problem, args.seed, partial(progress.update, "beside scenario 1")
         )
     found = simulate.report(run, problem, args.seed, gap)
+    switch = None
+    if args.as_published:
+        switch = as_published.scenario(type(settings), args.epsilon, given, run.public)
+        found["as_published"] = switch.as_dict()
     if args.attack:
         found["attacks"] = simulate.attack(run)
     if watch is not None:
@@ -119,14 +126,15 @@ def _scenario(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     more = [scenarios.gap_words(gap)]
     if isinstance(settings, DynamicUsers) and settings.picked:
         more.append(scenarios.picked_words(problem.train, settings))
-    return found, _scenario_report(found, settings.guarantee(run.public), more)
+    told = _scenario_report(found, settings.guarantee(run.public), more)
+    return found, told + _switched(switch)
 
 
 def _federated(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """A run of the federated flow as plain JSON values and as paragraphs."""
     if args.attack:
         raise InvalidSetting("--attack", "left out: it belongs to scenarios 2 and 3", "given")
-    flow = federation_from(args)
+    flow, given = federation_from(args)
     split = None if args.holdout is None else RandomShare(args.holdout)
     problem = _problem(args, "bookshop-clicks", Task.RANKING, split)
     if args.watch is not None:
@@ -135,9 +143,19 @@ def _federated(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     run = federated.start(flow, problem, args.seed, watch=args.watch)
     _play(run, "federated flow", flow.rounds)
     found = federated.report(run, problem, args.seed)
+    switch = None
+    if args.as_published:
+        variant, public = flow.mechanism.id, problem.train.public
+        switch = as_published.federation(variant, args.epsilon, given, public)
+        found["as_published"] = switch.as_dict()
     if args.watch is not None:
         found["transcript"] = [message.as_dict() for message in run.transcript]
-    return found, _federated_report(found, run)
+    return found, _federated_report(found, run) + _switched(switch)
+
+
+def _switched(found: Switched | None) -> list[str]:
+    """What the papers' settings changed, as a paragraph."""
+    return [] if found is None else [output.paragraph(" ".join(as_published.words(found)))]
 
 
 def _problem(
@@ -154,8 +172,11 @@ def _play(run: ScenarioRun | FederatedRun, name: str, rounds: int) -> None:
             progress.update(name, t, rounds)
 
 
-def scenario_from(args: argparse.Namespace) -> Scenario:
-    """The scenario's settings from the options. Raises InvalidSetting."""
+def scenario_from(args: argparse.Namespace) -> tuple[Scenario, dict[str, Any]]:
+    """The scenario's settings from the options, and those that --set gives.
+
+    Raises InvalidSetting.
+    """
     if args.mechanism is not None:
         raise InvalidSetting(
             "--mechanism", f"left out: it belongs to the {federated.FLOW} flow", args.mechanism
@@ -163,11 +184,15 @@ def scenario_from(args: argparse.Namespace) -> Scenario:
     cls = simulate.SCENARIOS[args.scenario]
     owners = f"scenario {args.scenario}"
     given = arguments.settings(args.set, ("--epsilon",), lambda _: cls, owners, str)
-    return cls(epsilon=args.epsilon, **given)
+    whole = as_published.with_published_scenario(cls, given) if args.as_published else given
+    return cls(epsilon=args.epsilon, **whole), given
 
 
-def federation_from(args: argparse.Namespace) -> Federation:
-    """The flow from the options; `rounds` is its own, not the variant's. Raises InvalidSetting."""
+def federation_from(args: argparse.Namespace) -> tuple[Federation, dict[str, Any]]:
+    """The flow from the options, and the settings that --set gives; `rounds` is the flow's own.
+
+    Raises InvalidSetting.
+    """
     variant = args.mechanism or "dpimf-optimal"
     if variant not in federated.VARIANTS:
         raise unknown_name("--mechanism", variant, federated.VARIANTS)
@@ -180,7 +205,8 @@ def federation_from(args: argparse.Namespace) -> Federation:
         f"the flow or of {variant}",
         lambda known: known + more,
     )
-    return federated.build(variant, args.epsilon, **own | given)
+    paper = dict(federated.published(variant).settings) if args.as_published else {}
+    return federated.build(variant, args.epsilon, **own | paper | given), given
 
 
 def _scenario_report(found: dict[str, Any], card: Guarantee, more: Sequence[str]) -> list[str]:

@@ -69,7 +69,8 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
     revision: ClassVar[int] = 2
     published: ClassVar[AsPublished] = AsPublished(
         {"estimator": Estimator.PUBLISHED},
-        "JTT18 tunes the shrinking parameters, from 5 to 25: they stay what they are",
+        "JTT18 tunes the shrinking parameters, from 5 to 25: they stay what they are; the noise is"
+        " accounted for each user by the exact curve, where the method's own paper counts ratings",
     )
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE,

@@ -80,6 +80,14 @@ _RIDGE = {
 }
 
 
+_ALPHA = 0.8
+ALONE = (
+    "; its ten parties take 100 rounds of 20 solves each: here one party takes 100"
+    " ('dpmc protocol federated' has parties)"
+)
+_PRINTED = f"rank and lambda are those for MovieLens in its experiments{ALONE}"
+
+
 @dataclass(frozen=True)
 class Norms:
     """Bounds on one fixed factor p: ||p||_1, and sum |pp'| over all entries or the upper triangle.
@@ -139,9 +147,7 @@ class Dpimf:
             "regularisation": 0.07,
             "rounds": 100,
         },
-        "rank and lambda are those for MovieLens in its experiments; its ten parties take 100"
-        " rounds of 20 solves each: here one party takes 100 ('dpmc protocol federated' has"
-        " parties); alpha and the split of the budget are not printed",
+        _PRINTED,
     )
     epsilon: float = setting(help="privacy budget of one solve of a profile", above=0, at_most=1e6)
     rank: int = setting(8, "length of a profile (d)", at_least=1, at_most=256)
@@ -331,8 +337,12 @@ class Dpimf:
 class _Weighted(Dpimf):
     """The variants in which alpha < 1 leaves noise on the second moment and the ridge."""
 
+    published: ClassVar[AsPublished] = AsPublished(
+        Dpimf.published.settings,
+        f"{_PRINTED}; alpha, {_ALPHA:g}, is printed for the other variants of figure 5 only",
+    )
     alpha: float = setting(
-        0.8, "weight of cells that were not observed (alpha0)", at_least=0, at_most=1
+        _ALPHA, "weight of cells that were not observed (alpha0)", at_least=0, at_most=1
     )
 
     def weight(self) -> float:
@@ -374,6 +384,11 @@ class Complementary(_Weighted):
     id: ClassVar[str] = "dpimf-complementary"
     name: ClassVar[str] = "DPIMF, complementary loss"
     revision: ClassVar[int] = 1
+    published: ClassVar[AsPublished] = AsPublished(
+        {**Dpimf.published.settings, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1},
+        f"{_PRINTED}; alpha, {_ALPHA:g}, is printed for figure 5 only, the split of the budget for"
+        " its noise only",
+    )
     beta1: float = setting(0.8, "share of the first-order term", above=0, at_most=1)
     beta2: float = setting(0.15, "share of the second moment", at_least=0, below=1)
     beta3: float = setting(0.05, "share of the ridge", at_least=0, below=1)

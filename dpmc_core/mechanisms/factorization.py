@@ -203,7 +203,7 @@ class DPMF(NoisyItems):
     published: ClassVar[AsPublished] = AsPublished(
         {"noise": NoiseForm.NORM, "shrink": False},
         "rank and penalties stay what they are: the summary that this program knows the paper by"
-        " prints none",
+        " prints none, nor whether users fit their factors anew to the published ones, as here",
     )
     fitted: ClassVar[tuple[Unaccounted, ...]] = (
         Unaccounted(

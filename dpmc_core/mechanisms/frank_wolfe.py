@@ -34,7 +34,6 @@ from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.rows import (
     clip_rows,
     gram,
-    item_sums,
     nuclear_radius,
     spread_out,
     times_vector,
@@ -51,7 +50,10 @@ _PRINTED = {
     "item_share": 0.0,
     "clip": 1.0,
 }
-_TUNED = "radius and rounds are cross-validated in the paper: they stay what they are"
+_TUNED = (
+    "radius and rounds are cross-validated in the paper, and its noise changes from round to round"
+    " by a rule that it does not print: they stay what they are"
+)
 _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 
 
@@ -325,6 +327,10 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
     name: ClassVar[str] = "Private Frank-Wolfe (Oja)"
     revision: ClassVar[int] = 2
     theorem: ClassVar[str] = "Theorem 3.1 with Algorithm 2"
+    published: ClassVar[AsPublished] = AsPublished(
+        UserFrankWolfe.published.settings,
+        f"{_TUNED}; the number of updates is not printed either",
+    )
     # Every update costs as much budget as a whole Gram matrix: few of either pay.
     rounds: int = setting(3, "Frank-Wolfe rounds that share the budget", at_least=1, at_most=500)
     radius: float = setting(
@@ -378,16 +384,15 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
         rng: np.random.Generator,
     ) -> tuple[Floats, float, float, float]:
         scale, n = releases.products.scale, cells.shape[1]
+        rows = cells.by_user(residual)
 
         def product(v: Floats) -> Floats:
-            along = times_vector(cells, residual, v)
-            exact = item_sums(cells, residual * along[cells.users])
-            noisy: Floats = releases.products.publish(exact, rng)
+            noisy: Floats = releases.products.publish(rows.T @ (rows @ v), rng)
             return noisy
 
         step = 1 / (self.updates * scale * math.sqrt(n))
         v = top_vector(product, n, self.updates, step, rng)
-        along = times_vector(cells, residual, v)
+        along = rows @ v
         square = float(releases.squared_norms.publish(float(along @ along), rng))
         return v, square, scale, scale * math.sqrt(n)
 
@@ -415,7 +420,9 @@ class PrivateSvd(Calibrated):
     holds_gram: ClassVar[bool] = True
     theorem: ClassVar[str] = "Theorem B.1"
     published: ClassVar[AsPublished] = AsPublished(
-        {**_PRINTED, "symmetric": False}, "the rank is not printed: it stays what it is"
+        {**_PRINTED, "symmetric": False},
+        "the rank is not printed: it stays what it is; the number of ratings, which the paper"
+        " divides by as it is, is counted with noise here for count_share of the budget",
     )
     rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
     density: float | None = setting(
@@ -498,7 +505,8 @@ class PrivatePgd(Calibrated):
     theorem: ClassVar[str] = "Algorithm 5"
     published: ClassVar[AsPublished] = AsPublished(
         {**_PRINTED, "symmetric": False},
-        "radius, rounds and step are tuned in the paper: they stay what they are",
+        "radius, rounds and step are tuned in the paper: they stay what they are; the rows of the"
+        " iterate are clipped here, without which the paper's noise has no bound to stand on",
     )
     rounds: int = setting(5, "rounds that share the budget", at_least=1, at_most=500)
     schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")

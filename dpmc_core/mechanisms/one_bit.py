@@ -345,7 +345,8 @@ class Objective(Reported):
                 Unaccounted(
                     "the probit loss of the raw signs",
                     "the proof sets its gradient to zero, which the constraints and early stopping"
-                    " break; 'objective-statistic' is certified for this link",
+                    " break, and leaves out the curvature, which is another for each sign;"
+                    " 'objective-statistic' is certified for this link",
                 ),
             ),
             caveats=(
@@ -453,7 +454,9 @@ class Gradient(OneBit, OneBitModel):
     name: ClassVar[str] = "Gradient perturbation"
     revision: ClassVar[int] = 1
     published: ClassVar[AsPublished] = AsPublished(
-        {"rounds": 10, **_GENERATED}, f"the number of rounds K is not printed: 10 here; {_LIFTED}"
+        {"rounds": 10, **_GENERATED},
+        "neither the number of rounds K is printed, 10 here, nor the factor on the spectral step,"
+        f" 1 here; {_LIFTED}",
     )
     rounds: int | None = setting(
         None, "rounds that share the budget (none: 1 + eps/10)", at_least=1, at_most=1_000
@@ -533,7 +536,8 @@ class Output(OneBit, Completion):
     name: ClassVar[str] = "Output perturbation"
     revision: ClassVar[int] = 3
     published: ClassVar[AsPublished] = AsPublished(
-        {"within": OutputBound.SOLVER, **_GENERATED}, _OPEN
+        {"within": OutputBound.SOLVER, **_GENERATED},
+        f"{_OPEN}; what the solver's tolerance leaves beyond it is still cut off",
     )
     bound: float = setting(0.1, "largest |score|; sets the noise", above=0, at_most=1e3)
     within: OutputBound = setting(

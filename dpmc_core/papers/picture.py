@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
+from urllib.parse import quote
 
 from dpmc_core import registry
-from dpmc_core.papers.frame import Axis, Experiment, Series
+from dpmc_core.papers.frame import EPSILON, Axis, Experiment, Promise, Series
 from dpmc_core.papers.words import Look
 from dpmc_core.views.lines import short
-from dpmc_core.views.looks import Style, style
+from dpmc_core.views.looks import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style, style
 
-WIDE, HIGH = 760, 340
-LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 44
-_PLAIN = Style("currentColor", "circle", "dash")  # of what is no private method
+WIDE, HIGH = 620, 360
+LEFT, RIGHT, TOP, BOTTOM = 62, 16, 30, 48
+OPEN = Style("currentColor", "circle", "dash")  # of what keeps nothing private
+GUESS = Style("var(--muted)", "circle", "dot")  # of what looks at no person's taste
+# Of further curves of one method, whose colour stays.
+_MARKS = ("square", "diamond", "triangle-up", "cross", "triangle-down", "pentagon")
+_MORE_DASHES = ("dashdot", "solid", "longdash", "dash", "longdashdot", "dot")
+_UNNAMED = (PURPLE, GREEN, ORANGE, BLUE, RED, SKY)  # curves of no method, in their order
+_DASHES = {
+    "dash": "6 4",
+    "longdash": "10 4",
+    "dot": "2 3",
+    "dashdot": "6 3 2 3",
+    "longdashdot": "10 3 2 3",
+    "8px,3px": "8 3",
+}
+_MANY = 40  # points, beyond which a curve has no marks
 _STEPS = (1.0, 2.0, 5.0)
 _SIZE = 4.5
 
@@ -36,18 +52,37 @@ def drawn(found: Look) -> bool:
 
 
 def looks(found: Look) -> dict[str, Style]:
-    """How each curve is drawn, by its label."""
-    return {label: _look(label, id) for label, id in _mechanisms(found).items()}
+    """How each curve is drawn, by its label: never two alike, and one colour for each method."""
+    levels = {one.label for one in found.made.series if one.level} if found.made else set()
+    bases = {
+        label: _base(id, label in levels, place)
+        for place, (label, id) in enumerate(_mechanisms(found).items())
+    }
+    taken = set(bases.values()) | {GUESS}
+    marks = [mark for mark in _MARKS if mark not in {look.marker for look in taken}] or _MARKS
+    dashes = [dash for dash in _MORE_DASHES if dash not in {look.dash for look in taken}]
+    dashes = dashes or list(_MORE_DASHES)
+    drawn: dict[str, Style] = {}
+    further: Counter[str] = Counter()
+    for label, base in bases.items():
+        drawn[label] = base
+        if base in list(drawn.values())[:-1]:
+            k = further[base.color]  # what is alike of two methods looks alike
+            drawn[label] = Style(base.color, marks[k % len(marks)], dashes[k % len(dashes)])
+            further[base.color] += 1
+    return drawn
 
 
-def _look(label: str, mechanism: str | None) -> Style:
-    """How a curve is drawn; what is no private method's has a look of its own."""
-
+def _base(mechanism: str | None, level: bool, place: int) -> Style:
+    """level: whether it is the same whatever epsilon is, hence without noise."""
     if mechanism is None:
-        return style(label)
-    if mechanism in registry.MECHANISMS and not registry.adds_noise(registry.get(mechanism)):
-        return _PLAIN
-    return style(mechanism)
+        color, mark = _UNNAMED[place % len(_UNNAMED)], _MARKS[place % len(_MARKS)]
+        return Style(color, mark, _MORE_DASHES[(place + 1) % len(_MORE_DASHES)])
+    if mechanism not in registry.MECHANISMS or registry.adds_noise(registry.get(mechanism)):
+        base = style(mechanism)
+        return base._replace(dash="dash") if level else base
+    floors = {cls.floor for cls in registry.MECHANISMS.values()}
+    return GUESS if mechanism in floors else OPEN
 
 
 def _mechanisms(found: Look) -> dict[str, str | None]:
@@ -66,8 +101,8 @@ def svg(found: Look) -> str:
     one = found.experiment
     series = found.made.series if found.made is not None else ()
     across, up = spans(found)
-    drawn_as = looks(found)
-    parts = [*_frame(one.x, one.y, across, up)]
+    drawn_as, (x_title, y_title) = looks(found), titles(found)
+    parts = [*_frame(one.x, one.y, across, up), *_words(x_title, y_title)]
     for curve in series:
         parts += _curve(curve, drawn_as[curve.label], one, across, up)
     for printed in one.printed:
@@ -80,13 +115,28 @@ def svg(found: Look) -> str:
             f" stroke='{color}' stroke-width='2'/>"
         )
         parts.append(_mark(x, y, drawn_as[printed.series], hollow=True))
-    words = escape(f"{one.y.title} over {one.x.title}: {one.title}", quote=True)
+    words = escape(f"{y_title} over {x_title}: {one.title}", quote=True)
     picture = (
-        f"<svg viewBox='0 0 {WIDE} {HIGH}' width='{WIDE}' role='img' aria-label='{words}'>"
+        f"<svg class='chart' viewBox='0 0 {WIDE} {HIGH}' role='img' aria-label='{words}'>"
         + "".join(parts)
         + "</svg>"
     )
-    return picture + _legend(drawn_as, {p.series for p in one.printed})
+    return legend(found, drawn_as) + picture
+
+
+def titles(found: Look) -> tuple[str, str]:
+    """What stands at both axes; an epsilon with the unit that it is promised for."""
+    one = found.experiment
+    return _with_unit(one.x, one.promises), one.y.title
+
+
+def _with_unit(axis: Axis, promises: Sequence[Promise]) -> str:
+    units = {promise.change.label for promise in promises}
+    if axis.title != EPSILON.title or len(units) != 1:
+        return axis.title
+    deltas = {promise.delta for promise in promises if promise.delta}
+    also = f", delta {short(deltas.pop(), 2)}" if len(deltas) == 1 else ""
+    return f"{axis.title} {units.pop()}{also}"
 
 
 def spans(found: Look) -> tuple[Span, Span]:
@@ -157,16 +207,16 @@ def _frame(x: Axis, y: Axis, across: Span, up: Span) -> list[str]:
         parts.append(
             f"<text x='{LEFT - 6}' y='{at + 4:.1f}' text-anchor='end'>{short(value, 3)}</text>"
         )
-    middle = (TOP + HIGH - BOTTOM) / 2
-    parts.append(
-        f"<text x='{(LEFT + WIDE - RIGHT) / 2}' y='{HIGH - 8}' text-anchor='middle'>"
-        f"{escape(x.title)}</text>"
-    )
-    parts.append(
-        f"<text transform='translate(14 {middle}) rotate(-90)' text-anchor='middle'>"
-        f"{escape(y.title)}</text>"
-    )
     return parts
+
+
+def _words(x: str, y: str) -> list[str]:
+    """What both axes show; the upright one's above the picture, where there is room for it."""
+    return [
+        f"<text x='{(LEFT + WIDE - RIGHT) / 2}' y='{HIGH - 8}' text-anchor='middle'>"
+        f"{escape(x)}</text>",
+        f"<text x='0' y='16'>{escape(y)}</text>",
+    ]
 
 
 def _curve(curve: Series, look: Style, one: Experiment, across: Span, up: Span) -> list[str]:
@@ -179,15 +229,18 @@ def _curve(curve: Series, look: Style, one: Experiment, across: Span, up: Span) 
     if any(high > low for high, low in zip(curve.high, curve.low, strict=True)):
         outline = " ".join([*line(curve.high), *reversed(line(curve.low))])
         parts.append(f"<polygon points='{outline}' fill='{color}' opacity='.18'/>")
-    dash = {"dash": "6 4", "longdash": "10 4", "dot": "2 3"}.get(look.dash, "")
-    dashed = f" stroke-dasharray='{dash}'" if dash else ""
     parts.append(
         f"<polyline points='{' '.join(line(curve.mean))}' fill='none' stroke='{color}'"
-        f" stroke-width='2'{dashed}/>"
+        f" stroke-width='2'{_dashed(look)}/>"
     )
-    if not curve.level and len(xs) <= 40:
+    if marked(curve):
         parts += [_mark(x, _y(v, one.y, up), look) for x, v in zip(xs, curve.mean, strict=True)]
     return parts
+
+
+def _dashed(look: Style) -> str:
+    dash = _DASHES.get(look.dash, "")
+    return f" stroke-dasharray='{dash}'" if dash else ""
 
 
 _CORNERS = {  # of a mark, from its middle
@@ -209,15 +262,11 @@ _ARMS = {"x": ((-1, -1, 1, 1), (-1, 1, 1, -1)), "cross": ((-1, 0, 1, 0), (0, -1,
 
 
 def _mark(x: float, y: float, look: Style, *, hollow: bool = False) -> str:
-    fill = "var(--paper)" if hollow else look.color
+    fill = "var(--paper, none)" if hollow else look.color
     pen = f"fill='{fill}' stroke='{look.color}' stroke-width='{2 if hollow else 1}'"
     size = _SIZE + hollow
     if look.marker in _ARMS:
-        arms = (
-            ((-1, -1, 1, 1), (-1, 1, 1, -1))
-            if look.marker == "x"
-            else ((-1, 0, 1, 0), (0, -1, 0, 1))
-        )
+        arms = _ARMS[look.marker]
         path = " ".join(
             f"M{x + a * size:.1f} {y + b * size:.1f}L{x + c * size:.1f} {y + d * size:.1f}"
             for a, b, c, d in arms
@@ -229,10 +278,34 @@ def _mark(x: float, y: float, look: Style, *, hollow: bool = False) -> str:
     return f"<polygon points='{corners}' {pen}/>"
 
 
-def _legend(drawn_as: dict[str, Style], printed: set[str]) -> str:
+def legend(found: Look, drawn_as: Mapping[str, Style], *, images: bool = False) -> str:
+    """What each curve is, as HTML; hollow where it is printed and has no curve of ours.
+
+    images: each sample as an image of its own, for a surface that takes no other drawing: it knows
+    no colour but those that are given.
+    """
+    ours = {one.label: one for one in found.made.series} if found.made is not None else {}
     parts = []
     for label, look in drawn_as.items():
-        mark = f"<svg width='18' height='14' aria-hidden='true'>{_mark(9, 7, look)}</svg>"
-        also = " (○ printed)" if label in printed else ""
-        parts.append(f"<span>{mark} {escape(label)}{also}</span>")
-    return f"<p class='small'>{' &nbsp; '.join(parts)}</p>"
+        one = ours.get(label)
+        pen = f"stroke='{look.color}' stroke-width='2'{_dashed(look)}"
+        sample = f"<line x1='1' x2='35' y1='7' y2='7' {pen}/>" if one is not None else ""
+        if one is None or marked(one):
+            sample += _mark(18, 7, look, hollow=one is None)
+        size = "width='36' height='14'"
+        drawn = f"<svg {size} viewBox='0 0 36 14' aria-hidden='true'>{sample}</svg>"
+        if images:
+            alone = drawn.replace("<svg", "<svg xmlns='http://www.w3.org/2000/svg'", 1)
+            drawn = f"<img alt='' {size} src='data:image/svg+xml,{quote(alone)}'>"
+        name = escape(label if one is not None else f"{label}, printed")
+        parts.append(
+            "<span style='display: inline-flex; align-items: center; gap: .35rem'>"
+            f"{drawn}{name}</span>"
+        )
+    rows = "display: flex; flex-wrap: wrap; gap: .1rem 1.1rem; font-size: .875rem"
+    return f"<div class='legend' style='{rows}'>{''.join(parts)}</div>"
+
+
+def marked(curve: Series) -> bool:
+    """Whether its points have marks: neither a level nor a density has."""
+    return not curve.level and len(curve.x) <= _MANY

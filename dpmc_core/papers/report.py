@@ -6,15 +6,29 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from dpmc_core.errors import sentence
+from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.papers import picture, words
+from dpmc_core.papers.verdicts import Accuracy, Privacy
 from dpmc_core.papers.words import Look
 from dpmc_core.version import version
 
+_COLORS = {
+    Accuracy.AGREES: "good",
+    Accuracy.TREND: "fair",
+    Accuracy.DIFFERS: "off",
+    Privacy.PROVED: "good",
+    Privacy.NARROWER: "fair",
+    Privacy.UNPROVED: "off",
+    Privacy.COUNTEREXAMPLE: "bad",
+}
+_LONG = 24  # letters, from which on a cell is of words that are wrapped
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --muted: #5d646d; --grid: #dcdcd6;
-  --paper: #fdfdfc; --accent: #4c5fd5; }
+  --paper: #fdfdfc; --accent: #4c5fd5; --good: #1a7f37; --fair: #0b63c5; --off: #96500a;
+  --bad: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8e9ec; --muted: #9aa0a8; --grid: #2c3138;
-  --paper: #14161a; --accent: #9aa6f2; } }
+  --paper: #14161a; --accent: #9aa6f2; --good: #4ac26b; --fair: #6cb0ff; --off: #e3a04a;
+  --bad: #ff8a80; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1, h2, h3 { line-height: 1.25; } h2 { margin-top: 3rem; } h3 { margin: 2.5rem 0 .3rem; }
@@ -24,10 +38,15 @@ td, th { padding: .25rem .8rem .25rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--grid); }
 .badge { display: inline-block; border: 1px solid currentColor; border-radius: 1rem;
   padding: 0 .6rem; margin-right: .4rem; font-size: .875rem; }
+.good { color: var(--good); } .fair { color: var(--fair); } .off { color: var(--off); }
+.bad { color: var(--bad); } .badge { margin-bottom: .3rem; }
+td.words { min-width: 10rem; } td.short { white-space: nowrap; }
 pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .6rem .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere; font-size: .875rem; }
-svg { max-width: 100%; height: auto; } svg text { fill: var(--ink); font-size: 12px; }
-svg .axis { stroke: var(--grid); } summary { cursor: pointer; }
+.chart { display: block; width: 100%; max-width: 44rem; height: auto; margin-top: .5rem; }
+.chart text { fill: var(--ink); font-size: 13px; } .chart .axis { stroke: var(--grid); }
+@media (max-width: 600px) { .chart text { font-size: 19px; } }
+summary { cursor: pointer; } details { margin: .4rem 0; } p { margin: .5rem 0; }
 """
 
 
@@ -41,9 +60,9 @@ def html(found: Sequence[Look]) -> str:
         "<h1>Five papers: what is printed beside what is measured</h1>",
         _paragraph(words.count(list(found))),
         _paragraph(
-            f"Made by dpmc papers --report, version {version()}, from stored results. Ours: the"
-            " mean over seeds with its 95 % interval; hollow: printed, with the error of reading"
-            " it. Measured on raw held-out data: evaluation only.",
+            f"Made by dpmc papers --report, version {version()}, from stored results. Lines: ours,"
+            " the mean over seeds in its 95 % band; hollow: printed, with the error of reading it."
+            f" {sentence(EVALUATION_ONLY)}",
             "small",
         ),
         _table(words.overview(list(found)), links=[one.experiment.id for one in found]),
@@ -65,23 +84,20 @@ def html(found: Sequence[Look]) -> str:
 
 def _experiment(found: Look) -> str:
     one = found.experiment
-    badges = [f"accuracy: {found.judged.verdict.value}"]
+    badges = _badge("accuracy", found.judged.verdict)
     if found.worst is not None:
-        badges.append(f"privacy: {found.worst.verdict.value}")
+        badges += _badge("privacy", found.worst.verdict)
+    name = f"{found.paper.key}, {one.place}: {one.title}"
     parts = [
-        f"<h3 id='{escape(one.id)}'>{escape(one.place)}: {escape(one.title)}</h3>",
-        "<p>" + "".join(f"<span class='badge'>{escape(text)}</span>" for text in badges) + "</p>",
+        f"<h3 id='{escape(one.id)}'>{escape(name)}</h3>",
+        f"<p>{badges}</p>",
         _paragraph(found.judged.reason),
         picture.svg(found),
     ]
     said = words.statements(found)
     if said["the paper says"]:
         parts.append(_table(said))
-    parts += [
-        f"<p class='small'><b>{escape(name)}</b>: {escape(text)}</p>"
-        for name, text in words.facts(found)
-        if name != "command"
-    ]
+    parts += [_fact(*fact) for fact in words.facts(found) if fact[0] not in _unsaid(found)]
     if text := words.command(found):
         parts.append(f"<pre>{escape(text)}</pre>")
     columns = words.numbers(found)
@@ -93,17 +109,36 @@ def _experiment(found: Look) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def _unsaid(found: Look) -> set[str]:
+    """Facts with a place of their own: what we see is in the picture, where there is one."""
+    return {"command", "we see"} if picture.drawn(found) else {"command"}
+
+
+def _fact(name: str, text: str) -> str:
+    label = words.TOLD.get(name, name.capitalize())
+    return f"<p class='small'><b>{escape(label)}</b>: {escape(text)}</p>"
+
+
+def _badge(what: str, verdict: Accuracy | Privacy) -> str:
+    color = _COLORS.get(verdict, "small")
+    return f"<span class='badge {color}'>{what}: {escape(verdict.value)}</span>"
+
+
 def _paragraph(text: str, kind: str = "") -> str:
     return f"<p{f' class={kind!r}' if kind else ''}>{escape(text)}</p>" if text else ""
 
 
 def _table(columns: Mapping[str, Sequence[str]], links: Sequence[str] = ()) -> str:
-    """links: the id of the place that the last cell of each row leads to."""
+    """links: the id of the place that `place` of each row leads to."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    wide = [max(map(len, texts), default=0) > _LONG for texts in columns.values()]
     rows = []
     for k, row in enumerate(zip(*columns.values(), strict=True)):
-        cells = [escape(text) for text in row]
-        if links:
-            cells[-1] = f"<a href='#{escape(links[k])}'>{cells[-1]}</a>"
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+        cells = []
+        for name, text, long in zip(columns, row, wide, strict=True):
+            shown = escape(text)
+            if links and name == "place":
+                shown = f"<a href='#{escape(links[k])}'>{shown}</a>"
+            cells.append(f"<td class='{'words' if long else 'short'}'>{shown}</td>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
     return f"<div class='scroll'><table><tr>{head}</tr>{''.join(rows)}</table></div>"

@@ -7,12 +7,13 @@ lie below DPMC_HOME.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from dpmc_core import paths
-from dpmc_core.errors import BadRatings
+from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.papers.frame import Made, Series, Stamp
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
@@ -33,9 +34,21 @@ def as_dict(made: Made) -> dict[str, Any]:
     }
 
 
-def write(made: Made, folder: Path) -> Path:
-    """A file for a result, whole or not at all. Raises OSError."""
+def ready(folder: Path) -> None:
+    """Make a folder for results where there is none: told before the work.
+
+    Raises DpmcError, OSError.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise DpmcError(f"{folder} is a file: name a folder for the result")
     folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise DpmcError(f"{folder} cannot be written to: name another folder for the result")
+
+
+def write(made: Made, folder: Path) -> Path:
+    """A file for a result, whole or not at all. Raises DpmcError, OSError."""
+    ready(folder)
     path = folder / f"{made.id}.json"
     found = as_dict(made)
     curves = ",\n".join(f"  {json.dumps(_short(one))}" for one in found["series"])
@@ -59,8 +72,12 @@ def read(path: Path) -> Made:
 
 
 def _series(found: dict[str, Any]) -> Series:
-    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
-    return Series(**fields)
+    return Series(**{name: _whole(value) for name, value in found.items()})
+
+
+def _whole(value: Any) -> Any:
+    """Lists as tuples, as they were written."""
+    return tuple(map(_whole, value)) if isinstance(value, list) else value
 
 
 def shipped(id: str) -> Made | None:

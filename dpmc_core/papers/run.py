@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from dpmc_core.papers.frame import (
     GridRecipe,
     Made,
     PieceRecipe,
+    Point,
     Series,
     Stamp,
 )
@@ -29,7 +30,7 @@ from dpmc_core.stopping import Stop, Stopped, stopping
 from dpmc_core.store import Store, digest
 from dpmc_core.sweep import Plan, Unit, seeds_text
 from dpmc_core.version import version
-from dpmc_core.views.lines import interval
+from dpmc_core.views.lines import Interval, interval
 
 
 class Way(NamedTuple):
@@ -73,8 +74,8 @@ def of_rows(
 ) -> Made:
     """The curves of a plan's rows, as far as they are there. Raises DpmcError where none is."""
     rows = _rows(plan, opened, recipe.metric)
-    values: dict[tuple[str, str], dict[float | None, list[float]]] = defaultdict(
-        lambda: defaultdict(list)
+    values: dict[tuple[str, str], dict[float | None, dict[int, float]]] = defaultdict(
+        lambda: defaultdict(dict)
     )
     curves: dict[tuple[str, float | None], str] = {}
     settings: dict[str, Any] = {}
@@ -90,7 +91,7 @@ def of_rows(
             if registry.adds_noise(type(unit.mechanism)):
                 raise DpmcError(f"{label} of {experiment.id} stands for more than one setting")
             continue  # what two methods share without privacy: as the first of them has it
-        values[label, id][x].append(value)
+        values[label, id][x][unit.seed] = value
         settings[label] = {
             name: setting_text(one) for name, one in unit.settings.items() if name != "epsilon"
         }
@@ -100,14 +101,20 @@ def of_rows(
         raise DpmcError(f"there is no row of {experiment.id} yet: {experiment.command} makes them")
     places = [x for points in values.values() for x in points if x is not None]
     series = []
+
+    def point(found: Mapping[int, float]) -> Interval:
+        """Paired with those of other curves only where no seed is missing."""
+        in_order = [found[seed] for seed in recipe.seeds if seed in found]
+        return (Point.of if len(in_order) == len(recipe.seeds) else interval)(in_order)
+
     for (label, id), points in values.items():
         if None in points:  # holds at every x
-            level = interval(points[None])
+            level = point(points[None])
             ends = dict.fromkeys((min(places, default=0.0), max(places, default=1.0)), level)
             series.append(Series.of(label, ends, id, level=True))
         else:
             series.append(
-                Series.of(label, {x: interval(v) for x, v in points.items() if x is not None}, id)
+                Series.of(label, {x: point(v) for x, v in points.items() if x is not None}, id)
             )
     order = list(dict.fromkeys(recipe.grid.mechanisms))
     series.sort(key=lambda one: order.index(one.mechanism) if one.mechanism in order else -1)
@@ -151,7 +158,9 @@ def of_pieces(
     """
     folder = results.own_folder() if folder is None else folder
     revisions = {id: registry.get(id).revision for id in recipe.mechanisms}
-    own = (experiment.id, recipe.settings, list(recipe.seeds), revisions)
+    # Pieces of other seeds have other keys: they stay beside these.
+    usual = recipe if experiment.recipe is None else experiment.recipe
+    own = (experiment.id, recipe.settings, list(usual.seeds), revisions)
     name, *rest = recipe.pool or own
     pieces = list(recipe.pieces(recipe.seeds))
     with _kept(folder / f"{name}.pieces.jsonl", digest(name, *rest)[:16]) as kept:

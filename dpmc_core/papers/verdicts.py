@@ -1,18 +1,37 @@
-"""Two verdicts on an experiment, computed: on its accuracy, and on what its methods promise."""
+"""Two verdicts on an experiment, computed: on its accuracy, and on what its methods promise.
+
+Accuracy: two curves are told apart where their difference is beyond its 95 % t interval, paired by
+seed where the draws are known (`frame.reach`: wrong with chance 5 % at most). A statement holds
+where each of its comparisons does. That it does not hold takes one of them only, so that one must
+stand with intervals wide enough for all of them at once (Bonferroni): of a true statement it is
+said with chance 5 % at most. Likewise for printed numbers: one that lies outside at 95 % is shown
+as outside, but it takes one outside all at once to differ. A mean over a single seed has no
+interval, and tells nothing.
+"""
 
 from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.papers.frame import Experiment, Made, Paper, Printed, Promise, Statement
+from dpmc_core.papers.frame import (
+    ROUNDED,
+    Experiment,
+    Made,
+    Paper,
+    Printed,
+    Promise,
+    Statement,
+    asking,
+    wider,
+)
 from dpmc_core.privacy import RATING, USER_REPLACED, Certified, Change, Guarantee
 from dpmc_core.refute import Refuted
-from dpmc_core.views import as_published, audits, cards
+from dpmc_core.views import as_published, audits, cards, theory
 from dpmc_core.views.lines import Interval, short
 
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
@@ -24,9 +43,29 @@ class Accuracy(enum.Enum):
     AGREES = "agrees"
     TREND = "same trend"
     DIFFERS = "differs"
+    SMALLER = "differs at this size"
     OPEN = "cannot tell"
     NOT_RUN = "not run"
     UNJUDGED = "no verdict"
+
+
+MEANING = {
+    Accuracy.AGREES: "every printed number lies within our 95 % interval and its reading error, and"
+    " all that the paper says of it holds",
+    Accuracy.TREND: "all that the paper says of it holds; printed numbers differ or are none",
+    Accuracy.DIFFERS: "a printed number, or something that the paper says, does not hold here",
+    Accuracy.SMALLER: "so it is here, with less work than the paper's or with other data: that does"
+    " not speak against the paper",
+    Accuracy.OPEN: "our intervals are too wide, or our points too few, for some of it",
+    Accuracy.NOT_RUN: "there is no result of ours",
+    Accuracy.UNJUDGED: "the paper's numbers are not known here",
+}
+
+
+def meanings(found: Iterable[Accuracy]) -> list[str]:
+    """A sentence for each verdict on accuracy that there is."""
+    there = set(found)
+    return [f"{one.value}: {words}." for one, words in MEANING.items() if one in there]
 
 
 class Privacy(enum.Enum):
@@ -73,38 +112,86 @@ def judge(paper: Paper, experiment: Experiment, made: Made | None) -> Judged:
         unknown: list[tuple[Statement, bool | None]] = [(s, None) for s in experiment.statements]
         return Judged(Accuracy.NOT_RUN, sentence(reason), nothing, tuple(unknown))
     compared = tuple(_compared(one, made) for one in experiment.printed)
-    told = tuple((one, one.holds(made)) for one in experiment.statements)
+    told = tuple((one, told_of(one, made)) for one in experiment.statements)
     if paper.unjudged:
         return Judged(Accuracy.UNJUDGED, sentence(paper.unjudged), compared, told)
-    return Judged(*_verdict(compared, [held for _, held in told]), compared, told)
+    verdict, reason = _verdict(compared, [held for _, held in told])
+    other = not experiment.makes(made)
+    if other:
+        reason = f"{reason} Made with other settings than the recipe has now."
+    if verdict is Accuracy.DIFFERS and (experiment.cut or other):
+        whole = [] if other else [c for c in compared if not _cut(experiment, c.printed.series)]
+        if not _apart(whole):
+            verdict = Accuracy.SMALLER
+    return Judged(verdict, reason, compared, told)
 
 
 def _compared(printed: Printed, made: Made) -> Compared:
     ours = made.at(printed.series, printed.x)
-    if ours is None:
-        return Compared(printed, None, None)
-    room = ours.half_width + printed.error
-    off = abs(printed.value - ours.mean)
-    return Compared(printed, ours, off <= room + 1e-9 * abs(printed.value))
+    if ours is None or ours.seeds == 1:
+        return Compared(printed, ours, None)
+    return Compared(printed, ours, _within(printed, ours, 1))
+
+
+def _within(printed: Printed, ours: Interval, among: int) -> bool:
+    room = ours.half_width * wider(ours.seeds, among) + printed.error
+    return abs(printed.value - ours.mean) <= room + ROUNDED * abs(printed.value)
+
+
+def told_of(statement: Statement, made: Made) -> bool | None:
+    """Whether a statement holds of a result, None where that cannot be told."""
+    with asking() as asked:
+        first = statement.holds(made)
+    if first is not False:
+        return first
+    with asking(among=asked.count):
+        return False if statement.holds(made) is False else None
+
+
+def _apart(compared: Sequence[Compared]) -> bool:
+    """Whether a printed number differs: of many at 95 % some lie outside by chance, so all at once,
+    as for a statement."""
+    known = [(one.printed, one.ours) for one in compared if one.within is not None]
+    return not all(ours is None or _within(printed, ours, len(known)) for printed, ours in known)
+
+
+def _cut(experiment: Experiment, label: str) -> bool:
+    return experiment.cut is True or (experiment.cut is not False and label in experiment.cut)
 
 
 def _verdict(compared: Sequence[Compared], held: Sequence[bool | None]) -> tuple[Accuracy, str]:
     inside = [one.within for one in compared if one.within is not None]
-    numbers = f"{sum(inside)} of {len(inside)} printed numbers within our intervals"
-    known = [one for one in held if one is not None]
-    claims = f"{sum(known)} of {len(held)} statements hold"
-    said = "; ".join(
-        text for text, there in ((numbers, bool(inside)), (claims, bool(held))) if there
-    )
-    if not inside and not known:
+    said = _said(compared, held)
+    if not inside and set(held) <= {None}:
         return Accuracy.OPEN, "Nothing that is printed can be told from this result."
-    if not all(known):
-        return Accuracy.DIFFERS, sentence(said)
-    if inside and len(inside) == len(compared) and all(inside) and len(known) == len(held):
-        return Accuracy.AGREES, sentence(said)
-    if known:
-        return Accuracy.TREND, sentence(said)
-    return (Accuracy.OPEN if all(inside) else Accuracy.DIFFERS), sentence(said)
+    differs = _apart(compared)
+    if all(held):  # also where nothing is said
+        if inside and len(inside) == len(compared) and all(inside):
+            return Accuracy.AGREES, said
+        if held:
+            return Accuracy.TREND, said
+    return (Accuracy.DIFFERS if differs or False in held else Accuracy.OPEN), said
+
+
+def _said(compared: Sequence[Compared], held: Sequence[bool | None]) -> str:
+    """How many of each there are."""
+    parts = []
+    if compared:
+        inside = [one.within for one in compared if one.within is not None]
+        missing = len(compared) - len(inside)
+        parts.append(f"{sum(inside)} of {len(inside)} printed numbers within our intervals")
+        parts += [f"{missing} without ours"] if missing else []
+    counts = [
+        f"{n} {one if n == 1 else many}"
+        for value, one, many in (
+            (True, "holds", "hold"),
+            (False, "does not", "do not"),
+            (None, "cannot be told", "cannot be told"),
+        )
+        if (n := held.count(value))
+    ]
+    parts += [f"of {len(held)} statements {', '.join(counts)}"] if held else []
+    return sentence("; ".join(parts))
 
 
 # --- promises ----------------------------------------------------------------------------------
@@ -156,7 +243,7 @@ def _kept(experiment: Experiment, promise: Promise) -> Upheld:
     ):
         words = (
             f"an audit of our default settings measures {audits.tick(measured)}"
-            f" {measured.change.label} where {measured.epsilon:g} is claimed"
+            f" {measured.change.label} where {measured.epsilon:g} is claimed{_theorem(promise)}"
         )
         audit = shlex.join(["dpmc", "audit", promise.mechanism, "--epsilon", "1"])
         return Upheld(promise.mechanism, Privacy.COUNTEREXAMPLE, sentence(words), audit)
@@ -168,7 +255,19 @@ def _kept(experiment: Experiment, promise: Promise) -> Upheld:
         )
         return Upheld(promise.mechanism, Privacy.NARROWER, sentence(words), command)
     words = f"{promise.epsilon:g} is promised {promise.change.label}: {cards.certified(proved)}"
+    if told := _theorem(promise):
+        words, command = words + told, "dpmc papers lwhm22 --theory"
     return Upheld(promise.mechanism, Privacy.UNPROVED, sentence(words), command)
+
+
+def _theorem(promise: Promise) -> str:
+    """Where the theorem that a promise rests on is contradicted."""
+    row = theory.broken_promise(promise.mechanism) if promise.card is None else None
+    if row is None:
+        return ""
+    return (
+        f"; {row.theorem} promises {row.printed:g} where {row.measured:.3g} is lost: {row.setting}"
+    )
 
 
 def _upheld(proved: Certified, promise: Promise) -> bool:

@@ -7,13 +7,15 @@ import io
 from typing import Any, NamedTuple
 
 from dpmc_core.errors import sentence
+from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.papers import results, verdicts
 from dpmc_core.papers.frame import Experiment, Made, Paper, Series
-from dpmc_core.papers.verdicts import Accuracy, Judged, Upheld
+from dpmc_core.papers.verdicts import Accuracy, Judged, Privacy, Upheld
 from dpmc_core.views import theory
 from dpmc_core.views.lines import short
 
 HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
+TOLD = {"why": "Why they differ", "changed": "We changed", "unknown": "We could not know"}
 _EARLIER = "Made by an earlier version: a method has been revised since."
 
 
@@ -66,7 +68,7 @@ def count(found: list[Look]) -> str:
     for verdict in Accuracy:
         n = sum(one.judged.verdict is verdict for one in found)
         if n:
-            parts.append(f"{n} {verdict.value}")
+            parts.append(f"{verdict.value} {n}")
     return sentence(f"{len(found)} figures and tables: {', '.join(parts)}")
 
 
@@ -94,7 +96,7 @@ def facts(found: Look) -> list[tuple[str, str]]:
     one, made = found.experiment, found.made
     listed = [
         ("we see", we_see(made)),
-        ("why", sentence(one.why)),
+        ("why", "" if made is None else sentence(one.why)),
         ("changed", " ".join(map(sentence, one.changed))),
         ("unknown", " ".join(map(sentence, one.unknown))),
         ("command", command(found)),
@@ -131,6 +133,21 @@ def _curve_words(one: Series) -> str:
         return f"{one.label} {short(first.mean, 3)}"
     at = f"{short(one.x[0], 3)} to {short(one.x[-1], 3)}"
     return f"{one.label} {short(first.mean, 3)} to {short(last.mean, 3)} (at {at})"
+
+
+def legend(found: Look) -> str:
+    """What the lines and marks of its picture stand for."""
+    many = [n for one in (found.made.series if found.made else ()) for n in one.seeds]
+    parts = []
+    if max(many, default=0) > 1:
+        least, most = min(n for n in many if n > 1), max(many)
+        seeds = f"{most}" if least == most else f"{least} to {most}"
+        parts.append(f"Lines: the mean over {seeds} seeds in its 95 % band.")
+    if found.experiment.printed:
+        parts.append("Hollow: printed, with the error of reading it.")
+    if max(many, default=0) > 1:
+        parts.append(sentence(EVALUATION_ONLY))
+    return " ".join(parts)
 
 
 def numbers(found: Look) -> dict[str, list[str]]:
@@ -170,43 +187,71 @@ def _printed_text(printed: Any) -> str:
 
 
 def statements(found: Look) -> dict[str, list[str]]:
-    """What the paper says and whether it holds here."""
+    """What the paper says and, before it with a result, whether it holds here."""
+    told = found.judged.statements
+    here = {} if found.made is None else {"here": [HOLDS[held] for _, held in told]}
     return {
-        "the paper says": [sentence(one.words) for one, _ in found.judged.statements],
-        "in": [one.place for one, _ in found.judged.statements],
-        "here": [HOLDS[held] for _, held in found.judged.statements],
+        **here,
+        "the paper says": [sentence(one.words) for one, _ in told],
+        "in": [one.place for one, _ in told],
     }
 
 
 def promises_table(found: Look) -> dict[str, list[str]]:
-    """What becomes of each method's promise."""
+    """What becomes of the methods' promises, the worst first; those that fare alike in one row."""
+    order = list(verdicts.Privacy)
+    alike: dict[tuple[Privacy, str, str], list[str]] = {}
+    for one in sorted(found.promises, key=lambda one: -order.index(one.verdict)):
+        name = verdicts.name_of(one.mechanism)
+        alike.setdefault((one.verdict, one.words, one.command), []).append(name)
     return {
-        "method": [verdicts.name_of(one.mechanism) for one in found.promises],
-        "promise": [one.verdict.value for one in found.promises],
-        "why": [one.words for one in found.promises],
-        "command": [one.command for one in found.promises],
+        "method": [", ".join(names) for names in alike.values()],
+        "promise": [verdict.value for verdict, _, _ in alike],
+        "why": [words for _, words, _ in alike],
+        "command": [command for _, _, command in alike],
     }
 
 
 def theory_table(paper: Paper) -> dict[str, list[str]]:
-    """A paper's theorems beside measurements; takes some seconds the first time."""
+    """A paper's theorems beside measurements; takes a second or two the first time."""
     rows = theory.table(paper.key) if paper.theory else ()
+    paper_s = [row.printed is None and row.open_constant for row in rows]  # there is none of ours
     return {
         "theorem": [row.theorem for row in rows],
         "bounds": [row.quantity for row in rows],
-        "printed": ["" if row.printed is None else f"{row.printed:.3g}" for row in rows],
-        "ours": [f"{row.bound:.3g}" for row in rows],
+        "printed": [
+            f"{row.bound:.3g}" if only else "" if row.printed is None else f"{row.printed:.3g}"
+            for row, only in zip(rows, paper_s, strict=True)
+        ],
+        "ours": [
+            "" if only else f"{row.bound:.3g}" for row, only in zip(rows, paper_s, strict=True)
+        ],
         "measured": [f"{row.measured:.3g}" for row in rows],
-        "ours / measured": [f"{row.factor:.3g}" for row in rows],
-        "printed is": ["contradicted" if row.counterexample else "" for row in rows],
+        "bound / measured": [f"{row.factor:.3g}" for row in rows],
+        "printed is": [
+            "contradicted"
+            if row.counterexample
+            else "up to a constant"
+            if row.open_constant
+            else ""
+            for row in rows
+        ],
+        "instance": [row.setting for row in rows],
     }
 
 
 def theory_notes(paper: Paper) -> list[str]:
-    """What is wrong with printed theorems, a sentence each."""
+    """What is wrong with printed theorems, each with the instance that contradicts it."""
     rows = theory.table(paper.key) if paper.theory else ()
-    found = [f"{row.theorem}: {' '.join(filter(None, (row.note, row.silence)))}" for row in rows]
-    return [sentence(text) for text in dict.fromkeys(found) if not text.endswith(": ")]
+    found = []
+    for row in rows:
+        said = [sentence(text) for text in (row.note, row.silence) if text]
+        if row.counterexample and row.printed is not None:
+            numbers = f"{row.printed:.3g} is printed, {row.measured:.3g} is measured"
+            said.insert(0, sentence(f"{numbers} ({row.setting})"))
+        if said:
+            found.append(f"{row.theorem}: {' '.join(said)}")
+    return list(dict.fromkeys(found))
 
 
 def csv_text(found: list[Look]) -> str:

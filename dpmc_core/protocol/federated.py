@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.experiment import baselines_of
-from dpmc_core.mechanisms.dpimf import Coefficients, Dpimf, Profiles
+from dpmc_core.mechanisms.dpimf import ALONE, Coefficients, Dpimf, Profiles
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import CELL, Change
 from dpmc_core.problem import Problem, generator
@@ -27,7 +28,7 @@ from dpmc_core.protocol.messages import WORD, Message, Traffic, Transcript, vect
 from dpmc_core.protocol.simulate import communication, data_facts, measured, shown_settings
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.registry import MECHANISMS, create
-from dpmc_core.settings import check_settings, setting
+from dpmc_core.settings import AsPublished, check_settings, setting
 from dpmc_core.solvers.implicit import binary_matrix, solve_rows
 
 if TYPE_CHECKING:
@@ -234,6 +235,12 @@ class _Party:
     def refine(self, shared: Floats) -> Floats:
         """The party's own factors, fitted to its rows without noise."""
         return solve_rows(self.rows, shared, self.mechanism.loss)
+
+
+def published(variant: str) -> AsPublished:
+    """The flow as its paper has it, with a variant; `rounds` is its own."""
+    found = registry.published(variant)
+    return AsPublished({**found.settings, **PAPER}, found.note.replace(ALONE, ""))
 
 
 def build(

@@ -46,7 +46,7 @@ from dpmc_core.protocol.messages import (
 from dpmc_core.protocol.parties import Recommender, ThirdParty, Users
 from dpmc_core.protocol.phases import GROWTH, HeldUserFactors, affordable
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, same_setting, setting
+from dpmc_core.settings import AsPublished, check_settings, same_setting, setting
 from dpmc_core.solvers.least_squares_mf import Sides
 from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
 
@@ -104,6 +104,12 @@ class Scenario:
 
     number: ClassVar[str]
     title: ClassVar[str]
+    published: ClassVar[AsPublished] = AsPublished(
+        {"shrink": False, "phases": 1, "user_factors": HeldUserFactors("pmf")},
+        "the summary that this program knows the paper by does not say whose user factors an"
+        " untrusted recommender uses (PMF's here, as in scenario 1), nor rank, penalties, rounds or"
+        " the size of the small fresh noise rho(t), which is left out",
+    )
     epsilon: float = same_setting(DPMF, "epsilon")
     rank: int = same_setting(DPMF, "rank")
     user_penalty: float = same_setting(DPMF, "user_penalty")
@@ -558,6 +564,10 @@ class DynamicUsers(Scenario):
 
     number: ClassVar[str] = "3"
     title: ClassVar[str] = "untrusted recommender, users come and go"
+    published: ClassVar[AsPublished] = AsPublished(
+        Scenario.published.settings,
+        f"{Scenario.published.note}; nor how many of those online it picks: all of them",
+    )
     online: float = setting(
         1.0, "chance that a user is online, drawn for each round", above=0, at_most=1
     )

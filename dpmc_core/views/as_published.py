@@ -9,8 +9,12 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.experiment import settings_dict
 from dpmc_core.privacy import Certified, Guarantee
+from dpmc_core.protocol import federated
+from dpmc_core.protocol.federated import Federation
+from dpmc_core.protocol.scenarios import Scenario
+from dpmc_core.protocol.simulate import shown_settings
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import setting_text, show_setting
+from dpmc_core.settings import AsPublished, setting_text, settings_of, show_setting
 from dpmc_core.views import cards
 
 
@@ -53,10 +57,55 @@ def switched(
     delta: float | None = None,
 ) -> Switched:
     """What the paper's settings change of a method with the settings given. Raises DpmcError."""
-    paper = registry.published(id)
     ours = registry.create(id, epsilon=epsilon, delta=delta, **given)
     theirs = registry.create(id, epsilon=epsilon, delta=delta, **with_published(id, given))
-    before, after = settings_dict(ours), settings_dict(theirs)
+    return _switched(
+        registry.published(id),
+        given,
+        (settings_dict(ours), settings_dict(theirs)),
+        (ours.guarantee(public), theirs.guarantee(public)),
+    )
+
+
+def scenario(
+    cls: type[Scenario], epsilon: float, given: Mapping[str, Any], public: PublicFacts
+) -> Switched:
+    """The same of a scenario without a trusted recommender. Raises InvalidSetting."""
+    whole = with_published_scenario(cls, given)
+    ours, theirs = (cls(epsilon=epsilon, **settings) for settings in (given, whole))
+    return _switched(
+        cls.published,
+        given,
+        (shown_settings(ours), shown_settings(theirs)),
+        (ours.guarantee(public), theirs.guarantee(public)),
+    )
+
+
+def federation(
+    variant: str, epsilon: float, given: Mapping[str, Any], public: PublicFacts
+) -> Switched:
+    """The same of the federated flow with a variant. Raises InvalidSetting."""
+    paper = federated.published(variant)
+    own = {s.name: s.default for s in settings_of(Federation)}
+    ours, theirs = (
+        federated.build(variant, epsilon, **{**own, **settings})
+        for settings in (given, {**paper.settings, **given})
+    )
+    return _switched(
+        paper,
+        given,
+        (shown_settings(ours.mechanism, ours), shown_settings(theirs.mechanism, theirs)),
+        (ours.mechanism.guarantee(public), theirs.mechanism.guarantee(public)),
+    )
+
+
+def _switched(
+    paper: AsPublished,
+    given: Mapping[str, Any],
+    settings: tuple[Mapping[str, Any], Mapping[str, Any]],
+    cards: tuple[Guarantee, Guarantee],
+) -> Switched:
+    before, after = settings
     return Switched(
         {name: (before[name], new) for name, new in after.items() if before[name] != new},
         {
@@ -64,8 +113,7 @@ def switched(
             for name, value in paper.settings.items()
             if name in given and given[name] != value
         },
-        ours.guarantee(public),
-        theirs.guarantee(public),
+        *cards,
         paper.note,
     )
 
@@ -73,6 +121,14 @@ def switched(
 def with_published(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings given, and for the others those of the paper."""
     return {**registry.published(id).settings, **given}
+
+
+def with_published_scenario(cls: type[Scenario], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a scenario; several phases, which refit user factors, leave none to hold."""
+    paper = dict(cls.published.settings)
+    if given.get("phases") not in (None, 1):
+        del paper["user_factors"]
+    return {**paper, **given}
 
 
 def words(found: Switched) -> tuple[str, ...]:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core import metrics, registry
+from dpmc_core.bounds import DRAWABLE
 from dpmc_core.bounds.collection import recovery_error
 from dpmc_core.data.synthetic import known_truth
-from dpmc_core.errors import InvalidSetting
+from dpmc_core.errors import InvalidSetting, sentence
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Ratings
@@ -132,6 +133,13 @@ def first_useful(id: str) -> float:
     return high
 
 
+def beyond() -> tuple[float, float]:
+    """The share of true ratings outside -1..1, which Theorem 3's proof excludes, and the mean of
+    all their squares, of which it needs no more than that it is at most 1."""
+    _, truth, _ = _known(np.random.default_rng(0))
+    return float(np.mean(np.abs(truth) > 1)), float(np.mean(truth**2))
+
+
 def _known(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     """Ratings, their true matrix on the scale -1..1, and how far they are from it."""
     generated = known_truth(rng, density=0.3)
@@ -149,9 +157,40 @@ def words(view: RecoveryBounds, epsilon: float) -> str:
         f"At epsilon {view.epsilon[k]:g} per cell the reports lie {view.rho[k]:.0f} from the truth;"
         f" Theorem 3 allows {view.theorem[k]:.0f}. Taking reports as they come misses the truth by"
         f" {view.naive[k]:.0f}, allowing for spurious cells by {view.debiased[k]:.0f};"
-        f" Equation 5 allows {view.equation_5[k]:.0f}."
+        f" Equation 5 allows {view.equation_5[k]:.0f}, with 1 for the constant that it leaves open."
         + (" The paper's own rule returns the zero matrix." if rule_is_void(view)[k] else "")
     )
+
+
+def near(bound: Floats, measured: Floats) -> Floats:
+    """A bound where it may be drawn, below ten times what is measured; elsewhere no number."""
+    return np.where(bound < DRAWABLE * measured, bound, np.nan)
+
+
+def bounds_words(view: RecoveryBounds) -> str:
+    """Where the bounds on the residual are drawn, and how far they are from what is measured."""
+    return " ".join(
+        _drawn(name, view.epsilon, bound / view.rho)
+        for name, bound in (("Theorem 3", view.theorem), ("our bound", view.tight))
+    )
+
+
+def _drawn(name: str, epsilons: Floats, factor: Floats) -> str:
+    shown = [f"{e:g}" for e, f in zip(epsilons, factor, strict=True) if f < DRAWABLE]
+    if not shown:
+        where = "nowhere"
+    elif len(shown) == len(factor):
+        where = "everywhere"
+    else:
+        where = f"at epsilon {', '.join(shown)}"
+    return sentence(
+        f"{name} is {_times(factor.min())} to {_times(factor.max())} times what is measured, under"
+        f" {DRAWABLE:g} times {where}"
+    )
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.0f}" if factor >= DRAWABLE else f"{factor:.1f}"
 
 
 def rule_is_void(view: RecoveryBounds) -> NDArray[np.bool_]:
@@ -172,6 +211,8 @@ def table(view: RecoveryBounds) -> dict[str, list[Any]]:
         "Equation 5",
         "norm of the reports",
         "norm, by the paper's rule",
+        "distance from the reports, by the paper's rule",
+        "our bound on the residual",
     )
     return {
         name: [float(f"{v:.4g}") for v in column] for name, column in zip(names, view, strict=False)

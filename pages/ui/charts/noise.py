@@ -19,7 +19,7 @@ from dpmc_core.views.noise import (
     coded,
     two_values,
 )
-from dpmc_core.views.recovery import RecoveryBounds
+from dpmc_core.views.recovery import RecoveryBounds, near
 from pages.ui.charts import (
     ENDS,
     EPSILON_AXIS,
@@ -429,23 +429,31 @@ def _named(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
 
 
 def residual(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> Figure:
-    """Distance of the reports from the truth: measured, by moments, by Theorem 3."""
+    """Distance of the reports from the truth: measured, by moments, and by each bound where that is
+    near."""
     own = style(mechanism)
     fig = figure(theme, height=340)
-    _line(fig, view, view.theorem, "Theorem 3 allows", theme.muted, "line-ns-open", "dot")
-    _line(fig, view, view.moments, "by the moments", theme.ink, "circle-open", "dash")
+    bounds = {
+        "Theorem 3": (view.theorem, "triangle-down-open"),
+        "our bound": (view.tight, "diamond-open"),
+    }
+    for name, (bound, marker) in bounds.items():
+        shown = near(bound, view.rho)
+        if not np.isnan(shown).all():
+            _line(fig, view, shown, name, theme.muted, marker, "dash")
+    _line(fig, view, view.moments, "by the moments", theme.ink, "circle-open", "dot")
     _line(fig, view, view.rho, "measured", own.color, own.marker, "solid")
-    return _axes(fig, "residual at the truth", epsilon, theme)
+    return _axes(fig, "residual at the truth", epsilon, theme, type="log", **powers(0, 8))
 
 
 def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> Figure:
-    """Distance of both recoveries from the truth, and what Equation 5 allows."""
+    """Distance of both recoveries from the truth, and of the zero matrix."""
     own = style(mechanism)
     fig = figure(theme, height=340)
-    _line(fig, view, view.equation_5, "Equation 5", theme.muted, "line-ns-open", "dot")
+    _line(fig, view, view.size, "the zero matrix", theme.muted, "line-ns-open", "dot")
     _line(fig, view, view.naive, "as they come", *_SECOND)
     _line(fig, view, view.debiased, "allowing for spurious", own.color, own.marker, "solid")
-    return _axes(fig, "error of the recovery", epsilon, theme)
+    return _axes(fig, "error of the recovery", epsilon, theme, rangemode="tozero")
 
 
 def _line(fig: Figure, view: RecoveryBounds, values: Iterable[float], name: str, *look) -> None:
@@ -453,10 +461,10 @@ def _line(fig: Figure, view: RecoveryBounds, values: Iterable[float], name: str,
     line(fig, view.epsilon, values, Style(*look), hover, name=name)
 
 
-def _axes(fig: Figure, title: str, epsilon: float, theme: Theme) -> Figure:
+def _axes(fig: Figure, title: str, epsilon: float, theme: Theme, **y) -> Figure:
     rule(fig, epsilon, theme)
     fig.x(**EPSILON_AXIS)
-    fig.y(type="log", title=title, **powers(0, 8))
+    fig.y(title=title, **y)
     return fig
 
 

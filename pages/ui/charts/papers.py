@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 
 from dpmc_core.papers import picture
 from dpmc_core.papers.frame import Axis, Series
 from dpmc_core.papers.words import Look
 from dpmc_core.views.lines import Band
-from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, ticks
+from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, shaded, ticks
 
-HEIGHT = 420
-_MANY = 40  # points, beyond which a curve has no markers
+HEIGHT = 380
+_BARE = {"showlegend": False, "margin": {"l": 8, "r": 8, "t": 10, "b": 8}}
+_LINE = 52  # letters that stand beside the axis, one above the other
+
+
+def looks(found: Look, theme: Theme) -> dict[str, Style]:
+    """How each curve is drawn, by its label, with the colours of this surface."""
+    own = {picture.OPEN.color: theme.ink, picture.GUESS.color: theme.muted}
+    return {
+        label: look._replace(color=own.get(look.color, look.color))
+        for label, look in picture.looks(found).items()
+    }
+
+
+def legend(found: Look, theme: Theme) -> str:
+    """What each curve is, above the chart: in it a long one would leave no room on a phone."""
+    drawn = {
+        label: look._replace(color=shaded(look.color, theme))
+        for label, look in looks(found, theme).items()
+    }
+    return picture.legend(found, drawn, images=True)
 
 
 def experiment(found: Look, theme: Theme) -> Figure:
     """Our curves with their bands; what is printed as hollow marks with the error of reading."""
-    one, fig = found.experiment, figure(theme, height=HEIGHT)
-    looks = {
-        label: look._replace(color=theme.muted) if look.color == "currentColor" else look
-        for label, look in picture.looks(found).items()
-    }
+    one, fig = found.experiment, figure(theme, height=HEIGHT, **_BARE)
+    drawn = looks(found, theme)
     for curve in found.made.series if found.made is not None else ():
-        _curve(fig, curve, looks[curve.label], one.y)
+        _curve(fig, curve, drawn[curve.label], one.y)
     for label in dict.fromkeys(p.series for p in one.printed):
-        _printed(fig, found, label, looks[label], theme)
-    for axis, over, say in zip((one.x, one.y), picture.spans(found), (fig.x, fig.y), strict=True):
-        say(axis.title, **({"type": "log", **ticks(list(over.ticks))} if axis.log else {}))
+        _printed(fig, found, label, drawn[label], theme)
+    named = zip(picture.titles(found), (one.x, one.y), picture.spans(found), strict=True)
+    for (title, axis, over), say in zip(named, (fig.x, fig.y), strict=True):
+        scale = {"type": "log", **ticks(list(over.ticks))} if axis.log else {}
+        say("<br>".join(textwrap.wrap(title, _LINE)), **scale)
     return fig
 
 
@@ -43,7 +63,7 @@ def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
         f"{curve.label}<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b>, band %{{customdata[0]:.4g}} to"
         " %{customdata[1]:.4g}<extra></extra>",
         name=curve.label,
-        mode="lines" if curve.level or len(curve.x) > _MANY else "lines+markers",
+        mode="lines+markers" if picture.marked(curve) else "lines",
         customdata=[list(ends) for ends in zip(curve.low, curve.high, strict=True)],
     )
 

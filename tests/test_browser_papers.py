@@ -1,0 +1,66 @@
+"""The Papers page in Chromium: a row is clicked, a figure is run, stopped, resumed, and linked."""
+
+import re
+
+import pytest
+
+from tests.browser_helpers import settle, visit
+
+pytestmark = pytest.mark.browser
+
+SHORT = "z16-generated"  # some seconds of computing, in many parts
+PARTS = re.compile(r"(\d+) of (\d+) parts")
+ROW = 35.0  # pixels, of the head too
+
+
+def button(page, name):
+    main = page.get_by_test_id("stMainBlockContainer")
+    return main.get_by_role("button", name=name, exact=True)
+
+
+def done(page, more=0):
+    """How many parts are done, as the page says once there are more."""
+    page.wait_for_function(
+        """([pattern, more]) => {
+          const found = document.body.innerText.match(new RegExp(pattern));
+          return found !== null && Number(found[1]) > more;
+        }""",
+        arg=[PARTS.pattern, more],
+    )
+    return int(PARTS.search(page.inner_text("body"))[1])
+
+
+def test_a_click_on_a_row_shows_its_figure(page, server):
+    visit(page, server + "papers?paper=z16")
+    table = page.get_by_test_id("stDataFrame").first  # drawn on a canvas
+    for x, row, title in ((20, 1, "Z16, theorem 3"), (400, 0, "Z16, figure 1")):
+        table.click(position={"x": x, "y": ROW * (row + 1.5)})
+        page.get_by_role("heading", name=title, exact=True).wait_for()
+        settle(page)
+        field = page.get_by_label("Figure or table", exact=True)
+        assert field.input_value().startswith(title)
+
+
+def test_a_run_is_stopped_and_goes_on_and_its_link_opens_the_same(page, server):
+    visit(page, f"{server}papers?experiment={SHORT}")
+    page.get_by_text("Came with the app").wait_for()
+    button(page, "Run it again").dblclick()  # once more does no harm
+    before = done(page)
+    button(page, "Stop").click()
+    page.get_by_text("run it again for the others").wait_for()
+    page.reload()
+    kept = done(page, before - 1)
+    settle(page)
+    button(page, "Run it again").click()
+    assert done(page, kept) > kept
+    page.get_by_text("Your own run").wait_for()
+    settle(page)
+    assert not page.get_by_role("alert").count()
+    link = page.get_by_test_id("stCode").filter(has_text=f"experiment={SHORT}").inner_text()
+    heading = page.get_by_role("heading", level=2).first.inner_text()
+    visit(page, link.strip())
+    assert page.get_by_role("heading", level=2).first.inner_text() == heading
+    page.get_by_text("Your own run").wait_for()
+    assert not page.get_by_text("another result").count()
+    button(page, "Forget my run").click()
+    page.get_by_text("Came with the app").wait_for()
