@@ -466,7 +466,7 @@ def _table(number: str, data: str, metric: str) -> Experiment:
         runs += _without_noise(data, users)
         runs += _at_our_ridge(data, users, _THREE)
         runs += _ours(data, VARIANTS, _THREE)
-        runs += _among(data, users, VARIANTS[:3], EPSILONS if data == "ml-100k" else _THREE)
+        runs += _among(data, users, VARIANTS[:3], EPSILONS)
     return Experiment(
         id=f"ryhh24-table-{ten}",
         place=f"table {number}",
