@@ -14,15 +14,14 @@ from dpmc_core.data.transforms import Implicit
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
-from dpmc_core.papers import frame, hxz15, parties, run, ryhh24
-from dpmc_core.papers.frame import Made, Piece, PieceRecipe, Series, Stamp
+from dpmc_core.papers import hxz15, parties, run, ryhh24
+from dpmc_core.papers.frame import Piece, PieceRecipe
 from dpmc_core.papers.parties import Size
 from dpmc_core.privacy import RATING
 from dpmc_core.problem import LeaveLast, Problem, build_problem
 from dpmc_core.protocol.scenarios import StaticUsers
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
-from dpmc_core.views.lines import Interval
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SMALL = {"size": Size(1, 1), "rank": 3, "regularisation": 0.01}
@@ -179,20 +178,6 @@ def test_curves_are_the_means_of_their_runs() -> None:
     assert series["GT"].level
     assert series["opt without noise"].level
     assert {one.series for one in experiment.printed} <= set(series)
-
-
-@pytest.mark.parametrize(
-    ("lead", "half", "holds"), [(0.02, 0.0, True), (0.02, 0.01, None), (0.1, 0.01, False)]
-)
-def test_a_mean_lead_that_the_intervals_blur_cannot_be_told(lead, half, holds) -> None:
-    places = (1.0, 3.0)
-    series = tuple(
-        Series.of(name, {x: Interval(mean, half, 3) for x in places})
-        for name, mean in (("a", 0.5 + lead), ("b", 0.5))
-    )
-    ours = Made(id="x", series=series, stamp=Stamp("", "", {}, "", {}, 0.0))
-    assert frame.mean_lead("a", "b", 0.02, 0.0005, places)(ours) is holds
-    assert frame.mean_lead("a", "c", 0.02, 0.0005, places)(ours) is None
 
 
 def test_what_is_not_here_has_a_reason_and_what_is_has_its_runs() -> None:
