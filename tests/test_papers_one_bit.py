@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import papers, registry, sweep
-from dpmc_core.papers import frame, jtt18, lwhm22, z16
+from dpmc_core.papers import frame, jtt18, lwhm22, picture, words, z16
 from dpmc_core.papers.frame import GridRecipe, Made, Series, Stamp
 from dpmc_core.settings import setting_text
 from dpmc_core.views import recovery
@@ -106,7 +106,7 @@ def test_the_papers_rule_ends_at_the_zero_matrix():
     row = z16._piece("randomised-response", 1.0, 0)
     series = z16._series((z16._OWN, z16._ZERO), {"1 randomised-response 1": row})
     found = Made(id="none", series=series, stamp=STAMP)
-    names = [z16._of("randomised-response", what) for what in (z16._OWN, z16._ZERO)]
+    names = [z16._of("randomised-response", z16._OWN), z16._ZERO]
     assert found.at(names[0], 1.0).mean == pytest.approx(found.at(names[1], 1.0).mean)
 
 
@@ -133,3 +133,11 @@ def test_powers_are_those_of_the_theory_table():
     (row,) = jtt18._powers(("Remark 3 and Table 1",))
     assert row == pytest.approx(1.25)
     assert jtt18._powers(("Table 2, Private Frank-Wolfe",)) == pytest.approx([0.3, 0.1])
+
+
+def test_the_zero_matrix_stands_in_every_chart_of_relative_errors():
+    for id in ("1a", "1b", "4", "5"):
+        found = words.look(*papers.find(f"lwhm22-{id}"))
+        if found.made is not None:
+            assert found.made.at("zero matrix", found.made.series[-1].x[0]).mean == 1.0
+            assert picture.looks(found)["zero matrix"] == picture.GUESS

@@ -17,6 +17,7 @@ from dpmc_core.papers import verdicts, words
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.views import recovery, theory
+from dpmc_core.views.lines import short
 
 LINKS = (LOGISTIC, Probit(), Probit(0.8))
 
@@ -438,7 +439,9 @@ def test_every_contradiction_names_its_instance(rows):
             assert (said == "contradicted") == row.counterexample
             if row.counterexample:
                 assert row.printed is not None
-                numbers = f"{row.printed:.3g} is printed, {row.measured:.3g} is measured"
+                numbers = (
+                    f"{short(row.printed, 3)} is printed, {short(row.measured, 3)} is measured"
+                )
                 assert f"{row.theorem}: {numbers} ({row.setting})." in notes
     # a bound of the paper's, with a constant of no known size, is none of ours
     table = words.theory_table(papers.PAPERS["JTT18"])

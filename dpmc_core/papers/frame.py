@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -305,7 +305,9 @@ class Experiment:
     work than the paper's, or other data, so that a difference does not speak against the paper; the
     labels of such curves, where others have the paper's size. promises: what its methods promise.
     not_run: why it cannot be made here; recipe: what makes it. methods: the id of the method behind
-    a curve's label, which gives a curve that is only printed its colour.
+    a curve's label, which gives a curve that is only printed its colour. guesses: labels of what is
+    no method and looks at no rating, with its value where that is exact and the same at every x;
+    None for a curve of the result.
     """
 
     id: str
@@ -321,6 +323,7 @@ class Experiment:
     cut: bool | tuple[str, ...] = False
     promises: tuple[Promise, ...] = ()
     methods: Mapping[str, str] = field(default_factory=dict)
+    guesses: Mapping[str, float | None] = field(default_factory=dict)
     recipe: GridRecipe | PieceRecipe | None = None
     not_run: str = ""
 
@@ -336,6 +339,14 @@ class Experiment:
             return True
         now, then = self.recipe.settings, made.stamp.settings
         return json.dumps(dict(now), sort_keys=True) == json.dumps(dict(then), sort_keys=True)
+
+    def with_guesses(self, made: Made) -> Made:
+        """A result, and before its curves what needs no run."""
+        across = sorted({x for one in made.series for x in one.x})
+        exact = {label: value for label, value in self.guesses.items() if value is not None}
+        lines = (Series.exact(label, across, [y] * len(across)) for label, y in exact.items())
+        flat = tuple(replace(one, level=True) for one in lines)
+        return replace(made, series=(*flat, *made.series))
 
     @property
     def command(self) -> str:

@@ -23,6 +23,7 @@ from dpmc_core.papers.frame import (
     Paper,
     Piece,
     PieceRecipe,
+    Point,
     Promise,
     Series,
 )
@@ -36,7 +37,6 @@ from dpmc_core.solvers.least_squares_mf import PublicUserFactors
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.stopping import look
 from dpmc_core.sweep import open_source
-from dpmc_core.views.lines import interval
 
 _MOVIELENS = PublicFacts(users=943, items=1682, low=1, high=5)
 _NETFLIX = PublicFacts(users=191_668, items=100, low=1, high=5)
@@ -54,6 +54,7 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
     "public user factors": {**_PAPER, "user_factors": PublicUserFactors("random:0")},
 }
 _IN_PHASES = "scenario 2, in phases"
+_FREE = {"PMF": "pmf", "mean rating": "global-mean"}  # without noise, the same at every epsilon
 
 
 def _promises(public: PublicFacts) -> tuple[Promise, ...]:
@@ -107,7 +108,8 @@ def _key(label: str, epsilon: float | None, seed: int) -> str:
 
 def _pieces(forms: Sequence[str], seeds: tuple[int, ...]) -> Iterator[Piece]:
     for seed in seeds:
-        yield Piece(_key("PMF", None, seed), partial(_fitted, "pmf", seed))
+        for label, id in _FREE.items():
+            yield Piece(_key(label, None, seed), partial(_fitted, id, seed))
         for label in forms:
             for epsilon in _EPSILONS:
                 make = (
@@ -130,7 +132,7 @@ def _recipe(forms: Sequence[str], series: Any) -> PieceRecipe:
         pieces=partial(_pieces, forms),
         series=series,
         settings=settings,
-        mechanisms=("dpmf", "pmf"),
+        mechanisms=("dpmf", *_FREE.values()),
         seeds=_SEEDS,
     )
 
@@ -141,31 +143,27 @@ def _seeds_of(found: Mapping[str, Any]) -> list[int]:
 
 def _shares(found: Mapping[str, Any]) -> tuple[Series, ...]:
     seeds, curves = _seeds_of(found), []
-    for epsilon in (None, *_EPSILONS):
-        label = "PMF" if epsilon is None else "as published"
+    private = ((f"epsilon {epsilon:g}", "as published", epsilon) for epsilon in _EPSILONS)
+    for name, label, epsilon in (*((free, free, None) for free in _FREE), *private):
         rows = [found[_key(label, epsilon, seed)]["shares"] for seed in seeds]
-        at = {x: interval([row[k] for row in rows]) for k, x in enumerate(_SIZES)}
-        name, id = ("PMF", "pmf") if epsilon is None else (f"epsilon {epsilon:g}", "dpmf")
-        curves.append(Series.of(name, at, id))
+        at = {x: Point.of([row[k] for row in rows]) for k, x in enumerate(_SIZES)}
+        curves.append(Series.of(name, at, _FREE.get(name, "dpmf")))
     return tuple(curves)
 
 
 def _increases(found: Mapping[str, Any]) -> tuple[Series, ...]:
     seeds = _seeds_of(found)
-    without = {seed: found[_key("PMF", None, seed)]["mae"] for seed in seeds}
-    return tuple(
-        Series.of(
-            label,
-            {
-                epsilon: interval(
-                    [found[_key(label, epsilon, seed)]["mae"] - without[seed] for seed in seeds]
-                )
-                for epsilon in _EPSILONS
-            },
-            "dpmf",
+
+    def more(label: str, epsilon: float | None) -> Point:
+        pairs = (
+            (found[_key(*of, s)]["mae"] for of in ((label, epsilon), ("PMF", None))) for s in seeds
         )
-        for label in (*_FORMS, _IN_PHASES)
-    )
+        return Point.of([here - without for here, without in pairs])
+
+    forms = (*_FORMS, _IN_PHASES)
+    curves = [Series.of(one, {x: more(one, x) for x in _EPSILONS}, "dpmf") for one in forms]
+    guess = {x: more("mean rating", None) for x in _EPSILONS}
+    return Series.of("mean rating", guess, _FREE["mean rating"], level=True), *curves
 
 
 # --- bytes --------------------------------------------------------------------------------------

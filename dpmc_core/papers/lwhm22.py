@@ -189,6 +189,7 @@ _ONE_BIT_OFF = (
     "Without privacy the error is above that of the zero matrix, which is 1: so few signs of a"
     " matrix with entries up to 1 say too little. What adds noise last is above that by its noise."
 )
+_ZERO = {"zero matrix": 1.0}
 _SOLVER = "The solver's tolerance and its most rounds are not printed."
 _K = "The number of rounds K of gradient perturbation is not printed: 10 here."
 
@@ -227,6 +228,7 @@ def _figure_1(part: str, link: str, noise: str) -> Experiment:
             ),
         ),
         why=_ONE_BIT_OFF,
+        guesses=_ZERO,
         unknown=(
             _SOLVER,
             _K,
@@ -356,6 +358,7 @@ def _over_share(number: int, link: str, noise: str) -> Experiment:
             ),
         ),
         why="The noise of output perturbation does not know how much is observed.",
+        guesses=_ZERO,
         changed=(
             "Of the epsilons from 1 to 10 five, those that the statements name and two more.",
         ),

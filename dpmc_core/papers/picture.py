@@ -56,7 +56,7 @@ def looks(found: Look) -> dict[str, Style]:
     """How each curve is drawn, by its label: never two alike, and one colour for each method."""
     levels = {one.label for one in found.made.series if one.level} if found.made else set()
     bases = {
-        label: _base(id, label in levels, place)
+        label: GUESS if label in found.experiment.guesses else _base(id, label in levels, place)
         for place, (label, id) in enumerate(_mechanisms(found).items())
     }
     taken = set(bases.values()) | {GUESS}

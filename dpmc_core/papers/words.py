@@ -39,6 +39,7 @@ def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look
     """An experiment with its result: the given one, one's own, or the shipped one."""
     mine = made or results.own(experiment.id)
     made = mine or results.shipped(experiment.id)
+    made = made and experiment.with_guesses(made)
     judged = verdicts.judge(paper, experiment, made)
     kept = verdicts.promises(experiment)
     return Look(paper, experiment, made, mine is not None, judged, kept)

@@ -77,10 +77,14 @@ def _series(whats: tuple[str, ...], found: Mapping[str, Mapping[str, float]]) ->
         for what in whats:
             points = values.setdefault((id, what), {})
             points.setdefault(float(epsilon), []).append(row[what])
-    return tuple(
-        Series.of(_of(id, what), {x: Point.of(one) for x, one in points.items()}, id)
-        for (id, what), points in values.items()
-    )
+    curves = []
+    for (id, what), points in values.items():
+        at = {x: Point.of(one) for x, one in points.items()}
+        if what != _ZERO:
+            curves.append(Series.of(_of(id, what), at, id))
+        elif all(one.label != _ZERO for one in curves):  # the same whatever is reported
+            curves.append(Series.of(_ZERO, at, level=True))
+    return tuple(curves)
 
 
 def _recipe(*whats: str) -> PieceRecipe:
@@ -151,13 +155,14 @@ _RECOVERED = Experiment(
         Statement(
             "what is recovered is of use (here: nearer to the truth than the zero matrix)",
             _SECTION,
-            all_of(*(below(*pair, _EPSILONS) for pair in _each(_OWN, _ZERO))),
+            all_of(*(below(_of(id, _OWN), _ZERO, _EPSILONS) for id in NAMES)),
         ),
         _MORE,
     ),
     why=_VOID,
     unknown=(_SCALE, _INTRINSIC),
     promises=_promises(_GENERATED),
+    guesses={_ZERO: None},
     recipe=_recipe(_OWN, _DEBIASED, _ZERO),
 )
 
