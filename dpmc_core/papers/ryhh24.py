@@ -126,7 +126,7 @@ SEEDS = (1, 2, 3)
 # A solve of ten parties on MovieLens 100K took 0.015 s where all profiles share a quadratic term,
 # 0.55 s where each has its own: a printed run is half a minute, or a third of an hour.
 SIZE = Size(rounds=3, local=2)
-BEST = {"ml-100k": Size(rounds=10, local=20), "amazon": SIZE}  # of the best variant, in the tables
+BEST = Size(rounds=10, local=20)  # of the best variant, in the tables
 _THREE, _FIGURES = (0.1, 0.5, 1.0), (1.0, 3.0, 10.0)
 _NO_NOISE = 1e6  # an epsilon at which noise is no longer seen
 _GROUPS = 20  # of users with factors of like length
@@ -407,7 +407,7 @@ def _over_rounds() -> Experiment:
     printed, short = parties.PRINTED, SIZE._replace(rounds=10)
     long = printed._replace(rounds=3)
     (best,) = _among(data, users, ["dpimf-optimal"], [1.0], printed)
-    (shop,) = _among("amazon", users, ["dpimf-optimal"], [1.0], BEST[data])
+    (shop,) = _among("amazon", users, ["dpimf-optimal"], [1.0], BEST)
     runs = [best, replace(shop, label="opt, Amazon")]
     for size in (long, short):
         for run in _among(data, users, VARIANTS[:3], [1.0], size):
@@ -468,7 +468,7 @@ def _table(number: str, data: str, metric: str) -> Experiment:
     missing = SETS[data].missing
     runs: list[_Trial] = []
     if not missing:
-        runs += _among(data, users, best, EPSILONS, BEST[data])
+        runs += _among(data, users, best, EPSILONS, BEST)
         runs += _without_noise(data, users)
         runs += _at_our_ridge(data, users, _THREE)
         runs += _ours(data, VARIANTS, _THREE)
@@ -476,9 +476,7 @@ def _table(number: str, data: str, metric: str) -> Experiment:
     return Experiment(
         id=f"ryhh24-table-{ten}",
         place=f"table {number}",
-        cut=not missing
-        if BEST.get(data, SIZE) != parties.PRINTED
-        else tuple(NAMES[id] for id in VARIANTS[:3]),
+        cut=not missing,
         title=f"{metric.upper()} of user profiles over epsilon, {SETS[data].title}",
         x=EPSILON_LOG,
         y=HIT_RATIO if metric == "hr@10" else NDCG,
@@ -508,7 +506,7 @@ def _table(number: str, data: str, metric: str) -> Experiment:
             ),
         ),
         why="" if missing else _WHY[data],
-        changed=() if missing else _protocol_changes(data, BEST[data]),
+        changed=() if missing else _protocol_changes(data, BEST),
         unknown=() if missing else _UNKNOWN,
         methods=METHODS,
         promises=_promises(data, VARIANTS),
