@@ -264,15 +264,22 @@ def _pieces(
     places = sorted(_LARGE_EPSILONS, key=lambda epsilon: abs(math.log(epsilon)))
     private = [id for id in ids if id != OJA]
     order: list[tuple[int, str, float | None]] = []
-    for epsilon in places:
+    for place in places:
         for seed in seeds:
-            free = ("user-mean", FREE) if epsilon == places[0] else ()
-            order += [(seed, id, None) for id in free] + [(seed, id, epsilon) for id in private]
+            free = ("user-mean", FREE) if place == places[0] else ()
+            order += [(seed, id, None) for id in free] + [(seed, id, place) for id in private]
     if OJA in ids:
+<<<<<<< HEAD
         order += [(seed, OJA, epsilon) for epsilon in places for seed in seeds]
     for seed, id, spent in order:
         at = "" if spent is None else f" {spent:g}"
         make = partial(_piece, users, items, id, spent, seed)
+=======
+        order += [(seed, OJA, place) for place in places for seed in seeds]
+    for seed, id, epsilon in order:
+        at = "" if epsilon is None else f" {epsilon:g}"
+        make = partial(_piece, users, items, id, epsilon, seed)
+>>>>>>> m-c
         yield Piece(f"{seed} {id}{at}", make)
 
 

@@ -312,7 +312,7 @@ def _figure_3(part: str, link: str, noise: str) -> Experiment:
         changed=(
             "Radius and bound are those of the generated matrices, the only ones that the paper"
             " prints. They were set so after results with the program's own, a radius of 0.7 and"
-            " no bound, had been seen.",
+            " no bound, had been seen: of those the first statement holds, no more can be told.",
         ),
         unknown=(
             "Radius and bound for real data are not printed.",
