@@ -269,17 +269,10 @@ def _pieces(
             free = ("user-mean", FREE) if place == places[0] else ()
             order += [(seed, id, None) for id in free] + [(seed, id, place) for id in private]
     if OJA in ids:
-<<<<<<< HEAD
-        order += [(seed, OJA, epsilon) for epsilon in places for seed in seeds]
-    for seed, id, spent in order:
-        at = "" if spent is None else f" {spent:g}"
-        make = partial(_piece, users, items, id, spent, seed)
-=======
         order += [(seed, OJA, place) for place in places for seed in seeds]
     for seed, id, epsilon in order:
         at = "" if epsilon is None else f" {epsilon:g}"
         make = partial(_piece, users, items, id, epsilon, seed)
->>>>>>> m-c
         yield Piece(f"{seed} {id}{at}", make)
 
 
