@@ -188,8 +188,8 @@ def _all(tells: Any, labels: Iterable[str], *rest: Any) -> Tells:
 _ONE_BIT_OFF = (
     "Without privacy the error is above that of the zero matrix, which is 1: so few signs of a"
     " matrix with entries up to 1 say too little. What adds noise last is above that by its noise."
-    " Gradient perturbation is below it for a reason that is no merit: its noise uses up the bound on"
-    " the nuclear norm and leaves a matrix near zero; at epsilon 1000 it is where Clear is."
+    " Gradient perturbation is below it, which is no merit: its noise uses up the bound on the"
+    " nuclear norm and leaves a matrix near zero; at epsilon 1000 it is where Clear is."
 )
 _ZERO = {"zero matrix": 1.0}
 _SOLVER = "The solver's tolerance and its most rounds are not printed."
