@@ -344,9 +344,11 @@ class Experiment:
         """A result, and before its curves what needs no run."""
         across = sorted({x for one in made.series for x in one.x})
         exact = {label: value for label, value in self.guesses.items() if value is not None}
-        lines = (Series.exact(label, across, [y] * len(across)) for label, y in exact.items())
-        flat = tuple(replace(one, level=True) for one in lines)
-        return replace(made, series=(*flat, *made.series))
+        levels = (
+            Series.of(label, dict.fromkeys(across, Point.exact(value)), level=True)
+            for label, value in exact.items()
+        )
+        return replace(made, series=(*levels, *made.series))
 
     @property
     def command(self) -> str:

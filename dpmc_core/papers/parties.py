@@ -21,10 +21,9 @@ from dpmc_core.ratings import Ratings
 from dpmc_core.settings import settings_of
 from dpmc_core.solvers.linalg import Pattern, leading_right
 from dpmc_core.stopping import look
+from dpmc_core.views.implicit import FIGURE_5
 
 PARTIES = federated.PAPER["parties"]
-# Section VI-B prints alpha and the shares of the budget for the noise of figure 5 only.
-SHARES = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1}
 
 
 class Size(NamedTuple):
@@ -75,7 +74,8 @@ def among_parties(
         clip=None,
         rank=rank,
         regularisation=regularisation,
-        **{name: value for name, value in SHARES.items() if name in declared},
+        # Alpha and the shares of the budget are printed for that figure only.
+        **{name: value for name, value in FIGURE_5.items() if name in declared},
     )
     run = federated.start(flow, problem, seed)
     after = {}

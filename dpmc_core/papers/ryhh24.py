@@ -226,7 +226,7 @@ class _Trial:
 
 
 # What a run depends on beside its key: every figure and table takes a run that another one made.
-_POOL = ("ryhh24", parties.PARTIES, parties.SHARES, parties.LOOKS)
+_POOL = ("ryhh24", parties.PARTIES, implicit.FIGURE_5, parties.LOOKS)
 
 
 def _pieces(runs: Sequence[_Trial], seeds: tuple[int, ...]) -> Iterator[Piece]:
@@ -375,8 +375,8 @@ _UNKNOWN = (
     "Among how many items a held-out one is ranked is not printed: 99 that its user has not"
     " taken, here.",
     "Alpha is printed for figure 5 only, the shares of the budget for its noise only"
-    f" ({', '.join(f'{name} {value:g}' for name, value in parties.SHARES.items())}): they are used"
-    " throughout.",
+    f" ({', '.join(f'{name} {value:g}' for name, value in implicit.FIGURE_5.items())}): they are"
+    " used throughout.",
 )
 _ONE_VALUE = (
     "At the printed lambda the loss keeps the largest singular value of MovieLens 100K alone: the"
