@@ -440,22 +440,33 @@ def test_the_formula_holds_where_taste_is_looked_for_on_some_items(case, tmp_pat
     test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path)
 
 
-@pytest.mark.parametrize("case", [*filter(publishes_item_factors, RELEASED)], ids=name_of)
-def test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path):
-    mechanism, models = make(*case), []
+def taste_found_by_the_formula(case, path):
+    """The strongest taste in a new release, after all users' predictions were compared."""
+    mechanism, models, tastes = make(*case), [], []
     ratings = ratings_for(mechanism.task)
     found = export(mechanism, ratings, on_step=lambda _, step: models.append(step.model))
-    write(found, tmp_path / "a.npz")
-    card, arrays = load(tmp_path / "a.npz")
-    tastes = []
+    write(found, path)
+    card, arrays = load(path)
     for user in range(USERS):
         own = slice(*ratings.indptr[user : user + 2])
         mine, taste = predicted(case, card, arrays, ratings.values[own], ratings.items[own])
         wanted = models[-1].predict(user, np.arange(ITEMS))
         np.testing.assert_allclose(mine, wanted, rtol=1e-7, atol=1e-7)
         tastes.append(taste)
-    if "epsilon" in case[1]:  # so much that taste is heard, or nothing of it would be compared
-        assert np.abs(tastes).max() > 1e-3
+    return np.abs(tastes).max()
+
+
+@pytest.mark.parametrize("case", [*filter(publishes_item_factors, RELEASED)], ids=name_of)
+def test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path):
+    strongest = taste_found_by_the_formula(case, tmp_path / "a.npz")
+    # So much epsilon is for taste to be heard, or nothing of it would be compared. 34 of 700
+    # releases of private-taste, whose start is random, heard none: all of 20 below .15^20.
+    more = range(19) if "epsilon" in case[1] else ()
+    for draw in more:
+        if strongest > 1e-3:
+            break
+        strongest = taste_found_by_the_formula(case, tmp_path / f"{draw}.npz")
+    assert not more or strongest > 1e-3
 
 
 # The commands
