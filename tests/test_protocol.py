@@ -509,13 +509,9 @@ def test_a_transcript_counts_and_shows_what_each_party_saw():
 
 
 @pytest.mark.slow
-def test_twenty_rounds_of_movielens_take_less_than_a_minute(movielens_u1):
-    import time
-
+def test_twenty_rounds_of_movielens(movielens_u1):
     train, _ = movielens_u1
-    begin = time.perf_counter()
     run, rounds = play(StaticUsers(epsilon=1.0, iterations=20), train)
-    assert time.perf_counter() - begin < 60
     assert len(rounds) == 20
     assert len(run.skipped.unrated) == 32
     assert len(run.skipped.too_few) == 141

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +25,8 @@ def test_the_stored_samples_are_what_the_generator_writes(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", samples.SAMPLES)
-def test_a_stored_sample_reads_back_exactly_and_at_once(name: str) -> None:
-    start = time.perf_counter()
+def test_a_stored_sample_reads_back_exactly(name: str) -> None:
     stored, genres, truth = samples.read(name)
-    assert time.perf_counter() - start < 0.3
     fresh = samples.SAMPLES[name].generate(samples.SEED)
     assert stored.public == fresh.ratings.public
     assert stored.fingerprint == fresh.ratings.fingerprint
@@ -158,10 +155,8 @@ def test_bad_settings_of_the_lab_are_sentences(settings: dict[str, float], sente
         synthetic.one_bit_lab(rng=np.random.default_rng(0), **settings)  # type: ignore[arg-type]
 
 
-def test_ml1m_like_is_large_and_quick() -> None:
-    start = time.perf_counter()
+def test_ml1m_like_is_large() -> None:
     ratings = generated.ml1m_like(0)
-    assert time.perf_counter() - start < 20  # about one second on an idle core
     assert ratings.shape == (6040, 3706)
     assert len(ratings) == 1_000_000
     assert np.diff(ratings.indptr).min() >= 20
