@@ -60,9 +60,12 @@ def start_both(browser, server, folder):
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_server_that_is_told_to_end_ends_its_sweeps_and_removes_uploads(browser, folder, name):
+    number = getattr(signal, name)
+    before = signal.signal(number, signal.SIG_DFL)  # nohup's children would ignore it
     with serve(folder) as (server, process):
+        signal.signal(number, before)
         groups = start_both(browser, server, folder)
-        process.send_signal(getattr(signal, name))
+        process.send_signal(number)
         process.wait(10)
         assert wait_until(lambda: not any(map(members, groups)), 2)
         assert not list(folder.glob("temporary/dpmc-private-*"))
