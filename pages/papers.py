@@ -105,7 +105,7 @@ def choose(looks: Sequence[Look]) -> Look:
         on_select=clicked,
         selection_mode="single-cell",
         column_config={
-            "accuracy": verdicts_column(Accuracy, 110),
+            "accuracy": verdicts_column(Accuracy, 134),
             "privacy": verdicts_column(Privacy, 150),
             **{name: st.column_config.TextColumn(width=width) for name, width in narrow.items()},
         },
