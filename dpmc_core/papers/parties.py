@@ -18,10 +18,9 @@ from dpmc_core.problem import LeaveLast, Problem, build_problem, generator
 from dpmc_core.protocol import federated
 from dpmc_core.protocol.simulate import measured
 from dpmc_core.ratings import Ratings
-from dpmc_core.settings import settings_of
 from dpmc_core.solvers.linalg import Pattern, leading_right
 from dpmc_core.stopping import look
-from dpmc_core.views.implicit import FIGURE_5
+from dpmc_core.views.implicit import figure_5_settings
 
 PARTIES = federated.PAPER["parties"]
 
@@ -63,7 +62,6 @@ def among_parties(
     Beside them `after`: the same after each of LOOKS rounds, by number. Raises InvalidSetting, also
     where the factors shrink to zero.
     """
-    declared = {s.name for s in settings_of(registry.get(variant))}
     flow = federated.build(
         variant,
         epsilon,
@@ -75,7 +73,7 @@ def among_parties(
         rank=rank,
         regularisation=regularisation,
         # Alpha and the shares of the budget are printed for that figure only.
-        **{name: value for name, value in FIGURE_5.items() if name in declared},
+        **figure_5_settings(variant),
     )
     run = federated.start(flow, problem, seed)
     after = {}

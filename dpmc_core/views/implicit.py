@@ -43,6 +43,12 @@ def variant(id: str) -> str:
     return registry.get(id).name.removeprefix("DPIMF, ")
 
 
+def figure_5_settings(id: str) -> dict[str, float]:
+    """What figure 5 sets of a variant, by name."""
+    declared = {s.name for s in settings_of(registry.get(id))}
+    return {name: value for name, value in FIGURE_5.items() if name in declared}
+
+
 class VariantNoise(NamedTuple):
     """Noise in one coefficient of a variant; scale 0: none is added, and there is no density."""
 
@@ -65,8 +71,7 @@ def figure_5(
     """
     found = []
     for id in FIGURE_5_VARIANTS:
-        declared = {s.name for s in settings_of(registry.get(id))}
-        settings = {name: value for name, value in FIGURE_5.items() if name in declared}
+        settings = figure_5_settings(id)
         if longest is not None:
             made = registry.create(id, epsilon=1.0)
             assert isinstance(made, Dpimf)
