@@ -58,14 +58,20 @@ def start_both(browser, server, folder):
     return groups
 
 
+@pytest.fixture
+def as_in_a_terminal():
+    """Under nohup all that is started ignores that its terminal is closed."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.usefixtures("as_in_a_terminal")
 def test_a_server_that_is_told_to_end_ends_its_sweeps_and_removes_uploads(browser, folder, name):
-    number = getattr(signal, name)
-    before = signal.signal(number, signal.SIG_DFL)  # nohup's children would ignore it
     with serve(folder) as (server, process):
-        signal.signal(number, before)
         groups = start_both(browser, server, folder)
-        process.send_signal(number)
+        process.send_signal(getattr(signal, name))
         process.wait(10)
         assert wait_until(lambda: not any(map(members, groups)), 2)
         assert not list(folder.glob("temporary/dpmc-private-*"))

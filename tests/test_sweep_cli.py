@@ -228,7 +228,7 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
     pressed = time.monotonic()
     _, err = child.communicate(timeout=30)
     assert child.returncode == 130, err
-    assert time.monotonic() - pressed < 15
+    assert time.monotonic() - pressed < 5
     assert "Traceback" not in err
     told = re.search(
         r"dpmc: stopping: .*\ndpmc: (\d+) of \d+ rows are kept.*goes on from there", err
@@ -281,8 +281,8 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
     assert child.stderr.readline().startswith("dpmc: stopping: ")
     assert time.monotonic() - pressed < WAIT / 2  # not the database's patience
     child.send_signal(number)
-    _, err = child.communicate(timeout=WAIT)
-    assert time.monotonic() - pressed < WAIT
+    _, err = child.communicate(timeout=WAIT / 2)
+    assert time.monotonic() - pressed < WAIT / 2
     assert child.returncode == 130
     assert err.startswith("dpmc: ended at once; every row stored before is kept")
     other.execute("ROLLBACK")

@@ -458,15 +458,12 @@ def taste_found_by_the_formula(case, path):
 
 @pytest.mark.parametrize("case", [*filter(publishes_item_factors, RELEASED)], ids=name_of)
 def test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path):
-    strongest = taste_found_by_the_formula(case, tmp_path / "a.npz")
     # So much epsilon is for taste to be heard, or nothing of it would be compared. 34 of 700
     # releases of private-taste, whose start is random, heard none: all of 20 below .15^20.
-    more = range(19) if "epsilon" in case[1] else ()
-    for draw in more:
-        if strongest > 1e-3:
-            break
-        strongest = taste_found_by_the_formula(case, tmp_path / f"{draw}.npz")
-    assert not more or strongest > 1e-3
+    much = "epsilon" in case[1]
+    paths = (tmp_path / f"{draw}.npz" for draw in range(20 if much else 1))
+    heard = any(taste_found_by_the_formula(case, path) > 1e-3 for path in paths)
+    assert heard or not much
 
 
 # The commands
