@@ -109,7 +109,7 @@ def _planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
     sick = [test for test in failing for own in mutant.tests if test.startswith(own)]
     if sick:
         return Outcome(mutant, ERROR, 0.0, f"fails without a fault: {sick[0]}")
-    path = copy / "dpmc_core" / mutant.file
+    path = copy / mutant.path
     source = path.read_text(encoding="utf-8")
     if source.count(mutant.before) != 1:
         return Outcome(
@@ -140,7 +140,7 @@ def _copy(copy: Path) -> None:
         else:
             shutil.copy(ROOT / name, copy / name)
     # by content: a fault planted within a second of the last one, of the same length, is seen
-    words = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "dpmc_core")
+    words = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "dpmc_core", "pages")
     subprocess.run([sys.executable, *words], cwd=copy, check=True)
 
 

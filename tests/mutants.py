@@ -26,7 +26,8 @@ SCALE, SKIPPED, UNIT, CLIP, REUSED, OTHER = Operator
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault: in `file` of dpmc_core, `before` becomes `after`; `tests`: pytest node ids."""
+    """A fault: in `file` of dpmc_core or of pages, `before` becomes `after`; `tests`: pytest node
+    ids."""
 
     name: str
     family: str
@@ -35,6 +36,11 @@ class Mutant:
     before: str
     after: str
     tests: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """Of the source, from the project's folder."""
+        return self.file if self.file.startswith("pages/") else f"dpmc_core/{self.file}"
 
 
 def _contract(test: str, *ids: str) -> tuple[str, ...]:
