@@ -269,6 +269,7 @@ def test_one_laplace_number_tells_more_than_two_that_move_as_far_in_all(
 def test_losses_of_any_order_and_size_are_told() -> None:
     one, other = Loss.of(Pure(0.1, 3)), Loss.of(Pure(0.1, 4), Pure(0.2, 1, laplace=True))
     assert set((one + other).pure) == set((other + one).pure)
+    assert (one + one).pure == Loss.of(Pure(0.1, 6)).pure
     assert (one + other).epsilon_at(1e-6) == (other + one).epsilon_at(1e-6)
     many = Loss.of(Pure(1.0, 10**6)).epsilon_at(1e-6)
     assert 10**6 * math.tanh(0.5) < many < 10**6
