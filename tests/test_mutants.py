@@ -22,7 +22,10 @@ MECHANISMS = {  # each with every operator
 }
 
 # What stands around them.
-AROUND: set[str] = set()
+AROUND = {
+    *("item effects", "own side", "taste", "local", "composition", "sampled sums", "rounding"),
+    *("ledger", "selection"),
+}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.family}-{m.name}")
