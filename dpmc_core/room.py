@@ -29,7 +29,7 @@ PHONES = 1000  # a room has no place for more
 QUESTIONS = range(1, 6)
 LONGEST = 140  # characters of a question
 DRAWS = 2**32  # a phone draws 32 random bits
-COINS = 4  # a person throws no more of them
+COINS = 4  # a person throws a coin no more often
 CLASS = 30  # simulated phones
 _AS_IF = 14  # the seed of "if so many answered like these"
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -82,9 +82,10 @@ def _told(chance: float, times: int = 1) -> RandomizedResponse:
     )
 
 
-def attacker(channel: RandomizedResponse) -> float:
-    """How often one is right who guesses an answer from its reports, knowing nothing before."""
-    return (1 + channel.loss(1).delta_at(0.0)) / 2
+def attacker(channel: RandomizedResponse, prior: float = 0.5) -> float:
+    """How often one is right, on average, who guesses an answer from its reports; prior: how sure
+    of a yes before."""
+    return channel.loss(1).right(prior)
 
 
 def weight(channel: RandomizedResponse) -> float:
@@ -103,7 +104,8 @@ def _flips(channel: RandomizedResponse) -> float:
 
 
 class Coins(NamedTuple):
-    """Fair coins in place of a phone: show the other hand at no more than so many heads."""
+    """A fair coin thrown so often in place of a phone's tilted one: show the other hand at no more
+    than so many heads."""
 
     coins: int
     heads: int
@@ -127,7 +129,7 @@ def coins(epsilon: float) -> Coins:
     if not fit:
         best = Coins(COINS, 1).channel.cell_epsilon
         raise InvalidSetting(
-            "epsilon per answer", f"at least {best:.2g} for {COINS} coins", epsilon, "take phones"
+            "epsilon per answer", f"at least {best:.2g} for {COINS} throws", epsilon, "take phones"
         )
     return min(fit, key=lambda rule: (rule.chance, rule.coins))
 
