@@ -31,7 +31,7 @@ PHONES = 1000  # a room has no place for more
 QUESTIONS = range(1, 6)
 LONGEST = 140  # characters of a question
 DRAWS = 2**32  # a phone draws 32 random bits
-COINS = 4  # a person throws no more of them
+COINS = 4  # a person throws a coin no more often
 CLASS = 30  # simulated phones
 _AS_IF = 14  # the seed of "if so many answered like these"
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -85,13 +85,9 @@ def _told(chance: float, times: int = 1) -> RandomizedResponse:
 
 
 def attacker(channel: RandomizedResponse, prior: float = 0.5) -> float:
-    """How often one is right, on average, who guesses an answer from its reports. prior: the chance
-    of yes that was believed before them; reports with a surplus of s yes move its odds
-    e^(epsilon s)-fold."""
-    said = np.arange(channel.times + 1)
-    ways = np.array([math.comb(channel.times, yes) for yes in said])
-    no, yes = (ways * p**said * (1 - p) ** said[::-1] for p in channel.matrix[:, 1])
-    return float(np.maximum(prior * yes, (1 - prior) * no).sum())
+    """How often one is right, on average, who guesses an answer from its reports; prior: how sure
+    of a yes before."""
+    return channel.loss(1).right(prior)
 
 
 def weight(channel: RandomizedResponse) -> float:
@@ -119,7 +115,8 @@ def _flips(channel: RandomizedResponse) -> float:
 
 
 class Coins(NamedTuple):
-    """Fair coins in place of a phone: show the other hand at no more than so many heads."""
+    """A fair coin thrown so often in place of a phone's tilted one: show the other hand at no more
+    than so many heads."""
 
     coins: int
     heads: int
@@ -143,7 +140,7 @@ def coins(epsilon: float) -> Coins:
     if not fit:
         best = Coins(COINS, 1).channel.cell_epsilon
         raise InvalidSetting(
-            "epsilon per answer", f"at least {best:.2g} for {COINS} coins", epsilon, "take phones"
+            "epsilon per answer", f"at least {best:.2g} for {COINS} throws", epsilon, "take phones"
         )
     return min(fit, key=lambda rule: (rule.chance, rule.coins))
 

@@ -1,5 +1,6 @@
 """Lessons on epsilon: predict first, then move and see; one step at a time."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -69,8 +70,9 @@ _LOOK = """<style>
 [data-testid="stMain"] { scroll-padding-bottom: 5rem; }
 [data-testid="stPageLink"] p { white-space: normal; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
+.st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
 @media (max-width: 640px) { /* what is moved and what comes of it, together */
-  :has(> .st-key-told), :has(> [class*="st-key-ends"]) { display: none; }
+  :has(> [class*="st-key-ends"]) { display: none; }
 }
 </style>"""
 _LARGE = """<style>
@@ -302,16 +304,15 @@ def step(
     else:
         asks, shows = st.columns([2, 3], gap="large")
     with asks:
-        if not (projector and revealed):  # there, the picture takes the room
-            with st.container(key="told" if revealed and slide.predict else None):
-                st.markdown(escape(slide.said))
+        with st.container(key="told" if revealed and slide.predict else None):
+            st.markdown(escape(slide.said))
         if slide.predict is not None:
             if revealed:
                 verdict(slide.predict, guesses[lesson.id, slide.key])
             else:
                 predict(lesson, slide, slide.predict)
         moved = controls(slide, projector) if revealed else {}
-        if not projector:
+        if not projector and classroom.teacher():
             with st.expander("For the teacher", icon=":material/school:", type="compact"):
                 st.markdown(escape(slide.teacher))
     with shows:
@@ -363,7 +364,7 @@ def controls(slide: Slide, projector: bool) -> dict[str, Any]:
 
 
 def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
-    """What one moves, kept in the address; a button counts instead."""
+    """What one moves, kept in the address; a button counts instead, from this visitor's chance."""
     key = f"{slide.key}.{asked.key}"
     if isinstance(asked, Stops):
         names = {value: asked.form(value) for value in asked.values}
@@ -388,9 +389,10 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
         return chosen
     if isinstance(asked, Pick):
         return widgets.switch(asked.label, asked.label, asked.options, key, asked.start)
-    thrown: int = st.session_state.setdefault(f"{key} count", asked.start)
+    thrown: int = st.session_state.setdefault(f"{key} count", 0)
     st.button(asked.label, icon=":material/casino:", key=key, on_click=throw, args=(key,))
-    return thrown
+    own: int = st.session_state.setdefault("chance", secrets.randbelow(2**32))
+    return own + thrown
 
 
 def throw(key: str) -> None:

@@ -153,6 +153,7 @@ def choose_epsilon(questions: int) -> float:
         st.caption("more accurate", width="content")
     told = (*words.epsilon_words(epsilon), words.cost_words(questions, epsilon))
     st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
+    st.caption(blocks.escape(words.two_coins(epsilon)))
     return float(epsilon)
 
 
@@ -346,7 +347,8 @@ def hands(room: Room, view: View) -> None:
     st.markdown(f"**{blocks.escape(words.rule_words(rule))}**")
     spent = cards.epsilon_text(rule.channel.cell_epsilon)
     st.caption(
-        f"This is epsilon {spent}: the nearest rule of coins that tells no more than phones."
+        f"The opposite {100 * rule.chance:g} times in 100, epsilon {spent}: the nearest rule of one"
+        " coin that tells no more than phones."
     )
     with st.form("hands", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         total = st.number_input("Hands in all", 0, value=0, step=1, key="room hands")

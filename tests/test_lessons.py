@@ -23,11 +23,11 @@ from dpmc_core.lessons.frame import (
     Spans,
     Stops,
     Worlds,
-    hundred,
     people,
     percent,
 )
 from dpmc_core.room import Bounds, Room
+from dpmc_core.views.cards import hundred
 
 SLIDES = {
     f"{lesson.id}/{slide.key}": slide for lesson in LESSONS.values() for slide in lesson.slides

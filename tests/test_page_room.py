@@ -110,7 +110,7 @@ def test_without_class_mode_the_page_says_what_phones_need():
 
 def test_hands_are_counted_by_the_rule_of_the_coins():
     app = opened()
-    assert "Throw three coins" in texts(app)
+    assert "Throw one coin three times" in texts(app)
     field(app, "Hands in all").set_value(28)
     field(app, "of them yes").set_value(9)
     press(app, "Count them")

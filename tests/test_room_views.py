@@ -8,6 +8,7 @@ import pytest
 
 from dpmc_core import room
 from dpmc_core.room import Bounds, Room, Sender
+from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import room as words
 from dpmc_core.views.room import Mark, ShareRow
 from pages.ui import charts
@@ -117,11 +118,12 @@ def test_the_words_of_a_coin_rule_are_its_chance(epsilon):
     rule = room.coins(epsilon)
     text = words.rule_words(rule)
     number = ("no", "one", "two", "three", "four")
-    assert f"Throw {number[rule.coins]} coin" in text
+    often = ("", "once", "twice", "three times", "four times")[rule.coins]
+    assert f"Throw one coin {often}" in text
     if "At most" in text:
         few = number.index(re.search(r"At most (\w+) head", text)[1])
     else:
-        assert re.search(r"\. (Both|All)? ?[tT]ails: show the opposite", text)
+        assert f". Tails{'' if rule.coins == 1 else f' {often}'}: show the opposite" in text
         few = 0
     throws = list(itertools.product((0, 1), repeat=rule.coins))
     assert sum(sum(throw) <= few for throw in throws) / len(throws) == rule.chance
@@ -166,6 +168,21 @@ def test_costs_and_meanings_are_computed():
     assert "88 times in 100" in told
     assert "nothing at all" in words.epsilon_words(0.1)[2]
     assert "2.2 people" in words.cheat_words(1.0)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_two_coins_explain_the_tilted_one_and_their_sum_is_right(epsilon):
+    lie = 100 / (1 + math.exp(epsilon))
+    own = re.search(r"opposite ([\d.]+) times in 100", words.epsilon_words(epsilon)[0])[1]
+    assert 0 < float(own) < 100
+    two, of, twice, one, per = re.findall(r"\d+(?:\.\d+)?", words.two_coins(epsilon))
+    assert per == "100"
+    assert (of, twice) == ("100", "2")
+    assert float(two) == pytest.approx(100 - 2 * float(one))
+    for said, wanted in ((own, lie), (one, lie), (two, 100 - 2 * lie)):
+        assert abs(float(said) - wanted) < 10.0 ** -len(said.partition(".")[2])
+    if epsilon == 2:
+        assert (own, two, one) == ("12", "76", "12")
 
 
 def test_the_promise_counts_every_asking():

@@ -1,10 +1,11 @@
-"""The second lesson: arithmetic takes the noise out of the crowd, and never out of me."""
+"""The second lesson: arithmetic takes the noise out of the crowd, and not out of one report."""
 
 from __future__ import annotations
 
 import math
 
 from dpmc_core.lessons.frame import (
+    EVEN,
     HUNDRED,
     Bend,
     Dots,
@@ -18,14 +19,13 @@ from dpmc_core.lessons.frame import (
     Stops,
     Throws,
     heard,
-    hundred,
     lie,
     people,
     percent,
     stops,
 )
-from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_core.room import Bounds, Poll, View, coin, good_to, truth
+from dpmc_core.room import Bounds, Poll, View, attacker, coin, good_to, truth
+from dpmc_core.views.cards import hundred
 
 PHONES = 30  # a class
 _SHARE = 0.1  # who would say yes
@@ -91,7 +91,7 @@ def slides() -> tuple[Slide, ...]:
                 "About how many phones for plus or minus"
                 f" {points(around(_MANY[-2], _STRICT))} points?",
                 _MANY[-2],
-                (_MANY[1], _MANY[2]),
+                (_MANY[-1], 10 * _MANY[-1]),
                 "{:,.0f}".format,
             ),
             move=(size, stops(_STRICT)),
@@ -113,7 +113,8 @@ def slides() -> tuple[Slide, ...]:
             move=(size, stops()),
             reveal=_me,
             teacher="The crowd's line falls, mine is flat: there is nothing to average in one"
-            " report. What the share tells of everybody is for the next lesson.",
+            " report. Several of one person would average too: that is lesson four. What the share"
+            " tells of everybody is for the next one.",
         ),
     )
 
@@ -213,12 +214,12 @@ def _more(moved: Moved) -> Reveal:
 
 def _me(moved: Moved) -> Reveal:
     many, epsilon = int(moved["people"]), moved["epsilon"]
-    sure = attacker_certainty(epsilon)
+    sure = attacker(coin(epsilon))
     return Reveal(
         (
             f"{many:,} people: the share is known to within {points(around(many, epsilon))} points."
-            f" Your report alone: the best guess is right {hundred(sure)} times in {HUNDRED}, as"
-            " with any other number of people.",
+            f" Your report alone: who starts at {EVEN} guesses right {hundred(sure)} times in"
+            f" {HUNDRED}, as with any other number of people.",
             "Only epsilon moves that line.",
         ),
         Bend(
@@ -269,8 +270,8 @@ def _debiased(view: View) -> Reveal | None:
 
 LESSON = Lesson(
     "crowd",
-    "The crowd: noise goes, mine stays",
+    "The crowd: its noise goes, my report's stays",
     7,
-    "Arithmetic takes the noise out of the crowd's share, but never out of my own answer.",
+    "Arithmetic takes the noise out of the crowd's share, but not out of my one report.",
     slides,
 )

@@ -10,7 +10,8 @@ import html
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from dpmc_core.lessons.frame import Bend, Cells, Dots, Drawing, Spans, Worlds, hundred, percent
+from dpmc_core.lessons.frame import Bend, Cells, Dots, Drawing, Spans, Worlds, percent
+from dpmc_core.views.cards import hundred
 
 
 class Colors(NamedTuple):

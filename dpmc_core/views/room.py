@@ -13,6 +13,7 @@ from dpmc_core.views import cards
 
 AS_IF = (300, 3000)  # people who might answer like the class
 _NUMBERS = ("no", "one", "two", "three", "four")
+_TIMES = ("", "once", "twice", "three times", "four times")
 
 
 class Mark(enum.Enum):
@@ -119,15 +120,16 @@ def ranked(rows: Sequence[ShareRow]) -> list[ShareRow] | None:
     return sorted(rows, key=lambda row: math.inf if row.found is None else -row.found.share)
 
 
-def rounds(view: View, question: int) -> tuple[list[ShareRow], list[ShareRow]]:
-    """What asking again does: the estimate after each round, and how often an attacker is right."""
+def rounds(view: View, question: int, prior: float = 0.5) -> tuple[list[ShareRow], list[ShareRow]]:
+    """What asking again does: the estimate after each round, and how often an attacker is right;
+    prior: how sure of a yes before."""
     estimates, certainty = [], []
     sender = next(iter(senders(view, question)), Sender.PHONES)
     for times in range(1, view.times(question, sender) + 1):
         name = "Asked once" if times == 1 else f"Asked {times} times"
         poll = view.poll(question, times, sender)
         estimates.append(ShareRow(name, Mark.ESTIMATE, poll.of_people, poll.reports))
-        right = room.attacker(replace(poll.channel, times=times))
+        right = room.attacker(replace(poll.channel, times=times), prior)
         found = Bounds(right, right, right)
         certainty.append(ShareRow(name, Mark.CERTAINTY, found, note="attacker right"))
     return estimates, certainty
@@ -165,14 +167,13 @@ def table(rows: Sequence[ShareRow]) -> dict[str, list[str | int]]:
 
 def rule_words(rule: Coins) -> str:
     """What to do with coins, for a class to follow."""
-    coins = f"{_NUMBERS[rule.coins]} coin{'' if rule.coins == 1 else 's'}"
     if rule.heads:
         few = f"At most {_NUMBERS[rule.heads]} head{'' if rule.heads == 1 else 's'}"
     else:
-        few = "Tails" if rule.coins == 1 else "Both tails" if rule.coins == 2 else "All tails"
+        few = "Tails" if rule.coins == 1 else f"Tails {_TIMES[rule.coins]}"
     return (
-        f"Throw {coins} where nobody sees them. {few}: show the opposite of your answer."
-        " Anything else: show your answer."
+        f"Throw one coin {_TIMES[rule.coins]} where nobody sees it. {few}: show the opposite of"
+        " your answer. Anything else: show your answer."
     )
 
 
@@ -186,10 +187,25 @@ def epsilon_words(epsilon: float, phones: int = room.CLASS) -> tuple[str, str, s
         else f"With {phones} phones the shares say nothing at all."
     )
     return (
-        f"A phone tells the opposite {points(float(channel.matrix[0, 1]))} times in 100.",
-        f"Who guesses an answer from its report is right {points(room.attacker(channel))} times in"
-        " 100; with a coin 50.",
+        "A phone throws one tilted coin: it tells the opposite"
+        f" {cards.hundred(float(channel.matrix[0, 1]))} times in 100.",
+        "Who starts at 50:50 and guesses an answer from its report is right"
+        f" {cards.hundred(room.attacker(channel))} times in 100.",
         answer,
+    )
+
+
+def two_coins(epsilon: float) -> str:
+    """The tilted coin of a phone, explained by two; with as many digits as make the sum right."""
+    chance = float(room.coin(epsilon).matrix[0, 1])
+    own = cards.hundred(chance)
+    digits = len(own.partition(".")[2])
+    if abs(2 * float(own) - 200 * chance) >= 0.5 / 10**digits:
+        digits += 1
+        own = f"{100 * chance:.{digits}f}"
+    return (
+        f"Two coins would do the same: {100 - 2 * float(own):.{digits}f} = 100 - 2 x {own} times in"
+        " 100 the first lets the answer out; else a second, fair coin answers."
     )
 
 
@@ -244,9 +260,10 @@ def promise_words(view: View, question: int) -> list[str]:
     told = [
         "Protected: one answer of one person, before it leaves the phone. A report moves anyone's"
         f" odds about it at most {_odds(view.epsilon):,.1f}-fold.",
-        f"Who guesses an answer from {'its report' if times == 1 else f'its {times} reports'} is"
-        f" right at most {cards.of_hundred(room.attacker(room.coin(view.epsilon, times)))} times"
-        " in 100; a coin 50.",
+        "Who starts at 50:50 and guesses an answer from"
+        f" {'its report' if times == 1 else f'its {times} reports'} is right at most"
+        f" {cards.of_hundred(room.attacker(room.coin(view.epsilon, times)))} times in 100; who was"
+        " surer before may be right more often.",
         f"Who has answered every time so far, {_plural(len(view.askings), 'answer')}, has spent"
         f" epsilon {cards.epsilon_text(view.most)}: budgets add up.",
     ]
