@@ -14,10 +14,12 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
@@ -94,8 +96,17 @@ def weight(channel: RandomizedResponse) -> float:
 
 
 def good_to(channel: RandomizedResponse, phones: int) -> float:
-    """Half the 95 % interval of a share of about one half; 0.5 where it says nothing."""
-    found = Poll(phones // 2, phones, channel).debiased
+    """Half the 95 % interval for people like those, of a share of about one half; 0.5 where it says
+    nothing."""
+    return _half(Poll(phones // 2, phones, channel).of_people)
+
+
+def class_to(channel: RandomizedResponse, phones: int) -> float:
+    """The same for those themselves."""
+    return _half(Poll(phones // 2, phones, channel).of_class)
+
+
+def _half(found: Bounds | None) -> float:
     return 0.5 if found is None else (found.high - found.low) / 2
 
 
@@ -145,17 +156,38 @@ class Bounds(NamedTuple):
     high: float
 
 
+class Linked(NamedTuple):
+    """People who have reported equally often to one question. yes: of all these reports."""
+
+    people: int
+    times: int
+    yes: int
+
+
 @dataclass(frozen=True)
 class Poll:
-    """Reports to one question, and the channel that each of them passed. yes: of them."""
+    """Reports to one question, and the channel that each of them passed. yes: of them; linked: by
+    how many people where some have reported more than once: the reports of one are one unit."""
 
     yes: int
     reports: int
     channel: RandomizedResponse
+    linked: tuple[Linked, ...] = ()
 
     def __post_init__(self) -> None:
         check_number("reports", self.reports, at_least=0, integer=True)
         check_number("reports of yes", self.yes, at_least=0, at_most=self.reports, integer=True)
+
+    @classmethod
+    def joined(cls, linked: Iterable[Linked], channel: RandomizedResponse) -> Poll:
+        told = tuple(one for one in sorted(linked) if one.people)
+        reports = sum(one.people * one.times for one in told)
+        return cls(sum(one.yes for one in told), reports, channel, told)
+
+    @property
+    def people(self) -> int:
+        """Who have reported."""
+        return sum(part.people for part in self._parts)
 
     @property
     def naive(self) -> Bounds | None:
@@ -169,19 +201,189 @@ class Poll:
         return Bounds(self.yes / self.reports, low, high)
 
     @property
-    def debiased(self) -> Bounds | None:
-        """The share of yes among the answers: (reported - f) / (1 - 2f) for a flip chance f.
+    def share(self) -> float:
+        """The share of yes among the answers: (reported - f) / (1 - 2f) for a flip chance f, each
+        person counting once. It is not cut to 0..1: that would make it biased; intervals are."""
+        return sum(part.people * part.share for part in self._parts) / self.people
 
-        The interval (Clopper and Pearson's, seen through the same line) covers the share in the
-        class, and where it is asked once also that in a population it is drawn from, in at least 95
-        of 100 classes. The share is not cut to 0..1: that would make it biased; the interval is.
-        """
-        told = self.naive
-        if told is None:
+    @property
+    def of_class(self) -> Bounds | None:
+        """The share among those who have reported: their answers are fixed, and chance is their
+        phones' alone. Covers it in at least 95 of 100 classes, whatever they answer."""
+        if not self.reports:
             return None
-        chance = _flips(self.channel)
-        share, low, high = ((value - chance) / (1 - 2 * chance) for value in told)
-        return Bounds(share, min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0))
+        low, high = _among(self._parts, _MISSED / 2)
+        return Bounds(self.share, low / self.people, high / self.people)
+
+    @property
+    def of_people(self) -> Bounds | None:
+        """The share in a population that they are drawn from at random, as many as they like."""
+        if not self.reports:
+            return None
+        low, high = _in_population(self._parts, _MISSED / 2)
+        return Bounds(self.share, low, high)
+
+    @property
+    def _parts(self) -> tuple[_Part, ...]:
+        linked = self.linked or (Linked(self.reports, 1, self.yes),)
+        return tuple(_Part(*one, _flips(self.channel)) for one in linked)
+
+
+def difference(one: Poll, other: Poll, alarm: float = _MISSED) -> Bounds | None:
+    """By how much the share of `one` is above that of `other` among the same people; None where
+    they are not as many.
+
+    One who says no to the other question counts as one who says yes to it upside down, so the
+    difference is a share of twice as many. Whatever the two answers of a person have to do with
+    each other, they are fixed, and their reports are drawn apart.
+    """
+    people = one.people
+    if not people or people != other.people:
+        return None
+    parts = one._parts + tuple(part.mirrored for part in other._parts)
+    low, high = _among(parts, alarm / 2)
+    return Bounds(one.share - other.share, low / people - 1, high / people - 1)
+
+
+# --- their exact laws -----------------------------------------------------------------------------
+#
+# Each person weighs the same: the statistic is the sum over people of their share of yes. It stands
+# on a grid of whole numbers. Where chances differ, weights are rounded to it, which costs width and
+# never coverage: the law is that of the rounded statistic.
+
+_FINEST = 64  # of the grid's steps in the smallest weight
+_CLOSE = 1e-9  # what a tail may be off
+
+
+class _Part(NamedTuple):
+    """Linked reports, and the chance f that one of them tells the opposite."""
+
+    people: int
+    times: int
+    yes: int
+    chance: float
+
+    @property
+    def mirrored(self) -> _Part:
+        """The same with yes for no."""
+        return self._replace(yes=self.people * self.times - self.yes)
+
+    @property
+    def share(self) -> float:
+        told = self.yes / (self.people * self.times)
+        return (told - self.chance) / (1 - 2 * self.chance)
+
+    def waves(self, step: int, size: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """What one person reports who answers yes, and no: Fourier coefficients of the two laws,
+        each yes being so many steps of a grid."""
+        wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
+        f = self.chance
+        return (f + (1 - f) * wave) ** self.times, (1 - f + f * wave) ** self.times
+
+    def laws(self, step: int) -> NDArray[np.float64]:
+        """Row N: the law of the yes reported where N of them would answer yes."""
+        last = step * self.people * self.times
+        size = _power_of_two(last + 1)
+        yes, no = (np.log(wave) for wave in self.waves(step, size))
+        many = np.arange(self.people + 1)[:, None]
+        laws: NDArray[np.float64] = np.fft.irfft(
+            np.exp(many * yes + (self.people - many) * no), size
+        )
+        return np.maximum(laws[:, : last + 1], 0.0)
+
+
+def _power_of_two(least: int) -> int:
+    return max(2, 1 << (least - 1).bit_length())
+
+
+def _steps(parts: Sequence[_Part]) -> list[int]:
+    """The weight of a reported yes in each part, in steps of a grid: as 1/(times (1 - 2f))."""
+    each = np.array([1 / (part.times * (1 - 2 * part.chance)) for part in parts])
+    each /= each.min()
+    grids = np.arange(1, _FINEST + 1)[:, None] * each
+    off = np.abs(np.round(grids) / grids - 1).max(axis=1)
+    finest = np.flatnonzero(off <= max(off.min(), _CLOSE))[0]
+    return [round(step) for step in grids[finest]]
+
+
+@lru_cache(maxsize=1024)
+def _among(parts: tuple[_Part, ...], tail: float) -> tuple[int, int]:
+    """How many at least, and at most, would answer yes: those for whom neither so many reported yes
+    nor so few had a chance of only `tail`, however they are spread over the parts."""
+    people = sum(part.people for part in parts)
+    few = _fewest([part.mirrored for part in parts], tail)
+    low, high = _fewest(parts, tail), people - few
+    return (low, high) if low <= high else (min(low, people), min(low, people))
+
+
+def _fewest(parts: Sequence[_Part], tail: float) -> int:
+    """How many at least; all of them where even that makes so many reports too unlikely."""
+    *rest, (last, step) = sorted(
+        zip(parts, _steps(parts), strict=True), key=lambda one: one[0].people
+    )
+    unit = rest[0][1] if len(rest) == 1 else 1  # one part needs no grid
+    above = np.ones((1, 1))  # [N, t]: the largest chance of t and more of those before, N say yes
+    for part, own in rest:
+        above = _worst(above, part.laws(own // unit))
+    told = step * last.yes + sum(own * part.yes for part, own in rest)
+    least = -((step * np.arange(last.people * last.times + 1) - told) // unit)  # of those before
+    inside = np.clip(least, 0, above.shape[1] - 1)
+    reached = np.where(least < above.shape[1], above[:, inside], 0.0)
+    likely = reached @ last.laws(1).T > tail - _CLOSE
+    return int(min(np.argwhere(likely).sum(axis=1), default=sum(part.people for part in parts)))
+
+
+def _worst(above: NDArray[np.float64], laws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The largest tails of a sum, over all ways to spread N over its two parts.
+
+    The largest tails of a part are themselves those of a law, and above every law of the part: so
+    is their sum. above: tails of the one; laws: of the other.
+    """
+    last = above.shape[1] + laws.shape[1] - 1
+    size = _power_of_two(last)
+    one = np.fft.rfft(-np.diff(above, append=0.0), size)
+    other = np.fft.rfft(laws, size)
+    found = np.zeros((len(above) + len(laws) - 1, last))
+    for k, wave in enumerate(one):
+        law = np.fft.irfft(wave * other, size)[:, :last]
+        tails = law[:, ::-1].cumsum(axis=1)[:, ::-1]
+        np.maximum(found[k : k + len(laws)], tails, out=found[k : k + len(laws)])
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _in_population(parts: tuple[_Part, ...], tail: float) -> tuple[float, float]:
+    """As `_among`, for the share of a population."""
+    if all(part.times == 1 for part in parts):  # Clopper and Pearson, through the channel
+        (part,) = parts
+        found = [
+            clopper_pearson(part.yes, part.people, lower=lower, alarm=tail)
+            for lower in (True, False)
+        ]
+        low, high = ((told - part.chance) / (1 - 2 * part.chance) for told in found)
+    else:
+        low = _least_share(parts, tail)
+        high = 1 - _least_share([part.mirrored for part in parts], tail)
+    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+
+
+def _least_share(parts: Sequence[_Part], tail: float) -> float:
+    steps = _steps(parts)
+    told = sum(step * part.yes for step, part in zip(steps, parts, strict=True))
+    last = sum(step * part.people * part.times for step, part in zip(steps, parts, strict=True))
+    size = _power_of_two(last + 1)
+    waves = [part.waves(step, size) for step, part in zip(steps, parts, strict=True)]
+
+    def above(share: float) -> float:
+        """How much likelier than `tail` so many reported yes are."""
+        law = np.ones(1, complex)
+        for part, (yes, no) in zip(parts, waves, strict=True):
+            law = law * (share * yes + (1 - share) * no) ** part.people
+        return float(np.fft.irfft(law, size)[told : last + 1].sum()) - tail
+
+    if above(0.0) > 0:
+        return 0.0
+    return 1.0 if above(1.0) < 0 else float(brentq(above, 0, 1, xtol=1e-9))
 
 
 def apart(one: Bounds, other: Bounds) -> bool:

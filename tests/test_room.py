@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from dpmc_core import room
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.room import Bounds, NotTaken, Poll, Receipt, Room, Sender
+from dpmc_core.room import Bounds, Linked, NotTaken, Poll, Receipt, Room, Sender
 
 PHONES = [f"{k:032x}" for k in range(30)]
 
@@ -50,7 +50,7 @@ def coverage(share, phones, epsilon):
     channel = room.coin(epsilon)
     chance = channel.matrix[0, 1]
     yes = range(phones + 1)
-    found = [Poll(k, phones, channel).debiased for k in yes]
+    found = [Poll(k, phones, channel).of_people for k in yes]
     weights = binom.pmf(yes, phones, chance + share * (1 - 2 * chance))
     return sum(w for w, b in zip(weights, found, strict=True) if b.low <= share <= b.high)
 
@@ -84,7 +84,8 @@ def test_intervals_cover_the_share_of_the_class(liked, rounds):
         binom.pmf(range(told + 1), told, 1 - chance),
         binom.pmf(range(of - told + 1), of - told, chance),
     )
-    found = [Poll(k, of, channel).debiased for k in range(of + 1)]
+    polls = (Poll.joined([Linked(30, rounds, k)], channel) for k in range(of + 1))
+    found = [poll.of_class for poll in polls]
     covers = [bounds.low <= liked / 30 <= bounds.high for bounds in found]
     assert law[covers].sum() >= 0.95
 
@@ -94,7 +95,7 @@ def test_a_thousand_classes():
     rng = np.random.default_rng(7)
     covered = 0
     for share in rng.random(1000):
-        found = room.simulated(share, 30, room.coin(2.0), rng).debiased
+        found = room.simulated(share, 30, room.coin(2.0), rng).of_people
         covered += found.low <= share <= found.high
     assert covered >= 930
 
@@ -111,7 +112,7 @@ def test_an_estimate_is_right_on_average():
     channel = room.coin(1.0)
     chance = channel.matrix[0, 1]
     weights = binom.pmf(range(31), 30, chance + 0.9 * (1 - 2 * chance))
-    shares = [Poll(k, 30, channel).debiased.share for k in range(31)]
+    shares = [Poll(k, 30, channel).of_people.share for k in range(31)]
     assert np.dot(weights, shares) == pytest.approx(0.9)
 
 
@@ -231,7 +232,7 @@ def test_a_view_stays_as_it_was():
     before = one.view()
     send(one, PHONES[0], 1)
     assert before.poll(0).reports == 0
-    assert before.poll(0).naive is before.poll(0).debiased is None
+    assert before.poll(0).naive is before.poll(0).of_people is None
 
 
 def test_shares_are_put_in_order_only_where_all_are_apart():
@@ -330,7 +331,7 @@ def test_simulated_phones_are_heard_as_phones_are():
     shares = []
     for _ in range(400):
         one.simulate(12)
-        shares.append(one.view().poll(0, sender=Sender.SIMULATED).debiased.share)
+        shares.append(one.view().poll(0, sender=Sender.SIMULATED).of_people.share)
     chance = room.coin(2.0).matrix[0, 1]
     spread = math.sqrt(chance * (1 - chance) / room.CLASS) / (1 - 2 * chance)
     assert abs(np.mean(shares) - 12 / room.CLASS) < 4 * spread / math.sqrt(400)

@@ -40,7 +40,7 @@ def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
         Mark.SIMULATED,
         Mark.SIMULATED,
     ]
-    assert rows[0].found == view.poll(0).debiased
+    assert rows[0].found == view.poll(0).of_people
     assert rows[1].found == view.poll(0).naive
     assert [row.reports for row in rows] == [30, 30, 300, 3000]
     assert all("simulated" in row.note for row in rows[2:])
@@ -56,7 +56,7 @@ def test_each_kind_of_sender_has_its_own_estimate():
     estimates = [row for row in rows if row.mark is Mark.ESTIMATE]
     assert [row.note for row in estimates] == ["30 phones", "20 hands", "30 simulated phones"]
     for row, sender in zip(estimates, Sender, strict=True):
-        assert row.found == view.poll(0, sender=sender).debiased
+        assert row.found == view.poll(0, sender=sender).of_people
     assert [row.truth for row in estimates] == [None, None, 0.5]
     assert all(row.truth is None for row in words.of_question(view, 0))  # not while it is secret
 

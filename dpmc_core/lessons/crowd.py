@@ -161,7 +161,7 @@ def _count(moved: Moved) -> Reveal:
 
 
 def _rows(poll: Poll) -> dict[str, Bounds]:
-    told = {"Counted": poll.naive, "Debiased": poll.debiased}
+    told = {"Counted": poll.naive, "Debiased": poll.of_people}
     return {name: bounds for name, bounds in told.items() if bounds is not None}
 
 

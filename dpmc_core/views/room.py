@@ -73,14 +73,14 @@ def of_question(view: View, question: int, *, told: bool = False) -> list[ShareR
         of = sender_text(view, question, sender)
         hidden = sender is not Sender.SIMULATED or not told
         truth = None if hidden else view.pretended[question] / room.CLASS
-        rows.append(ShareRow("Estimate", Mark.ESTIMATE, poll.debiased, poll.reports, truth, of))
+        rows.append(ShareRow("Estimate", Mark.ESTIMATE, poll.of_people, poll.reports, truth, of))
         rows.append(ShareRow("Reports as sent", Mark.REPORTED, poll.naive, poll.reports))
     first = view.poll(question, sender=there[0])
-    if first.debiased is not None:
+    if first.of_people is not None:
         for people in AS_IF:
-            likely = room.as_if(first.debiased.share, people, first.channel)
+            likely = room.as_if(first.of_people.share, people, first.channel)
             name = f"If {people:,} answered like you"
-            rows.append(ShareRow(name, Mark.SIMULATED, likely.debiased, people, note="simulated"))
+            rows.append(ShareRow(name, Mark.SIMULATED, likely.of_people, people, note="simulated"))
     return rows
 
 
@@ -107,7 +107,7 @@ def overview(view: View) -> list[ShareRow]:
         poll = view.poll(question, sender=sender)
         of = sender_text(view, question, sender)
         rows.append(
-            ShareRow(view.questions[question], Mark.ESTIMATE, poll.debiased, poll.reports, note=of)
+            ShareRow(view.questions[question], Mark.ESTIMATE, poll.of_people, poll.reports, note=of)
         )
     return rows
 
@@ -128,7 +128,7 @@ def rounds(view: View, question: int, prior: float = 0.5) -> tuple[list[ShareRow
     for times in range(1, view.times(question, sender) + 1):
         name = "Asked once" if times == 1 else f"Asked {times} times"
         poll = view.poll(question, times, sender)
-        estimates.append(ShareRow(name, Mark.ESTIMATE, poll.debiased, poll.reports))
+        estimates.append(ShareRow(name, Mark.ESTIMATE, poll.of_people, poll.reports))
         right = room.attacker(replace(poll.channel, times=times), prior)
         found = Bounds(right, right, right)
         certainty.append(ShareRow(name, Mark.CERTAINTY, found, note="attacker right"))
