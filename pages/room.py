@@ -21,7 +21,8 @@ TICK = 1.0  # seconds between two looks at what has arrived
 PATIENCE = 60.0  # seconds for the first phone
 OWN = "Your own"
 LIST, EPSILON, SHOWN, SECRET = "room list", "room epsilon", "room truth shown", "room secret"
-ORDERED = "room ordered"
+ORDERED, PRIOR = "room ordered", "room prior"
+PRIORS = (0.5, 0.6, 0.8, 0.95)  # how sure an attacker was before
 UNREACHED = """
 - School networks often keep devices apart: use the hotspot of a phone or of this computer.
 - The hotspot of a phone often takes about ten devices.
@@ -300,8 +301,8 @@ def again(view: View, question: int) -> list[ShareRow]:
     rows = words.of_question(view, question)
     if len(view.rounds(question)) < 2:
         return rows
-    st.header("Asked again: surer about the class, surer about you", anchor=False)
-    estimates, certainty = words.rounds(view, question)
+    estimates, certainty = words.rounds(view, question, st.session_state.get(PRIOR, PRIORS[0]))
+    st.header(words.surer(estimates, certainty), anchor=False)
     theme = state.theme()
     left, right = st.columns(2, gap="large")
     with left:
@@ -313,9 +314,15 @@ def again(view: View, question: int) -> list[ShareRow]:
         alt = words.words(certainty, "How often an attacker is right after each round")
         axis = charts_room.CERTAINTY
         st.html(charts_room.shares(certainty, alt, theme, axis=axis, alike=True))
+        before = st.select_slider(
+            "Sure of the answer before any report",
+            PRIORS,
+            format_func=lambda value: f"{cards.hundred(value)} %",
+            key=PRIOR,
+        )
     st.caption(
-        "Computed, not measured: 50 % is a guess. Every second report adds nothing, for two that"
-        " contradict each other leave a guess."
+        "Computed, not measured: right on average. Who was"
+        f" {cards.hundred(before)} % sure before is right as often without any report."
     )
     return [*rows, *estimates, *certainty]
 

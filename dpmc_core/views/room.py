@@ -45,7 +45,10 @@ def points(value: float) -> str:
 
 def share_text(row: ShareRow) -> str:
     """The share for people: '62 %'."""
-    return "" if row.found is None else f"{points(row.found.share)} %"
+    if row.found is None:
+        return ""
+    form = cards.of_hundred if row.mark is Mark.CERTAINTY else points
+    return f"{form(row.found.share)} %"
 
 
 def range_text(row: ShareRow) -> str:
@@ -129,10 +132,23 @@ def rounds(view: View, question: int, prior: float = 0.5) -> tuple[list[ShareRow
         name = "Asked once" if times == 1 else f"Asked {times} times"
         poll = view.poll(question, times, sender)
         estimates.append(ShareRow(name, Mark.ESTIMATE, poll.of_people, poll.reports))
-        right = room.attacker(replace(poll.channel, times=times), prior)
-        found = Bounds(right, right, right)
-        certainty.append(ShareRow(name, Mark.CERTAINTY, found, note="attacker right"))
+        told = replace(poll.channel, times=times)
+        right = room.attacker(told, prior)
+        note = f"epsilon {cards.epsilon_text(told.loss(1).epsilon)} in all"
+        certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
     return estimates, certainty
+
+
+def surer(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
+    """Whom the last round tells more of than the first, by what is written in the rows; and the
+    sum of the epsilons."""
+    first, *_, last = (row.found for row in estimates)
+    grown = []
+    if first is not None and last is not None and last.high - last.low < first.high - first.low:
+        grown.append("surer about the class")
+    if share_text(certainty[-1]) != share_text(certainty[0]):
+        grown.append("surer about you")
+    return f"Asked again: {', '.join(grown) or 'no surer'}; {certainty[-1].note}"
 
 
 # --- words and tables -----------------------------------------------------------------------------
