@@ -77,7 +77,7 @@ def slides() -> tuple[Slide, ...]:
             predict=Predict.number(
                 f"At epsilon {_EPSILON:g}: how much of the gain is kept?",
                 mine,
-                tuple(films.kept(films.PER_RATING, EPSILONS[k]) for k in (3, -3)),
+                tuple(films.kept(films.PER_RATING, EPSILONS[k]) for k in (3, -5)),
                 percent,
             ),
             move=(stops(_EPSILON),),
@@ -159,9 +159,9 @@ def _not_protected(mechanism: str, epsilon: float) -> str:
         return "Not protected: what the server sees, and with it its staff and whoever breaks in."
     together = films.right(mechanism, epsilon, films.RATED)
     return (
-        "Not protected: which films somebody rated, and a whole person; asked which of two opposite"
-        f" tastes somebody with {films.RATED} ratings has, an attacker is right {hundred(together)}"
-        f" times in {HUNDRED}."
+        "Not protected: which films somebody rated, and a whole person; about which of two opposite"
+        f" tastes somebody with {films.RATED} ratings has, the same attacker is right"
+        f" {hundred(together)} times in {HUNDRED}."
     )
 
 
