@@ -22,7 +22,7 @@ PATIENCE = 60.0  # seconds for the first phone
 OWN = "Your own"
 LIST, EPSILON, SHOWN, SECRET = "room list", "room epsilon", "room truth shown", "room secret"
 ORDERED, PRIOR = "room ordered", "room prior"
-PRIORS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of yes, before anything was heard
+PRIORS = (0.5, 0.6, 0.8, 0.95)  # how sure an attacker was before
 UNREACHED = """
 - School networks often keep devices apart: use the hotspot of a phone or of this computer.
 - The hotspot of a phone often takes about ten devices.
@@ -350,31 +350,33 @@ def change(room: Room, view: View) -> None:
 def again(view: View, question: int) -> list[ShareRow]:
     """What asking again gives to the class, and to an attacker; all that is shown of a question."""
     rows = words.of_question(view, question)
-    if len(words.rounds(view, question)[0]) < 2:
+    estimates, certainty = words.rounds(view, question, st.session_state.get(PRIOR, PRIORS[0]))
+    if len(estimates) < 2:
         return rows
-    heading = st.empty()
+    st.header(words.surer(estimates, certainty), anchor=False)
     theme = state.theme()
     left, right = st.columns(2, gap="large")
-    with right:
-        st.markdown("**One answer**: guessed by an attacker who saw every report of it")
-        prior = st.select_slider(
-            "who was so sure of yes before",
-            PRIORS,
-            format_func=lambda value: f"{100 * value:g} %",
-            key=PRIOR,
-            persist_state="session",
-        )
-        estimates, certainty = words.rounds(view, question, prior)
-        alt = words.words(certainty, "How often an attacker is right after each round")
-        axis = charts_room.CERTAINTY
-        st.html(charts_room.shares(certainty, alt, theme, axis=axis, alike=True))
     with left:
         st.markdown("**This class**: the reports of all rounds, those of a phone together")
         alt = words.words(estimates, "The estimate after each round")
         st.html(charts_room.shares(estimates, alt, theme, alike=True))
-    title, caption = words.again_words(estimates, certainty, prior)
-    heading.header(title, anchor=False)
-    st.caption(blocks.escape(caption))
+    with right:
+        st.markdown("**One answer**: guessed by an attacker who saw every report of it")
+        alt = words.words(certainty, "How often an attacker is right after each round")
+        axis = charts_room.CERTAINTY
+        st.html(charts_room.shares(certainty, alt, theme, axis=axis, alike=True))
+        before = st.select_slider(
+            "Sure of the answer before any report",
+            PRIORS,
+            format_func=lambda value: f"{cards.hundred(value)} %",
+            key=PRIOR,
+        )
+    st.caption(
+        "Computed, not measured: right on average. Who was"
+        f" {cards.hundred(before)} % sure before is right as often without any report. The odds of"
+        f" yes are those before, times e^({view.costs(question):g} s) for s more reports of yes"
+        " than of no."
+    )
     return [*rows, *estimates, *certainty]
 
 

@@ -1,5 +1,6 @@
 """The teacher's page without a browser: set-up, what arrives, and what others may not do."""
 
+import re
 import time
 from types import SimpleNamespace
 
@@ -208,10 +209,24 @@ def test_asking_again_spends_and_shows_what_it_buys():
     assert view.poll(0, sender=Sender.SIMULATED).reports == 2 * CLASS
     assert "Asked once" in shown(app)
     assert "epsilon 4" in texts(app)
+    assert "surer about you" not in all_text(app)  # 88 and 88, from 50:50
+    before = field(app, "Sure of the answer before any report")
+    for prior, once, twice in (
+        (0.6, "88.1", "90.2"),
+        (0.8, "88.1", "94.4"),
+        (0.95, "95.0", "97.5"),
+    ):
+        before.set_value(prior).run()
+        assert "surer about you; epsilon 4 in all" in all_text(app)
+        assert f"Who was {100 * prior:.0f} % sure before" in all_text(app)
+        found = re.findall(r'"said">([\d.]+) %', shown(app))
+        assert found[-2:] == [once, twice]
+    before.set_value(0.5).run()
     press(app, "Ask again")
+    assert "surer about you; epsilon 6 in all" in all_text(app)
     right = core.attacker(core.coin(2.0, 3))
     assert f"{100 * right:.1f} times" in texts(app)
-    assert f"{100 * right:.0f} %" in shown(app)
+    assert f"{100 * right:.1f} %" in shown(app)
 
 
 def test_a_question_is_locked_and_opened_again():

@@ -80,8 +80,26 @@ def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
     assert widths == sorted(widths, reverse=True)
     assert right == [room.attacker(room.coin(2.0, times)) for times in range(1, 6)]
     assert right == sorted(right)
-    assert right[1] == pytest.approx(right[0], abs=1e-6)  # two contradicting reports say nothing
+    assert right[1] == pytest.approx(right[0], abs=1e-6)  # from 50:50 alone
     assert right[2] > right[0] + 0.05
+    assert [row.note for row in certainty] == [f"epsilon {2 * k} in all" for k in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("prior", "wanted"),
+    [(0.5, (88.1, 88.1)), (0.6, (88.1, 90.2)), (0.8, (88.1, 94.4)), (0.95, (95.0, 97.5))],
+)
+def test_surer_stands_above_numbers_that_have_grown(prior, wanted):
+    one = holding(12, 30)
+    one.ask(0)
+    report(one, 12, 30)
+    estimates, certainty = words.rounds(one.view(), 0, prior)
+    assert [round(100 * row.found.share, 1) for row in certainty] == list(wanted)
+    title = words.surer(estimates, certainty)
+    assert ("surer about you" in title) == (wanted[0] < wanted[1])
+    assert title.endswith("epsilon 4 in all")
+    widths = [row.found.high - row.found.low for row in estimates]
+    assert ("surer about the class" in title) == (widths[1] < widths[0])
 
 
 def test_questions_are_ordered_only_where_they_differ():

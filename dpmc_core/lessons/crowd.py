@@ -33,6 +33,8 @@ _MANY = (30, 100, 300, 1000, 3000, 10_000)
 _STRICT = 1.0  # an epsilon at which a class is too small
 _OFTEN = 0.95  # an interval holds the truth
 _SHARES = tuple(k / 10 for k in range(11))
+_THIS, _LIKE = "this class", "people like this class"  # what an interval is of
+_COUNTED = f"Counted: {_LIKE}"
 
 
 def slides() -> tuple[Slide, ...]:
@@ -65,7 +67,8 @@ def slides() -> tuple[Slide, ...]:
             " their share off, and stretch what is left by as much as the coins had squeezed it:"
             " this is debiasing.",
             predict=Predict(
-                "The same reports, counted and debiased: which interval is longer, in most throws?",
+                f"The same reports, counted and debiased: which interval for {_LIKE} is longer, in"
+                " most throws?",
                 ("Counted", "The same", "Debiased"),
                 1 + (wide > plain) - (wide < plain),
             ),
@@ -126,8 +129,8 @@ def reported(share: float, epsilon: float) -> float:
 
 
 def around(many: int, epsilon: float) -> float:
-    """Half the 95 % interval of the debiased share where half of the reports say yes: there it is
-    widest."""
+    """Half the 95 % interval of the debiased share, for people like those, where half of the
+    reports say yes: there it is widest."""
     return good_to(truth() if math.isinf(epsilon) else coin(epsilon), many)
 
 
@@ -161,25 +164,31 @@ def _count(moved: Moved) -> Reveal:
 
 
 def _rows(poll: Poll) -> dict[str, Bounds]:
-    told = {"Counted": poll.naive, "Debiased": poll.of_people}
+    told = {
+        _COUNTED: poll.naive,
+        f"Debiased: {_LIKE}": poll.of_people,
+        f"Debiased: {_THIS}": poll.of_class,
+    }
     return {name: bounds for name, bounds in told.items() if bounds is not None}
 
 
 def _undo(moved: Moved) -> Reveal:
     _, poll, truth = _class(moved)
     rows = _rows(poll)
-    holds = {name: row.low <= truth <= row.high for name, row in rows.items()}
+    counted, _, this = rows.values()
     verdict = {True: "holds", False: "misses"}
+    naive, debiased = (verdict[row.low <= truth <= row.high] for row in (counted, this))
     lies = lie(moved["epsilon"])
     return Reveal(
         (
-            f"Counted {percent(rows['Counted'].share)}, debiased {percent(rows['Debiased'].share)};"
+            f"Counted {percent(counted.share)}, debiased {percent(this.share)};"
             f" {percent(truth)} is true.",
-            f"({_exact(rows['Counted'].share)} - {_exact(lies)}) / {1 - 2 * lies:.3f} ="
-            f" {_exact(rows['Debiased'].share)}: right on average, but dividing stretches what"
-            " chance does, and the interval with it.",
-            f"In this throw the counted interval {verdict[holds['Counted']]} the truth, the"
-            f" debiased one {verdict[holds['Debiased']]} it.",
+            f"({_exact(counted.share)} - {_exact(lies)}) / {1 - 2 * lies:.3f} ="
+            f" {_exact(this.share)}: right on average, but dividing stretches what chance does, and"
+            f" the interval for {_LIKE} with it. The answers of {_THIS} are fixed: its own interval"
+            " knows no chance but the coins'.",
+            f"In this throw the counted interval {naive} the truth, the one of {_THIS} {debiased}"
+            " it.",
         ),
         Spans(rows, truth),
         f"A simulated class of {PHONES}, with {percent(_OFTEN)} intervals",
@@ -208,7 +217,8 @@ def _more(moved: Moved) -> Reveal:
             points,
             high=0.5,
         ),
-        f"{percent(_OFTEN)} intervals where half of the reports say yes: there they are widest.",
+        f"{percent(_OFTEN)} intervals for {_LIKE}, where half of the reports say yes: there they"
+        " are widest.",
     )
 
 
@@ -217,9 +227,10 @@ def _me(moved: Moved) -> Reveal:
     sure = attacker(coin(epsilon))
     return Reveal(
         (
-            f"{many:,} people: the share is known to within {points(around(many, epsilon))} points."
-            f" Your report alone: who starts at {EVEN} guesses right {hundred(sure)} times in"
-            f" {HUNDRED}, as with any other number of people.",
+            f"{many:,} people: the share of {_LIKE} is known to within"
+            f" {points(around(many, epsilon))} points. Your report alone: who starts at"
+            f" {EVEN} guesses right {hundred(sure)} times in {HUNDRED}, as with any other number of"
+            " people.",
             "Only epsilon moves that line.",
         ),
         Bend(
@@ -247,7 +258,7 @@ def _counted(view: View) -> Reveal | None:
     poll = found.poll
     return Reveal(
         (f"{poll.yes} of {poll.reports} reports say yes: {percent(poll.yes / poll.reports)}.",),
-        Spans({"Counted": _rows(poll)["Counted"]}),
+        Spans({_COUNTED: _rows(poll)[_COUNTED]}),
         found.words,
     )
 
@@ -257,11 +268,12 @@ def _debiased(view: View) -> Reveal | None:
     if found is None:
         return None
     rows = _rows(found.poll)
+    counted, _, this = rows.values()
     return Reveal(
         (
-            f"Counted {percent(rows['Counted'].share)}, debiased {percent(rows['Debiased'].share)}:"
-            f" the same {found.poll.reports} reports. Nobody knows the truth; the debiased interval"
-            f" holds it in at least {percent(_OFTEN)} of classes.",
+            f"Counted {percent(counted.share)}, debiased {percent(this.share)}: the same"
+            f" {found.poll.reports} reports. Nobody knows the truth; a debiased interval holds what"
+            f" it is of, {_THIS} or {_LIKE}, in at least {percent(_OFTEN)} of classes.",
         ),
         Spans(rows),
         found.words,

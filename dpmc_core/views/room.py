@@ -51,7 +51,10 @@ def points(value: float) -> str:
 
 def share_text(row: ShareRow) -> str:
     """The share for people: '62 %'."""
-    return "" if row.found is None else f"{points(row.found.share)} %"
+    if row.found is None:
+        return ""
+    form = cards.of_hundred if row.mark is Mark.CERTAINTY else points
+    return f"{form(row.found.share)} %"
 
 
 def range_text(row: ShareRow) -> str:
@@ -215,32 +218,24 @@ def rounds(view: View, question: int, prior: float = 0.5) -> tuple[list[ShareRow
     for times in range(1, shown.times(question, sender) + 1):
         name = "Asked once" if times == 1 else f"Asked {times} times"
         poll = shown.poll(question, times, sender)
-        channel = replace(poll.channel, times=times)
         estimates.append(_row(name, poll, sender, of_text(poll, sender)))
-        right = room.attacker(channel, prior)
-        spent = f"epsilon {cards.epsilon_text(channel.loss(1).epsilon)} in all"
-        certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=spent))
+        told = replace(poll.channel, times=times)
+        right = room.attacker(told, prior)
+        note = f"epsilon {cards.epsilon_text(told.loss(1).epsilon)} in all"
+        certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
     return estimates, certainty
 
 
-def again_words(
-    estimates: Sequence[ShareRow], certainty: Sequence[ShareRow], prior: float
-) -> tuple[str, str]:
-    """What asking again has changed, above its numbers; and how an attacker's grow."""
-    wide = [row.found.high - row.found.low for row in estimates if row.found]
-    right = [row.found.share for row in certainty if row.found]
-    more = [
-        *(["surer about the class"] if wide and wide[-1] < wide[0] else []),
-        *(["surer about you"] if share_text(certainty[-1]) != share_text(certainty[0]) else []),
-    ]
-    some = f"who starts at {points(prior)} % for yes is right so often on average"
-    if len(right) > 1 and math.isclose(right[-1], right[-2], abs_tol=1e-4):
-        some += "; the last report was no help, for where it contradicts one leaves the other"
-    return (
-        f"Asked again: {', '.join(more)}" if more else "Asked again",
-        f"Computed, not measured: {some}. The odds of yes are those before, times e^(epsilon s) for"
-        " reports with s more yes than no.",
-    )
+def surer(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
+    """Whom the last round tells more of than the first, by what is written in the rows; and the
+    sum of the epsilons."""
+    first, *_, last = (row.found for row in estimates)
+    grown = []
+    if first is not None and last is not None and last.high - last.low < first.high - first.low:
+        grown.append("surer about the class")
+    if share_text(certainty[-1]) != share_text(certainty[0]):
+        grown.append("surer about you")
+    return f"Asked again: {', '.join(grown) or 'no surer'}; {certainty[-1].note}"
 
 
 # --- words and tables -----------------------------------------------------------------------------
