@@ -284,16 +284,16 @@ class _Part(NamedTuple):
         f = self.chance
         return (f + (1 - f) * wave) ** self.times, (1 - f + f * wave) ** self.times
 
-    def laws(self, step: int) -> NDArray[np.float64]:
-        """Row N: the law of the yes reported where N of them would answer yes."""
-        last = step * self.people * self.times
-        size = _power_of_two(last + 1)
-        yes, no = (np.log(wave) for wave in self.waves(step, size))
-        many = np.arange(self.people + 1)[:, None]
-        laws: NDArray[np.float64] = np.fft.irfft(
-            np.exp(many * yes + (self.people - many) * no), size
-        )
-        return np.maximum(laws[:, : last + 1], 0.0)
+
+@lru_cache(maxsize=2)
+def _laws(people: int, times: int, chance: float, step: int) -> NDArray[np.float64]:
+    """Row N: the law of the yes reported where N of them would answer yes."""
+    last = step * people * times
+    size = _power_of_two(last + 1)
+    yes, no = (np.log(wave) for wave in _Part(people, times, 0, chance).waves(step, size))
+    many = np.arange(people + 1)[:, None]
+    laws: NDArray[np.float64] = np.fft.irfft(np.exp(many * yes + (people - many) * no), size)
+    return np.maximum(laws[:, : last + 1], 0.0)
 
 
 def _power_of_two(least: int) -> int:
@@ -328,12 +328,12 @@ def _fewest(parts: Sequence[_Part], tail: float) -> int:
     unit = rest[0][1] if len(rest) == 1 else 1  # one part needs no grid
     above = np.ones((1, 1))  # [N, t]: the largest chance of t and more of those before, N say yes
     for part, own in rest:
-        above = _worst(above, part.laws(own // unit))
+        above = _worst(above, _laws(part.people, part.times, part.chance, own // unit))
     told = step * last.yes + sum(own * part.yes for part, own in rest)
     least = -((step * np.arange(last.people * last.times + 1) - told) // unit)  # of those before
     inside = np.clip(least, 0, above.shape[1] - 1)
     reached = np.where(least < above.shape[1], above[:, inside], 0.0)
-    likely = reached @ last.laws(1).T > tail - _CLOSE
+    likely = reached @ _laws(last.people, last.times, last.chance, 1).T > tail - _CLOSE
     return int(min(np.argwhere(likely).sum(axis=1), default=sum(part.people for part in parts)))
 
 

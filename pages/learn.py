@@ -23,7 +23,8 @@ TICK = 2.0  # seconds between two looks at the room
 _JS = """
 const OWN = 'input:not([type="checkbox"]), textarea, select, [contenteditable],'
   + ' [role="slider"], [role="radio"], [role="tab"], [role="menu"], [role="menuitem"],'
-  + ' [role="listbox"], [role="dialog"], [data-testid="stButtonGroup"], [data-testid="stDataFrame"]';
+  + ' [role="listbox"], [role="dialog"],'
+  + ' [data-testid="stButtonGroup"], [data-testid="stDataFrame"]';
 const TURNS = { ArrowRight: "next", ArrowLeft: "back" };
 const CLICKS = { PageDown: "next", PageUp: "back" };
 export default function ({ data, parentElement }) {
