@@ -12,7 +12,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -33,9 +33,12 @@ LONGEST = 140  # characters of a question
 DRAWS = 2**32  # a phone draws 32 random bits
 COINS = 4  # a person throws a coin no more often
 CLASS = 30  # simulated phones
-_AS_IF = 14  # the seed of "if so many answered like these"
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_MISSED = 0.05  # of 95 % intervals
+MISSED = 0.05  # of 95 % intervals
+_DRAWN = 2000  # classes, for an interval of what more people would report
+_SHARES = np.linspace(0, 1, 401)  # that they may have
+TWICE = 1.0  # seconds in which a key pressed again counts once
+HERE = 20.0  # seconds since a phone has asked: it asks every 2, or every 15 in a pocket
 
 # To begin with; nothing in them that one would not ask by show of hands.
 READY: dict[str, tuple[str, ...]] = {
@@ -182,7 +185,8 @@ class Poll:
     def joined(cls, linked: Iterable[Linked], channel: RandomizedResponse) -> Poll:
         told = tuple(one for one in sorted(linked) if one.people)
         reports = sum(one.people * one.times for one in told)
-        return cls(sum(one.yes for one in told), reports, channel, told)
+        each = all(one.times == 1 for one in told)
+        return cls(sum(one.yes for one in told), reports, channel, () if each else told)
 
     @property
     def people(self) -> int:
@@ -195,7 +199,7 @@ class Poll:
         if not self.reports:
             return None
         low, high = (
-            clopper_pearson(self.yes, self.reports, lower=lower, alarm=_MISSED / 2)
+            clopper_pearson(self.yes, self.reports, lower=lower, alarm=MISSED / 2)
             for lower in (True, False)
         )
         return Bounds(self.yes / self.reports, low, high)
@@ -212,7 +216,7 @@ class Poll:
         phones' alone. Covers it in at least 95 of 100 classes, whatever they answer."""
         if not self.reports:
             return None
-        low, high = _among(self._parts, _MISSED / 2)
+        low, high = _among(self._parts, MISSED / 2)
         return Bounds(self.share, low / self.people, high / self.people)
 
     @property
@@ -220,7 +224,7 @@ class Poll:
         """The share in a population that they are drawn from at random, as many as they like."""
         if not self.reports:
             return None
-        low, high = _in_population(self._parts, _MISSED / 2)
+        low, high = _in_population(self._parts, MISSED / 2)
         return Bounds(self.share, low, high)
 
     @property
@@ -229,7 +233,7 @@ class Poll:
         return tuple(_Part(*one, _flips(self.channel)) for one in linked)
 
 
-def difference(one: Poll, other: Poll, alarm: float = _MISSED) -> Bounds | None:
+def difference(one: Poll, other: Poll, alarm: float = MISSED) -> Bounds | None:
     """By how much the share of `one` is above that of `other` among the same people; None where
     they are not as many.
 
@@ -280,16 +284,16 @@ class _Part(NamedTuple):
         f = self.chance
         return (f + (1 - f) * wave) ** self.times, (1 - f + f * wave) ** self.times
 
-    def laws(self, step: int) -> NDArray[np.float64]:
-        """Row N: the law of the yes reported where N of them would answer yes."""
-        last = step * self.people * self.times
-        size = _power_of_two(last + 1)
-        yes, no = (np.log(wave) for wave in self.waves(step, size))
-        many = np.arange(self.people + 1)[:, None]
-        laws: NDArray[np.float64] = np.fft.irfft(
-            np.exp(many * yes + (self.people - many) * no), size
-        )
-        return np.maximum(laws[:, : last + 1], 0.0)
+
+@lru_cache(maxsize=2)
+def _laws(people: int, times: int, chance: float, step: int) -> NDArray[np.float64]:
+    """Row N: the law of the yes reported where N of them would answer yes."""
+    last = step * people * times
+    size = _power_of_two(last + 1)
+    yes, no = (np.log(wave) for wave in _Part(people, times, 0, chance).waves(step, size))
+    many = np.arange(people + 1)[:, None]
+    laws: NDArray[np.float64] = np.fft.irfft(np.exp(many * yes + (people - many) * no), size)
+    return np.maximum(laws[:, : last + 1], 0.0)
 
 
 def _power_of_two(least: int) -> int:
@@ -324,12 +328,12 @@ def _fewest(parts: Sequence[_Part], tail: float) -> int:
     unit = rest[0][1] if len(rest) == 1 else 1  # one part needs no grid
     above = np.ones((1, 1))  # [N, t]: the largest chance of t and more of those before, N say yes
     for part, own in rest:
-        above = _worst(above, part.laws(own // unit))
+        above = _worst(above, _laws(part.people, part.times, part.chance, own // unit))
     told = step * last.yes + sum(own * part.yes for part, own in rest)
     least = -((step * np.arange(last.people * last.times + 1) - told) // unit)  # of those before
     inside = np.clip(least, 0, above.shape[1] - 1)
     reached = np.where(least < above.shape[1], above[:, inside], 0.0)
-    likely = reached @ last.laws(1).T > tail - _CLOSE
+    likely = reached @ _laws(last.people, last.times, last.chance, 1).T > tail - _CLOSE
     return int(min(np.argwhere(likely).sum(axis=1), default=sum(part.people for part in parts)))
 
 
@@ -368,27 +372,42 @@ def _in_population(parts: tuple[_Part, ...], tail: float) -> tuple[float, float]
 
 
 def _least_share(parts: Sequence[_Part], tail: float) -> float:
-    steps = _steps(parts)
-    told = sum(step * part.yes for step, part in zip(steps, parts, strict=True))
-    last = sum(step * part.people * part.times for step, part in zip(steps, parts, strict=True))
-    size = _power_of_two(last + 1)
-    waves = [part.waves(step, size) for step, part in zip(steps, parts, strict=True)]
+    law, told = _mixed(parts)
 
     def above(share: float) -> float:
         """How much likelier than `tail` so many reported yes are."""
-        law = np.ones(1, complex)
-        for part, (yes, no) in zip(parts, waves, strict=True):
-            law = law * (share * yes + (1 - share) * no) ** part.people
-        return float(np.fft.irfft(law, size)[told : last + 1].sum()) - tail
+        return float(law(share)[told:].sum()) - tail
 
     if above(0.0) > 0:
         return 0.0
     return 1.0 if above(1.0) < 0 else float(brentq(above, 0, 1, xtol=1e-9))
 
 
-def apart(one: Bounds, other: Bounds) -> bool:
-    """Whether two shares may be ranked: their intervals have nothing in common."""
-    return one.low > other.high or other.low > one.high
+@lru_cache(maxsize=64)
+def _likely(parts: tuple[_Part, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How likely each share of a population is after the reports, where all were alike before."""
+    law, told = _mixed(parts)
+    likely = np.array([max(law(share)[told], 0.0) for share in _SHARES])
+    return _SHARES, likely / likely.sum()
+
+
+def _mixed(parts: Sequence[_Part]) -> tuple[Callable[[float], NDArray[np.float64]], int]:
+    """The law of the statistic by the share of a population, and what it was."""
+    steps = _steps(parts)
+    told = sum(step * part.yes for step, part in zip(steps, parts, strict=True))
+    last = sum(step * part.people * part.times for step, part in zip(steps, parts, strict=True))
+    size = _power_of_two(last + 1)
+    waves = [part.waves(step, size) for step, part in zip(steps, parts, strict=True)]
+
+    def law(share: float) -> NDArray[np.float64]:
+        each = (
+            (share * yes + (1 - share) * no) ** part.people
+            for part, (yes, no) in zip(parts, waves, strict=True)
+        )
+        whole: NDArray[np.float64] = np.fft.irfft(math.prod(each), size)[: last + 1]
+        return whole
+
+    return law, told
 
 
 def simulated(
@@ -400,13 +419,20 @@ def simulated(
     return _sent(rng.random(phones) < share, channel, rng)
 
 
-def as_if(share: float, phones: int, channel: RandomizedResponse) -> Poll:
-    """What so many might report who answer like a share that was estimated.
-
-    Drawn the same way every time: it moves with the share alone.
-    """
-    rng = np.random.default_rng((_AS_IF, phones))
-    return simulated(min(max(share, 0.0), 1.0), phones, channel, rng)
+def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:
+    """The estimate of so many more people like those of a poll, drawn once by a seed: first their
+    share, which the poll leaves open, then their reports. Its interval is that of many such draws,
+    and holds all that is left open of the class itself; None without reports."""
+    there = poll.of_class
+    if there is None:
+        return None
+    rng = np.random.default_rng((*seed, phones))
+    shares, likely = _likely(poll._parts)
+    chance = _flips(poll.channel)
+    told = rng.binomial(phones, chance + (1 - 2 * chance) * rng.choice(shares, _DRAWN, p=likely))
+    found = (told / phones - chance) / (1 - 2 * chance)
+    low, high = np.quantile(found, (MISSED / 2, 1 - MISSED / 2))
+    return Bounds(float(found[0]), max(min(low, there.low), 0), min(max(high, there.high), 1))
 
 
 def _sent(
@@ -445,10 +471,12 @@ class Sender(enum.Enum):
 @dataclass(frozen=True)
 class Asking:
     """One question, asked once. number: counts every asking of the room from 0; question: its place
-    in the list; reports: by the token of a browser."""
+    in the list; epsilon: of an answer to it; reports: by the token of a browser."""
 
     number: int
     question: int
+    epsilon: float
+    locked: bool = False
     reports: dict[str, int] = field(default_factory=dict)
 
 
@@ -456,54 +484,90 @@ class Asking:
 class View:
     """A room at one moment.
 
-    tested: whether a phone has been here; opened: when, in seconds of the monotonic clock; counts:
-    reports that no phone sent, by the number of the asking; pretended: how many simulated phones
-    answer yes, by the question.
+    epsilon: of questions that have not been asked yet; on: number of the asking that is on; hides:
+    whether nothing is shown of a question while it takes reports; tested: whether a phone has been
+    here; opened: when, in seconds of the monotonic clock; seed: of what is drawn to be shown;
+    counts: reports that no phone sent, by the number of the asking; pretended: how many simulated
+    phones answer yes, by the question; connected: pages of phones that are there now.
     """
 
     id: str
     questions: tuple[str, ...]
     epsilon: float
-    askings: tuple[Asking, ...]
-    locked: bool
-    ended: bool
-    tested: bool
     opened: float
+    seed: int
+    askings: tuple[Asking, ...] = ()
+    on: int = 0
+    hides: bool = True
+    ended: bool = False
+    tested: bool = False
     counts: Mapping[tuple[int, Sender], Poll] = field(default_factory=dict)
     pretended: Mapping[int, int] = field(default_factory=dict)
+    connected: int = 0
 
     @property
     def now(self) -> Asking | None:
-        return self.askings[-1] if self.askings else None
+        return self.askings[self.on] if self.askings else None
+
+    @property
+    def locked(self) -> bool:
+        return self.now is not None and self.now.locked
+
+    @property
+    def shown(self) -> View:
+        """What a wall may show: without the reports to the round that is open, unless it is the
+        first one and nothing is hidden."""
+        now = self.now
+        if now is None or now.locked or self.ended:
+            return self
+        if not self.hides and len(self.rounds(now.question)) == 1:
+            return self
+        counts = {key: poll for key, poll in self.counts.items() if key[0] != now.number}
+        return replace(self._with(replace(now, reports={})), counts=counts)
+
+    def _with(self, asking: Asking) -> View:
+        """The same with another state of one asking."""
+        before, after = self.askings[: asking.number], self.askings[asking.number + 1 :]
+        return replace(self, askings=(*before, asking, *after))
 
     def heard(self, asking: Asking) -> bool:
         """Whether somebody has answered it."""
         return bool(asking.reports) or any((asking.number, one) in self.counts for one in Sender)
 
-    @property
-    def phones(self) -> int:
-        """Browsers that have sent a report."""
-        return len({token for asking in self.askings for token in asking.reports})
-
     def rounds(self, question: int) -> tuple[Asking, ...]:
         """Every asking of a question, in order."""
         return tuple(one for one in self.askings if one.question == question)
 
+    def costs(self, question: int) -> float:
+        """The epsilon of each answer to a question; that of the first time holds."""
+        return next((one.epsilon for one in self.rounds(question)), self.epsilon)
+
+    def phones(self, question: int, rounds: int | None = None) -> set[str]:
+        """Who has sent a report to a question; rounds: to the first so many."""
+        return set().union(*(one.reports for one in self._answered(question)[:rounds]))
+
     def poll(
-        self, question: int, rounds: int | None = None, sender: Sender = Sender.PHONES
+        self,
+        question: int,
+        rounds: int | None = None,
+        sender: Sender = Sender.PHONES,
+        among: Collection[str] | None = None,
     ) -> Poll:
-        """The reports of those who answered a question every time; rounds: the first so many."""
-        channel = coin(self.epsilon)
+        """All reports to a question, each phone's linked. rounds: the first so many; among: of
+        these phones alone."""
         if sender is not Sender.PHONES:
             told = self.told(question, sender)[:rounds]
-            channel = told[0].channel if told else channel
-            return Poll(sum(p.yes for p in told), sum(p.reports for p in told), channel)
-        asked = self._answered(question)[:rounds]
-        if not asked:
-            return Poll(0, 0, channel)
-        faithful = set.intersection(*(set(one.reports) for one in asked))
-        yes = sum(one.reports[token] for one in asked for token in faithful)
-        return Poll(yes, len(faithful) * len(asked), channel)
+            if told:
+                yes = sum(poll.yes for poll in told)
+                return Poll.joined([Linked(told[0].reports, len(told), yes)], told[0].channel)
+        asked = self._answered(question)[:rounds] if sender is Sender.PHONES else []
+        sent: dict[int, list[int]] = {}
+        for token in self.phones(question, rounds) if asked else ():
+            if among is None or token in among:
+                bits = [one.reports[token] for one in asked if token in one.reports]
+                sent.setdefault(len(bits), []).append(sum(bits))
+        linked = (Linked(len(yes), times, sum(yes)) for times, yes in sent.items())
+        return Poll.joined(linked, coin(self.costs(question)))
 
     def _answered(self, question: int) -> list[Asking]:
         """The rounds to which some phone has sent a report: one without any, begun by mistake say,
@@ -520,26 +584,27 @@ class View:
         phones = sender is Sender.PHONES
         return len(self._answered(question) if phones else self.told(question, sender))
 
-    def people(self, question: int, sender: Sender = Sender.PHONES) -> int:
-        """How many have answered a question every time."""
-        reports = self.poll(question, sender=sender).reports
-        return reports // max(self.times(question, sender), 1)
+    def latest(self, question: int) -> Collection[str]:
+        """The phones that have answered a question the last time."""
+        asked = self._answered(question)
+        return asked[-1].reports.keys() if asked else ()
 
     @property
     def most(self) -> float:
         """The epsilon of somebody who answered every time."""
-        return coin(self.epsilon, len(self.askings)).loss(1).epsilon if self.askings else 0.0
+        return sum(coin(one.epsilon).loss(1).epsilon for one in self.askings)
 
     def public(self) -> dict[str, Any]:
         """What every phone may know."""
         now = self.now
+        epsilon = self.epsilon if now is None else now.epsilon
         return {
             "room": self.id,
             "asking": None if now is None else now.number,
             "question": "" if now is None else self.questions[now.question],
             "again": 0 if now is None else len(self.rounds(now.question)) - 1,
-            "epsilon": self.epsilon,
-            "below": lies_below(self.epsilon),
+            "epsilon": epsilon,
+            "below": lies_below(epsilon),
             "open": now is not None and not self.locked and not self.ended,
             "ended": self.ended,
         }
@@ -556,32 +621,33 @@ class Room:
     ) -> None:
         """rng: of simulated phones. Raises InvalidSetting."""
         lies_below(epsilon)
-        asked = tuple(one for text in questions if (one := " ".join(text.split())))
-        if len(asked) not in QUESTIONS:
-            limit = f"{QUESTIONS[0]} to {QUESTIONS[-1]}"
-            raise InvalidSetting("number of questions", limit, len(asked))
-        for text in asked:
-            if len(text) > LONGEST:
-                raise InvalidSetting("question", f"at most {LONGEST} characters", len(text))
-        now = time.monotonic()
-        self._view = View(secrets.token_hex(4), asked, float(epsilon), (), False, False, False, now)
+        asked = tuple(_asked(text) for text in questions if text.strip())
+        _check_many(asked)
+        self._view = View(
+            secrets.token_hex(4), asked, float(epsilon), time.monotonic(), secrets.randbits(63)
+        )
         self._rng = rng or np.random.default_rng()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._pressed = -math.inf
+        self._seen: dict[str, float] = {}  # when pages of phones have last asked; the latest last
 
     def view(self) -> View:
         """The room as it is now; what arrives later is not in it."""
         with self._lock:
-            *earlier, last = self._view.askings or (None,)
-            if last is None:
-                return self._view
-            return replace(
-                self._view, askings=(*earlier, replace(last, reports=dict(last.reports)))
-            )
+            still = (replace(one, reports=dict(one.reports)) for one in self._view.askings)
+            since = time.monotonic() - HERE
+            here = sum(then > since for then in self._seen.values())
+            return replace(self._view, askings=tuple(still), connected=here)
 
-    def visited(self) -> None:
-        """A phone has opened its page."""
+    def visited(self, page: str = "") -> None:
+        """A phone has asked; page: a random number of the page that is open on it, to count it."""
         with self._lock:
             self._view = replace(self._view, tested=True)
+            if _TOKEN.fullmatch(page):
+                self._seen.pop(page, None)
+                self._seen[page] = time.monotonic()
+                if len(self._seen) > 2 * PHONES:
+                    del self._seen[next(iter(self._seen))]
 
     def ask(self, question: int) -> None:
         """Ask a question, the first time or again; the one before it is over.
@@ -595,17 +661,54 @@ class Room:
             check_number("question", question, at_most=len(view.questions) - 1)
             self._open(view)
             if view.now is not None and view.now.question == question and not view.heard(view.now):
-                self._view = replace(view, locked=False)
+                self.lock(False)
                 return
-            asking = Asking(len(view.askings), question)
-            self._view = replace(view, askings=(*view.askings, asking), locked=False)
+            asking = Asking(len(view.askings), question, view.costs(question))
+            self._view = replace(view, askings=(*view.askings, asking), on=asking.number)
             if question in view.pretended:  # they answer again, like everybody
                 self._simulate(asking, view.pretended[question])
+
+    def press(self, question: int, *, again: bool = False) -> None:
+        """What a teacher's key does: go to a question, which is as it was left, or new, or ask it
+        again. A key that bounces, pressed twice in TWICE seconds, counts once."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._pressed < TWICE:
+                return
+            rounds = self._view.rounds(question)
+            if again or not rounds:
+                self.ask(question)
+            else:
+                self._open(self._view)
+                self._view = replace(self._view, on=rounds[-1].number)
+            self._pressed = now
 
     def lock(self, locked: bool = True) -> None:
         """Take no more reports to the question that is on, or take them again."""
         with self._lock:
-            self._view = replace(self._view, locked=locked)
+            if self._view.now is not None:
+                self._view = self._view._with(replace(self._view.now, locked=locked))
+
+    def hide(self, hides: bool = True) -> None:
+        """Whether a question's results wait until it is locked."""
+        with self._lock:
+            self._view = replace(self._view, hides=hides)
+
+    def add(self, question: str) -> None:
+        """One question more, at the end. Raises InvalidSetting, NotTaken."""
+        with self._lock:
+            self._open(self._view)
+            questions = (*self._view.questions, _asked(question))
+            _check_many(questions)
+            self._view = replace(self._view, questions=questions)
+
+    def cost(self, epsilon: float) -> None:
+        """Another epsilon for every answer to questions that have not been asked yet. Raises
+        InvalidSetting, NotTaken."""
+        lies_below(epsilon)
+        with self._lock:
+            self._open(self._view)
+            self._view = replace(self._view, epsilon=float(epsilon))
 
     def end(self) -> None:
         """Take no more reports at all."""
@@ -617,9 +720,9 @@ class Room:
         holds. Raises InvalidSetting, NotTaken."""
         check_number("hands", hands, at_least=1, at_most=PHONES, integer=True)
         check_number("hands that say yes", yes, at_least=0, at_most=hands, integer=True)
-        channel = coins(self._view.epsilon).channel
         with self._lock:
             asking = self._on()
+            channel = coins(asking.epsilon).channel
             for one in self._view.rounds(asking.question)[:-1]:
                 before = self._view.counts.get((one.number, Sender.HANDS))
                 if before is not None and before.reports != hands:
@@ -636,7 +739,7 @@ class Room:
                 self._simulate(one, yes)
 
     def _simulate(self, asking: Asking, yes: int) -> None:
-        told = _sent(np.arange(CLASS) < yes, coin(self._view.epsilon), self._rng)
+        told = _sent(np.arange(CLASS) < yes, coin(asking.epsilon), self._rng)
         self._put(asking, Sender.SIMULATED, told)
         pretended = {**self._view.pretended, asking.question: yes}
         self._view = replace(self._view, pretended=pretended)
@@ -674,7 +777,7 @@ class Room:
             self._open(view)
             if known is not view.now:
                 raise NotTaken("This question is over; the report came too late.")
-            if view.locked:
+            if known.locked:
                 raise NotTaken("The teacher has closed this question; the report came too late.")
             if len(known.reports) >= PHONES:
                 raise NotTaken(f"The room is full: {PHONES} phones have answered.")
@@ -688,8 +791,14 @@ class Room:
             raise NotTaken("The room is closed.")
 
 
-def ranking(shares: Iterable[Bounds | None]) -> bool:
-    """Whether shares may be put in an order: every two of them are apart."""
-    there = [one for one in shares if one is not None]
-    pairs = [(a, b) for k, a in enumerate(there) for b in there[:k]]
-    return bool(pairs) and all(apart(a, b) for a, b in pairs)
+def _asked(text: str) -> str:
+    question = " ".join(text.split())
+    if not 0 < len(question) <= LONGEST:
+        raise InvalidSetting("question", f"1 to {LONGEST} characters", len(question))
+    return question
+
+
+def _check_many(questions: Sequence[str]) -> None:
+    if len(questions) not in QUESTIONS:
+        limit = f"{QUESTIONS[0]} to {QUESTIONS[-1]}"
+        raise InvalidSetting("number of questions", limit, len(questions))

@@ -21,8 +21,9 @@ TICK = 2.0  # seconds between two looks at the room
 # What is new gets the focus, and so is read aloud: a heading, or what became of a prediction. What
 # is found is read out again whenever it changes.
 _JS = """
-const OWN = 'input, textarea, select, [contenteditable], [role="slider"], [role="radio"],'
-  + ' [role="tab"], [role="menu"], [role="menuitem"], [role="listbox"], [role="dialog"],'
+const OWN = 'input:not([type="checkbox"]), textarea, select, [contenteditable],'
+  + ' [role="slider"], [role="radio"], [role="tab"], [role="menu"], [role="menuitem"],'
+  + ' [role="listbox"], [role="dialog"],'
   + ' [data-testid="stButtonGroup"], [data-testid="stDataFrame"]';
 const TURNS = { ArrowRight: "next", ArrowLeft: "back" };
 const CLICKS = { PageDown: "next", PageUp: "back" };
@@ -425,7 +426,7 @@ def show(found: Reveal, projector: bool) -> None:
 def in_class(slide: Slide) -> None:
     """The same by the reports of the room that is open."""
     room = classroom.room()
-    found = None if room is None or slide.in_class is None else slide.in_class(room.view())
+    found = None if room is None or slide.in_class is None else slide.in_class(room.view().shown)
     with st.container(border=True):
         st.subheader("In your class", anchor=False)
         if found is None:

@@ -19,6 +19,7 @@ from dpmc_core.lessons.frame import (
     Slide,
     Stops,
     Throws,
+    listed,
     people,
     stops,
 )
@@ -168,10 +169,11 @@ def _room(view: View) -> Reveal | None:
     asked = len(view.askings)
     if not asked:
         return None
+    each = listed(f"{epsilon:g}" for epsilon in sorted({one.epsilon for one in view.askings}))
     return Reveal(
         (
             f"Your room has asked {asked} {'time' if asked == 1 else 'times'} at epsilon"
-            f" {view.epsilon:g}: whoever answered every time has spent {_number(view.most)}.",
+            f" {each}: whoever answered every time has spent {_number(view.most)}.",
         ),
     )
 

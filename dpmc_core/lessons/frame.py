@@ -41,7 +41,7 @@ from dpmc_core.problem import SEED
 from dpmc_core.room import EPSILON, Bounds, Poll, Sender, View, coin
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views.cards import epsilon_text, hundred
-from dpmc_core.views.room import senders
+from dpmc_core.views.room import FEWEST, senders
 
 Moved = Mapping[str, Any]
 
@@ -107,6 +107,8 @@ def heard(view: View) -> Heard | None:
     question = view.now.question
     for sender in senders(view, question):
         poll = view.poll(question, sender=sender)
+        if sender is Sender.PHONES and poll.people < FEWEST:
+            continue
         whose = _WHOSE[sender].format(epsilon_text(poll.channel.cell_epsilon))
         bits = (1,) * poll.yes + (0,) * (poll.reports - poll.yes)
         return Heard(poll, bits, f"{whose}, to “{view.questions[question]}”")
