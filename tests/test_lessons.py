@@ -367,8 +367,11 @@ def test_a_class_without_phones_speaks_too():
     assert (
         "Of 20 reports 2.5 are the opposite" in SLIDES["coin/throw"].in_class(room.view()).says[0]
     )
-    room.report(room.view().id, 0, "0" * 32, 1)
-    assert "1 of 1 reports" in SLIDES["crowd/count"].in_class(room.view()).says[0]
+    for phone in range(2):
+        room.report(room.view().id, 0, f"{phone:032x}", 1)
+    assert "of 20 reports" in SLIDES["crowd/count"].in_class(room.view()).says[0]  # too few phones
+    room.report(room.view().id, 0, f"{2:032x}", 1)
+    assert "3 of 3 reports" in SLIDES["crowd/count"].in_class(room.view()).says[0]
 
 
 # --- the frame -----------------------------------------------------------------------------------

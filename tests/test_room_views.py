@@ -1,5 +1,7 @@
 """What the projector says of a class: rows, words, tables and pictures."""
 
+import csv
+import io
 import itertools
 import math
 import re
@@ -29,6 +31,7 @@ def report(one, yes, reports):
     now = one.view().now.number
     for k in range(reports):
         one.report(one.view().id, now, TOKENS[k], int(k < yes))
+    one.lock()
 
 
 def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
@@ -36,14 +39,18 @@ def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
     rows = words.of_question(view, 0)
     assert [row.mark for row in rows] == [
         Mark.ESTIMATE,
+        Mark.PEOPLE,
         Mark.REPORTED,
         Mark.SIMULATED,
         Mark.SIMULATED,
     ]
-    assert rows[0].found == view.poll(0).of_people
-    assert rows[1].found == view.poll(0).naive
-    assert [row.reports for row in rows] == [30, 30, 300, 3000]
-    assert all("simulated" in row.note for row in rows[2:])
+    assert rows[0].found == view.poll(0).of_class
+    assert rows[1].found == view.poll(0).of_people
+    assert [row.name for row in rows[:2]] == ["This class", "People like this class"]
+    assert rows[2].found.share == 0.4
+    assert words.range_text(rows[2]) == ""  # they are what they are
+    assert [row.reports for row in rows] == [30, 30, 30, 300, 3000]
+    assert all("simulated" in row.note for row in rows[3:])
     assert rows == words.of_question(view, 0)  # the simulated ones stay where they are
 
 
@@ -56,7 +63,7 @@ def test_each_kind_of_sender_has_its_own_estimate():
     estimates = [row for row in rows if row.mark is Mark.ESTIMATE]
     assert [row.note for row in estimates] == ["30 phones", "20 hands", "30 simulated phones"]
     for row, sender in zip(estimates, Sender, strict=True):
-        assert row.found == view.poll(0, sender=sender).of_people
+        assert row.found == view.poll(0, sender=sender).of_class
     assert [row.truth for row in estimates] == [None, None, 0.5]
     assert all(row.truth is None for row in words.of_question(view, 0))  # not while it is secret
 
@@ -108,16 +115,145 @@ def test_questions_are_ordered_only_where_they_differ():
     report(one, 8, 30)
     rows = words.overview(one.view())
     assert [row.name for row in rows] == ["Tea?", "Coffee?"]
-    assert words.ranked(rows) is None
+    assert words.ranked(rows, words.differences(one.view())) is None
     report_all = Room(("Tea?", "Coffee?"), 4.0)
     for question, yes in enumerate((20, 180)):
         report_all.ask(question)
         report(report_all, yes, 200)
-    rows = words.overview(report_all.view())
+    rows, found = words.overview(report_all.view()), words.differences(report_all.view())
     assert [row.name for row in rows] == ["Tea?", "Coffee?"]
+    assert "“Coffee?” has more yes" in words.compared(report_all.view(), found)[0]
     unheard = ShareRow("Milk?", Mark.ESTIMATE, None)
-    names = [row.name for row in words.ranked([unheard, *rows])]
+    names = [row.name for row in words.ranked([unheard, *rows], found)]
     assert names == ["Coffee?", "Tea?", "Milk?"]
+
+
+def test_shares_are_compared_by_the_interval_of_their_difference():
+    """9 and 13 of 30 at epsilon 3: the intervals overlap, and still the one is surely larger."""
+    one = holding(9, 30, epsilon=3.0)
+    one.ask(1)
+    report(one, 13, 30)
+    rows, (found,) = words.overview(one.view()), words.differences(one.view())
+    assert rows[0].found.high > rows[1].found.low
+    assert found.sure
+    assert (found.more, found.less) == (1, 0)
+    assert [row.name for row in words.ranked(rows, [found])] == ["Coffee?", "Tea?"]
+
+
+def test_only_the_same_people_are_compared():
+    one = holding(12, 30)
+    one.ask(1)
+    for token in TOKENS[25:60]:
+        one.report(one.view().id, 1, token, 1)
+    one.lock()
+    (found,) = words.differences(one.view())
+    both = [one.view().poll(k, among=TOKENS[25:30]) for k in range(2)]
+    assert [poll.people for poll in both] == [5, 5]
+    assert found.by == room.difference(*both[::-1])
+    other = holding(12, 30)
+    other.ask(1)
+    other.count(3, 20)
+    other.lock()
+    assert words.differences(other.view()) == []  # phones and hands
+
+
+# --- rounds, and what is hidden -------------------------------------------------------------------
+
+
+def test_a_question_shows_nothing_until_it_is_locked_unless_the_teacher_says_so():
+    one = holding(12, 30)
+    one.lock(False)
+    for rows in (words.of_question(one.view(), 0), words.overview(one.view())):
+        assert all(row.found is None for row in rows)
+        assert rows[0].note == words.HIDDEN
+    assert "(L)" in words.waiting(one.view())
+    assert words.export(one.view()).count("\n") == 2
+    one.hide(False)
+    assert words.of_question(one.view(), 0)[0].found is not None
+    assert words.waiting(one.view()) == ""
+
+
+@pytest.mark.parametrize("hides", [True, False])
+def test_a_round_changes_the_wall_only_when_it_is_locked(hides):
+    one = holding(12, 30)
+    one.hide(hides)
+    before = words.of_question(one.view(), 0)
+    one.ask(0)
+    for k in range(5, 17):
+        one.report(one.view().id, 1, TOKENS[k], 1)
+        assert words.of_question(one.view(), 0) == before
+        assert words.overview(one.view())[0].found == before[0].found
+    assert words.counted(one.view())[0][0] == ("12", "of 30 have answered again")
+    one.report(one.view().id, 1, TOKENS[99], 1)
+    assert words.counted(one.view())[0][0] == (
+        "12",
+        "of 30 have answered again, 1 for the first time",
+    )
+    one.lock()
+    last, every, *_ = words.of_question(one.view(), 0)
+    assert "25 reports of 13 phones" in last.note
+    assert "43 reports of 31 phones" in every.note  # who slept loses nothing
+    assert last.found != every.found != before[0].found
+
+
+@pytest.mark.parametrize("sent", [1, 2])
+def test_no_phones_reports_stand_alone(sent):
+    """Neither of one round nor linked, nor as the rest of all."""
+    one = holding(1, sent)
+    assert all(row.found is None for row in words.of_question(one.view(), 0))
+    assert all(row.found is None for row in words.overview(one.view()))
+    assert "estimate" not in words.export(one.view())
+    for again in (sent, 30 - sent):
+        other = holding(12, 30)
+        other.ask(0)
+        report(other, again, again)
+        shown = [row for row in words.of_question(other.view(), 0) if row.mark is Mark.ESTIMATE]
+        assert [row.note for row in shown] == [f"{30 + again} reports of 30 phones"]
+
+
+def test_a_share_past_the_end_is_called_an_estimate():
+    for row in words.of_question(holding(3, 3).view(), 0)[:2]:
+        assert row.found.share > 1
+        assert words.range_text(row).startswith("estimate, ")
+
+
+def test_connected_and_answered_are_two_numbers():
+    one = holding(12, 30)
+    for k in range(33):
+        one.visited(TOKENS[k])
+        one.visited("nobody")
+    assert words.counted(one.view())[0] == [("30", "answered"), ("33", "connected")]
+
+
+def test_an_export_holds_what_was_sent_and_no_tokens():
+    one = holding(12, 30, "=Tea?", "Coffee, or, tea?")
+    one.cost(1.0)
+    one.ask(1)
+    report(one, 20, 30)
+    one.ask(0)
+    report(one, 12, 20)
+    one.count(3, 20)
+    text = words.export(one.view())
+    rows = list(csv.DictReader(io.StringIO(text)))
+    told = [row for row in rows if row["kind"] == "asked"]
+    phones = [row for row in told if row["sender"] == "phones"]
+    assert [(row["question"], row["round"], row["epsilon"]) for row in phones] == [
+        ("'=Tea?", "1", "2"),
+        ("Coffee, or, tea?", "1", "1"),
+        ("'=Tea?", "2", "2"),
+    ]
+    assert [(row["reports"], row["yes"]) for row in phones] == [
+        ("30", "12"),
+        ("30", "20"),
+        ("20", "12"),
+    ]
+    assert [row["reports"] for row in told if row["sender"] == "hands"] == ["20"]
+    estimates = [row for row in rows if row["kind"] == "estimate"]
+    poll = one.view().poll(0)
+    found = next(row for row in estimates if row["of"] == "this class")
+    assert [float(found[end]) for end in ("share", "low", "high")] == list(poll.of_class)
+    assert len(estimates) == 6  # two questions of phones, one of hands, by two names
+    assert not any(token in text for token in TOKENS)
 
 
 def test_words_and_table_say_every_number():
@@ -127,7 +263,7 @@ def test_words_and_table_say_every_number():
         assert words.share_text(row) in said
         assert words.range_text(row) in said
     assert len({len(column) for column in table.values()}) == 1
-    assert table["reports"] == [30, 30, 300, 3000]
+    assert table["reports"] == [30, 30, 30, 300, 3000]
 
 
 @pytest.mark.parametrize("epsilon", [0.8, 1.0, 1.5, 2.0, 3.0, 10.0])

@@ -330,8 +330,8 @@ _LEGEND = (
 _BEYOND = " An arrow: chance alone brought the estimate past the end."
 _TRUTH = " Dashed upright: the true share of the simulated phones."
 HIDDEN = "hidden until locked"
-SAME = "Their difference may be none: these reports do not say which share is larger."
-DIFFER = "So every two of them differ, with 95 % for all of this together."
+SAME = "Their difference may be none, so nobody may say which share is larger."
+DIFFER = "These differ, every two of them, with 95 % for all of this together."
 
 
 def legend(rows: Sequence[ShareRow]) -> str:
@@ -366,7 +366,7 @@ def counted(view: View) -> tuple[list[tuple[str, str]], str]:
         told.append((str(people), _many(people, _one(sender))))
     place = f"Question {now.question + 1} of {len(view.questions)}"
     place += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
-    state = "the class is over" if view.ended else "locked" if view.locked else "open"
+    state = "the class is over" if view.ended else "closed" if view.locked else "open"
     return told, f"{place} · {state}"
 
 
