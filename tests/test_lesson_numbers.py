@@ -249,8 +249,10 @@ def crowd(key, m, dots, said):
         return [30, 10, 1], [yes, 30, *per_cent(yes / 30, true / 30, pulled), 30]
     if key == "undo":
         share = through(yes / 30, f)
-        shown = [*per_cent(yes / 30, share, true / 30, yes / 30, f), 1 - 2 * f, 100 * share, 30, 95]
-        rows = [clopper_pearson(yes, 30), like(yes, 30, f), this(yes, 30, f)]
+        own = this(yes, 30, f)
+        shown = per_cent(yes / 30, share, *own, true / 30, yes / 30, f)
+        shown += [1 - 2 * f, 100 * share, 30, 95]
+        rows = [clopper_pearson(yes, 30), like(yes, 30, f), own]
         rows = [(mid, *ends) for mid, ends in zip((yes / 30, share, share), rows, strict=True)]
         return [], shown, [5, 100], rows
     many = int(m["people"])

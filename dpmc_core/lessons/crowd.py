@@ -134,6 +134,11 @@ def around(many: int, epsilon: float) -> float:
     return good_to(truth() if math.isinf(epsilon) else coin(epsilon), many)
 
 
+def _estimate(bounds: Bounds) -> str:
+    """It may lie outside of all shares, so never without its interval."""
+    return f"{percent(bounds.share)}, for {_THIS} {percent(bounds.low)} to {percent(bounds.high)}"
+
+
 def points(share: float) -> str:
     return f"{HUNDRED * share:.0f}"
 
@@ -181,7 +186,7 @@ def _undo(moved: Moved) -> Reveal:
     lies = lie(moved["epsilon"])
     return Reveal(
         (
-            f"Counted {percent(counted.share)}, debiased {percent(this.share)};"
+            f"Counted {percent(counted.share)}; the debiased estimate is {_estimate(this)};"
             f" {percent(truth)} is true.",
             f"({_exact(counted.share)} - {_exact(lies)}) / {1 - 2 * lies:.3f} ="
             f" {_exact(this.share)}: right on average, but dividing stretches what chance does, and"
@@ -271,9 +276,9 @@ def _debiased(view: View) -> Reveal | None:
     counted, _, this = rows.values()
     return Reveal(
         (
-            f"Counted {percent(counted.share)}, debiased {percent(this.share)}: the same"
-            f" {found.poll.reports} reports. Nobody knows the truth; a debiased interval holds what"
-            f" it is of, {_THIS} or {_LIKE}, in at least {percent(_OFTEN)} of classes.",
+            f"Counted {percent(counted.share)}; the debiased estimate is {_estimate(this)}, by the"
+            f" same {found.poll.reports} reports. Nobody knows the truth; a debiased interval holds"
+            f" what it is of, {_THIS} or {_LIKE}, in at least {percent(_OFTEN)} of classes.",
         ),
         Spans(rows),
         found.words,
