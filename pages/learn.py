@@ -406,7 +406,7 @@ def show(found: Reveal, projector: bool) -> None:
     with st.container(key="finding"):
         st.markdown(f"**{escape(first)}**")
     if projector and found.picture is not None:
-        drawing, sentences = st.columns([5, 2], gap="medium")
+        drawing, sentences = st.columns([5, 3], gap="medium")
     else:
         drawing, sentences = st.container(), st.container()
     with sentences:

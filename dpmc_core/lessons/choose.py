@@ -208,7 +208,7 @@ def _unit(moved: Moved) -> Reveal:
             _numbers(films.PER_PERSON, epsilon),
             f"Flipping each rating keeps {percent(films.kept(films.PER_RATING, epsilon))} at"
             f" {_budget(films.PER_RATING, epsilon)}; here it is"
-            f" {_budget(films.PER_PERSON, epsilon)}. The number is the same, the promise is not.",
+            f" {_budget(films.PER_PERSON, epsilon)}: the same number, another promise.",
             _not_protected(films.PER_PERSON, epsilon),
         ),
         over_epsilon(
@@ -216,8 +216,8 @@ def _unit(moved: Moved) -> Reveal:
             {capital(words): films.keeps(id) for id, words in PROMISES.items()},
             f"Gain kept, of {HUNDRED}",
         ),
-        "Each measured against guessing and no privacy of its own kind: likes of the one, stars of"
-        " the other.",
+        "Each between guessing and no privacy of its own kind: likes of the one, stars of the"
+        " other.",
     )
 
 

@@ -235,9 +235,8 @@ def _promise(moved: Moved) -> Reveal:
             "Some published tables are e to that power times as likely with one rating as with the"
             f" other. An audit that searched for worse found {_number(found.measured)} where"
             f" {found.epsilon:g} is claimed.",
-            f"Certified is {_number(most * claimed)}, the claim times the number of scores"
-            f" ({lit.moved.size:,}): an upper bound. The true epsilon lies between; nobody knows"
-            " where.",
+            f"Certified is {_number(most * claimed)}, an upper bound: the claim times the number of"
+            f" scores, {lit.moved.size:,}. The true epsilon lies between.",
         ),
         over_epsilon(
             claimed,

@@ -76,7 +76,8 @@ def slides() -> tuple[Slide, ...]:
             reveal=_undo,
             teacher="Throw often, before you move anything else: counted, the interval misses the"
             f" truth in most classes; debiased, in at most {hundred(1 - _OFTEN)} of {HUNDRED}."
-            " Precise is not right.",
+            f" Precise is not right. The answers of {_THIS} are fixed, so its own interval knows no"
+            f" chance but the coins'; who wants to speak of {_LIKE} needs the longer one.",
             in_class=_debiased,
             after=Elsewhere(
                 "Two estimates of the same noisy film ratings",
@@ -190,8 +191,7 @@ def _undo(moved: Moved) -> Reveal:
             f" {percent(truth)} is true.",
             f"({_exact(counted.share)} - {_exact(lies)}) / {1 - 2 * lies:.3f} ="
             f" {_exact(this.share)}: right on average, but dividing stretches what chance does, and"
-            f" the interval for {_LIKE} with it. The answers of {_THIS} are fixed: its own interval"
-            " knows no chance but the coins'.",
+            f" the interval for {_LIKE} with it.",
             f"In this throw the counted interval {naive} the truth, the one of {_THIS} {debiased}"
             " it.",
         ),
