@@ -133,6 +133,9 @@ def test_the_projector_shows_nothing_for_the_teacher_alone(page, server):
     assert query(page)["projector"] == "true"
     assert page.get_by_text(slide.teacher).count() == 0
     assert page.get_by_text("For the teacher").count() == 0
+    for _ in range(2):  # a clicker's keys, while the switch still has the focus
+        press(page, "PageDown")
+    assert query(page)["step"] == LESSONS["coin"].slides[1].key
 
 
 @pytest.mark.slow

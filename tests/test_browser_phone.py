@@ -143,7 +143,7 @@ def test_the_same_bit_looks_the_same_whatever_was_answered(browser, server):
         found = []
         for one in sent:
             token = json.loads(one.post_data)["token"] if one.method == "POST" else "no token"
-            headers = sorted(one.all_headers().items())
+            headers = sorted(one.all_headers().items() - {("phone", one.headers.get("phone"))})
             whole = json.dumps([one.method, one.url, headers, one.post_data])
             found.append(whole.replace(token, "TOKEN"))
         seen.append([one for k, one in enumerate(found) if k == 0 or one != found[k - 1]])

@@ -448,7 +448,7 @@ def export(view: View) -> str:
         for sender, (yes, reports, epsilon) in polls.items():
             if reports or len(polls) == 1:
                 row = (f"{epsilon:.6g}", sender.value, reports, reports, yes, "reports as sent")
-                writer.writerow(("asked", *about, *row))
+                writer.writerow(("asked", *about, *row, *[""] * len(_ENDS)))
     for question in asked(shown):
         for sender in senders(shown, question):
             poll = shown.poll(question, sender=sender)
