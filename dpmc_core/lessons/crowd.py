@@ -63,12 +63,10 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="undo",
             title="Undo the coins",
-            said="Nobody knows which phones lied, but everybody knows how often they lie. So take"
-            " their share off, and stretch what is left by as much as the coins had squeezed it:"
-            " this is debiasing.",
+            said="Nobody knows which phones lied, but everybody knows how often. So take that share"
+            " off, and stretch what is left by as much as the coins squeezed it: debiasing.",
             predict=Predict(
-                f"The same reports, counted and debiased: which interval for {_LIKE} is longer, in"
-                " most throws?",
+                f"Counted or debiased: which interval for {_LIKE} is longer, in most throws?",
                 ("Counted", "The same", "Debiased"),
                 1 + (wide > plain) - (wide < plain),
             ),
@@ -233,9 +231,9 @@ def _me(moved: Moved) -> Reveal:
     return Reveal(
         (
             f"{many:,} people: the share of {_LIKE} is known to within"
-            f" {points(around(many, epsilon))} points. Your report alone: who starts at"
-            f" {EVEN} guesses right {hundred(sure)} times in {HUNDRED}, as with any other number of"
-            " people.",
+            f" {points(around(many, epsilon))} points.",
+            f"Your report alone: who starts at {EVEN} guesses right {hundred(sure)} times in"
+            f" {HUNDRED}, as with any other number of people.",
             "Only epsilon moves that line.",
         ),
         Bend(
