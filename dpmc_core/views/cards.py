@@ -292,6 +292,13 @@ def of_hundred(share: float) -> str:
     return "99.9" if share > 0.9995 else f"{100 * share:.1f}"
 
 
+def hundred(share: float) -> str:
+    """A chance as so many of 100; never rounded to all or none of them."""
+    rest = 100 * min(share, 1 - share)
+    digits = max(0, math.ceil(-math.log10(rest))) if rest > 0 else 0
+    return f"{100 * share:.{digits}f}"
+
+
 def person(guarantee: Guarantee, ratings: int = _PERSON) -> str:
     """What is certified for all of one person's ratings together, in the same words everywhere.
 

@@ -302,13 +302,11 @@ def phone_page() -> tuple[str, str]:
 
 
 @_in_a_class(_phones)
-async def _asking(_: Request) -> Response:
+async def _asking(request: Request) -> Response:
     """What is asked at the moment."""
     room = _here()
-    view = room.view()
-    if not view.tested:
-        room.visited()
-    return _json(200, **view.public())
+    room.visited(request.headers.get("phone", ""))
+    return _json(200, **room.view().public())
 
 
 @_in_a_class(_phones)
