@@ -142,7 +142,7 @@ def prepare(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_core
 
 
 def environment(folder: Path, changes: Mapping[str, str | None] | Sequence[Any] = ()) -> Any:
-    fixed = {"DPMC_HOME": str(folder / "home"), "PYTHONUNBUFFERED": None, "PYTHONPATH": None}
+    fixed = {"DPMC_HOME": str(folder / "home"), "PYTHONUNBUFFERED": None}
     found = os.environ | {"OPENBLAS_NUM_THREADS": "1"} | fixed | dict(changes)
     return {name: value for name, value in found.items() if value is not None}
 
@@ -283,6 +283,7 @@ def table() -> None:
     parser.add_argument("--only", metavar="TEXT", default="", help="commands that have it")
     parser.add_argument("--installed", metavar="DPMC", type=Path, help="this one, as it is")
     args = parser.parse_args()
+    os.environ.pop("PYTHONPATH", None)  # what is installed, and nothing else
     chosen = [command for command in RUN if args.only in " ".join(command)]
     rows = {name: [0, 0] for name in ("as it is", *WAYS, "Ctrl-C", "absurd values")}
 

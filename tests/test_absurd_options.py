@@ -6,6 +6,7 @@ The table is that of benchmarks/command_line.py, which goes through all of it.
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,17 @@ def test_ctrl_c_at_the_very_end_changes_nothing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_a_home_folder_one_is_asked_for(dpmc, monkeypatch):
+    def unknown():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("DPMC_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    status, _, err = dpmc("store", "list")
+    assert (status, "DPMC_HOME" in err) == (FAILED, True)
 
 
 def test_what_others_wrote_is_shown_and_not_obeyed(dpmc, tmp_path):
