@@ -28,6 +28,8 @@ slow: $(VENV)/.dev
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
 	@echo "==> Audits: how often they are wrong, what they reach, which faults they notice"
 	@$(BIN)/python benchmarks/audits.py
+	@echo "==> Every command under whatever befalls a command line"
+	@$(BIN)/python benchmarks/command_line.py
 	@echo "==> Privacy faults, each planted and noticed (under an hour)"
 	@$(BIN)/python benchmarks/mutants.py
 
@@ -43,7 +45,7 @@ format: $(VENV)/.dev
 	@$(BIN)/ruff format .
 
 bench: $(VENV)/.app
-	@for script in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/mutants.py benchmarks/command_line.py,$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1923,8 +1923,201 @@ ROOM = _family(
     ),
 )
 
+_EXACT_IDS = "test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type"
+_ASKED_CLICKS = "test_with_a_range_a_file_is_read_as_clicks_only_if_asked"
+_BY_HAND = named("reading_fuzz", "test_by_hand")
+
+READING = (
+    _family(
+        "reading",
+        "data/reading.py",
+        (
+            "float ids: the first two that run together pass",
+            OTHER,
+            "(np.abs(values[~np.isnan(values)]) >= 2.0**digits)",
+            "(np.abs(values[~np.isnan(values)]) > 2.0**digits)",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "float ids: those of float32 held to the bound of float64",
+            OTHER,
+            "32: 24,",
+            "32: 53,",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "float ids: half floats one bit longer",
+            OTHER,
+            "16: 11,",
+            "16: 12,",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "float ids: negative ones not looked at",
+            OTHER,
+            "(np.abs(values[~np.isnan(values)]) >=",
+            "(values[~np.isnan(values)] >=",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "ids that differ by capitals are one person",
+            OTHER,
+            "map(self._known.__getitem__, map(str.strip, texts))",
+            "map(self._known.__getitem__, map(str.lower, map(str.strip, texts)))",
+            named("reading", "test_two_ids_are_one_only_if_their_text_is_equal"),
+        ),
+        (
+            "ids without their leading zeros",
+            OTHER,
+            "map(self._known.__getitem__, map(str.strip, texts))",
+            'map(self._known.__getitem__, (t.strip().lstrip("0") for t in texts))',
+            named("reading", "test_two_ids_are_one_only_if_their_text_is_equal"),
+        ),
+    )
+    + _family(
+        "reading",
+        "data/layout.py",
+        (
+            "a file with a range is clicks unasked",
+            UNIT,
+            "bool(unknown) or options.low is not None",
+            "bool(unknown)",
+            named("reading", _ASKED_CLICKS),
+        ),
+    )
+    + _family(
+        "reading",
+        "data/cleaning.py",
+        (
+            "the range is read off the data",
+            CLIP,
+            'low, high, origin = options.low, options.high, "the public range as given"',
+            "low, high = float(np.nanmin(table.ratings)), float(np.nanmax(table.ratings))\n"
+            '        origin = "the public range as given"',
+            _BY_HAND,
+        ),
+        (
+            "ratings below the range are kept",
+            CLIP,
+            "((table.ratings < low) | (table.ratings > high))",
+            "(table.ratings > high)",
+            (*_BY_HAND, *named("reading_fuzz", "test_generated_files")),
+        ),
+        (
+            "who has no usable row stays in the lists",
+            OTHER,
+            "used = np.full(len(names), whole)",
+            "used = np.full(len(names), True)",
+            _BY_HAND,
+        ),
+        (
+            "of a repeated pair the first is kept for the last",
+            OTHER,
+            "last = np.append(np.diff(cells) != 0, True)[: len(cells)]",
+            "last = np.append(True, np.diff(cells) != 0)[: len(cells)]",
+            _BY_HAND,
+        ),
+    )
+    + _family(
+        "reading",
+        "pages/data.py",
+        (
+            "the upload page asks for clicks by itself",
+            UNIT,
+            'NONE if role == "time" else None)',
+            "NONE if role in NO_COLUMN else None)",
+            named("pages", "test_with_a_range_an_upload_is_read_as_clicks_only_if_asked"),
+        ),
+    )
+)
+
+_SHOWN = named("absurd_options", "test_what_others_wrote_is_shown_and_not_obeyed")
+_BEFALLS = "test_whatever_befalls_a_command_ends_in_its_status"
+
+COMMAND_LINE = (
+    _family(
+        "command line",
+        "errors.py",
+        (
+            "the upper control characters reach the terminal",
+            OTHER,
+            r"\x7f-\x9f",
+            r"\x7f",
+            _SHOWN,
+        ),
+        (
+            "a sentence has the lines of a name in it",
+            OTHER,
+            "super().__init__(printable(sentence) +",
+            "super().__init__(printable(sentence, lines=True) +",
+            named("absurd_options", "test_a_name_in_two_lines_is_one_line_of_a_sentence"),
+        ),
+    )
+    + _family(
+        "command line",
+        "cli/__init__.py",
+        (
+            "reports are written as they are",
+            OTHER,
+            "contextlib.redirect_stdout(cast(Any, Shown(sys.stdout)))",
+            "contextlib.nullcontext(cast(Any, Shown(sys.stdout)))",
+            _SHOWN,
+        ),
+        (
+            "wrong usage is told as it was typed",
+            OTHER,
+            "super().error(printable(message))",
+            "super().error(message)",
+            _SHOWN,
+        ),
+        (
+            "what nobody read is done",
+            OTHER,
+            "status = UNREAD",
+            "status = DONE",
+            named("cli", "test_a_reader_that_leaves_early_sees_no_traceback"),
+        ),
+        (
+            "what cannot be written is tried again at the end",
+            OTHER,
+            "if status in (UNREAD, FAILED):",
+            "if status == INTERRUPTED:",
+            named("absurd_options", f"{_BEFALLS}[disk full]"),
+        ),
+        (
+            "interrupted is done",
+            OTHER,
+            "return INTERRUPTED",
+            "return DONE",
+            named("cli", "test_ctrl_c_ends_cleanly"),
+        ),
+    )
+    + _family(
+        "command line",
+        "__main__.py",
+        (
+            "Ctrl-C at the very end is a traceback",
+            OTHER,
+            "signal.signal(signal.SIGINT, signal.SIG_IGN)",
+            "signal.getsignal(signal.SIGINT)",
+            named("absurd_options", "test_ctrl_c_at_the_very_end_changes_nothing"),
+        ),
+    )
+    + _family(
+        "command line",
+        "paths.py",
+        (
+            "no home folder is a traceback",
+            OTHER,
+            "except RuntimeError:",
+            "except LookupError:",
+            named("absurd_options", "test_without_a_home_folder_one_is_asked_for"),
+        ),
+    )
+)
+
 MUTANTS = [
     *ONE_BIT, *COLLECTION, *FACTORIZATION, *DPIMF, *FRANK_WOLFE, *PER_USER, *PRIVATE_EFFECTS,
     *USER_RANKING, *LOCAL_RANKING, *CLEANSING, *DPALS, *PROTOCOL, *FEDERATED, *SECURE, *KERNEL,
-    *ROOM,
+    *ROOM, *READING, *COMMAND_LINE,
 ]  # fmt: skip

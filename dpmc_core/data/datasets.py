@@ -126,7 +126,8 @@ def load_upload(content: bytes, filename: str, tell: Tell | None = None, **optio
 
     tell: told (bytes read, bytes in all) now and then; what it raises ends the reading.
     """
-    return _load_source(Source.upload(content, filename), filename, options, tell)
+    source = Source.upload(content, filename)
+    return _load_source(source, source.name, options, tell)
 
 
 @dataclass(frozen=True)
