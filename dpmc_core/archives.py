@@ -153,7 +153,8 @@ def _members(file: IO[bytes], limit: int, alone: bool) -> list[zipfile.ZipInfo]:
             _, name_length, extra = _local(file, member)
             field = file.read(extra)
             plain = extra == 0 or (extra == 20 and field.startswith(_ZIP64))
-            if member.header_offset != place or not plain or member.flag_bits:
+            folder = member.is_dir()  # nobody would look into it
+            if member.header_offset != place or not plain or member.flag_bits or folder:
                 raise ValueError("it holds bytes that belong to no array")
             place += 30 + name_length + extra + member.compress_size
         listed = sum(46 + len(member.filename.encode()) for member in members)

@@ -49,10 +49,11 @@ from dpmc_core.version import version
 
 NAMESPACE = "dpmc-release"  # of signatures: one for something else is none for a release
 _CLOSE = 1e-9  # relative: another release of SciPy may calibrate the last digits otherwise
+_LONGEST = 400  # characters of a fault
 _NEVER = 2.0**-45  # a chance
-_VERSION = re.compile(
-    r"\d{1,6}(\.\d{1,6}){0,3}((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,6})?"
-    r"(\+[a-z0-9]{1,20}(\.[a-z0-9]{1,20}){0,2})?",
+_VERSION = re.compile(  # in JSON
+    r'"\d{1,6}(\.\d{1,6}){0,3}((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,6})?'
+    r'(\+[a-z0-9]{1,20}(\.[a-z0-9]{1,20}){0,2})?"',
     re.ASCII,
 )
 
@@ -134,8 +135,8 @@ def signed(path: Path, allowed: Path, signer: str | None = None) -> str:
             raise DpmcError(f"there is no {what} {place}")
     if signer is None:
         status, told = _keygen("find-principals", signature, allowed)
-        found = told.split("\n", 1)[0].split(",") if status == 0 else []
-        if not found:
+        found = re.split("[,\n]", told)
+        if status:
             fault = f"signature is of no key that {allowed.name} lists ({told})"
             raise NotVerified(_escaped(path.name), [_escaped(fault)])
         signer = found[0]
@@ -210,7 +211,7 @@ def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee,
     given = card.get("versions")
     of = given if isinstance(given, dict) else {}
     wanted["versions"] = {
-        name: of[name] if _VERSION.fullmatch(str(of.get(name))) else "a version"
+        name: of[name] if _VERSION.fullmatch(json.dumps(of.get(name))) else "a version"
         for name in ("dpmc-lab", *PACKAGES)
     }
     told = {name: value for name, value in card.items() if name != "sha256"}
@@ -226,8 +227,9 @@ def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee,
 
 
 def _escaped(text: str) -> str:
-    """Text of a stranger, its control characters shown."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    """Text of a stranger, its control characters shown and its length cut."""
+    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST])
+    return plain if len(text) <= _LONGEST else f"{plain}..."
 
 
 def _part(field: str, made: Any) -> Any:
