@@ -384,7 +384,8 @@ def result(run: Run) -> None:
     found = run.result
     epsilon = cards.epsilon_text(found.guarantee.claimed.epsilon)
     st.header(run_card.finding(found), anchor=False)
-    st.caption(f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}")
+    unit = found.guarantee.change.label
+    st.caption(f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon} {unit}")
     if found.stopped:
         st.warning(
             f"Stopped after {found.rounds} rounds: the numbers are those of the model so far.",
@@ -412,7 +413,9 @@ def answer(run: Run) -> None:
     """The metrics, with and without privacy, and of guessing."""
     found, metric = run.result, headline(run.result.mechanism.task)
     st.caption(
-        f"{metric.title} on {split_words(found.problem.split)}",
+        f"{metric.panel}{f', in {metric.unit},' * bool(metric.unit)} on"
+        f" {split_words(found.problem.split)}: one split and one draw of noise; curves are means"
+        " over several",
         help=f"{metric.means} {glossary.help('held_out')}",
     )
     table = run_card.metrics_table(run_card.methods(found))

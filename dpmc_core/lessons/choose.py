@@ -138,7 +138,7 @@ def slides() -> tuple[Slide, ...]:
 
 def _numbers(mechanism: str, epsilon: float) -> str:
     return (
-        f"{percent(films.kept(mechanism, epsilon))} of the gain is kept; the best guess about one"
+        f"It {films.kept_words(mechanism, epsilon)}; the best guess about one"
         f" {unit(mechanism)} is right {hundred(films.right(mechanism, epsilon))} times in"
         f" {HUNDRED}, a coin {hundred(_COIN)} times."
     )
@@ -201,8 +201,8 @@ def _unit(moved: Moved) -> Reveal:
     return Reveal(
         (
             _numbers(films.PER_PERSON, epsilon),
-            f"Flipping each rating keeps {percent(films.kept(films.PER_RATING, epsilon))} at the"
-            " same number, and promises a person less.",
+            f"Flipping each rating {films.kept_words(films.PER_RATING, epsilon)} at the same"
+            " number, and promises a person less.",
             _not_protected(films.PER_PERSON, epsilon),
         ),
         over_epsilon(
