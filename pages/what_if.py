@@ -41,6 +41,7 @@ from pages.ui.scene import Scene
 
 TICK = 1.0  # seconds between two looks at the store
 KEY = "instrument"
+OWN = "own"  # a promise of neither kind, made by a method that somebody chose
 # What the instrument is set to, by its name in session and address: its name in the component, the
 # usual value, and how text is read.
 HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
@@ -92,8 +93,8 @@ def page() -> None:
 def protect(data: str, card: Guarantee) -> None:
     """The first choice."""
     own = Protect.of(card)
-    names = words.PROTECT | ({} if own else {None: groups.promised(card)})
-    st.session_state["protect"] = own
+    names = {**words.PROTECT, **({} if own else {OWN: groups.promised(card)})}
+    st.session_state["protect"] = own or OWN
     st.radio(
         "Protect",
         list(names),
@@ -110,8 +111,8 @@ def protect(data: str, card: Guarantee) -> None:
 
 def follow(data: str) -> None:
     """The recommended method for whom one protects; none is recommended for every data set."""
-    chosen: Protect | None = st.session_state["protect"]
-    if chosen is None:  # the method's own, which stands there already
+    chosen: Protect | str = st.session_state["protect"]
+    if not isinstance(chosen, Protect):  # the method's own, which stands there already
         return
     with suppress(DpmcError, OSError):  # the page says so where it needs the data
         id = method_for(chosen, sources.tasks(data), partial(sources.facts, data))

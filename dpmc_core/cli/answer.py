@@ -246,8 +246,8 @@ class _Run:
             finally:
                 progress.close()
         id, metric = self.advice.mechanism.id, self.question.metric
-        of = {"epsilons": EPSILONS, "seeds": {unit.seed for unit in plan.units}}
-        picture = lines.read(store, [id], metric, keys=plan.keys.curves, **of)
+        keys, seeds = plan.keys.curves, {unit.seed for unit in plan.units}
+        picture = lines.read(store, [id], metric, keys=keys, epsilons=EPSILONS, seeds=seeds)
         found = words.curve(picture, id, self.question.reference)
         if found:
             columns = words.curve_table(found, picture)

@@ -138,7 +138,8 @@ def _measured(finding: Finding) -> str:
 def _kept(finding: Finding) -> str:
     if finding.keeps is None:
         return ""
-    return f"You keep **{_percent(finding.keeps)}** of what personalisation adds."
+    unclear = "" if finding.keeps.low > 0 else f": {stops.UNCLEAR}"
+    return f"You keep **{_percent(finding.keeps)}** of what personalisation adds{unclear}."
 
 
 def _percent(share: Bracket) -> str:
