@@ -28,6 +28,7 @@ slow: $(VENV)/.dev
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
 	@echo "==> Audits: how often they are wrong, what they reach, which faults they notice"
 	@$(BIN)/python benchmarks/audits.py
+	@echo "==> The app on other Pythons and with other versions" && $(BIN)/python benchmarks/environments.py
 	@echo "==> Privacy faults, each planted and noticed (under an hour)"
 	@$(BIN)/python benchmarks/mutants.py
 

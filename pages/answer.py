@@ -283,7 +283,7 @@ def curve(question: Inquiry, where: Place, plan: Planned) -> None:
         return
     told = words.curve_words(found, question.keep)
     st.header(told.rstrip(".") or "At other epsilons", anchor=False)
-    if not any(one.share is not None for one in found):
+    if not any(one.clear for one in found):
         return
     blocks.chart(
         charts_answer.shares(

@@ -389,6 +389,8 @@ def synthetic_clicks():
 def test_a_curve_says_from_where_on_the_limit_is_kept():
     shares = ((0.1, 0.9), (1.0, 0.5), (4.0, 0.85))
     kept = [words.AtEpsilon(epsilon, 0.5, share, "") for epsilon, share in shares]
+    unclear = [*kept[:2], kept[2]._replace(clear=False)]
+    assert "cannot be told" in words.curve_words(unclear, 0.4)
     assert words.curve_words(kept, 0.8).startswith("From epsilon 4 on, 80 %")
     assert words.curve_words(kept, 0.9).startswith("No epsilon up to 4")
     assert words.curve_words(kept, 0.4).startswith("From epsilon 0.1 on")

@@ -228,7 +228,7 @@ def look_around(said, data, id, wanted, *, epsilon=1.0):
             link["task"] = task.value
         app = open_page("compare", **link)
     else:
-        app = upload_at("compare", id, **{f"wanted {metric.name}": wanted})
+        app = upload_at("compare", id, task=task, **{f"wanted {metric.name}": wanted})
     half = of_compare(said, app, epsilon)
     shown = float(said.found["half"]["What if"].rstrip(" %"))
     assert half == pytest.approx(shown, abs=0.11 if metric.share else 0.0011)  # both are rounded

@@ -221,12 +221,14 @@ def rounded(value: float, *, down: bool = False) -> str:
 
 class AtEpsilon(NamedTuple):
     """At an epsilon of a curve: the metric of the method, and the share of the gain it keeps by
-    the means over seeds; None where the seeds tell of none, as `said` says."""
+    the means over seeds; None without a gain. clear: whether the seeds tell it from none, as `said`
+    says."""
 
     epsilon: float
     value: float
     share: float | None
     said: str
+    clear: bool = True
 
 
 def curve(picture: Picture, mechanism: str, reference: float | None = None) -> list[AtEpsilon]:
@@ -239,8 +241,8 @@ def curve(picture: Picture, mechanism: str, reference: float | None = None) -> l
     for epsilon, value in zip(line.epsilon.tolist(), line.band.mean.tolist(), strict=True):
         kept = stops.kept(picture, line, epsilon, best)
         if kept is not None:
-            share = kept.share if kept.clear else None
-            found.append(AtEpsilon(epsilon, value, share, kept.words))
+            share = kept.share if math.isfinite(kept.share) else None
+            found.append(AtEpsilon(epsilon, value, share, kept.words, kept.clear))
     return found
 
 
@@ -248,9 +250,9 @@ def curve_words(found: list[AtEpsilon], keep: float) -> str:
     """The smallest epsilon from which on the limit is kept by the means; "" without a curve."""
     if len(found) < 2:
         return ""
-    enough = [one.share is not None and one.share >= keep for one in found]
+    enough = [one.clear and one.share is not None and one.share >= keep for one in found]
     limit = f"{100 * keep:g} % of the gain"
-    if found[-1].share is None:
+    if not found[-1].clear:
         return f"Whether {limit} is kept cannot be told: the seeds show none."
     if not enough[-1]:
         return f"No epsilon up to {found[-1].epsilon:g} keeps {limit}, by the means over seeds."
@@ -264,7 +266,8 @@ def curve_table(found: list[AtEpsilon], picture: Picture) -> dict[str, list[str]
         "epsilon": [f"{one.epsilon:g}" for one in found],
         picture.metric.title: [picture.metric.text(one.value) for one in found],
         "share of the gain": [
-            one.said if one.share is None else f"{100 * one.share:.0f} %" for one in found
+            f"{100 * one.share:.0f} %" if one.clear and one.share is not None else one.said
+            for one in found
         ],
     }
 

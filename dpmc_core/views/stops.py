@@ -188,7 +188,7 @@ def needed(line: Line, stops: Sequence[float], wanted: Sequence[float]) -> list[
                 at = f"; on the slider {stop:g}"
                 ends = f" ({span_words(epsilon, first, last)})" * (epsilon.seeds > 1)
             text = f"{goal} takes epsilon {reach_words(one)}{ends} {placed.counts}, {sure}{at}."
-        found.append(Needed(goal, text, *map(among, epsilon[:3])))
+        found.append(Needed(goal, capital(text), *map(among, epsilon[:3])))
     return found
 
 
