@@ -80,7 +80,7 @@ def page() -> None:
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
             spend=spending(data, dataset, number),
-            reference=expected(data, id) if usual else None,
+            reference=expected(data, id, seed) if usual else None,
             number=state.shelf().number(),
             data=dataset.opened,
             reading=dataset.reading,
@@ -176,9 +176,10 @@ def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> str:
     return pressed
 
 
-def expected(data: str, id: str) -> float | None:
-    """What is reached without privacy, where curves came with the app: to fix the axis."""
-    found = rows.shipped(data, id)
+def expected(data: str, id: str, seed: int | None) -> float | None:
+    """What is reached without privacy, where curves came with the app: to fix the axis. On the
+    split of the seed where one of them has it."""
+    found = rows.shipped(data, id, (seed or 0,)) or rows.shipped(data, id)
     levels = [] if found is None else found[0].levels
     return next((float(one.level.mean) for name, one in levels if name == lines.WITHOUT), None)
 
