@@ -30,6 +30,8 @@ slow: $(VENV)/.dev
 	@$(BIN)/python benchmarks/audits.py
 	@echo "==> Every command under whatever befalls a command line"
 	@$(BIN)/python benchmarks/command_line.py
+	@echo "==> The app on other Pythons and with other versions"
+	@$(BIN)/python benchmarks/environments.py
 	@echo "==> Privacy faults, each planted and noticed (under an hour)"
 	@$(BIN)/python benchmarks/mutants.py
 

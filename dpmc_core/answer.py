@@ -169,7 +169,7 @@ class Inquiry:
     ) -> Grid:
         """Its runs, at the epsilon asked about or over a curve.
 
-        Where `usual_split` is the task's default, they are rows of What if and Compare too.
+        They are rows of What if and Compare too.
         """
         method = advice.mechanism
         own = self.delta != DELTA and registry.has_setting(type(method), "delta")

@@ -708,7 +708,7 @@ def test_the_command_says_in_one_sentence_what_a_file_promises(dpmc, files, tmp_
     status, text, err = dpmc("verify", path)
     assert (status, err) == (0, "")
     flat = " ".join(text.split())
-    for words in ("Epsilon 1", "delta 1e-06", "per user", "certified given"):
+    for words in ("Epsilon 1", "delta 1e-6", "per user", "certified given"):
         assert words in flat
     status, text, _ = dpmc("verify", path, "--json")
     found = json.loads(text)
