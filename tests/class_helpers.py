@@ -52,9 +52,9 @@ def forget_visits():
         limit._left.clear()
 
 
-def opened(epsilon=2.0, questions=QUESTIONS):
+def opened(epsilon=2.0, questions=QUESTIONS, **options):
     """A room of this process's server, its first question asked."""
-    room = Room(questions, epsilon)
+    room = Room(questions, epsilon, **options)
     classroom._server.put(room)
     room.ask(0)
     return room

@@ -268,6 +268,25 @@ def test_a_browser_that_keeps_no_more_forgets_nothing_while_the_page_is_there(pa
     assert len({one["token"] for one in reports(traffic)}) == 1
 
 
+def test_a_phone_beyond_the_class_waits_and_joins_by_itself(page, server):
+    forget_visits()
+    room = opened(expected=1)
+    for token in ("0" * 32, "1" * 32):
+        room.report(room.view().id, 0, token, 1)
+    force(page, LIE)
+    traffic = log(page)
+    page.goto(server + "phone")
+    press(page, "Yes")
+    page.get_by_text("waits to be let in").wait_for()
+    assert (room.view().waiting, room.view().poll(0).reports) == (1, 2)
+    page.reload()
+    page.get_by_text("waits to be let in").wait_for()
+    room.let_in(1)
+    arrived(page)
+    assert (room.view().waiting, room.view().poll(0).reports) == (0, 3)
+    assert len({json.dumps(one) for one in reports(traffic)}) == 1
+
+
 @pytest.mark.usefixtures("room")
 def test_before_and_after_a_class(page, server):
     classroom._server.put(None)
