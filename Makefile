@@ -26,6 +26,8 @@ test: $(VENV)/.dev
 slow: $(VENV)/.dev
 	@echo "==> Files of ratings against a plain reader"
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
+	@echo "==> Faults of the machine: rows kept, uploads gone, every trouble a sentence"
+	@$(BIN)/python benchmarks/faults.py
 	@echo "==> Audits: how often they are wrong, what they reach, which faults they notice"
 	@$(BIN)/python benchmarks/audits.py
 	@echo "==> Privacy faults, each planted and noticed (under an hour)"
@@ -43,7 +45,7 @@ format: $(VENV)/.dev
 	@$(BIN)/ruff format .
 
 bench: $(VENV)/.app
-	@for script in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/mutants.py benchmarks/faults.py,$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
