@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -35,7 +36,10 @@ from dpmc_core import store  # noqa: E402
 from dpmc_core.cli import main as dpmc  # noqa: E402
 from dpmc_core.cli.output import table  # noqa: E402
 from dpmc_core.store import Store, StoreError  # noqa: E402
-from tests.processes import alive, descendants, start, wait_until  # noqa: E402
+from tests import test_browser_server_ends as server_ends  # noqa: E402
+from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit  # noqa: E402
+from tests.class_helpers import Phone  # noqa: E402
+from tests.processes import alive, descendants, members, start, wait_until  # noqa: E402
 from tests.sweep_helpers import rows_of  # noqa: E402
 
 GRID = [
@@ -311,12 +315,13 @@ def damaged(folder: Path, sound: Path, names: Iterable[str] = DAMAGES) -> Iterat
         DAMAGES[name](path)
         wrong = []
         for words in (["store"], ["store", "prune", "--mechanism", "none"], ["sweep", *GRID]):
-            wrong.append(called(*words, "--store", path).wrong(0, 1))
-        wrong.append(answered(path, pages))
+            swept = called(*words, "--store", path)
+            wrong.append(swept.wrong(0, 1))
         done, there = exported(path)
         wrong.append(done.wrong(0, 1))
-        if done.status == 0 and there != whole:
-            wrong.append("other rows in silence")
+        if swept.status == 0:
+            wrong.append(answered(path, pages))
+            wrong.append("other rows in silence" if done.status == 0 and there != whole else "")
         yield Row("damaged store", name, told(done, path.parent), both(*wrong))
         shutil.rmtree(path.parent)
 
@@ -373,6 +378,7 @@ def shifted():
     now = _real()
     return {there}
 class Shifted(datetime.datetime):
+    __slots__ = ()
     @classmethod
     def now(cls, tz=None):
         return cls.fromtimestamp(shifted(), tz)
@@ -535,12 +541,206 @@ def read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
                 yield Row("read-only", f"{name}: {words[0]}", told(done, disk), done.wrong(1))
 
 
+# --- servers ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        raise NotTried("needs Chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def place() -> Iterator[Path]:
+    """A home and a folder of temporary files; its name is short, for sockets have to fit."""
+    with TemporaryDirectory(prefix="f") as name:
+        (Path(name) / "temporary").mkdir()
+        yield Path(name)
+
+
+def left(folder: Path, secret: bytes, but: Sequence[str] = ()) -> str:
+    """What is on disk of an upload: its folder, and files with something of it."""
+    found = names(folder / "temporary")
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name not in but and secret in path.read_bytes():
+            found.add(str(path.relative_to(folder)))
+    return f"left on disk: {', '.join(sorted(found))}" if found else ""
+
+
+def broken(folder: Path) -> str:
+    return "traceback in its log" if "Traceback" in (folder / "server.log").read_text() else ""
+
+
+SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGHUP": -15}  # and how a server ends of each
+
+
+def swept_upload(_: Path, __: Undisturbed) -> Iterator[Row]:
+    """A server that is ended while it sweeps an upload and a sample."""
+    for name, status in SIGNALS.items():
+        with place() as here, chromium() as browser:
+            with server_ends.serve(here) as (server, process):
+                private, shared = server_ends.start_both(browser, server, here)
+                process.send_signal(getattr(signal, name))
+                found, begin = process.wait(HANGS), time.monotonic()
+                gone = wait_until(lambda group=private: not members(group), 3)
+                wait_until(lambda here=here: not names(here / "temporary"), 3)
+                seconds = time.monotonic() - begin
+                lives = bool(members(shared))
+                wrong = "" if found == status else f"status {found}"
+                wrong = both(wrong, "" if gone else "its sweep lives on", left(here, b"u7,i", OURS))
+            wrong = both(wrong, broken(here))
+            if lives:
+                os.killpg(shared, signal.SIGKILL)
+            if lives is not (name == "SIGKILL"):
+                wrong = both(wrong, f"the sample's sweep lives on: {lives}")
+            said = f"ended with {found}; nothing left after {seconds:.1f} s"
+            yield Row("server ended, upload swept", name, said, wrong)
+
+
+OURS = ("mine.csv", "server.log")  # what a person brought, and where the server says what it does
+
+
+def read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
+    """A server that is ended while it reads an upload, which never touches the disk."""
+    large = folder / "mine.csv"
+    with large.open("w") as file:
+        file.write("who,what,stars\n")
+        file.writelines(f"u7,i{k},{1 + k % 5}\n" for k in range(3_000_000))
+    for name, status in SIGNALS.items():
+        with place() as here, chromium() as browser:
+            with server_ends.serve(here) as (server, process):
+                page = browser.new_page()
+                visit(page, server + "data?way=upload")
+                with page.expect_file_chooser() as chooser:
+                    page.get_by_role("button", name="Upload", exact=True).click()
+                chooser.value.set_files(large)
+                page.get_by_role("spinbutton", name="Lowest possible rating").fill("1")
+                page.get_by_role("spinbutton", name="Highest possible rating").fill("5")
+                page.get_by_role("button", name="Read the ratings").click()
+                page.get_by_role("button", name="Stop", exact=True).first.wait_for()
+                process.send_signal(getattr(signal, name))
+                begin = time.monotonic()
+                found = process.wait(HANGS)
+                seconds = time.monotonic() - begin
+            wrong = both("" if found == status else f"status {found}", broken(here))
+            wrong = both(wrong, left(here, b"u7,i"))
+            said = f"ended with {found} after {seconds:.1f} s; nothing left"
+            yield Row("server ended, upload read", name, said, wrong)
+
+
+def class_ends(folder: Path, _: Undisturbed) -> Iterator[Row]:
+    """A server that is ended during a class: its reports were never on disk, its room is gone."""
+    questions = folder / "questions.txt"
+    questions.write_text("Tea?\n")
+    surroundings = {"DPMC_CLASS": "1", "DPMC_CLASS_QUESTIONS": str(questions)}
+    for name, status in SIGNALS.items():
+        with place() as here:
+            phones = [0xABCDEF + k for k in range(3)]
+            with serving(here, **surroundings) as (server, process):
+                old = Phone(server, 1).ask()
+                taken = [Phone(server, number).send(1)[0] for number in phones]
+                process.send_signal(getattr(signal, name))
+                found = process.wait(HANGS)
+            wrong = both("" if found == status else f"status {found}", broken(here))
+            wrong = both(wrong, "" if taken == [200] * 3 else f"reports: {taken}")
+            wrong = both(wrong, left(here, f"{phones[0]:032x}".encode()))
+            with serving(here, **surroundings) as (server, _):
+                late, said = Phone(server, phones[0]).send(1, room=old["room"])
+            wrong = both(wrong, "" if late == 409 else f"a late report: {late}")
+            told = f"ended with {found}; a late phone reads: {said.get('error')}"
+            yield Row("server ended, a class", name, told, wrong)
+
+
+def two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
+    """Two servers of one home: neither touches what the other's visitors do."""
+    with place() as here, chromium() as browser, server_ends.serve(here) as (first, killed):
+        groups = server_ends.start_both(browser, first, here)
+        with server_ends.serve(here) as (second, _):
+            wrong = "" if all(map(members, groups)) else "the second ended a sweep of the first"
+            page = browser.new_page()
+            page.goto(second + server_ends.SHARED)
+            page.get_by_text("runs ·").wait_for()
+            if not server_ends.button(page, "Start").is_disabled():
+                wrong = both(wrong, "started twice")
+            yield Row("two servers", "one home, both sweep", "the second sees the first's", wrong)
+            killed.kill()
+            killed.wait(HANGS)
+            gone = wait_until(lambda: not members(groups[0]), 3)
+            wait_until(lambda: not names(here / "temporary"), 3)
+            wrong = both("" if gone else "its sweep lives on", left(here, b"u7,i", OURS))
+            wrong = both(
+                wrong, "" if members(groups[1]) else "the shared sweep ended", broken(here)
+            )
+            server_ends.button(page, "Stop").click()
+            if not wait_until(lambda: not members(groups[1]), 10):
+                wrong = both(wrong, "the second cannot stop it")
+            yield Row("two servers", "the first is killed", "the second stops its sweep", wrong)
+            command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless"]
+            command += ["true", "--server.port", str(urlsplit(second).port)]
+            done = subprocess.run(
+                command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=False
+            )
+            said = (done.stderr or done.stdout).strip().splitlines()[-1]
+            wrong = "traceback" if "Traceback" in done.stderr + done.stdout else ""
+            wrong = both(wrong, "" if done.returncode else "status 0")
+            yield Row("two servers", "one port", f"{done.returncode}: {said}", wrong)
+
+
+def app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
+    """The app where nothing can be written: uploads are read, and sweeps say why not."""
+    for name in ("full disk", "read-only"):
+        with place() as here, small(here / "disk", "20m") as disk, chromium() as browser:
+            (disk / "temporary").mkdir()
+            fill(disk) if name == "full disk" else subprocess.run(
+                ["mount", "-o", "remount,ro", str(disk)], check=True
+            )
+            there = {"DPMC_HOME": str(disk), "TMPDIR": str(disk / "temporary")}
+            with serving(here, **there) as (server, _):
+                page = browser.new_page()
+                upload_ratings(page, server, here)
+                turn_to(page, "Compare")
+                settle(page)
+                for what in ("an upload is read, its sweep", "the sweep of a sample"):
+                    if "sample" in what:
+                        visit(page, server + server_ends.SHARED)
+                    server_ends.button(page, "Start").click()
+                    alert = (
+                        page.get_by_test_id("stAlert")
+                        .filter(has_text="written")
+                        .or_(page.get_by_test_id("stAlert").filter(has_text="disk"))
+                    )
+                    try:
+                        alert.first.wait_for()
+                        said, wrong = alert.first.inner_text().replace(str(disk), "DISK"), ""
+                    except Exception:
+                        said = "; ".join(page.get_by_test_id("stAlert").all_inner_texts())
+                        wrong = "no sentence"
+                    if page.get_by_test_id("stException").count():
+                        wrong = both(wrong, "an exception on the page")
+                    wrong = both(wrong, left(here, b"u7,i", OURS), left(disk, b"u7,i"))
+                    yield Row(f"{name}: app", what, said, both(wrong, broken(here)))
+
+
 FAULTS = {
     "sweep killed": killed,
     "two sweeps on one store": two_sweeps,
     "clock": clock,
     "full disk": full,
     "read-only": read_only,
+    "app on a full and a read-only disk": app_disks,
+    "server ended, upload swept": swept_upload,
+    "server ended, upload read": read_upload,
+    "server ended, a class": class_ends,
+    "two servers": two_servers,
 }
 
 
@@ -553,6 +753,7 @@ def main() -> None:
     with TemporaryDirectory(prefix="dpmc-faults-") as name:
         folder = Path(name)
         os.environ["DPMC_HOME"] = name
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup children ignore it
         undisturbed = Undisturbed(folder)
         for row in every(folder, undisturbed, args.only, args.quick):
             found.append(row)

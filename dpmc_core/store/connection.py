@@ -282,8 +282,14 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
             connection.close()
             beside = path.with_name(path.name + "-wal")
             unreadable = sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY
-            if error.sqlite_errorcode & 0xFF not in unreadable or beside.exists():
+            if error.sqlite_errorcode & 0xFF not in unreadable:
                 raise
+            if beside.exists():
+                raise StoreError(
+                    f"the result store {path} cannot be read: rows that a killed program left in"
+                    f" {beside.name} have to be put into it, and its folder is read-only: copy both"
+                    " files to a folder that can be written"
+                ) from None
             # A folder nobody can write to cannot change under us, and needs no lock.
             connection = _open(_uri(path, "immutable=1"))
     else:
