@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -354,31 +353,18 @@ async def _teacher(request: Request) -> Response:
 
 
 class Guard:
-    """Middleware: in class mode nobody uploads without the teacher's cookie, and no page of another
-    site talks to the app (Streamlit would look up its address on the internet to compare)."""
+    """Middleware: in class mode nobody uploads without the teacher's cookie."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and on():
-            visit = HTTPConnection(scope)
-            if scope["type"] == "websocket":
-                if not _same_site(visit.headers):
-                    await send({"type": "websocket.close", "code": 1008})
-                    return
-            elif "/_stcore/upload_file" in scope["path"] and not _is_secret(
-                visit.cookies.get(COOKIE)
-            ):
-                refusal = _json(403, error="In a class only the teacher may upload.")
-                await refusal(scope, receive, send)
-                return
+        upload = scope["type"] == "http" and "/_stcore/upload_file" in scope["path"]
+        if upload and on() and not _is_secret(HTTPConnection(scope).cookies.get(COOKIE)):
+            refusal = _json(403, error="In a class only the teacher may upload.")
+            await refusal(scope, receive, send)
+            return
         await self._app(scope, receive, send)
-
-
-def _same_site(headers: Headers) -> bool:
-    origin = headers.get("origin")
-    return origin is None or origin.partition("://")[2] == headers.get("host")
 
 
 # --- the start of a class -----------------------------------------------------------------------
