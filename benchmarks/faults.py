@@ -125,7 +125,7 @@ def ran(*words: object, limit: int | None = None, **environment: object) -> Done
 def told(done: Done, folder: Path) -> str:
     """How it ended, for the table."""
     words = done.words.removeprefix("dpmc: ").replace(f"{folder}/", "")
-    return f"{done.status}: {words}" if done.status else "0"
+    return f"{done.status}: {words}" if done.status == 1 else str(done.status)
 
 
 def both(*wrong: str) -> str:

@@ -192,9 +192,7 @@ def test_a_private_folder_is_for_its_user_alone_and_goes():
     folder.close()  # nor this
 
 
-@pytest.mark.parametrize(
-    "where", ["dpmc_core.locks.hold", "dpmc_core.sweep.private.write_snapshot"]
-)
+@pytest.mark.parametrize("where", ["locks.hold", "sweep.private.write_snapshot"])
 def test_a_private_folder_that_cannot_be_filled_is_not_left_behind(tmp_path, monkeypatch, where):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     full = OSError(errno.ENOSPC, "no space left on device")
