@@ -497,24 +497,16 @@ def full(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
 
 
 def _ledger(disk: Path, out: Path) -> Row:
-    """A release whose line in the ledger does not fit: half of it is written."""
-    ran("fit", "movie-night", "input-flip", "--epsilon", "1", DPMC_HOME=disk)
-    out.unlink(missing_ok=True)
-    filler = fill(disk, room=4096)
-    ledger = disk / "ledger.jsonl"
-    ledger.touch()
-    with ledger.open("a") as file:  # up to a hundred bytes before the end of the disk's last page
-        line = json.dumps({"source": "0" * 16, "name": ""})
-        file.write(line.replace('"name": "', '"name": "' + "x" * (3995 - len(line))) + "\n")
-    fill_rest = fill(disk)
+    """A release whose line in the ledger does not fit: the first 60 bytes of it are written."""
+    note = json.dumps({"source": "another's", "name": ""})
+    (disk / "ledger.jsonl").write_text(note.replace('""', f'"{"x" * (4035 - len(note))}"') + "\n")
+    filler = fill(disk)
     done = ran(*RELEASE, "--out", out, DPMC_HOME=disk)
     wrong = both(done.wrong(1), "released" if out.exists() else "")
-    filler.unlink(missing_ok=True)
-    fill_rest.unlink(missing_ok=True)
+    filler.unlink()
     again = ran(*RELEASE, "--out", out, DPMC_HOME=disk)
-    return Row(
-        "full disk", "the ledger of a release", told(done, disk), both(wrong, again.wrong(0))
-    )
+    wrong = both(wrong, again.wrong(0))
+    return Row("full disk", "the ledger of a release", told(done, disk), wrong)
 
 
 def read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
