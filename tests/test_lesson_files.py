@@ -132,7 +132,7 @@ def test_the_numbers_of_the_key_are_those_of_the_formulas(sheets):
     assert f"right how often in 100? {100 * ten:.0f} " in text
     assert "what epsilon have you spent on this answer? 10 " in text
     cells = 40 * 400
-    assert f"Certified is {cells:,}, the claim times the number of scores" in text
+    assert f"Certified is {cells:,}, an upper bound: the claim times" in text
     assert f"how much of the gain is kept? {100 * films.kept('input-flip', 1.0):.0f} %" in text
 
 

@@ -290,7 +290,7 @@ def test_debiased_is_what_the_formula_says():
         counted, like, this = found.picture.rows.values()
         debiased = (counted.share - lie(epsilon)) / (1 - 2 * lie(epsilon))
         assert like.share == this.share == pytest.approx(debiased, abs=1e-6)
-        assert f"debiased {percent(debiased)};" in found.says[0]
+        assert f"debiased estimate is {percent(debiased)}," in found.says[0]
         truth = found.picture.truth
         assert ("the counted interval misses" in found.says[2]) == (
             not counted.low <= truth <= counted.high

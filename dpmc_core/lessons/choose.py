@@ -77,7 +77,7 @@ def slides() -> tuple[Slide, ...]:
             predict=Predict.number(
                 f"At epsilon {_EPSILON:g}: how much of the gain is kept?",
                 mine,
-                tuple(films.kept(films.PER_RATING, EPSILONS[k]) for k in (3, -3)),
+                tuple(films.kept(films.PER_RATING, EPSILONS[k]) for k in (3, -5)),
                 percent,
             ),
             move=(stops(_EPSILON),),
@@ -159,9 +159,9 @@ def _not_protected(mechanism: str, epsilon: float) -> str:
         return "Not protected: what the server sees, and with it its staff and whoever breaks in."
     together = films.right(mechanism, epsilon, films.RATED)
     return (
-        "Not protected: which films somebody rated, and a whole person; asked which of two opposite"
-        f" tastes somebody with {films.RATED} ratings has, an attacker is right {hundred(together)}"
-        f" times in {HUNDRED}."
+        "Not protected: which films somebody rated, and a whole person; about which of two opposite"
+        f" tastes somebody with {films.RATED} ratings has, the same attacker is right"
+        f" {hundred(together)} times in {HUNDRED}."
     )
 
 
@@ -208,7 +208,7 @@ def _unit(moved: Moved) -> Reveal:
             _numbers(films.PER_PERSON, epsilon),
             f"Flipping each rating keeps {percent(films.kept(films.PER_RATING, epsilon))} at"
             f" {_budget(films.PER_RATING, epsilon)}; here it is"
-            f" {_budget(films.PER_PERSON, epsilon)}. The number is the same, the promise is not.",
+            f" {_budget(films.PER_PERSON, epsilon)}: the same number, another promise.",
             _not_protected(films.PER_PERSON, epsilon),
         ),
         over_epsilon(
@@ -216,8 +216,8 @@ def _unit(moved: Moved) -> Reveal:
             {capital(words): films.keeps(id) for id, words in PROMISES.items()},
             f"Gain kept, of {HUNDRED}",
         ),
-        "Each measured against guessing and no privacy of its own kind: likes of the one, stars of"
-        " the other.",
+        "Each between guessing and no privacy of its own kind: likes of the one, stars of the"
+        " other.",
     )
 
 

@@ -235,9 +235,8 @@ def _promise(moved: Moved) -> Reveal:
             "Some published tables are e to that power times as likely with one rating as with the"
             f" other. An audit that searched for worse found {_number(found.measured)} where"
             f" {found.epsilon:g} is claimed.",
-            f"Certified is {_number(most * claimed)}, the claim times the number of scores"
-            f" ({lit.moved.size:,}): an upper bound. The true epsilon lies between; nobody knows"
-            " where.",
+            f"Certified is {_number(most * claimed)}, an upper bound: the claim times the number of"
+            f" scores, {lit.moved.size:,}. The true epsilon lies between.",
         ),
         over_epsilon(
             claimed,
@@ -263,9 +262,9 @@ def _repair(moved: Moved) -> Reveal:
     honest, loose = (films.kept(id, epsilon) for id in (films.PER_RATING, Output.id))
     return Reveal(
         (
-            f"{_number(wider)} times as wide; for a table of film ratings {_number(there)} times:"
-            f" noise of scale {_number(scale)} on scores between {-method.bound:g} and"
-            f" {method.bound:g}.",
+            f"{_number(wider)} times as wide.",
+            f"For a table of film ratings {_number(there)} times: noise of scale {_number(scale)}"
+            f" on scores between {-method.bound:g} and {method.bound:g}.",
             f"Unrepaired, set to epsilon {epsilon:g}, it {_keeps(loose)}. Flipping each rating"
             f" before it is sent {_keeps(honest)}, and there {epsilon:g} is certified.",
         ),

@@ -63,12 +63,10 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="undo",
             title="Undo the coins",
-            said="Nobody knows which phones lied, but everybody knows how often they lie. So take"
-            " their share off, and stretch what is left by as much as the coins had squeezed it:"
-            " this is debiasing.",
+            said="Nobody knows which phones lied, but everybody knows how often. So take that share"
+            " off, and stretch what is left by as much as the coins squeezed it: debiasing.",
             predict=Predict(
-                f"The same reports, counted and debiased: which interval for {_LIKE} is longer, in"
-                " most throws?",
+                f"Counted or debiased: which interval for {_LIKE} is longer, in most throws?",
                 ("Counted", "The same", "Debiased"),
                 1 + (wide > plain) - (wide < plain),
             ),
@@ -76,7 +74,8 @@ def slides() -> tuple[Slide, ...]:
             reveal=_undo,
             teacher="Throw often, before you move anything else: counted, the interval misses the"
             f" truth in most classes; debiased, in at most {hundred(1 - _OFTEN)} of {HUNDRED}."
-            " Precise is not right.",
+            f" Precise is not right. The answers of {_THIS} are fixed, so its own interval knows no"
+            f" chance but the coins'; who wants to speak of {_LIKE} needs the longer one.",
             in_class=_debiased,
             after=Elsewhere(
                 "Two estimates of the same noisy film ratings",
@@ -134,6 +133,11 @@ def around(many: int, epsilon: float) -> float:
     return good_to(truth() if math.isinf(epsilon) else coin(epsilon), many)
 
 
+def _estimate(bounds: Bounds) -> str:
+    """It may lie outside of all shares, so never without its interval."""
+    return f"{percent(bounds.share)}, for {_THIS} {percent(bounds.low)} to {percent(bounds.high)}"
+
+
 def points(share: float) -> str:
     return f"{HUNDRED * share:.0f}"
 
@@ -181,12 +185,11 @@ def _undo(moved: Moved) -> Reveal:
     lies = lie(moved["epsilon"])
     return Reveal(
         (
-            f"Counted {percent(counted.share)}, debiased {percent(this.share)};"
+            f"Counted {percent(counted.share)}; the debiased estimate is {_estimate(this)};"
             f" {percent(truth)} is true.",
             f"({_exact(counted.share)} - {_exact(lies)}) / {1 - 2 * lies:.3f} ="
             f" {_exact(this.share)}: right on average, but dividing stretches what chance does, and"
-            f" the interval for {_LIKE} with it. The answers of {_THIS} are fixed: its own interval"
-            " knows no chance but the coins'.",
+            f" the interval for {_LIKE} with it.",
             f"In this throw the counted interval {naive} the truth, the one of {_THIS} {debiased}"
             " it.",
         ),
@@ -228,9 +231,9 @@ def _me(moved: Moved) -> Reveal:
     return Reveal(
         (
             f"{many:,} people: the share of {_LIKE} is known to within"
-            f" {points(around(many, epsilon))} points. Your report alone: who starts at"
-            f" {EVEN} guesses right {hundred(sure)} times in {HUNDRED}, as with any other number of"
-            " people.",
+            f" {points(around(many, epsilon))} points.",
+            f"Your report alone: who starts at {EVEN} guesses right {hundred(sure)} times in"
+            f" {HUNDRED}, as with any other number of people.",
             "Only epsilon moves that line.",
         ),
         Bend(
@@ -271,9 +274,9 @@ def _debiased(view: View) -> Reveal | None:
     counted, _, this = rows.values()
     return Reveal(
         (
-            f"Counted {percent(counted.share)}, debiased {percent(this.share)}: the same"
-            f" {found.poll.reports} reports. Nobody knows the truth; a debiased interval holds what"
-            f" it is of, {_THIS} or {_LIKE}, in at least {percent(_OFTEN)} of classes.",
+            f"Counted {percent(counted.share)}; the debiased estimate is {_estimate(this)}, by the"
+            f" same {found.poll.reports} reports. Nobody knows the truth; a debiased interval holds"
+            f" what it is of, {_THIS} or {_LIKE}, in at least {percent(_OFTEN)} of classes.",
         ),
         Spans(rows),
         found.words,

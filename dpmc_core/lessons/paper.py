@@ -281,12 +281,14 @@ def _done(part: Part) -> tuple[str, str, str]:
     if not part.lesson:
         return part.step, part.teacher, part.all
     lesson, slides = LESSONS[part.lesson], part.slides
-    asks = [f"{slide.title}: {slide.predict.question}" for slide in slides if slide.predict]
-    asks += [slide.title for slide in slides if not slide.predict]
+    asks = [
+        f"{slide.title}: “{slide.predict.question}”" if slide.predict else slide.title
+        for slide in slides
+    ]
     own = "looks at its own reports, " if any(slide.in_class for slide in slides) else ""
     return (
         f"{list(LESSONS).index(part.lesson) + 1}. {lesson.title}",
-        f"On the page Learn. {' '.join(asks)} Reads aloud: {lesson.take_home}",
+        f"On the page Learn. {'; '.join(asks)}. Reads aloud: {lesson.take_home}",
         f"Predicts by show of hands, {own}moves, writes.",
     )
 
