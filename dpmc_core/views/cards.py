@@ -298,8 +298,14 @@ def of_hundred(share: float) -> str:
 def hundred(share: float) -> str:
     """A chance as so many of 100; never rounded to all or none of them."""
     rest = 100 * min(share, 1 - share)
-    digits = max(0, math.ceil(-math.log10(rest))) if rest > 0 else 0
-    return f"{100 * share:.{digits}f}"
+    if rest <= 0:
+        return f"{100 * share:.0f}"
+    digits = min(max(0, math.ceil(-math.log10(rest))), _DIGITS)
+    least = 10.0**-digits
+    return f"{min(max(100 * share, least), 100 - least):.{digits}f}"
+
+
+_DIGITS = 6
 
 
 def person(guarantee: Guarantee, ratings: int = _PERSON) -> str:
