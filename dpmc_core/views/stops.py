@@ -86,8 +86,8 @@ def kept(picture: Picture, line: Line, epsilon: float, best: Interval | None = N
     best, metric = best or without, picture.metric
     if here is None or guess is None or best is None:
         return None
-    gain = best.mean - guess.mean
-    share = (here.mean - guess.mean) / gain if gain else math.nan
+    gain = metric.sign * (best.mean - guess.mean)
+    share = metric.sign * (here.mean - guess.mean) / gain if gain > 0 else math.nan
     if min(here.seeds, guess.seeds) < FEWEST:
         words = ""
     elif not clearly_better(metric, best, guess):

@@ -153,7 +153,9 @@ def read(
     def joined() -> tuple[Picture, ...]:
         pictures = found.pictures
         for id in mechanisms:
-            whole = shipped(where.name, id, None if seeds is None else tuple(seeds))
+            whole = shipped(where.name, id)
+            if whole and seeds is not None and not {*whole[0].lines[0].seeds.tolist()} <= {*seeds}:
+                whole = shipped(where.name, id, tuple(seeds))
             came = [picture.only(wanted.curves) for picture in whole or ()]
             if came and came[0].lines:
                 sides = zip(pictures, came, strict=False)
