@@ -383,6 +383,37 @@ def test_channel_epsilon_is_the_largest_ratio_over_all_pairs() -> None:
 # Attackers
 
 
+@pytest.mark.parametrize("prior", [0.0, 0.05, 0.4, 0.5, 0.6, 0.8, 0.95, 1.0])
+def test_the_best_attacker_from_any_prior(prior: float) -> None:
+    """By the definition: over all reports, and over the integral of two normal laws."""
+    for epsilon, times in ((0.1, 1), (1.0, 10), (2.0, 1), (2.0, 2), (2.0, 3)):
+        flip = 1 / (1 + math.exp(epsilon))
+        exact = 0.0
+        for yes in range(times + 1):
+            ways = math.comb(times, yes)
+            one = ways * (1 - flip) ** yes * flip ** (times - yes)
+            other = ways * flip**yes * (1 - flip) ** (times - yes)
+            exact += max(prior * one, (1 - prior) * other)
+        assert Loss.of(Pure(epsilon, times)).right(prior) == pytest.approx(exact, abs=1e-12)
+    mu = 0.7
+    density = functools.partial(mpmath.npdf, mu=0), functools.partial(mpmath.npdf, mu=mu)
+    one, other = density
+    found = mpmath.quad(
+        lambda x: max(prior * one(x), (1 - prior) * other(x)), np.linspace(-10, 11, 43).tolist()
+    )
+    assert Loss(0.0, mu).right(prior) == pytest.approx(float(found), abs=1e-4)
+    assert Loss(math.inf).right(prior) == 1.0
+
+
+def test_what_a_prior_does_to_the_best_attacker_in_plain_figures() -> None:
+    wanted = {0.5: (88.1, 88.1), 0.6: (88.1, 90.2), 0.8: (88.1, 94.4), 0.95: (95.0, 97.5)}
+    for prior, right in wanted.items():
+        found = [round(100 * Loss.of(Pure(2.0, times)).right(prior), 1) for times in (1, 2)]
+        assert tuple(found) == right
+    with pytest.raises(InvalidSetting, match="prior"):
+        Loss(1.0).right(1.5)
+
+
 def test_attacker_certainty_in_plain_figures() -> None:
     assert [round(100 * attacker_certainty(e), 1) for e in (0.1, 1, 4)] == [52.5, 73.1, 98.2]
     assert attacker_certainty(0.0) == 0.5

@@ -5,10 +5,12 @@ import math
 import re
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from scipy.stats import binom
 
 from dpmc_core import room as rooms
+from dpmc_core.sweep.presets import EPSILONS
 from pages.ui import classroom
 from tests.browser_helpers import serving
 from tests.class_helpers import QUESTIONS, SECRET, forget_visits, in_class, opened
@@ -73,7 +75,7 @@ def test_a_phone_answers(page, server, room):
     force(page, TRUTH)
     answer(page, server, "Yes")
     assert (text(page, "answered"), text(page, "sends")) == ("Yes", "Yes")
-    assert "truth" in text(page, "fell")
+    assert "your answer" in text(page, "fell")
     assert "1 answer at epsilon 2: 2 in all" in text(page, "spent")
     assert f"{math.ceil(10 * math.exp(2)) / 10}-fold" in text(page, "fold")
     poll = room.view().poll(0)
@@ -90,6 +92,27 @@ def test_a_phone_answers(page, server, room):
     page.get_by_text("3 answers at epsilon 2: 6 in all").wait_for()
     arrived(page)
     assert (room.view().poll(1).yes, room.view().poll(1).reports) == (0, 2)
+
+
+def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page, server, room):
+    answer(page, server, "Yes")
+    room.cost(1.0)
+    assert "Here epsilon is 2" in text(page, "fold")
+    room.press(1)
+    page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
+    assert "Here epsilon is 1" in text(page, "fold")
+    press(page, "No")
+    page.get_by_text("2 answers: 3 in all").wait_for()
+    arrived(page)
+    assert room.view().most == pytest.approx(3, abs=1e-3)
+    room._pressed = 0.0
+    room.press(0)
+    page.get_by_role("heading", name=QUESTIONS[0]).wait_for()
+    arrived(page)
+    assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
+    assert "2 answers: 3 in all" in text(page, "spent")
+    assert [len(one.reports) for one in room.view().askings] == [1, 1]
+    assert room.view().connected == 1
 
 
 def test_plain_http_in_a_network_is_enough(browser):
@@ -115,7 +138,7 @@ def test_the_raw_answer_never_leaves_a_phone_that_lies(page, server, room, name,
     traffic = log(page)
     answer(page, server, name)
     assert (text(page, "answered"), text(page, "sends")) == (name, ["Yes", "No"][bit])
-    assert "ask the second coin" in text(page, "fell")
+    assert "the opposite" in text(page, "fell")
     (report,) = reports(traffic)
     assert report.keys() == {"room", "asking", "token", "bit"}
     assert (report["bit"], report["asking"], report["room"]) == (1 - bit, 0, room.view().id)
@@ -142,7 +165,7 @@ def test_the_same_bit_looks_the_same_whatever_was_answered(browser, server):
         found = []
         for one in sent:
             token = json.loads(one.post_data)["token"] if one.method == "POST" else "no token"
-            headers = sorted(one.all_headers().items())
+            headers = sorted(one.all_headers().items() - {("phone", one.headers.get("phone"))})
             whole = json.dumps([one.method, one.url, headers, one.post_data])
             found.append(whole.replace(token, "TOKEN"))
         seen.append([one for k, one in enumerate(found) if k == 0 or one != found[k - 1]])
@@ -266,6 +289,25 @@ def test_a_browser_that_keeps_no_more_forgets_nothing_while_the_page_is_there(pa
     assert len({one["token"] for one in reports(traffic)}) == 1
 
 
+def test_a_phone_beyond_the_class_waits_and_joins_by_itself(page, server):
+    forget_visits()
+    room = opened(expected=1)
+    for token in ("0" * 32, "1" * 32):
+        room.report(room.view().id, 0, token, 1)
+    force(page, LIE)
+    traffic = log(page)
+    page.goto(server + "phone")
+    press(page, "Yes")
+    page.get_by_text("waits to be let in").wait_for()
+    assert (room.view().waiting, room.view().poll(0).reports) == (1, 2)
+    page.reload()
+    page.get_by_text("waits to be let in").wait_for()
+    room.let_in(1)
+    arrived(page)
+    assert (room.view().waiting, room.view().poll(0).reports) == (0, 3)
+    assert len({json.dumps(one) for one in reports(traffic)}) == 1
+
+
 @pytest.mark.usefixtures("room")
 def test_before_and_after_a_class(page, server):
     classroom._server.put(None)
@@ -301,7 +343,80 @@ def test_a_phone_does_not_answer_a_server_that_asks_for_more(page, server, room,
     assert page.evaluate("localStorage.length") == 0
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 3.7, 10.0])
+@pytest.mark.usefixtures("room")
+def test_a_phone_wants_the_exact_threshold_at_every_epsilon(page, server):
+    """From one draw less than a room's, which tells more, to the fair coin, which tells nothing."""
+    page.goto(server + "phone")
+    exact = [(e, rooms.lies_below(e)) for e in (*EPSILONS, *np.geomspace(0.1, 10, 500).tolist())]
+    for epsilon, below in exact:
+        assert below == math.ceil(rooms.DRAWS / (1 + math.exp(epsilon)))
+    huge = [(e, 1) for e in (22.2, 25.0, 29.0, 100.0, 709.0, 1e3, 1e300)]
+    table = [*exact, *huge]
+    ends = [(-1, False), (0, True), (1, True), (rooms.DRAWS, False), (0.5, False)]
+    for more, taken in ends:
+        rows = [[epsilon, below + more] for epsilon, below in table]
+        found = page.evaluate("rows => rows.map(([e, b]) => keepsItsWord(e, b))", rows)
+        assert found == [taken] * len(rows), more
+    half = rooms.DRAWS // 2
+    found = page.evaluate("half => [half - 1, half].map(b => keepsItsWord(0.1, b))", half)
+    assert found == [True, False]
+
+
+@pytest.mark.usefixtures("room")
+def test_the_epsilon_that_is_shown_is_never_less_than_what_is_spent(page, server):
+    page.goto(server + "phone")
+    wanted = [0.1, 0.15, 0.3, 1.1, 2.0, 2.3, 2.001, 2.3456, 1e-3, 29.001, 0.1 + 0.2, 2 * 3.3]
+    shown = [float(one) for one in page.evaluate("all => all.map(round)", wanted)]
+    assert all(e - 1e-8 <= s < e + 0.01 for e, s in zip(wanted, shown, strict=True))
+    # where it rounds a trace away, the trace is not granted either
+    trace = 2 + 9e-9
+    below = math.ceil(rooms.DRAWS / (1 + math.exp(trace)))
+    assert page.evaluate("e => round(e)", trace) == "2"
+    assert below < BELOW
+    assert not page.evaluate("([e, b]) => keepsItsWord(e, b)", [trace, below])
+
+
+HOSTILE = {
+    "both": [{"epsilon": e, "below": b} for e in (22.0, 29.0, 1e3) for b in (0, -1, 0.5, None)],
+    "epsilon": [None, "2", [2], {}, True, -2, 0, 0.1, 1.99, float("inf"), float("-inf")],
+    "below": [None, str(BELOW), [BELOW], True, BELOW - 1, 2**31, 2**32, 1e300, float("inf")],
+    "asking": ["__proto__", "constructor", "0", 0.5, -1, [], {}, True, 2**53],
+    "room": ["", None, 5, ["x"], {}],
+    "question": [None, "", " \n", 7, ["Tea?"], {}],
+    "again": [None, "1", -1, 0.5, {}],
+    "all": ["null", "[]", "5", '"x"', "true", "{}"],
+}
+
+
+@pytest.mark.parametrize("field", HOSTILE)
+def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
+    """It says why it does not answer, and neither draws nor keeps nor sends anything."""
+
+    def told(route):
+        body = value
+        if field != "all":
+            change = value if field == "both" else {field: value}
+            body = json.dumps(room.view().public() | change).replace("Infinity", "1e999")
+        route.fulfill(body=body, content_type="application/json")
+
+    force(page, TRUTH)
+    broken = []
+    page.on("pageerror", lambda error: broken.append(error))
+    traffic = log(page)
+    page.route("**/asking", told)
+    for value in HOSTILE[field]:
+        page.goto(server + "phone")
+        page.get_by_text(re.compile("more of the truth than|does not understand")).wait_for()
+        assert not page.get_by_role("button", name="Yes", exact=True).is_visible(), value
+        for yes in (0, 1):
+            page.evaluate("yes => answer(yes)", yes)
+        assert page.evaluate("[draws, localStorage.length]") == [0, 0], value
+    assert not reports(traffic)
+    assert not broken
+    assert room.view().poll(0).reports == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 2.3456, 3.7, 10.0])
 def test_a_phone_believes_every_room(page, server, epsilon):
     opened(epsilon)
     page.goto(server + "phone")
@@ -324,9 +439,33 @@ def test_questions_are_text(page, server):
     page.get_by_role("heading", name="<img src=x onerror=alert(1)> & <b>you</b>?").wait_for()
 
 
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_a_phone_tells_of_one_tilted_coin(page, server, epsilon):
+    """The opposite so many times in 100, and what two coins would do: right to the last digit."""
+    opened(epsilon)
+    page.goto(server + "phone")
+    page.get_by_role("button", name="Yes", exact=True).wait_for()
+    lie = 100 / (1 + math.exp(epsilon))
+    told = re.search(r"one tilted coin: .* your answer ([\d.]+) times", text(page, "rule"))
+    shown = page.locator("#coin .ends span").all_inner_texts()
+    both = re.findall(r"[\d.]+", " ".join(shown))
+    page.get_by_text("Why you can deny").click()
+    two, of, twice, one = re.findall(r"[\d.]+", text(page, "two").partition("times")[0])
+    assert (of, twice) == ("100", "2")
+    for said, wanted in ((told[1], lie), (both[0], lie), (both[1], 100 - lie), (one, lie)):
+        last = 10.0 ** -len(said.partition(".")[2])
+        assert abs(float(said) - wanted) <= last / 2 * (1 + 1e-6)
+        assert 0 < float(said) < 100
+    last = 10.0 ** -len(two.partition(".")[2])
+    assert abs(float(two) - (100 - 2 * lie)) < last
+    assert float(two) == pytest.approx(100 - 2 * float(one))
+    if epsilon == 2:
+        assert (told[1], two, one) == ("12", "76", "12")
+
+
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("said", [0, 1])
-def test_the_coins_are_the_law(page, server, said):
+def test_the_coin_is_the_law(page, server, said):
     """At every edge of the draw; the opposite goes out for exactly `below` of 2^32 draws."""
     page.goto(server + "phone")
     found = page.evaluate(
@@ -335,39 +474,35 @@ def test_the_coins_are_the_law(page, server, said):
           return drawn(said, below); })""",
         [[0, BELOW - 1, BELOW, 2 * BELOW - 1, 2 * BELOW, rooms.DRAWS - 1], said, BELOW],
     )
-    assert [one["truth"] for one in found] == [False] * 4 + [True] * 2
-    assert [one["bit"] for one in found] == [1 - said] * 2 + [said] * 4
+    assert found == [1 - said] * 2 + [said] * 4
 
 
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_phone_lies_as_often_as_it_says(page, server, epsilon):
-    """200,000 draws of the page's own function; false alarm: 1 in a million for each number."""
+    """200,000 draws of the page's own function; false alarm: 1 in a million."""
     below, draws = rooms.lies_below(epsilon), 200_000
     page.goto(server + "phone")
-    lies, truths = page.evaluate(
-        """([draws, below]) => { let lies = 0, truths = 0;
+    lies = page.evaluate(
+        """([draws, below]) => { let lies = 0;
           for (let k = 0; k < draws; k++) {
-            const one = drawn(k % 2, below);
-            lies += one.bit !== k % 2; truths += one.truth;
+            lies += drawn(k % 2, below) !== k % 2;
           }
-          return [lies, truths]; }""",
+          return lies; }""",
         [draws, below],
     )
-    chance = below / rooms.DRAWS
-    for found, expected in ((lies, chance), (truths, 1 - 2 * chance)):
-        low, high = binom.interval(1 - 1e-6, draws, expected)
-        assert low <= found <= high
+    low, high = binom.interval(1 - 1e-6, draws, below / rooms.DRAWS)
+    assert low <= lies <= high
 
 
 @pytest.mark.usefixtures("room")
-def test_the_second_coin_is_fair_whatever_was_answered(page, server):
-    """50,000 draws where the first coin always asks; false alarm: 1 in a million for each."""
+def test_a_coin_that_does_not_lean_is_fair_whatever_was_answered(page, server):
+    """50,000 draws each; false alarm: 1 in a million for each."""
     page.goto(server + "phone")
     for said in (0, 1):
         yes = page.evaluate(
             """said => { let yes = 0, below = 2 ** 31;
-              for (let k = 0; k < 50000; k++) yes += drawn(said, below).bit;
+              for (let k = 0; k < 50000; k++) yes += drawn(said, below);
               return yes; }""",
             said,
         )

@@ -194,6 +194,21 @@ def test_a_damaged_or_unwritable_ledger_is_told(dpmc, monkeypatch, tmp_path):
     assert "not noted" in err
 
 
+def test_a_line_that_was_never_finished_counts_nothing_and_goes():
+    """A full disk, or a power cut: what would have been noted did not happen."""
+    ledger.note("a", "one", [run_of()])
+    whole = ledger.path().read_bytes()
+    for cut in (1, 40, len(whole) - 2):
+        ledger.path().write_bytes(whole + whole[:cut])
+        assert len(ledger.noted("a")) == 1
+        ledger.note("b", "two", [run_of()])
+        assert len(ledger.noted("a")) == len(ledger.noted("b")) == 1
+        assert ledger.path().read_bytes().startswith(whole)
+    ledger.path().write_bytes(whole[:-1])  # as an editor may leave it
+    ledger.note("b", "two", [run_of()])
+    assert len(ledger.noted("a")) == len(ledger.noted("b")) == 1
+
+
 def test_what_cannot_be_noted_is_not_released(dpmc, monkeypatch, tmp_path):
     pytest.importorskip("opendp", reason="needs the extra 'release'")
     (tmp_path / "file").write_text("")

@@ -23,8 +23,8 @@ MECHANISMS = {  # each with every operator
 
 # What stands around them.
 AROUND = {
-    *("item effects", "own side", "taste", "local", "composition", "sampled sums", "rounding"),
-    *("ledger", "selection"),
+    *("reading", "command line", "verify", "release", "catalogue", "ledger", "selection", "local"),
+    *("item effects", "own side", "taste", "composition", "sampled sums", "rounding"),
 }
 
 

@@ -382,7 +382,7 @@ def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
     mechanism = make(id)
     ratings = ratings_for(mechanism.task)
     found = [export(mechanism, ratings) for _ in range(2)]
-    arrays = [{name: array for name, (array, _) in e.arrays.items()} for e in found]
+    arrays = [e.arrays for e in found]
     assert any(not np.array_equal(arrays[0][n], arrays[1][n]) for n in arrays[0])
     guarantee = mechanism.guarantee(ratings.public)
     if guarantee.trust is Trust.LOCAL:
@@ -446,7 +446,7 @@ class Deaf(SecureSource):
 def heard(id, monkeypatch, ratings):
     monkeypatch.setattr(exact_noise, "SecureSource", Deaf)
     found = export(make(id), ratings)
-    return {name: array for name, (array, _) in found.arrays.items()}
+    return found.arrays
 
 
 @pytest.mark.parametrize("id", RELEASED)

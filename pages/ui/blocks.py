@@ -19,7 +19,7 @@ from dpmc_core.store import guarded
 from dpmc_core.views import audits, cards
 from pages.ui import classroom
 from pages.ui.charts import Figure
-from pages.ui.jobs import Job, Snapshot
+from pages.ui.jobs import AT_ONCE, Job, Snapshot
 from pages.ui.text import escape
 
 EVALUATION = sentence(EVALUATION_ONLY)
@@ -56,6 +56,12 @@ def reserved(what: str, instead: str) -> bool:
         return False
     st.info(f"A class is on: only the teacher may {what}. {instead}", icon=":material/groups:")
     return True
+
+
+def switched_off() -> bool:
+    """Whether this session may start no runs at the moment; a sentence says so."""
+    why = "Runs of visitors are switched off at the moment."
+    return not classroom.visitors_train() and reserved("start a run", why)
 
 
 def picture(
@@ -115,14 +121,14 @@ def guarantee(card: Guarantee, id: str) -> None:
     means for an attacker."""
     shown = cards.card(card)
     st.markdown(f"**{shown.protects}**")
-    own = card.certified()
+    own, unit = card.certified(), card.change.label
     proved = cards.budget_text(own.epsilon, own.delta)
     if shown.upheld:
-        st.badge(f"certified: epsilon {proved}", icon=":material/verified:", color="green")
+        st.badge(f"certified: epsilon {proved} {unit}", icon=":material/verified:", color="green")
     else:
         claimed = cards.budget_text(*dataclasses.astuple(card.claimed)) if card.claimed else "none"
         st.badge(
-            f"claimed {claimed}, certified {proved}",
+            f"claimed {claimed}, certified {proved} {unit}",
             icon=":material/radio_button_unchecked:",
             color="orange",
         )
@@ -157,8 +163,8 @@ def progress(now: Snapshot) -> None:
         st.progress(now.share, text=f"stopping … {escape(now.label)}".strip())
         return
     if now.state == "queued":
-        words = f"waiting for {now.ahead} run{'s' if now.ahead != 1 else ''} before this one"
-        st.progress(0.0, text=words if now.ahead else "starting")
+        words = f"place {now.ahead + 1} in the queue: {AT_ONCE} run at a time"
+        st.progress(0.0, text=words)
         return
     if now.paused:
         st.progress(now.share, text=f"paused · {escape(now.label)}")
