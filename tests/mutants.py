@@ -2473,8 +2473,8 @@ _DEAREST = named("selection", "test_the_dearest_candidate_sets_the_price")
 _TEN = named("selection", "test_the_best_of_ten_costs_less_than_publishing_ten")
 _TOSSED = named("coins", "test_coins_fall_with_the_chance_of_their_weight")
 _ON_GRID = named("secure_noise", "test_outputs_lie_on_the_grid_and_textbook_noise_does_not")
-_SHOWN = "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
-_TRACE_OF = named("replayed_answers", f"{_SHOWN}[local-popularity-settings14]")
+_ANSWERS_ALONE = "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
+_TRACE_OF = named("replayed_answers", f"{_ANSWERS_ALONE}[local-popularity-settings14]")
 
 # fmt: off
 CORE = [
@@ -2623,7 +2623,7 @@ CORE = [
          "len(ratings) / reported.size", _TRACE_OF),
         ("similarities of raw rows", SKIPPED, "FlippedPairs(reports.bits, reports.flip)",
          "FlippedPairs(rows.toarray().astype(np.uint8), reports.flip)",
-         named("replayed_answers", f"{_SHOWN}[dplcf-settings12]")),
+         named("replayed_answers", f"{_ANSWERS_ALONE}[dplcf-settings12]")),
     ),
     *_family(
         "composition", "privacy/accounting.py",
