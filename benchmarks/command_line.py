@@ -5,7 +5,7 @@
 Builds the wheel, installs it into a fresh environment and runs each command there, each time in a
 new folder: as it is, under every one of WAYS, interrupted at eight moments, and with values that
 nobody would give. Prints how many runs there were of each and what was wrong with one; ends with 1
-where something was. Under half an hour.
+where something was.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ import tempfile
 import time
 import venv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from dpmc_core import registry
 from dpmc_core.cli import build_parser, main
@@ -82,7 +81,7 @@ class Way:
     may have; said: what it must say then."""
 
     shell: str = 'exec "$@"'
-    changes: Mapping[str, str | None] = ()  # type: ignore[assignment]
+    changes: Mapping[str, str | None] = field(default_factory=dict)
     gone: bool = False
     stranger: bool = False
     status: int | None = None
@@ -90,6 +89,7 @@ class Way:
     said: str = ""
 
 
+PLAIN = Way()
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
 WAYS = {
     "nobody reads on": Way(gone=True, status=UNREAD),
@@ -141,9 +141,9 @@ def prepare(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_core
     (folder / "out.npz").rename(folder / RELEASED)
 
 
-def environment(folder: Path, changes: Mapping[str, str | None] | Sequence[Any] = ()) -> Any:
+def environment(folder: Path, way: Way = PLAIN) -> dict[str, str]:
     fixed = {"DPMC_HOME": str(folder / "home"), "PYTHONUNBUFFERED": None}
-    found = os.environ | {"OPENBLAS_NUM_THREADS": "1"} | fixed | dict(changes)
+    found = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **fixed, **way.changes}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -157,7 +157,7 @@ def somewhere(pattern: Path) -> Iterator[Path]:
         yield folder
 
 
-def run(words: Sequence[str], pattern: Path, way: Way = Way(), after: float | None = None) -> Done:
+def run(words: Sequence[str], pattern: Path, way: Way = PLAIN, after: float | None = None) -> Done:
     """A command under what befalls it; after: seconds until it is interrupted."""
     with somewhere(pattern) as folder, contextlib.ExitStack() as stack:
         prefix = STRANGER if way.stranger and os.geteuid() == 0 else ()
@@ -172,7 +172,7 @@ def run(words: Sequence[str], pattern: Path, way: Way = Way(), after: float | No
         process = subprocess.Popen(
             [*prefix, "sh", "-c", way.shell, "sh", *words],
             cwd=folder,
-            env=environment(folder, way.changes),
+            env=environment(folder, way),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.PIPE,

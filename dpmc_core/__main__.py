@@ -20,6 +20,7 @@ def entry() -> None:
 
         status = main()
     except KeyboardInterrupt:
+        sys.stderr.write("dpmc: interrupted\n")
         status = 130
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said
     sys.exit(status)

@@ -2001,7 +2001,7 @@ READING = (
             CLIP,
             "((table.ratings < low) | (table.ratings > high))",
             "(table.ratings > high)",
-            (*_BY_HAND, *named("reading_fuzz", "test_generated_files")),
+            _BY_HAND,
         ),
         (
             "who has no usable row stays in the lists",

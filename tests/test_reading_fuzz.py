@@ -58,6 +58,7 @@ BY_HAND: list[tuple[str | bytes, dict[str, Any], str]] = [
     ("c,x,3\na,x,1_0\nb,x,\u0663\n", {"bad_rows": "leave-out", "high": 20}, "c x 3"),
     ("a,x,3\nb,x,inf\nc,x,1e400\nd,x,True\n", {}, "refused: finite number"),
     ("a,x,3\nb,x,9\n,x,3\nd,,\n", {}, "refused: item range user"),
+    ("a,x,3\nb,x,0\n", {}, "refused: range"),
     # Separators and encodings.
     ("ann lee\tx\t3\nbob ray\ty\t4\n", {}, "ann lee x 3|bob ray y 4"),
     ("a::x::3\nb::y::4\n", {}, "a x 3|b y 4"),

@@ -105,9 +105,9 @@ def _drop_unwritten() -> None:
 
 def _words(error: DpmcError | OSError) -> str:
     """The sentence of an error of ours; the file and what is wrong with it, of the system's."""
-    if isinstance(error, DpmcError) or not error.strerror:
+    if isinstance(error, DpmcError):
         return str(error)
-    what, where = error.strerror.lower(), error.filename2 or error.filename
+    what, where = (error.strerror or str(error)).lower(), error.filename2 or error.filename
     return printable(what if where is None else f"{where}: {what}")
 
 
