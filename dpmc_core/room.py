@@ -493,8 +493,8 @@ class View:
     whether nothing is shown of a question while it takes reports; tested: whether a phone has been
     here; opened: when, in seconds of the monotonic clock; seed: of what is drawn to be shown;
     counts: reports that no phone sent, by the number of the asking; pretended: how many simulated
-    phones answer yes, by the question; connected: pages of phones that are there now;
-    waiting: phones that ask to be let in.
+    phones answer yes, by the question; connected: pages of phones that are there now; waiting:
+    phones that ask to be let in.
     """
 
     id: str

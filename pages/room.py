@@ -21,9 +21,8 @@ TICK = 1.0  # seconds between two looks at what has arrived
 PATIENCE = 60.0  # seconds for the first phone
 OWN = "Your own"
 LIST, EPSILON, SHOWN, SECRET = "room list", "room epsilon", "room truth shown", "room secret"
-ORDERED, PRIOR = "room ordered", "room prior"
+ORDERED, PRIOR, SIZE = "room ordered", "room prior", "room size"
 PRIORS = (0.5, 0.6, 0.8, 0.95)  # how sure an attacker was before
-SIZE = "room size"
 UNREACHED = """
 - School networks often keep devices apart: use the hotspot of a phone or of this computer.
 - The hotspot of a phone often takes about ten devices.

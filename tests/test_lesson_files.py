@@ -188,6 +188,8 @@ def test_the_key_says_what_one_sees_at_other_settings(sheets):
             assert {label for label, _, _ in rows} == {control.label for control in moved}
             for label, name, said in rows:
                 assert " ".join(f"{label} {name} {said}".split()) in text
+            said = [said for _, _, said in rows]
+            assert len(set(said)) > len(said) / 2, slide.key  # and not the same everywhere
     assert "What arrives a yes From 90 % to 96 % sure." in text  # 9 e / (1 + 9 e)
 
 

@@ -388,6 +388,8 @@ def test_a_class_without_phones_speaks_too():
         (4.54e-5, "0.005"),
         (1 - 4.54e-5, "99.995"),
         (0.01, "1"),
+        (1 - 1e-12, "99.999999"),
+        (1e-300, "0.000001"),
     ],
 )
 def test_a_chance_is_never_rounded_to_all_or_nothing(share, wanted):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from dpmc_core.lessons import films
@@ -124,7 +125,7 @@ def spent(epsilon: float, times: int) -> float:
 
 def best(epsilon: float, times: int, before: float = _EVEN) -> float:
     """How often the best guess from so many reports is right; before: how sure of a yes."""
-    return attacker(coin(epsilon, times), before)
+    return min(attacker(coin(epsilon, times), before), math.nextafter(1.0, 0.0))  # never sure
 
 
 def _add(moved: Moved) -> Reveal:

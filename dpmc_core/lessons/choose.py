@@ -136,7 +136,7 @@ def slides() -> tuple[Slide, ...]:
 
 def _numbers(mechanism: str, epsilon: float) -> str:
     return (
-        f"{percent(films.kept(mechanism, epsilon))} of the gain is kept; who starts at {EVEN} is"
+        f"It {films.kept_words(mechanism, epsilon)}; who starts at {EVEN} is"
         f" right about one {unit(mechanism)} {hundred(films.right(mechanism, epsilon))} times in"
         f" {HUNDRED}."
     )
@@ -206,7 +206,7 @@ def _unit(moved: Moved) -> Reveal:
     return Reveal(
         (
             _numbers(films.PER_PERSON, epsilon),
-            f"Flipping each rating keeps {percent(films.kept(films.PER_RATING, epsilon))} at"
+            f"Flipping each rating {films.kept_words(films.PER_RATING, epsilon)} at"
             f" {_budget(films.PER_RATING, epsilon)}; here it is"
             f" {_budget(films.PER_PERSON, epsilon)}: the same number, another promise.",
             _not_protected(films.PER_PERSON, epsilon),

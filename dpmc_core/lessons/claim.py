@@ -259,14 +259,14 @@ def _repair(moved: Moved) -> Reveal:
     there = theirs.certified().epsilon / epsilon
     scale = there * theirs.releases.matrix.scale
     low = min(0.0, *films.keeps(Output.id))
-    honest, loose = (films.kept(id, epsilon) for id in (films.PER_RATING, Output.id))
+    honest, loose = (films.kept_words(id, epsilon) for id in (films.PER_RATING, Output.id))
     return Reveal(
         (
             f"{_number(wider)} times as wide.",
             f"For a table of film ratings {_number(there)} times: noise of scale {_number(scale)}"
             f" on scores between {-method.bound:g} and {method.bound:g}.",
-            f"Unrepaired, set to epsilon {epsilon:g}, it {_keeps(loose)}. Flipping each rating"
-            f" before it is sent {_keeps(honest)}, and there {epsilon:g} is certified.",
+            f"Unrepaired, set to epsilon {epsilon:g}, it {loose}. Flipping each rating"
+            f" before it is sent {honest}, and there {epsilon:g} is certified.",
         ),
         over_epsilon(
             epsilon,
@@ -281,11 +281,6 @@ def _repair(moved: Moved) -> Reveal:
         ),
         "Film ratings of the sample data; measured on held-out ratings.",
     )
-
-
-def _keeps(share: float) -> str:
-    below = share <= 0
-    return "is no better than guessing" if below else f"keeps {percent(share)} of the gain"
 
 
 LESSON = Lesson(

@@ -134,7 +134,9 @@ def _answered(slide: Slide) -> str:
 
 
 def others(slide: Slide) -> Iterator[tuple[str, str, str]]:
-    """What one sees where one control is moved: its label, where to, and the finding."""
+    """What one sees where one control is moved: its label, where to, and the first sentence that is
+    another than before."""
+    before = slide.reveal(slide.start).says
     for control in slide.move:
         if isinstance(control, Stops):
             values = control.values
@@ -147,7 +149,7 @@ def others(slide: Slide) -> Iterator[tuple[str, str, str]]:
         for value, name in to.items():
             if value != control.start:
                 says = slide.reveal(slide.start | {control.key: value}).says
-                yield control.label, name, says[0]
+                yield control.label, name, next((one for one in says if one not in before), says[0])
 
 
 class Part(NamedTuple):
