@@ -334,7 +334,8 @@ def _fewest(parts: Sequence[_Part], tail: float) -> int:
     inside = np.clip(least, 0, above.shape[1] - 1)
     reached = np.where(least < above.shape[1], above[:, inside], 0.0)
     likely = reached @ _laws(last.people, last.times, last.chance, 1).T > tail - _CLOSE
-    return int(min(np.argwhere(likely).sum(axis=1), default=sum(part.people for part in parts)))
+    fewest = np.arange(len(likely)) + likely.argmax(axis=1)
+    return int(min(fewest[likely.any(axis=1)], default=sum(part.people for part in parts)))
 
 
 def _worst(above: NDArray[np.float64], laws: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -93,6 +93,27 @@ def test_a_phone_answers(page, server, room):
     assert (room.view().poll(1).yes, room.view().poll(1).reports) == (0, 2)
 
 
+def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page, server, room):
+    answer(page, server, "Yes")
+    room.cost(1.0)
+    assert "Here epsilon is 2" in text(page, "fold")
+    room.press(1)
+    page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
+    assert "Here epsilon is 1" in text(page, "fold")
+    press(page, "No")
+    page.get_by_text("2 answers: 3 in all").wait_for()
+    arrived(page)
+    assert room.view().most == pytest.approx(3, abs=1e-3)
+    room._pressed = 0.0
+    room.press(0)
+    page.get_by_role("heading", name=QUESTIONS[0]).wait_for()
+    arrived(page)
+    assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
+    assert "2 answers: 3 in all" in text(page, "spent")
+    assert [len(one.reports) for one in room.view().askings] == [1, 1]
+    assert room.view().connected == 1
+
+
 def test_plain_http_in_a_network_is_enough(browser):
     """Where browsers withhold what they give to this machine's own pages and to TLS."""
     host, *_ = [*classroom._outwards(), ""]
