@@ -430,7 +430,7 @@ def in_class(slide: Slide) -> None:
     with st.container(border=True):
         st.subheader("In your class", anchor=False)
         if found is None:
-            st.markdown("No reports to show yet: questions are asked on the page Class.")
+            st.markdown("No reports to show yet: questions are asked and locked on the page Class.")
             return
         for sentence in found.says:
             st.markdown(escape(sentence))
