@@ -3,7 +3,7 @@
 import streamlit as st
 from starlette.middleware import Middleware
 
-from pages.ui import classroom, server, shell
+from pages.ui import classroom, door, server, shell
 from pages.ui.shell import Entry
 
 # The navigation, section by section; the pages of the one without a name stand by themselves.
@@ -103,5 +103,9 @@ else:  # and imports it once, to serve it
         __file__,
         lifespan=server.ready,
         routes=[*server.ROUTES, *classroom.routes(st.get_option("server.baseUrlPath"))],
-        middleware=[Middleware(classroom.Guard), Middleware(server.ChartsAhead)],
+        middleware=[
+            Middleware(door.Door),
+            Middleware(classroom.Guard),
+            Middleware(server.ChartsAhead),
+        ],
     )

@@ -170,6 +170,7 @@ def main() -> None:
             "DPMC_CLASS": "1",
             "DPMC_CLASS_SECRET": SECRET,
             "DPMC_CLASS_QUESTIONS": str(questions),
+            "DPMC_CLASS_SIZE": "500",
         }
         with serve(environment) as (address, process):
             asyncio.run(measure(address, process, options))

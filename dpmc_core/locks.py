@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import threading
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +20,9 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 AVAILABLE = fcntl is not None
+OWNER = "owner.lock"  # in a folder that goes with the process that holds it
+OWNED = "DPMC_PRIVATE_FOLDER"
+_PATIENCE = 2.0  # seconds in which a process that is being killed may still write
 
 
 def own(name: str, flags: int) -> int:
@@ -25,13 +30,16 @@ def own(name: str, flags: int) -> int:
     return os.open(name, flags, 0o600)
 
 
-def hold(path: Path) -> IO[str] | None:
+def hold(path: Path, *, wait: bool = False) -> IO[str] | None:
     """The file, open and locked until it is closed here and in processes that inherit it.
 
-    None where another process holds it. Raises OSError.
+    None where another process holds it; wait: for as long as one does. Raises OSError.
     """
     file = open(path, "w", encoding="utf-8", opener=own)  # noqa: SIM115
     if fcntl is None:
+        return file
+    if wait:
+        fcntl.flock(file, fcntl.LOCK_EX)
         return file
     for _ in range(5):
         try:
@@ -56,6 +64,28 @@ def is_held(path: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder with everything in it."""
+    end = time.monotonic() + _PATIENCE
+    while folder.exists() and time.monotonic() < end:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def end_with_owner() -> None:
+    """In a process whose environment names a folder (OWNED): end at once, and remove the folder,
+    where nobody holds the lock in it any more."""
+    folder = Path(os.environ.get(OWNED, ""))
+
+    def outlive() -> None:
+        if (folder / OWNER).exists():  # else it is gone already, or none of ours
+            with suppress(OSError), hold(folder / OWNER, wait=True) or nullcontext():
+                remove(folder)
+        os._exit(1)  # its workers end with it
+
+    if AVAILABLE and OWNED in os.environ:
+        threading.Thread(target=outlive, daemon=True).start()
 
 
 class Claims:

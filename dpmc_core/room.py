@@ -454,6 +454,10 @@ class Malformed(NotTaken):
     """It is no report at all."""
 
 
+class Waits(NotTaken):
+    """It may be sent again: the teacher has to let the phone in."""
+
+
 class Receipt(enum.Enum):
     """What became of a report that is taken."""
 
@@ -489,7 +493,8 @@ class View:
     whether nothing is shown of a question while it takes reports; tested: whether a phone has been
     here; opened: when, in seconds of the monotonic clock; seed: of what is drawn to be shown;
     counts: reports that no phone sent, by the number of the asking; pretended: how many simulated
-    phones answer yes, by the question; connected: pages of phones that are there now.
+    phones answer yes, by the question; connected: pages of phones that are there now;
+    waiting: phones that ask to be let in.
     """
 
     id: str
@@ -505,6 +510,7 @@ class View:
     counts: Mapping[tuple[int, Sender], Poll] = field(default_factory=dict)
     pretended: Mapping[int, int] = field(default_factory=dict)
     connected: int = 0
+    waiting: int = 0
 
     @property
     def now(self) -> Asking | None:
@@ -619,9 +625,12 @@ class Room:
         questions: Sequence[str],
         epsilon: float = EPSILON,
         rng: np.random.Generator | None = None,
+        expected: int = PHONES // 2,
     ) -> None:
-        """rng: of simulated phones. Raises InvalidSetting."""
+        """rng: of simulated phones; expected: phones, of which twice as many have a place without
+        being let in. Raises InvalidSetting."""
         lies_below(epsilon)
+        check_number("phones expected", expected, at_least=1, at_most=PHONES // 2, integer=True)
         asked = tuple(_asked(text) for text in questions if text.strip())
         _check_many(asked)
         self._view = View(
@@ -631,6 +640,9 @@ class Room:
         self._lock = threading.RLock()
         self._pressed = -math.inf
         self._seen: dict[str, float] = {}  # when pages of phones have last asked; the latest last
+        self._places = 2 * expected
+        self._inside: set[str] = set()
+        self._waiting: dict[str, str] = {}  # tokens in order, and the address each came from
 
     def view(self) -> View:
         """The room as it is now; what arrives later is not in it."""
@@ -755,7 +767,7 @@ class Room:
             raise NotTaken("No question has been asked yet.")
         return self._view.now
 
-    def report(self, room: Any, asking: Any, token: Any, bit: Any) -> Receipt:
+    def report(self, room: Any, asking: Any, token: Any, bit: Any, address: str = "") -> Receipt:
         """Take what a phone sends; the same twice counts once. Raises NotTaken, with a sentence."""
         if room != self._view.id:
             raise NotTaken("This is a report to another room; open the link of this one.")
@@ -782,9 +794,36 @@ class Room:
                 raise NotTaken("The teacher has closed this question; the report came too late.")
             if len(known.reports) >= PHONES:
                 raise NotTaken(f"The room is full: {PHONES} phones have answered.")
+            self._enter(token, address)
             known.reports[token] = bit
             self._view = replace(view, tested=True)
         return Receipt.NEW
+
+    def _enter(self, token: str, address: str) -> None:
+        """Give a browser its place. Raises Waits where the teacher has to.
+
+        One address asks for no more places than there were, so that it hides no other's phones.
+        """
+        if token not in self._inside and len(self._inside) < self._places:
+            self._inside.add(token)
+        if token in self._inside:
+            return
+        same = sum(one == address for one in self._waiting.values())
+        if token not in self._waiting and same < self._places and len(self._waiting) < PHONES:
+            self._waiting[token] = address
+            self._view = replace(self._view, waiting=len(self._waiting))
+        raise Waits(
+            "More phones are here than the teacher expects. This one waits to be let in, and then"
+            " sends its report by itself."
+        )
+
+    def let_in(self, phones: int) -> None:
+        """Give a place to so many of the phones that wait, first come, first served."""
+        with self._lock:
+            for token in list(self._waiting)[:phones]:
+                del self._waiting[token]
+                self._inside.add(token)
+            self._view = replace(self._view, waiting=len(self._waiting))
 
     @staticmethod
     def _open(view: View) -> None:

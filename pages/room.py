@@ -23,6 +23,7 @@ OWN = "Your own"
 LIST, EPSILON, SHOWN, SECRET = "room list", "room epsilon", "room truth shown", "room secret"
 ORDERED, PRIOR = "room ordered", "room prior"
 PRIORS = (0.5, 0.6, 0.8, 0.95)  # how sure an attacker was before
+SIZE = "room size"
 UNREACHED = """
 - School networks often keep devices apart: use the hotspot of a phone or of this computer.
 - The hotspot of a phone often takes about ten devices.
@@ -46,6 +47,19 @@ def page() -> None:
             projector(room)
     except DpmcError as error:
         blocks.problem(error)
+    if classroom.on():
+        visitors()
+
+
+def visitors() -> None:
+    """What those may do who have not opened the teacher's link."""
+    may = st.toggle(
+        "Visitors may train on samples",
+        classroom.visitors_train(),
+        help="Two at a time, the others wait. Switched off, what they have begun ends.",
+    )
+    if may != classroom.visitors_train():
+        classroom.let_visitors_train(may)
 
 
 def stranger() -> None:
@@ -90,8 +104,9 @@ def set_up() -> None:
         questions = choose_questions()
     with right:
         epsilon = choose_epsilon(len(questions))
+        expected = choose_size() if classroom.on() else CLASS
         if st.button("Open the room", type="primary", icon=":material/meeting_room:"):
-            act(lambda: begin(questions, epsilon))
+            act(lambda: begin(questions, epsilon, expected))
         if not classroom.on():
             st.caption(
                 "Phones can take part where the app was started with **make class**. Here you can"
@@ -99,8 +114,8 @@ def set_up() -> None:
             )
 
 
-def begin(questions: list[str], epsilon: float) -> None:
-    room = classroom.begin(questions, epsilon)
+def begin(questions: list[str], epsilon: float, expected: int) -> None:
+    room = classroom.begin(questions, epsilon, expected)
     if not classroom.on():  # no phone to wait for
         room.ask(0)
 
@@ -156,6 +171,18 @@ def choose_epsilon(questions: int) -> float:
     st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
     st.caption(blocks.escape(words.two_coins(epsilon)))
     return float(epsilon)
+
+
+def choose_size() -> int:
+    return st.number_input(
+        "Phones expected",
+        1,
+        core.PHONES // 2,
+        CLASS,
+        key=SIZE,
+        persist_state="session",
+        help="Twice as many find a place by themselves; more ask you to be let in.",
+    )
 
 
 def lobby(room: Room) -> None:
@@ -215,6 +242,7 @@ def projector(room: Room) -> None:
         if now is None or marks_of(now) != marks:
             st.rerun()
         arrived(now, question)
+        at_the_door(room, now)
         buttons(room, now, question)
         rows = [*again(now, question), *overview(now)]
         alt = words.words(rows, "Shares of yes")
@@ -259,6 +287,19 @@ def arrived(view: View, question: int) -> None:
     alt = words.words(rows, "Shares of yes, each with its 95 % interval")
     st.html(charts_room.shares(rows, alt, state.theme()))
     st.caption(words.legend(rows))
+
+
+def at_the_door(room: Room, view: View) -> None:
+    """Phones beyond what was expected; as many are let in as the button says."""
+    if view.waiting and not view.ended:
+        more = "1 more phone asks" if view.waiting == 1 else f"{view.waiting:,} more phones ask"
+        st.button(
+            f"{more} to join: let them in",
+            icon=":material/group_add:",
+            key="room let in",
+            on_click=room.let_in,
+            args=(view.waiting,),
+        )
 
 
 def buttons(room: Room, view: View, question: int) -> None:

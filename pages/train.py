@@ -70,8 +70,9 @@ def page() -> None:
     mechanism = widgets.build(id, epsilon, chosen)
     job = state.jobs().get(JOB)
     now = look(job)
-    pressed = buttons(job, now, possible=mechanism is not None)
-    if pressed and mechanism is not None:
+    possible = may_train(data) and mechanism is not None
+    pressed = buttons(job, now, possible=possible)
+    if pressed and possible and mechanism is not None:
         fresh = seed is None
         number = secrets.randbits(128) if fresh else seed
         usual = not steps and split == default_split(cls.task)
@@ -88,7 +89,7 @@ def page() -> None:
             split=split,
             fresh=fresh,
         )
-        job = state.jobs().start(JOB, work, about=data)
+        job = state.jobs().start(JOB, work, about=data, places=classroom.places())
         if pressed == "Step":
             job.step()
         st.rerun()
@@ -112,6 +113,13 @@ def page() -> None:
             rounds(now)
     if run is not None:
         downloads(run)
+
+
+def may_train(data: str) -> bool:
+    """Whether this session may train on these data; a sentence says why not."""
+    if data not in SAMPLES and blocks.reserved("train on this", "The samples are for everybody."):
+        return False
+    return not blocks.switched_off()
 
 
 def paper_s(

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from dpmc_core.room import Room
-from pages.ui import classroom
+from pages.ui import classroom, door
 
 SECRET = "a-secret-for-tests"
 QUESTIONS = ("Tea?", "Coffee?", "Neither?")
@@ -29,7 +29,8 @@ def in_class(base="", host="127.0.0.1", **environment):
         forget_visits()
         own.bind((host, 0))
         own.listen(256)
-        app = Starlette(routes=classroom.routes(base), middleware=[Middleware(classroom.Guard)])
+        around = [Middleware(door.Door), Middleware(classroom.Guard)]
+        app = Starlette(routes=classroom.routes(base), middleware=around)
         config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([own],))
@@ -51,9 +52,9 @@ def forget_visits():
         limit._left.clear()
 
 
-def opened(epsilon=2.0, questions=QUESTIONS):
+def opened(epsilon=2.0, questions=QUESTIONS, **options):
     """A room of this process's server, its first question asked."""
-    room = Room(questions, epsilon)
+    room = Room(questions, epsilon, **options)
     classroom._server.put(room)
     room.ask(0)
     return room

@@ -5,6 +5,7 @@ import math
 import re
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from scipy.stats import binom
 
@@ -288,6 +289,25 @@ def test_a_browser_that_keeps_no_more_forgets_nothing_while_the_page_is_there(pa
     assert len({one["token"] for one in reports(traffic)}) == 1
 
 
+def test_a_phone_beyond_the_class_waits_and_joins_by_itself(page, server):
+    forget_visits()
+    room = opened(expected=1)
+    for token in ("0" * 32, "1" * 32):
+        room.report(room.view().id, 0, token, 1)
+    force(page, LIE)
+    traffic = log(page)
+    page.goto(server + "phone")
+    press(page, "Yes")
+    page.get_by_text("waits to be let in").wait_for()
+    assert (room.view().waiting, room.view().poll(0).reports) == (1, 2)
+    page.reload()
+    page.get_by_text("waits to be let in").wait_for()
+    room.let_in(1)
+    arrived(page)
+    assert (room.view().waiting, room.view().poll(0).reports) == (0, 3)
+    assert len({json.dumps(one) for one in reports(traffic)}) == 1
+
+
 @pytest.mark.usefixtures("room")
 def test_before_and_after_a_class(page, server):
     classroom._server.put(None)
@@ -323,7 +343,80 @@ def test_a_phone_does_not_answer_a_server_that_asks_for_more(page, server, room,
     assert page.evaluate("localStorage.length") == 0
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 3.7, 10.0])
+@pytest.mark.usefixtures("room")
+def test_a_phone_wants_the_exact_threshold_at_every_epsilon(page, server):
+    """From one draw less than a room's, which tells more, to the fair coin, which tells nothing."""
+    page.goto(server + "phone")
+    exact = [(e, rooms.lies_below(e)) for e in (*EPSILONS, *np.geomspace(0.1, 10, 500).tolist())]
+    for epsilon, below in exact:
+        assert below == math.ceil(rooms.DRAWS / (1 + math.exp(epsilon)))
+    huge = [(e, 1) for e in (22.2, 25.0, 29.0, 100.0, 709.0, 1e3, 1e300)]
+    table = [*exact, *huge]
+    ends = [(-1, False), (0, True), (1, True), (rooms.DRAWS, False), (0.5, False)]
+    for more, taken in ends:
+        rows = [[epsilon, below + more] for epsilon, below in table]
+        found = page.evaluate("rows => rows.map(([e, b]) => keepsItsWord(e, b))", rows)
+        assert found == [taken] * len(rows), more
+    half = rooms.DRAWS // 2
+    found = page.evaluate("half => [half - 1, half].map(b => keepsItsWord(0.1, b))", half)
+    assert found == [True, False]
+
+
+@pytest.mark.usefixtures("room")
+def test_the_epsilon_that_is_shown_is_never_less_than_what_is_spent(page, server):
+    page.goto(server + "phone")
+    wanted = [0.1, 0.15, 0.3, 1.1, 2.0, 2.3, 2.001, 2.3456, 1e-3, 29.001, 0.1 + 0.2, 2 * 3.3]
+    shown = [float(one) for one in page.evaluate("all => all.map(round)", wanted)]
+    assert all(e - 1e-8 <= s < e + 0.01 for e, s in zip(wanted, shown, strict=True))
+    # where it rounds a trace away, the trace is not granted either
+    trace = 2 + 9e-9
+    below = math.ceil(rooms.DRAWS / (1 + math.exp(trace)))
+    assert page.evaluate("e => round(e)", trace) == "2"
+    assert below < BELOW
+    assert not page.evaluate("([e, b]) => keepsItsWord(e, b)", [trace, below])
+
+
+HOSTILE = {
+    "both": [{"epsilon": e, "below": b} for e in (22.0, 29.0, 1e3) for b in (0, -1, 0.5, None)],
+    "epsilon": [None, "2", [2], {}, True, -2, 0, 0.1, 1.99, float("inf"), float("-inf")],
+    "below": [None, str(BELOW), [BELOW], True, BELOW - 1, 2**31, 2**32, 1e300, float("inf")],
+    "asking": ["__proto__", "constructor", "0", 0.5, -1, [], {}, True, 2**53],
+    "room": ["", None, 5, ["x"], {}],
+    "question": [None, "", " \n", 7, ["Tea?"], {}],
+    "again": [None, "1", -1, 0.5, {}],
+    "all": ["null", "[]", "5", '"x"', "true", "{}"],
+}
+
+
+@pytest.mark.parametrize("field", HOSTILE)
+def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
+    """It says why it does not answer, and neither draws nor keeps nor sends anything."""
+
+    def told(route):
+        body = value
+        if field != "all":
+            change = value if field == "both" else {field: value}
+            body = json.dumps(room.view().public() | change).replace("Infinity", "1e999")
+        route.fulfill(body=body, content_type="application/json")
+
+    force(page, TRUTH)
+    broken = []
+    page.on("pageerror", lambda error: broken.append(error))
+    traffic = log(page)
+    page.route("**/asking", told)
+    for value in HOSTILE[field]:
+        page.goto(server + "phone")
+        page.get_by_text(re.compile("more of the truth than|does not understand")).wait_for()
+        assert not page.get_by_role("button", name="Yes", exact=True).is_visible(), value
+        for yes in (0, 1):
+            page.evaluate("yes => answer(yes)", yes)
+        assert page.evaluate("[draws, localStorage.length]") == [0, 0], value
+    assert not reports(traffic)
+    assert not broken
+    assert room.view().poll(0).reports == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 2.3456, 3.7, 10.0])
 def test_a_phone_believes_every_room(page, server, epsilon):
     opened(epsilon)
     page.goto(server + "phone")

@@ -84,11 +84,10 @@ def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_c
         private, shared = start_both(browser, server, folder)
         process.kill()
         process.wait(10)
-    assert members(private)
+    assert wait_until(lambda: not members(private), 3)  # by itself: no server is there
+    assert wait_until(lambda: not list((folder / "temporary").iterdir()), 1)
     assert members(shared)
     with serve(folder) as (server, _):
-        assert not members(private)
-        assert not list(folder.glob("temporary/dpmc-private-*"))
         page = browser.new_context().new_page()
         page.goto(server + SHARED)
         page.get_by_text("runs ·").wait_for()

@@ -11,7 +11,7 @@ import pytest
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.room import PHONES, lies_below
-from pages.ui import classroom
+from pages.ui import classroom, jobs
 from tests.browser_helpers import serving
 from tests.class_helpers import (
     QUESTIONS,
@@ -173,6 +173,20 @@ def test_a_report_in_pieces_has_the_same_limit(server):
         connection.close()
 
 
+def test_beyond_twice_the_class_phones_wait_for_the_teachers_nod(server):
+    room = opened(expected=2)
+    phones = [Phone(server, k) for k in range(7)]
+    answers = [one.send(1) for one in phones]
+    assert answers[:4] == [(200, {"receipt": "new"})] * 4
+    for status, told in answers[4:]:
+        assert (status, told["waits"]) == (409, True)
+        assert re.fullmatch(r"[A-Z].+\.", told["error"])
+    assert (room.view().waiting, room.view().poll(0).reports) == (3, 4)
+    room.let_in(2)
+    assert [one.send(1)[0] for one in phones] == [200] * 6 + [409]
+    assert (room.view().waiting, room.view().poll(0).reports) == (1, 6)
+
+
 # --- limits ---------------------------------------------------------------------------------------
 
 
@@ -242,7 +256,8 @@ def test_secrets_cannot_be_tried_one_after_the_other(server):
     tried = [visit(server, f"teacher/{k}")[0] for k in range(15)]
     assert tried[:10] == [403] * 10
     assert tried[-1] == 429
-    assert visit(server, f"teacher/{SECRET}")[0] == 429
+    assert visit(server, f"teacher/{SECRET}")[0] == 303  # nobody locks the teacher out
+    assert visit(server, "teacher/wrong")[0] == 429
 
 
 def test_under_a_base_path_everything_moves_with_it():
@@ -268,12 +283,15 @@ def test_strangers_open_no_room(monkeypatch):
     monkeypatch.setattr(classroom.st, "context", type("Nobody", (), {"cookies": {}}))
     assert not classroom.teacher()
     assert not classroom.allowed()
-    for act in (partial(classroom.begin, QUESTIONS), classroom.close):
+    assert classroom.places() is jobs.VISITORS
+    switch = partial(classroom.let_visitors_train, may=False)
+    for act in (partial(classroom.begin, QUESTIONS), classroom.close, switch):
         with pytest.raises(classroom.NotTheTeacher):
             act()
     cookies = {classroom.COOKIE: classroom.secret()}
     monkeypatch.setattr(classroom.st, "context", type("Teacher", (), {"cookies": cookies}))
     assert classroom.allowed()
+    assert classroom.places() is jobs.PLACES
     assert classroom.begin(QUESTIONS) is classroom.room()
     classroom.close()
     assert classroom.room() is None
@@ -321,25 +339,6 @@ def test_nobody_but_the_teacher_uploads(monkeypatch):
         assert (reached, sent[0]["status"]) == ([], 403)
     assert through_the_guard("http", path, cookie)[0] == [path]
     assert through_the_guard("http", "/_stcore/health")[0] == ["/_stcore/health"]
-
-
-def test_a_page_of_another_site_does_not_talk_to_the_app(monkeypatch):
-    monkeypatch.setenv("DPMC_CLASS", "1")
-    host = b"host", b"a.b:1"
-    reached, sent = through_the_guard("websocket", "/_stcore/stream", host)
-    assert (bool(reached), sent) == (True, [])
-    for origin, passes in (
-        (b"http://a.b:1", True),
-        (b"http://c.d", False),
-        (b"null", False),
-        (b"http://[", False),
-        (b"a.b:1", False),
-        (b"", False),
-    ):
-        headers = host, (b"origin", origin)
-        reached, sent = through_the_guard("websocket", "/_stcore/stream", *headers)
-        assert (bool(reached), bool(sent)) == (passes, not passes)
-    assert sent[0]["type"] == "websocket.close"
 
 
 def test_a_server_without_a_class_says_so(server, monkeypatch):
@@ -418,7 +417,10 @@ def test_the_address_is_found_without_sending(monkeypatch):
     ("text", "why"),
     [("Tea?\n\n Coffee? \n", ""), ("", "0"), ("a\n" * 9, "9"), (None, "No such")],
 )
-def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, why):
+@pytest.mark.parametrize("size", ["", "1", "501", "many"])
+def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, why, size):
+    monkeypatch.setenv("DPMC_CLASS_SIZE", size)
+    why = why or {"501": "501", "many": "DPMC_CLASS_SIZE"}.get(size, "")
     file = tmp_path / "questions.txt"
     if text is not None:
         file.write_text(text)
@@ -434,9 +436,11 @@ def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, why
     assert f"/teacher/{classroom.secret()}" in shown
     if why:
         assert room is None
-        assert why in shown.split("No room is open yet")[1]
+        told = shown.split("No room is open yet")[1]
+        assert why in told or size in told
     else:
         assert room.view().questions == ("Tea?", "Coffee?")
+        assert room._places == 2 * int(size or 30)
 
 
 def test_a_terminal_without_such_characters_gets_no_picture(monkeypatch):

@@ -12,7 +12,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import RandomShare, build_problem
 from dpmc_core.stopping import Stopped
 from pages.ui import runs
-from pages.ui.jobs import Job, Jobs, Places, Snapshot, cancel_all
+from pages.ui.jobs import PLACES, VISITORS, Job, Jobs, Places, Snapshot, cancel_all
 
 
 def wait_for(condition, seconds=5.0):
@@ -344,3 +344,22 @@ def test_a_reading_can_be_stopped_after_its_last_line():
     assert len(work(lambda *_: None, lambda: False).ratings) == 50
     with pytest.raises(Stopped):
         work(report, lambda: bool(asked))
+
+
+def test_visitors_wait_for_each_other_and_the_teacher_for_none_of_them():
+    gates = [Gate() for _ in range(4)]
+    visitors = [Job(gate, places=VISITORS) for gate in gates]
+    own = Gate()
+    teachers = Job(own, places=PLACES)
+    try:
+        wait_for(lambda: state_of(teachers) == "running")
+        wait_for(lambda: [state_of(job) for job in visitors[:2]] == ["running"] * 2)
+        assert [state_of(job) for job in visitors[2:]] == ["queued"] * 2
+        assert [job.snapshot().ahead for job in visitors[2:]] == [0, 1]
+        VISITORS.empty()
+        wait_for(lambda: [state_of(job) for job in visitors] == ["stopped"] * 4)
+        assert state_of(teachers) == "running"
+    finally:
+        for gate in (*gates, own):
+            gate.go.set()
+        teachers.wait(5)

@@ -2,6 +2,7 @@
 
 import re
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -471,3 +472,47 @@ def test_what_a_page_does_not_offer_is_refused_by_the_server_too(class_mode):
 def test_nothing_is_held_back_outside_class_mode(monkeypatch):
     monkeypatch.delenv("DPMC_CLASS", raising=False)
     assert open_page("data", way="upload").get("file_uploader")
+
+
+# --- more phones than expected, and visitors ------------------------------------------------------
+
+
+def test_more_phones_than_twice_the_class_are_let_in_by_one_button(class_mode):
+    app = open_page("room")
+    field(app, "Phones expected").set_value(2).run()
+    press(app, "Open the room")
+    press(app, "Ask the first question")
+    room = classroom.room()
+
+    def knock(phones):
+        for k in phones:
+            with suppress(core.Waits):
+                room.report(room.view().id, 0, f"{k:032x}", 1, f"address {k}")
+
+    knock(range(4))
+    app.run()
+    assert not [b for b in app.button if "join" in b.label]
+    knock(range(4, 7))
+    app.run()
+    assert "3 more phones ask to join: let them in" in [b.label for b in app.button]
+    knock(range(7, 9))  # after the teacher has read it
+    press(app, "3 more phones ask to join: let them in")
+    assert room.view().waiting == 2
+    knock(range(9))
+    assert room.view().poll(0).reports == 7
+    class_mode.teacher = False
+    assert "join" not in " ".join(b.label for b in open_page("room").button)
+
+
+def test_the_teacher_says_whether_visitors_may_train(class_mode):
+    app = open_page("room")
+    try:
+        field(app, "Visitors may train on samples").set_value(False).run()
+        assert not classroom.visitors_train()
+        assert not field(app.run(), "Visitors may train on samples").value
+        field(app, "Visitors may train on samples").set_value(True).run()
+        assert classroom.visitors_train()
+    finally:
+        classroom._server.visitors = True
+    class_mode.teacher = False
+    assert not open_page("room").toggle

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import threading
 import time
 import weakref
 
@@ -12,7 +13,7 @@ from dpmc_core.data import datasets
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.views.training import FRAMES, SIDE
-from pages.ui import blocks, charts, runs
+from pages.ui import blocks, charts, classroom, jobs, runs
 from pages.ui.shelf import Shelf
 from tests.page_helpers import all_text, button, charts_of, ledger_of, open_page, texts
 
@@ -365,3 +366,67 @@ def test_as_published_sets_the_paper_s_settings_and_says_what_they_cost():
     assert any("rounds=10" in shown.value for shown in app.code)
     app.toggle(key="published").set_value(False).run()
     assert "rounds none → 10" not in all_text(app)
+
+
+@pytest.fixture
+def visitor(monkeypatch):
+    """A class is on, and this session has not opened the teacher's link."""
+    monkeypatch.setenv("DPMC_CLASS", "1")
+    monkeypatch.setattr(classroom, "teacher", lambda: False)
+    yield
+    jobs.VISITORS.empty()
+    classroom._server.visitors = True
+
+
+@pytest.mark.usefixtures("visitor")
+def test_a_visitor_of_a_class_waits_for_a_place_and_sees_it():
+    go = threading.Event()
+    before = [jobs.Job(lambda *_: go.wait(60), places=jobs.VISITORS) for _ in range(4)]
+    try:
+        app = open_page("train", **LAB)
+        press(app, "Train")
+        assert "place 3 in the queue" in app.get("progress")[0].proto.text
+        go.set()
+        wait_until(app, lambda: over(app))
+        assert cards(app)
+    finally:
+        go.set()
+        for job in before:
+            job.wait(5)
+
+
+@pytest.mark.usefixtures("visitor")
+def test_a_visitor_trains_on_samples_alone():
+    app = open_page("train", data="rank-one")
+    assert button(app, "Train").disabled
+    assert button(app, "Step").disabled
+    assert "only the teacher may" in all_text(app)
+    button(app, "Train").click().run()  # as a page that was tampered with would
+    assert not app.progress
+    assert not cards(app)
+    app = open_page("train", **LAB)
+    assert not button(app, "Train").disabled
+
+
+@pytest.mark.usefixtures("visitor")
+def test_the_teacher_switches_visitors_runs_off_and_what_they_began_ends(monkeypatch):
+
+    def long(_, stopped):
+        while not stopped():
+            time.sleep(0.01)
+
+    began = jobs.Job(long, places=jobs.VISITORS)
+    with monkeypatch.context() as patch:
+        patch.setattr(classroom, "teacher", lambda: True)
+        classroom.let_visitors_train(False)
+        app = open_page("train", **LAB)
+        assert not button(app, "Train").disabled
+    began.wait(5)
+    assert began.snapshot().state == "stopped"
+    app = open_page("train", **LAB)
+    assert button(app, "Train").disabled
+    assert "switched off" in all_text(app)
+    app = open_page("guarantees")
+    press(app, "Try to refute it")
+    assert "switched off" in all_text(app)
+    assert not app.progress

@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scipy.stats import binom
 from benchmarks import intervals
 from dpmc_core import room
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.room import Linked, NotTaken, Poll, Receipt, Room, Sender
+from dpmc_core.room import Linked, NotTaken, Poll, Receipt, Room, Sender, Waits
 
 PHONES = [f"{k:032x}" for k in range(30)]
 
@@ -249,6 +250,56 @@ def test_a_room_has_an_end():
         send(one, f"{k:032x}", k % 2)
     with pytest.raises(NotTaken, match="full"):
         send(one, "f" * 32, 1)
+
+
+def knocks(to, address, tokens, **options):
+    """Phones of one address send a report; how many were taken."""
+    there = 0
+    for token in tokens:
+        with suppress(Waits):
+            to.report(to.view().id, options.get("asking", 0), token, 1, address)
+            there += 1
+    return there
+
+
+def test_one_address_fills_no_room():
+    """A script takes the places there are and as many in the queue; the class is let in all the
+    same, phone by phone as they came, and keeps its places."""
+    one = Room(("Tea?", "Coffee?"), expected=15)
+    one.ask(0)
+    flood = [f"{k:032x}" for k in range(1000, 3000)]
+    assert knocks(one, "script", flood) == 30
+    assert one.view().waiting == 30
+    assert knocks(one, "school", PHONES) == 0
+    assert one.view().waiting == 60
+    one.let_in(60)
+    assert one.view().waiting == 0
+    assert knocks(one, "school", PHONES) == 30
+    one.ask(1)
+    assert knocks(one, "script", flood[100:], asking=1) == 0
+    assert knocks(one, "school", PHONES, asking=1) == 30
+    assert one.view().poll(1).reports == 30
+
+
+def test_no_more_are_let_in_than_were_seen_to_wait():
+    one = Room(("Tea?",), expected=1)
+    one.ask(0)
+    assert knocks(one, "a", PHONES[:2]) == 2
+    for k, token in enumerate(PHONES[2:8]):
+        assert knocks(one, f"b{k}", [token, token]) == 0
+    assert one.view().waiting == 6  # asking again counts once
+    one.let_in(4)
+    assert [knocks(one, "b", [token]) for token in PHONES[2:8]] == [1, 1, 1, 1, 0, 0]
+    assert (one.view().waiting, one.view().poll(0).reports) == (2, 6)
+    for k in range(2 * room.PHONES):
+        knocks(one, f"c{k}", [f"{k:032x}"[::-1]])
+    assert one.view().waiting == room.PHONES
+
+
+def test_a_room_expects_a_class():
+    for expected in (0, -1, 1.5, room.PHONES // 2 + 1):
+        with pytest.raises(InvalidSetting, match="phones expected"):
+            Room(("Tea?",), expected=expected)
 
 
 def test_asking_again_spends_again_and_makes_the_attacker_surer():

@@ -1,11 +1,29 @@
 """Killed workers and killed sweeps: nothing stored is lost, and running again completes it."""
 
 import json
+import os
 import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
-from processes import alive, children, descendants, kill, needs_proc, start, wait_until, workers
+from processes import (
+    ROOT,
+    alive,
+    children,
+    descendants,
+    kill,
+    members,
+    needs_proc,
+    start,
+    wait_until,
+    workers,
+)
 from sweep_helpers import rows_of
 
 from dpmc_core.store import Store, StoreError
@@ -64,6 +82,60 @@ def test_workers_end_with_a_killed_sweep(tmp_path):
     assert len(kin) >= 4  # two workers, their fork server, the resource tracker
     assert wait_until(lambda: not any(map(alive, kin)), 10)
     assert count(path) > 0
+
+
+OWNER = """
+import json, sys, time
+from pages.ui import sweeps
+from tests.sweep_helpers import make_dataset
+from dpmc_core import sweep
+folder = sweep.PrivateFolder(make_dataset())
+folder.write()
+grid = sweep.Grid(data=[str(folder.data)], mechanisms=["gradient"], epsilons=[1.0],
+                  seeds=range(1, 3000), settings={"rounds": ["200"]})
+command = sweep.command(grid, store=folder.store, jobs=2)
+sweeps.start(folder.path / "sweeps", "mine", command, about={}, environment=folder.environment)
+status = json.loads((folder.path / "sweeps" / "mine.json").read_text())
+print(status["process"], folder.path, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def short():
+    """A folder with a short name: what workers connect to has to fit into a hundred letters."""
+    path = Path(tempfile.mkdtemp())
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("at_work", [True, False])
+def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_work):
+    """Within three seconds, though nobody is left to ask it: at work, or only just begun."""
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(short), "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup's tests too
+    )
+    group, folder = owner.stdout.readline().split()
+    group, folder = int(group), Path(folder)
+    assert folder.parent == short
+    try:
+        if at_work:
+            assert wait_until(lambda: count(folder / "results.sqlite") > 0, 30)
+        assert members(group)
+        owner.send_signal(getattr(signal, end))
+        owner.communicate()
+        assert wait_until(lambda: not members(group) and not folder.exists(), 3)
+        assert not list(short.iterdir())
+    finally:
+        kill(owner.pid)
+        if members(group):
+            os.killpg(group, signal.SIGKILL)
 
 
 def test_a_killed_worker_is_replaced(tmp_path, undisturbed):

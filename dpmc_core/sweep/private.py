@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 import stat
 import sys
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -21,7 +19,6 @@ from dpmc_core.sweep.sources import SNAPSHOT, write_snapshot
 
 _NAME = "dpmc-private-{}"
 _NAMES = re.compile(_NAME.format("[0-9a-f]{16}"))
-_PATIENCE = 2.0  # seconds in which a child that is being killed may still write
 
 
 def command(grid: Grid, *, store: Path | None = None, jobs: int | None = None) -> list[str]:
@@ -36,7 +33,8 @@ class PrivateFolder:
     """A folder of this user alone for sweeps on one upload: ratings, store and temporary files.
 
     Nothing is on disk before `write`, and nothing after `close`. This process holds a lock in the
-    folder for as long as it lives, so that what a killed one left behind is known: see `orphans`.
+    folder for as long as it lives: where it is killed its children end and remove the folder
+    (`locks.end_with_owner`), and what is left where there were none is known: see `orphans`.
     Pass `environment` to the child, and its command `data` and `store`; end it before `close`.
     """
 
@@ -64,7 +62,8 @@ class PrivateFolder:
     def environment(self) -> dict[str, str]:
         """The variables of the child: its home and its temporary files are here too."""
         here = str(self.path)
-        return {**os.environ, "DPMC_HOME": here, "TMPDIR": here, "TEMP": here, "TMP": here}
+        names = (locks.OWNED, "DPMC_HOME", "TMPDIR", "TEMP", "TMP")
+        return {**os.environ, **dict.fromkeys(names, here)}
 
     def write(self) -> None:
         """Put the ratings there, unless they are: folders 0700, files 0600. Raises OSError."""
@@ -85,15 +84,13 @@ class PrivateFolder:
         """Remove the folder with everything in it."""
         if self._lock is None:
             return
-        end = time.monotonic() + _PATIENCE
-        while self.path.exists() and time.monotonic() < end:
-            shutil.rmtree(self.path, ignore_errors=True)
+        locks.remove(self.path)
         self._lock.close()
         self._lock = None
 
 
 def _owner(folder: Path) -> Path:
-    return folder / "owner.lock"
+    return folder / locks.OWNER
 
 
 def _is_mine(folder: Path) -> bool:

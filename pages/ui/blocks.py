@@ -19,7 +19,7 @@ from dpmc_core.store import guarded
 from dpmc_core.views import audits, cards
 from pages.ui import classroom
 from pages.ui.charts import Figure
-from pages.ui.jobs import Job, Snapshot
+from pages.ui.jobs import AT_ONCE, Job, Snapshot
 from pages.ui.text import escape
 
 EVALUATION = sentence(EVALUATION_ONLY)
@@ -56,6 +56,12 @@ def reserved(what: str, instead: str) -> bool:
         return False
     st.info(f"A class is on: only the teacher may {what}. {instead}", icon=":material/groups:")
     return True
+
+
+def switched_off() -> bool:
+    """Whether this session may start no runs at the moment; a sentence says so."""
+    why = "Runs of visitors are switched off at the moment."
+    return not classroom.visitors_train() and reserved("start a run", why)
 
 
 def picture(
@@ -157,8 +163,8 @@ def progress(now: Snapshot) -> None:
         st.progress(now.share, text=f"stopping … {escape(now.label)}".strip())
         return
     if now.state == "queued":
-        words = f"waiting for {now.ahead} run{'s' if now.ahead != 1 else ''} before this one"
-        st.progress(0.0, text=words if now.ahead else "starting")
+        words = f"place {now.ahead + 1} in the queue: {AT_ONCE} run at a time"
+        st.progress(0.0, text=words)
         return
     if now.paused:
         st.progress(now.share, text=f"paused · {escape(now.label)}")

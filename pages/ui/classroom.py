@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dpmc_core.errors import DpmcError
-from dpmc_core.room import EPSILON, PHONES, Malformed, NotTaken, Room
+from dpmc_core.errors import DpmcError, parsed
+from dpmc_core.room import CLASS, EPSILON, PHONES, Malformed, NotTaken, Room, Waits
+from pages.ui import jobs
 
 PAGE = "room"  # the address of the teacher's page
 COOKIE = "dpmc_teacher"
@@ -63,6 +63,7 @@ class _Server:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.room: Room | None = None
+        self.visitors = True  # may train
 
     def put(self, room: Room | None) -> None:
         with self.lock:
@@ -87,10 +88,10 @@ def room() -> Room | None:
     return own
 
 
-def begin(questions: Sequence[str], epsilon: float = EPSILON) -> Room:
+def begin(questions: Sequence[str], epsilon: float = EPSILON, expected: int = CLASS) -> Room:
     """Open a room; the one before it goes. Raises InvalidSetting, NotTheTeacher."""
     _only_the_teacher()
-    made = Room(questions, epsilon)
+    made = Room(questions, epsilon, expected=expected)
     _put(made)
     return made
 
@@ -124,6 +125,24 @@ def allowed() -> bool:
 def check_allowed() -> None:
     """Raises NotTheTeacher where it may not."""
     _only_the_teacher()
+
+
+def visitors_train() -> bool:
+    """Whether those without the teacher's link may train, on samples."""
+    return _server.visitors
+
+
+def let_visitors_train(may: bool) -> None:
+    """Allow it, or end what they have begun. Raises NotTheTeacher."""
+    _only_the_teacher()
+    _server.visitors = may
+    if not may:
+        jobs.VISITORS.empty()
+
+
+def places() -> jobs.Places:
+    """Where this session's work runs: visitors share two places, and the teacher waits for none."""
+    return jobs.PLACES if teacher() else jobs.VISITORS
 
 
 def _only_the_teacher() -> None:
@@ -251,25 +270,32 @@ def routes(base: str) -> list[Route]:
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-def _in_a_class(limit: Limit) -> Callable[[Answer], Answer]:
+def _in_a_class(answer: Answer) -> Answer:
     """Around what answers a request; whoever is refused is told why, in a sentence."""
 
-    def around(answer: Answer) -> Answer:
-        async def answered(request: Request) -> Response:
-            try:
-                if not on():
-                    raise NotServed(404, "This server holds no class; `make class` starts one.")
-                if not limit.passes(request.client.host if request.client else ""):
-                    raise NotServed(429, "Too many requests come from your address; wait a bit.")
-                return await answer(request)
-            except NotServed as why:
-                return _json(why.status, error=str(why))
-            except NotTaken as why:
-                return _json(400 if isinstance(why, Malformed) else 409, error=str(why))
+    async def answered(request: Request) -> Response:
+        try:
+            if not on():
+                raise NotServed(404, "This server holds no class; `make class` starts one.")
+            return await answer(request)
+        except NotServed as why:
+            return _json(why.status, error=str(why))
+        except Waits as why:
+            return _json(409, error=str(why), waits=True)
+        except NotTaken as why:
+            return _json(400 if isinstance(why, Malformed) else 409, error=str(why))
 
-        return answered
+    return answered
 
-    return around
+
+def _pace(limit: Limit, request: Request) -> None:
+    """Raises NotServed where too many requests come from an address."""
+    if not limit.passes(_caller(request)):
+        raise NotServed(429, "Too many requests come from your address; wait a bit.")
+
+
+def _caller(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _here() -> Room:
@@ -283,8 +309,9 @@ def _json(status: int, **told: Any) -> Response:
     return JSONResponse(told, status, _HEADERS)
 
 
-@_in_a_class(_phones)
-async def _phone(_: Request) -> Response:
+@_in_a_class
+async def _phone(request: Request) -> Response:
+    _pace(_phones, request)
     page, policy = phone_page()
     return HTMLResponse(page, headers=_HEADERS | {"Content-Security-Policy": policy})
 
@@ -301,19 +328,21 @@ def phone_page() -> tuple[str, str]:
     return page, "; ".join(rules)
 
 
-@_in_a_class(_phones)
+@_in_a_class
 async def _asking(request: Request) -> Response:
     """What is asked at the moment."""
+    _pace(_phones, request)
     room = _here()
     room.visited(request.headers.get("phone", ""))
     return _json(200, **room.view().public())
 
 
-@_in_a_class(_phones)
+@_in_a_class
 async def _report(request: Request) -> Response:
     """Take a report; nothing of it, nor of who sent it, is written down."""
+    _pace(_phones, request)
     told = await _body(request)
-    return _json(200, receipt=_here().report(**told).value)
+    return _json(200, receipt=_here().report(**told, address=_caller(request)).value)
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -334,10 +363,11 @@ async def _body(request: Request) -> dict[str, Any]:
     return told
 
 
-@_in_a_class(_guesses)
+@_in_a_class
 async def _teacher(request: Request) -> Response:
     """The teacher's link: a cookie, and on to the page, so that no projector shows the secret."""
     if not _is_secret(request.path_params["secret"]):
+        _pace(_guesses, request)  # of wrong ones alone: nobody locks the right one out
         raise NotServed(403, "This is not the teacher's link; it was printed at the start.")
     answer = RedirectResponse(f"../{PAGE}", 303, _HEADERS)
     answer.set_cookie(
@@ -352,31 +382,18 @@ async def _teacher(request: Request) -> Response:
 
 
 class Guard:
-    """Middleware: in class mode nobody uploads without the teacher's cookie, and no page of another
-    site talks to the app (Streamlit would look up its address on the internet to compare)."""
+    """Middleware: in class mode nobody uploads without the teacher's cookie."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and on():
-            visit = HTTPConnection(scope)
-            if scope["type"] == "websocket":
-                if not _same_site(visit.headers):
-                    await send({"type": "websocket.close", "code": 1008})
-                    return
-            elif "/_stcore/upload_file" in scope["path"] and not _is_secret(
-                visit.cookies.get(COOKIE)
-            ):
-                refusal = _json(403, error="In a class only the teacher may upload.")
-                await refusal(scope, receive, send)
-                return
+        upload = scope["type"] == "http" and "/_stcore/upload_file" in scope["path"]
+        if upload and on() and not _is_secret(HTTPConnection(scope).cookies.get(COOKIE)):
+            refusal = _json(403, error="In a class only the teacher may upload.")
+            await refusal(scope, receive, send)
+            return
         await self._app(scope, receive, send)
-
-
-def _same_site(headers: Headers) -> bool:
-    origin = headers.get("origin")
-    return origin is None or origin.partition("://")[2] == headers.get("host")
 
 
 # --- the start of a class -----------------------------------------------------------------------
@@ -405,9 +422,11 @@ def start() -> None:
 
 
 def _prepared(file: Path) -> Room:
-    """A room with a question from each line of a file, the first one asked."""
+    """A room with a question from each line of a file, the first one asked; DPMC_CLASS_SIZE says
+    how many phones are expected."""
     lines = file.read_text(encoding="utf-8").splitlines()
-    room = Room([line for line in lines if line.strip()])
+    size = parsed(int, os.environ.get("DPMC_CLASS_SIZE") or str(CLASS), "DPMC_CLASS_SIZE")
+    room = Room([line for line in lines if line.strip()], expected=size)
     room.ask(0)
     return room
 

@@ -108,6 +108,12 @@ class Places:
                     self._free -= 1
                     return
 
+    def empty(self) -> None:
+        """Stop every job that has a place here or waits for one."""
+        for job in list(_active):
+            if job._places is self:
+                job.cancel()
+
     def _enter(self, begin: Callable[[], object], first: bool = False) -> None:
         with self._lock:
             (self._waiting.appendleft if first else self._waiting.append)(begin)
@@ -128,8 +134,9 @@ class Places:
             begin()
 
 
-_PLACES = Places()
+PLACES = Places()
 READERS = Places()  # no file waits for a training
+VISITORS = Places()  # of a class: its teacher does not wait for them
 _active: list[Job] = []  # queued or running, in the order they begin
 
 
@@ -139,7 +146,7 @@ class Job:
     Its snapshot is replaced whole and by one thread at a time, so that anyone may look.
     """
 
-    def __init__(self, work: Work, about: str = "", places: Places = _PLACES) -> None:
+    def __init__(self, work: Work, about: str = "", places: Places = PLACES) -> None:
         self.about = about
         self._places = places
         self._work: Work | None = work
@@ -288,7 +295,7 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
 
-    def start(self, name: str, work: Work, about: str = "", places: Places = _PLACES) -> Job:
+    def start(self, name: str, work: Work, about: str = "", places: Places = PLACES) -> Job:
         """about: the data it works on, so that it can be forgotten with it."""
         if name in self._jobs:
             self._jobs[name].cancel()

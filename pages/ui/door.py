@@ -1,0 +1,110 @@
+"""Which names this server answers to, and who may talk to it: pages that it served itself.
+
+A foreign website can let its own name point to this machine. The browser of whoever visits it then
+asks this server under that name, and hands over what it reads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import urlsplit
+
+import streamlit as st
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dpmc_core.errors import shown
+from pages.ui import classroom
+from pages.ui.classroom import NotServed
+
+HOSTS = "DPMC_HOSTS"
+_HOST = re.compile(r"(?:\[([0-9a-f.]*:[0-9a-f:.]*)\]|([a-z0-9_.-]+))(?::[0-9]{0,5})?", re.ASCII)
+
+
+def host_of(text: str) -> str | None:
+    """The name or address in `name`, `name:port` or `[address]:port`; None where there is none."""
+    found = _HOST.fullmatch(text.lower())
+    if found is None:
+        return None
+    name = found[1] or found[2].removesuffix(".")
+    address = _address(name)
+    return str(address) if address else (not found[1] and name) or None
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """An address in its one form; without the name of the network card that some end with."""
+    try:
+        found = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+def named() -> Iterator[str]:
+    """What is said to be this server: where it listens, in a class its address, and DPMC_HOSTS."""
+    yield str(st.get_option("server.address") or "")
+    if classroom.on():
+        yield urlsplit(os.environ.get("DPMC_CLASS_URL", "")).netloc
+    for text in re.split(r"[\s,]+", os.environ.get(HOSTS, "")):
+        if text and host_of(_bracketed(text)) is None:
+            classroom.say(f"{HOSTS}: {shown(text)} is not used: it must be a name or an address.")
+        yield text
+
+
+def _bracketed(text: str) -> str:
+    return f"[{text}]" if isinstance(_address(text), IPv6Address) else text
+
+
+class Door:
+    """Middleware around everything: a visit under a name that is not this server's, or by a page
+    of another site, is told so and gets no further."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._own = {"localhost", *(host_of(_bracketed(text)) for text in named())} - {None}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if scope["type"] in ("http", "websocket"):
+                self._check(scope)
+        except NotServed as why:
+            if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
+                kept = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+                await PlainTextResponse(f"{why}\n", why.status, kept)(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        await self._app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        """Raises NotServed."""
+        headers = Headers(scope=scope)
+        told = ", ".join(headers.getlist("host"))  # several are none
+        host = host_of(told)
+        if host is None or not self._is_own(host, scope):
+            raise NotServed(
+                421,
+                f"This server does not answer to the name {shown(told)}: open it under the address"
+                f" that it printed, or name it in {HOSTS} where the server is started.",
+            )
+        if not scope["path"].startswith("/"):
+            raise NotServed(400, "This server is asked for a path, not for a whole address.")
+        for origin in headers.getlist("origin"):
+            scheme, _, site = origin.lower().partition("://")
+            if scheme not in ("http", "https") or site != told.lower():
+                raise NotServed(
+                    403,
+                    f"A page of {shown(origin)} may not talk to {shown(told)}; a proxy in between"
+                    f" must pass on the Host it was asked for, and {HOSTS} name it.",
+                )
+
+    def _is_own(self, host: str, scope: Scope) -> bool:
+        """Whether it is a name of this server, or the address at which the visit arrived."""
+        address = _address(host)
+        if host in self._own or address is None:
+            return host in self._own
+        return address.is_loopback or address == _address((scope.get("server") or ("",))[0] or "")

@@ -1,0 +1,183 @@
+"""Names and sites: raw handshakes against the app's own server, over HTTP and as a websocket."""
+
+import asyncio
+import base64
+import re
+import socket
+from contextlib import suppress
+
+import pytest
+
+from pages.ui import classroom, door
+from tests.browser_helpers import serving
+from tests.class_helpers import SECRET
+
+EVIL = "evil.example"
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory):
+    """The app as it is started by hand, told one more name and one more address."""
+    home = tmp_path_factory.mktemp("home")
+    with serving(home, DPMC_HOSTS="lab.example, 203.0.113.7 [2001:db8::7] https://x/") as found:
+        yield int(found[0].split(":")[2].strip("/"))
+    assert "DPMC_HOSTS: 'https://x/' is not used" in (home / "server.log").read_text()
+
+
+def handshake(port, *headers, path="/", version="1.1", address="127.0.0.1", websocket=False):
+    """The status and the body of a request that holds exactly these headers."""
+    lines = [f"GET {path} HTTP/{version}", *headers]
+    if websocket:
+        key = base64.b64encode(b"0123456789abcdef").decode()
+        lines += ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
+        lines += [f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Protocol: streamlit"]
+    else:
+        lines += ["Connection: close"]
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as one:
+        one.settimeout(20)
+        one.connect((address, port))
+        one.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        told = b""
+        with suppress(TimeoutError, ConnectionResetError):
+            while b" 101 " not in told.split(b"\r\n")[0] and (part := one.recv(65536)):
+                told += part
+    head, _, body = told.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), body.decode()
+
+
+ASKED = [  # path, whether as a websocket
+    *(("/", False), ("/train", False), ("/_stcore/health", False), ("/_stcore/host-config", False)),
+    *(("/phone", False), ("/asking", False), ("/static/index.html", False), ("/no/such", False)),
+    ("/_stcore/stream", True),
+]
+
+
+@pytest.mark.parametrize(("path", "websocket"), ASKED, ids=str)
+def test_nothing_is_served_under_a_strangers_name(port, path, websocket):
+    for name in (EVIL, f"{EVIL}:{port}"):
+        for origin in ([], [f"Origin: http://{name}"]):
+            asked = {"path": path, "websocket": websocket}
+            status, body = handshake(port, f"Host: {name}", *origin, **asked)
+            assert status == 421
+            assert re.fullmatch(r"[A-Z].+\.\n", body)
+            assert EVIL in body
+            assert "DPMC_HOSTS" in body
+    assert handshake(port, f"Host: 127.0.0.1:{port}", path=path, websocket=websocket)[0] != 421
+
+
+OWN = ("127.0.0.1", "localhost", "LocalHost", "localhost.", "127.0.0.1.", "127.8.9.1", "[::1]")
+OWN += ("[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]", "lab.example", "LAB.example.", "203.0.113.7")
+OWN += ("[2001:db8::7]", "[2001:DB8:0:0::7]")
+
+
+@pytest.mark.parametrize("host", OWN)
+@pytest.mark.parametrize("websocket", [False, True])
+def test_it_answers_to_its_own_names_with_and_without_a_port(port, host, websocket):
+    well = 101 if websocket else 200
+    path = "/_stcore/stream" if websocket else "/_stcore/health"
+    for name in (host, f"{host}:{port}", f"{host}:9999"):
+        for origin in ([], [f"Origin: http://{name}"]):
+            found = handshake(port, f"Host: {name}", *origin, path=path, websocket=websocket)
+            assert found[0] == well, (name, origin)
+
+
+ELSE = (EVIL, "8.8.8.8", "192.168.77.77", "0.0.0.0", "[::]", "[2001:db8::8]", "[fe80::1]", "x")
+ELSE += (f"localhost.{EVIL}", f"127.0.0.1.{EVIL}", "localhost..", "xlocalhost", "lab.example.org")
+ELSE += ("x.lab.example", "127.1", "2130706433", "0x7f.0.0.1", "0177.0.0.1", "::1", "[::1", "::1]")
+ELSE += ("[127.0.0.1]", "[localhost]", f"localhost@{EVIL}", f"{EVIL}#localhost", "localhost/x")
+ELSE += ("localhost:80:80", "localhost:x", "localhost:123456", ":8501", "", ".", "localhost evil")
+ELSE += ("localhost,evil.example", "http://localhost", "\xe4", "1" * 5000, "%6cocalhost", "*")
+
+
+@pytest.mark.parametrize("host", ELSE, ids=lambda host: host[:30])
+def test_it_answers_to_no_other_name(port, host):
+    for websocket in (False, True):
+        path = "/_stcore/stream" if websocket else "/_stcore/health"
+        status, body = handshake(port, f"Host: {host}", path=path, websocket=websocket)
+        assert status == 421 or (status == 400 and "Invalid" in body), (status, body)
+        assert len(body) < 400
+
+
+def test_a_visit_has_one_host_and_a_path(port):
+    own = f"Host: 127.0.0.1:{port}"
+    assert handshake(port, own)[0] == 200
+    for headers in ((), (own, f"Host: {EVIL}"), (f"Host: {EVIL}", own), (own, own)):
+        for version in ("1.0", "1.1"):
+            for websocket in (False, True):
+                asked = {"version": version, "websocket": websocket}
+                assert handshake(port, *headers, **asked)[0] in (400, 421)
+    for target in (f"http://{EVIL}/", f"http://{EVIL}/_stcore/health", f"http://127.0.0.1:{port}/"):
+        for headers in ((own,), (f"Host: {EVIL}",)):
+            assert handshake(port, *headers, path=target)[0] in (400, 421)
+
+
+@pytest.mark.parametrize("websocket", [False, True])
+def test_the_page_of_another_site_is_not_answered(port, websocket):
+    own, path = f"127.0.0.1:{port}", "/_stcore/stream" if websocket else "/_stcore/health"
+    others = (f"http://{EVIL}", "null", "", "http://[", own, f"ftp://{own}", "http://127.0.0.1")
+    others += (f"http://localhost:{port}", "http://127.0.0.1:1", f"http://{own}.{EVIL}")
+    others += (f"http://{own}@{EVIL}", "file://", f"http://{own}/", "http://lab.example")
+    for origin in others:
+        asked = (f"Host: {own}", f"Origin: {origin}")
+        status, body = handshake(port, *asked, path=path, websocket=websocket)
+        assert (status, "DPMC_HOSTS" in body) == (403, True), origin
+    two = f"Origin: http://{own}", f"Origin: http://{EVIL}"
+    for origins in (two, two[::-1]):
+        found = handshake(port, f"Host: {own}", *origins, path=path, websocket=websocket)
+        assert found[0] in (400, 403)
+    for scheme in ("http", "https"):  # a proxy may have taken TLS off
+        asked = (f"Host: {own}", f"Origin: {scheme}://{own}")
+        found = handshake(port, *asked, path=path, websocket=websocket)
+        assert found[0] == (101 if websocket else 200)
+
+
+@pytest.mark.skipif(not classroom._outwards(), reason="this machine has no address in a network")
+def test_shown_to_a_network_it_answers_to_the_machines_addresses_there(tmp_path):
+    (address,) = classroom._outwards()
+    own = {"DPMC_CLASS": "1", "DPMC_CLASS_SECRET": SECRET}
+    own |= {"DPMC_CLASS_URL": "https://class.example/x", "STREAMLIT_SERVER_ADDRESS": "0.0.0.0"}
+    with serving(tmp_path, **own) as (server, _):
+        port = int(server.split(":")[2].strip("/"))
+        for name, at, status in (
+            (address, address, 200),
+            ("0.0.0.0", "127.0.0.1", 200),  # what it prints where it is bound to all by hand
+            ("class.example", address, 200),
+            (address, "127.0.0.1", 421),  # it did not arrive there
+            (EVIL, address, 421),
+        ):
+            assert handshake(port, f"Host: {name}:{port}", address=at)[0] == status, name
+
+
+@pytest.mark.parametrize(
+    ("bound", "host"), [("my.lan", "MY.lan"), ("::", "[::]"), ("::1", "[::1]")]
+)
+def test_it_answers_to_the_address_it_was_bound_to(monkeypatch, bound, host):
+    monkeypatch.setattr(door.st, "get_option", {"server.address": bound}.get)
+    assert through(host) == []
+    assert through("my.wan")[0]["status"] == 421
+    assert through("[2001:db8::5]", at="2001:db8::5%eth0") == []
+    assert through("192.168.3.4", at="::ffff:192.168.3.4") == []
+    assert through("192.168.3.4", at=None)[0]["status"] == 421
+    monkeypatch.setenv("DPMC_CLASS_URL", "https://class.example")
+    assert through("class.example")[0]["status"] == 421  # no class is on
+
+
+def test_a_server_that_cannot_answer_a_websocket_closes_it():
+    assert through(EVIL, "websocket")[0]["type"] == "websocket.close"
+
+
+def through(host, kind="http", at="127.0.0.1"):
+    """What is sent instead of reaching the app."""
+
+    async def app(scope, receive, send):
+        pass
+
+    async def send(message):
+        sent.append(message)
+
+    sent = []
+    server = None if at is None else (at, 8501)
+    scope = {"type": kind, "path": "/", "headers": [(b"host", host.encode())], "server": server}
+    asyncio.run(door.Door(app)(scope, None, send))
+    return sent
