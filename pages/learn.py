@@ -80,7 +80,7 @@ _LARGE = """<style>
 :root { font-size: 22px; }
 [data-testid="stMainBlockContainer"] { max-width: 60rem; padding: 0.5rem 1.5rem 5rem; }
 [data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
-[data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.35rem; }
+[data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.3rem; }
 .st-key-drawing { max-width: 41rem; }
 .st-key-asks:has(.st-key-question) :is(p, button p) { font-size: 1.35rem; line-height: 1.4; }
 @media (min-width: 1000px) {
@@ -430,7 +430,7 @@ def in_class(slide: Slide) -> None:
     with st.container(border=True):
         st.subheader("In your class", anchor=False)
         if found is None:
-            st.markdown("No reports to show yet: questions are asked on the page Class.")
+            st.markdown("No reports to show yet: questions are asked and locked on the page Class.")
             return
         for sentence in found.says:
             st.markdown(escape(sentence))

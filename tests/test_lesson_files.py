@@ -169,6 +169,9 @@ def test_a_lesson_hour_can_be_taught():
     assert steps.index("Lock") < steps.index("Ask again")
     again = turns[steps.index("Ask again")].teacher
     assert again.index("Ask again (A)") < again.index("Lock (L)") < again.index("Shows")
+    own = [turn.step for turn in turns if "its own reports" in turn.all]
+    assert own
+    assert all(steps.index(step) > steps.index("Lock") for step in own)
     minutes = {turn.step: turn.end - turn.start for turn in turns}
     for number, (id, lesson) in enumerate(LESSONS.items(), 1):
         slides = [slide for part in paper._PLANS[45] if part.lesson == id for slide in part.slides]

@@ -314,7 +314,7 @@ def again(key, m, dots, _):
     limit = max(alone, 1 - lie(e * times))
     shown = [100 * right(e, times, b), 100, times, *per_cent(right(e, 1, b), alone)]
     shown += [sum(dots.reports), times, 100 * b, e * times, 100 * limit]
-    before = [1, 50, 50, 100 * right(1), 100, 10, 100]
+    before = [50, 50, 1, 100 * right(1), 100, 10, 100]
     before += per_cent(right(1), right(1, 10), 1 - lie(10))
     return before, shown, [50, 50]
 

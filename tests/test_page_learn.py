@@ -209,12 +209,13 @@ def test_what_was_set_up_stays_in_sight(projector):
             press(app, "next")
 
 
-def with_room(lesson, step, reports):
+def with_room(lesson, step, reports, locked=True):
     app = open_page("learn")
     room = Room(["Do you like *this*?"], 2.0)
     room.ask(0)
     for k, bit in enumerate(reports):
         room.report(room.view().id, 0, f"{k:032x}", bit)
+    room.lock(locked)
     app.session_state["own room"] = room
     app.query_params["lesson"], app.query_params["step"] = lesson, step
     app.run()
@@ -228,8 +229,8 @@ def test_a_room_stands_beside_the_simulated_numbers():
     assert "Counted 30 %" in all_text(app)
     assert "“Do you like *this*?”" in all_text(app)
     assert len(drawings(app)) == 2
-    app = with_room("coin", "throw", [])
-    assert "No reports to show yet" in all_text(app)
+    for app in (with_room("coin", "throw", []), with_room("coin", "throw", [1] * 30, locked=False)):
+        assert "No reports to show yet" in all_text(app)
     app = with_room("coin", "deny", [1])
     assert "In your class" not in all_text(app)  # it has nothing to say there
 

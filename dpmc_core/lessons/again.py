@@ -63,9 +63,8 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="majority",
             title="Go by the majority",
-            said=f"At epsilon {_ONCE:g} somebody who starts at {EVEN} guesses right from one report"
-            f" {hundred(best(_ONCE, 1))} times in {HUNDRED}. Now all your reports to that"
-            " question are kept and counted.",
+            said=f"Who starts at {EVEN} guesses right from one report at epsilon {_ONCE:g},"
+            f" {hundred(best(_ONCE, 1))} times in {HUNDRED}. Now all your reports are kept.",
             predict=Predict.number(
                 f"After {_OFTEN} reports: right how often in {HUNDRED}?",
                 best(_ONCE, _OFTEN),

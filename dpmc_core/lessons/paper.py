@@ -198,8 +198,8 @@ _AGAIN = Part(
     "Ask again",
     minutes=4,
     teacher="On the page Class: presses Ask again (A), waits until most have answered a second"
-    " time, presses Lock (L). Shows both: the class is known better, and so is each answer; moves"
-    " what an attacker believed before.",
+    " time, presses Lock (L). Shows what both gained: the class its shorter interval; the attacker"
+    " who began at even nothing, and more with the slider on a suspicion.",
     all="Answers again, reads on the phone what has been spent, and says who gains by it.",
 )
 _END = Part(
@@ -272,14 +272,15 @@ def schedule(minutes: int) -> Iterator[Turn]:
     spent = sum(part.minutes for part in parts)
     pace = (minutes - spent) / sum(part.alone for part in parts)
     end, done = 0, 0.0
-    for part in parts:
+    for k, part in enumerate(parts):
         start, done = end, done + part.minutes + pace * part.alone
         end = round(done)
-        yield Turn(start, end, *_done(part))
+        yield Turn(start, end, *_done(part, _LOCK in parts[:k]))
 
 
-def _done(part: Part) -> tuple[str, str, str]:
-    """What a part is called, and what the teacher and the class do in it."""
+def _done(part: Part, locked: bool) -> tuple[str, str, str]:
+    """What a part is called, and what the teacher and the class do in it; locked: whether the
+    class's own reports are to be seen."""
     if not part.lesson:
         return part.step, part.teacher, part.all
     lesson, slides = LESSONS[part.lesson], part.slides
@@ -287,7 +288,8 @@ def _done(part: Part) -> tuple[str, str, str]:
         f"{slide.title}: “{slide.predict.question}”" if slide.predict else slide.title
         for slide in slides
     ]
-    own = "looks at its own reports, " if any(slide.in_class for slide in slides) else ""
+    seen = locked and any(slide.in_class for slide in slides)
+    own = "looks at its own reports, " if seen else ""
     return (
         f"{list(LESSONS).index(part.lesson) + 1}. {lesson.title}",
         f"On the page Learn. {'; '.join(asks)}. Reads aloud: {lesson.take_home}",
