@@ -133,11 +133,14 @@ def test_a_dragged_wish_reads_the_epsilon_it_takes(instrument):
     page.get_by_role("button", name="I need").click()
     wish = page.get_by_role("slider", name="the wanted quality")
     for _ in range(200):
-        if wish.get_attribute("aria-valuetext") == "70 %":
+        if wish.get_attribute("aria-valuetext") == "70.0 %":
             break
         value = float(wish.get_attribute("aria-valuenow"))
         wish.press("ArrowUp" if value < 0.7 else "ArrowDown")
-    assert re.match(r"70 % takes epsilon 1( \(.*\))?, certified\.", text(page, "answer"))
+    assert re.match(
+        r"70\.0 % takes epsilon 0\.\d+ \(.*\) per rating, certified; on the slider 1\.",
+        text(page, "answer"),
+    )
     for _ in range(40):
         wish.press("ArrowUp")
     assert "is not reached up to epsilon 10" in text(page, "answer")

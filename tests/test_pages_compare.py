@@ -466,11 +466,13 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     assert "the paper's estimate" in names
 
 
-def test_what_if_prefers_ones_own_rows_once_they_are_a_whole_curve():
-    fill(epsilons=(0.1, 1.0, 10.0), ids=("input-flip",), seeds=(1, 2, 3))
-    assert "over 5 seeds" in all_text(open_page(data=DATA, mechanism="input-flip"))
+def test_what_if_rests_on_as_many_seeds_as_compare_whatever_is_in_the_store():
     fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH)
-    assert "over 3 seeds" in all_text(open_page(data=DATA, mechanism="input-flip"))
+    fill(epsilons=(1.0,), ids=("input-flip",), seeds=(6, 7), **BOTH)
+    assert "over 5 seeds" in all_text(open_page(data=DATA, mechanism="input-flip"))
+    app = open_page("compare", data=DATA, mechanisms=["input-flip"])
+    assert "over 5 seeds" in all_text(app)
+    assert app.number_input(key="seeds").value == 5
 
 
 @pytest.mark.usefixtures("nothing_shipped")
