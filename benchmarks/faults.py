@@ -101,14 +101,17 @@ def called(*words: object) -> Done:
     return Done(status, out.getvalue(), err.getvalue())
 
 
-def ran(*words: object, limit: int | None = None, **environment: object) -> Done:
-    """A command in a process of its own. limit: bytes that a file of it may have."""
+def ran(
+    *words: object, limit: int | None = None, code: Sequence[str] = (), **environment: object
+) -> Done:
+    """A command in a process of its own. limit: bytes that a file of it may have; code: to run in
+    its place."""
 
     def held() -> None:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    command = [sys.executable, "-m", "dpmc_core", *map(str, words)]
+    command = [sys.executable, *(code or ("-m", "dpmc_core")), *map(str, words)]
     surroundings = os.environ | {name: str(value) for name, value in environment.items()}
     done = subprocess.run(
         command,
@@ -370,24 +373,28 @@ def two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     yield Row("two sweeps on one store", "at once", " + ".join(map(str, news)) + " units", wrong)
 
 
-# Python's clocks in a process and all that it starts; SQLite's own is not asked.
+# Commands, one after the other, in a process whose clock is moved.
 _CLOCK = """
-import datetime, time
-_real, _begun = time.time, {begun}
+import datetime, json, sys, time
+from dpmc_core import ledger
+from dpmc_core.cli import main, store
+from dpmc_core.store import connection
+real, begun = time.time, time.time()
 def shifted():
-    now = _real()
+    now = real()
     return {there}
 class Shifted(datetime.datetime):
-    __slots__ = ()
     @classmethod
     def now(cls, tz=None):
         return cls.fromtimestamp(shifted(), tz)
-time.time, datetime.datetime = shifted, Shifted
+time.time = shifted
+connection.datetime = ledger.datetime = store.datetime = Shifted
+sys.exit(max(main(words) for words in json.loads(sys.argv[1])))
 """
 CLOCKS = {
-    "400 days back after a second": "now if now < _begun + 1 else now - 400 * 86400",
+    "400 days back after a second": "now if now < begun + 1 else now - 400 * 86400",
     "back and forth each second": "now - 86400 * (int(now) % 2)",
-    "begins in 1970": "now - _begun",
+    "begins in 1970": "now - begun",
 }
 
 
@@ -396,20 +403,18 @@ def clock(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     for name, there in CLOCKS.items():
         here = folder / name.replace(" ", "-")
         here.mkdir()
-        (here / "sitecustomize.py").write_text(_CLOCK.format(begun=time.time(), there=there))
-        path, wrong = here / "results.sqlite", ""
-        for words in (
+        path, release = here / "results.sqlite", here / "signs.npz"
+        commands = (
             ["sweep", *GRID, "--store", path],
             ["store", "export", here / "rows.parquet", "--store", path],
             ["store", "prune", "--older-than", "1", "--dry-run", "--store", path],
-            [*RELEASE, "--out", here / "signs.npz"],
-            ["verify", here / "signs.npz"],
-        ):
-            done = ran(*words, PYTHONPATH=here, DPMC_HOME=here)
-            wrong = both(wrong, done.wrong(0))
-        yield Row(
-            "clock", name, "sweep, export, prune, release, verify", wrong or compared(path, whole)
+            [*RELEASE, "--out", release],
+            ["verify", release],
         )
+        told = json.dumps([[str(word) for word in words] for words in commands])
+        done = ran(told, code=("-c", _CLOCK.format(there=there)), DPMC_HOME=here)
+        wrong = both(done.wrong(0), compared(path, whole))
+        yield Row("clock", name, "sweep, export, prune, release, verify: 0", wrong)
 
 
 # --- disks --------------------------------------------------------------------------------------
