@@ -26,6 +26,8 @@ test: $(VENV)/.dev
 slow: $(VENV)/.dev
 	@echo "==> Files of ratings against a plain reader"
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
+	@echo "==> Damaged releases, each refused in a sentence or the same"
+	@$(BIN)/python benchmarks/release_fuzz.py
 	@echo "==> Audits: how often they are wrong, what they reach, which faults they notice"
 	@$(BIN)/python benchmarks/audits.py
 	@echo "==> Privacy faults, each planted and noticed (under an hour)"

@@ -254,7 +254,7 @@ def _mechanism(card: Mapping[str, Any]) -> Mechanism:
             "",
             [
                 f"revision of {cls.id} is {shown(card['revision'])}, and this version computes"
-                f" revision {cls.revision} alone: verify with the version that wrote it ({written})"
+                f" revision {cls.revision} alone: verify with the version that wrote it ({shown(written)})"
             ],
         )
     declared = {s.name: s for s in settings_of(cls)}
