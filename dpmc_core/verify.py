@@ -249,12 +249,12 @@ def _part(field: str, made: Any) -> Any:
 def _mechanism(card: Mapping[str, Any]) -> Mechanism:
     cls = registry.get(str(card["mechanism"]))
     if card["revision"] != cls.revision:
-        written = dict(card.get("versions") or {}).get("dpmc-lab", "unknown")
+        written = shown(dict(card.get("versions") or {}).get("dpmc-lab", "unknown"))
         raise NotVerified(
             "",
             [
                 f"revision of {cls.id} is {shown(card['revision'])}, and this version computes"
-                f" revision {cls.revision} alone: verify with the version that wrote it ({shown(written)})"
+                f" revision {cls.revision} alone: verify with the version that wrote it ({written})"
             ],
         )
     declared = {s.name: s for s in settings_of(cls)}
