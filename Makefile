@@ -28,6 +28,8 @@ slow: $(VENV)/.dev
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
 	@echo "==> Faults of the machine: rows kept, uploads gone, every trouble a sentence"
 	@$(BIN)/python benchmarks/faults.py
+	@echo "==> Damaged releases, each refused in a sentence or the same"
+	@$(BIN)/python benchmarks/release_fuzz.py
 	@echo "==> Audits: how often they are wrong, what they reach, which faults they notice"
 	@$(BIN)/python benchmarks/audits.py
 	@echo "==> Every command under whatever befalls a command line"

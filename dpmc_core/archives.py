@@ -27,6 +27,7 @@ LARGEST = 4_000_000_000  # bytes unpacked, all together
 DEPTH = 20  # of lists and objects of JSON within each other
 _DEEP = f"its JSON is nested more than {DEPTH} deep"
 _RATIO = 1_100  # no deflated byte stands for more
+_SMALL = 100_000_000  # bytes of arrays that any archive may hold
 _CHUNK = 1 << 16  # so at most 70 MB at a time
 _END, _LOCAL = b"PK\x05\x06", b"PK\x03\x04"
 _ZIP64 = b"\x01\x00\x10\x00"  # how the field begins that NumPy writes for sizes of 64 bits
@@ -86,7 +87,9 @@ def arrays(path: Path, *, alone: bool = False) -> dict[str, NDArray[Any]]:
     Raises BadArchive.
     """
     found = {}
-    for member, pieces in contents(path, alone=alone):
+    with _door(path):  # numbers are never packed to a hundredth, and bombs are
+        limit = min(LARGEST, max(_SMALL, 100 * path.stat().st_size))
+    for member, pieces in contents(path, limit, alone=alone):
         with _door(path):
             name = member.filename
             if not name.endswith(".npy"):

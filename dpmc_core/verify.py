@@ -249,7 +249,7 @@ def _part(field: str, made: Any) -> Any:
 def _mechanism(card: Mapping[str, Any]) -> Mechanism:
     cls = registry.get(str(card["mechanism"]))
     if card["revision"] != cls.revision:
-        written = dict(card.get("versions") or {}).get("dpmc-lab", "unknown")
+        written = shown(dict(card.get("versions") or {}).get("dpmc-lab", "unknown"))
         raise NotVerified(
             "",
             [

@@ -107,6 +107,21 @@ def test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory(
     assert str(error.value).isprintable()
 
 
+def test_a_bomb_of_zeros_is_refused_before_it_is_unpacked(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, allow_pickle=False, a=np.zeros(20_000_000, dtype=np.uint8))
+    np.testing.assert_array_equal(archives.arrays(path)["a"], 0)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for k in range(6):
+            file.writestr(f"{k}.npy", npy(np.zeros(20_000_000, dtype=np.uint8)))
+    tracemalloc.start()
+    with pytest.raises(BadArchive, match="would unpack to more than"):
+        archives.arrays(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5e6
+
+
 def test_no_byte_beside_the_arrays_where_they_are_to_be_alone(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, allow_pickle=False, **WHOLE)

@@ -518,7 +518,7 @@ def test_names_belong_to_the_rows_and_are_there_only_where_they_are_public(tmp_p
         "user_ids": [f"u{k}" for k in range(USERS)],
     }
     given = Catalogue(Origin.GIVEN)
-    mechanism = make("objective", {})
+    mechanism = make("gradient", {})
     ratings = ratings_for(mechanism.task, catalogue=given, **names)
     write(export(mechanism, ratings), tmp_path / "a.npz")
     card, arrays = load(tmp_path / "a.npz")
