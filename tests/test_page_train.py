@@ -423,7 +423,3 @@ def test_the_teacher_switches_visitors_runs_off_and_what_they_began_ends(monkeyp
     app = open_page("train", **LAB)
     assert button(app, "Train").disabled
     assert "switched off" in all_text(app)
-    app = open_page("guarantees", data="movie-night", mechanism="input-flip")
-    press(app, "Try to refute it")
-    assert "switched off" in all_text(app)
-    assert not app.progress
