@@ -10,13 +10,14 @@ from dpmc_core import glossary, registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.faults import Flaw, faults_of
 from dpmc_core.privacy import RATING, Change, Guarantee
+from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.refute import small_data
 from dpmc_core.views import audits, cards, groups
 from dpmc_core.views.groups import Choice, Group
 from dpmc_core.views.lights import Lights
-from pages.ui import blocks, classroom, runs, shell, sources, state, widgets
+from pages.ui import blocks, runs, shell, sources, state, widgets
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.charts import shaded, style
 from pages.ui.jobs import Snapshot, look
@@ -174,7 +175,7 @@ def body(found: dict[str, Guarantee], epsilon: float) -> None:
     with left, st.container(border=True):
         blocks.guarantee(found[id], id)
     with right:
-        attacker(found[id], id, epsilon)
+        certainty(epsilon)
     ledger(found[id])
     attempt(id, epsilon)
     every = st.expander(
@@ -237,18 +238,20 @@ def table(found: dict[str, Guarantee], epsilon: float) -> None:
     st.caption(glossary.help("trust", "notion"))
 
 
-def attacker(card: Guarantee, id: str, epsilon: float) -> None:
-    """How often the best attacker is right about the card's unit, here and at other epsilons."""
+def certainty(epsilon: float) -> None:
+    """What an attacker can at most conclude."""
     grid = widgets.grid(True)
-    made = [registry.create(id, epsilon=e).guarantee(card.public) for e in grid]
-    shares = [one.attacker() for one in made]
+    shares = [attacker_certainty(e) for e in grid]
     blocks.chart(
-        charts_guarantees.attacker(grid, shares, epsilon, state.theme()),
-        alt=cards.attacker(card),
-        key="attacker",
-        caption="How often the best attacker is right at most, of two equally likely cases that"
-        f" differ in {card.change.protects}: what {registry.get(id).name} certifies.",
-        table={"epsilon": grid, "right in 100": [cards.of_hundred(share) for share in shares]},
+        charts_guarantees.certainty(grid, shares, epsilon, state.theme()),
+        alt=cards.certainty(epsilon),
+        key="certainty",
+        caption="The most an attacker can be sure of one protected unit, knowing everything else"
+        " and starting from a 50/50 guess.",
+        table={
+            "epsilon": grid,
+            "at most sure": [cards.percent(attacker_certainty(e)) for e in grid],
+        },
     )
 
 
@@ -297,9 +300,8 @@ def attempt(id: str, epsilon: float) -> None:
         if job is not None and job.about != about:
             job = None
         now = look(job)
-        pressed = blocks.start_and_stop(job, now, "Try to refute it", ":material/policy:")
-        if not blocks.switched_off() and pressed:
-            state.jobs().start(AUDIT, runs.audit(mechanism, flaw, SEED), about, classroom.places())
+        if blocks.start_and_stop(job, now, "Try to refute it", ":material/policy:"):
+            state.jobs().start(AUDIT, runs.audit(mechanism, flaw, SEED), about=about)
             st.rerun()
     blocks.ticking(job, now, found_so_far)
 
