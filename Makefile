@@ -26,8 +26,14 @@ test: $(VENV)/.dev
 slow: $(VENV)/.dev
 	@echo "==> Files of ratings against a plain reader"
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
+	@echo "==> Faults of the machine: rows kept, uploads gone, every trouble a sentence"
+	@$(BIN)/python benchmarks/faults.py
 	@echo "==> Audits: how often they are wrong, what they reach, which faults they notice"
 	@$(BIN)/python benchmarks/audits.py
+	@echo "==> Every command under whatever befalls a command line"
+	@$(BIN)/python benchmarks/command_line.py
+	@echo "==> The app on other Pythons and with other versions"
+	@$(BIN)/python benchmarks/environments.py
 	@echo "==> Privacy faults, each planted and noticed (under an hour)"
 	@$(BIN)/python benchmarks/mutants.py
 
@@ -42,8 +48,11 @@ format: $(VENV)/.dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+# What `make slow` runs, and what compares two states of the program.
+SLOW := $(patsubst %,benchmarks/%.py,command_line environments faults frozen mutants release_fuzz)
+
 bench: $(VENV)/.app
-	@for script in $(filter-out benchmarks/mutants.py,$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out $(SLOW),$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

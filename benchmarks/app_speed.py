@@ -11,6 +11,7 @@ asks for a hundred at first. Each mechanism's example, which Train shows before 
 once.
 """
 
+import argparse
 import http.client
 import os
 import shutil
@@ -61,6 +62,7 @@ ROUNDS = 6  # times that the knob is dragged there and back
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     with (
         tempfile.TemporaryDirectory() as home,
         serve(os.environ | {"DPMC_HOME": home}) as (address, _),

@@ -9,6 +9,7 @@ an hour; it ends with 1 where something is not as it must be.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import math
 import sys
@@ -130,4 +131,6 @@ def main(runs: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 200))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("runs", nargs="?", type=int, default=200, help="audits each (200)")
+    sys.exit(main(parser.parse_args().runs))

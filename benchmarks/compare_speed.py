@@ -76,12 +76,12 @@ def turned_to(chromium, address: str) -> float:
     """Seconds from the press on the page's name, on the start page, to the first point."""
     page = chromium.new_page(viewport={"width": 1400, "height": 900})
     page.goto(address + OLD.replace("compare", ""))
-    page.wait_for_selector(app_speed.DRAWN, state="attached", timeout=60_000)
+    page.wait_for_selector(app_speed.PLOTTED, state="attached", timeout=60_000)
     page.wait_for_timeout(1_000)
     begin = time.monotonic()
     page.get_by_test_id("stTopNavSection").filter(has_text="Try").click()
     page.get_by_role("menuitem", name="Compare").click()
-    page.get_by_role("heading", name="Compare mechanisms").wait_for()
+    page.wait_for_url("**/compare*")
     page.wait_for_selector(POINTS, state="attached")
     seconds = time.monotonic() - begin
     page.close()

@@ -7,6 +7,7 @@ knob over all stops as benchmarks/app_speed.py does with the page. Chromium draw
 card here.
 """
 
+import argparse
 import os
 import shutil
 import statistics
@@ -27,6 +28,7 @@ LIMIT = 50.0  # milliseconds from pointer to picture
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     start = time.perf_counter()
     text = explorable.sample("movie-night").encode()

@@ -7,8 +7,10 @@ Starts its own server on this machine. Each visitor is a websocket that speaks S
 as a browser does: it opens What if and then moves the slider; a rerun is answered when the server
 says that it is over. Visitors of Train press its button again and again, and follow the run.
 Memory is what the server and its children hold themselves (libraries are shared with whatever else
-runs): before, at its peak and after all have left and been forgotten, which Streamlit does a while
-later: `--forget` seconds here. --rerun: only the processor time of one rerun, without a server.
+runs), beside their threads, open files and how many children there are: before, at its peak and
+after all have left and been forgotten, which Streamlit does a while later: `--forget` seconds here;
+and how fast memory grows in the second half, which leaks do however long it takes. --rerun: only
+the processor time of one rerun, without a server.
 """
 
 import argparse
@@ -19,10 +21,11 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from app_speed import ROOT, serve
@@ -188,17 +191,33 @@ async def trainer(address: str, mechanism: str, seen: Seen, end: asyncio.Event) 
         seen.errors.append(repr(error))
 
 
-def memory(process: int) -> float:
-    """MB that a process and its children hold themselves, beside the files of their programs."""
-    total, waiting = 0.0, [process]
+class Held(NamedTuple):
+    """What a process and its children hold at one moment. memory: in MB, beside the files of their
+    programs; children: how many there are."""
+
+    memory: float
+    threads: int
+    files: int
+    children: int
+
+
+def held(process: int) -> Held:
+    kilobytes, threads, files, children, waiting = 0, 0, 0, -1, [process]
     while waiting:
         folder = Path("/proc") / str(waiting.pop())
         with suppress(OSError):
             lines = (folder / "smaps_rollup").read_text().splitlines()
-            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:"))
+            kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:"))
+            files, children = files + len(list((folder / "fd").iterdir())), children + 1
             for thread in (folder / "task").iterdir():
+                threads += 1
                 waiting += map(int, (thread / "children").read_text().split())
-    return total / 1024
+    return Held(kilobytes / 1024, threads, files, children)
+
+
+def memory(process: int) -> float:
+    """MB that a process and its children hold themselves."""
+    return held(process).memory
 
 
 async def measure(address: str, process: int, options: argparse.Namespace) -> None:
@@ -220,14 +239,14 @@ async def measure(address: str, process: int, options: argparse.Namespace) -> No
     ]
     with suppress(asyncio.BrokenBarrierError):  # told among the errors
         await all_here.wait()
-    used, peak, start = processor(process), before, time.monotonic()
+    used, looks, start = processor(process), [(0.0, before)], time.monotonic()
     while time.monotonic() - start < options.seconds:
         await asyncio.sleep(1)
-        peak = max(peak, memory(process))
+        looks.append((time.monotonic() - start, held(process)))
     used = processor(process) - used
     end.set()
     await asyncio.gather(*visitors)
-    show(options, seen, used, before, peak, await settled(address, process, options.forget))
+    show(options, seen, used, looks, await settled(address, process, options.forget))
 
 
 async def first(address: str, mechanism: str) -> None:
@@ -237,12 +256,12 @@ async def first(address: str, mechanism: str) -> None:
         await train(other)
 
 
-async def settled(address: str, process: int, forget: float) -> float:
-    """MB of a server once it has forgotten those who left."""
+async def settled(address: str, process: int, forget: float) -> Held:
+    """What a server holds once it has forgotten those who left."""
     await asyncio.sleep(forget + 1)
     async with visit(address):  # Streamlit forgets when somebody comes or goes
         await asyncio.sleep(TIDY + 3)
-        return memory(process)
+        return held(process)
 
 
 def processor(process: int) -> float:
@@ -255,9 +274,8 @@ def show(
     options: argparse.Namespace,
     seen: Seen,
     used: float,
-    before: float,
-    peak: float,
-    after: float,
+    looks: Sequence[tuple[float, Held]],
+    after: Held,
 ) -> None:
     times = sorted(seen.answers)
     if len(times) > 1:
@@ -274,11 +292,20 @@ def show(
         )
     print(f"errors: {len(seen.errors)} {sorted(set(seen.errors))[:3] if seen.errors else ''}")
     print(f"processor time of the server: {used / options.seconds:.2f} cores")
-    each = (peak - before) / (options.sessions + options.trainings)
+    before = looks[0][1]
+    peak = Held(*map(max, zip(*(look for _, look in looks), strict=True)))
+    each = (peak.memory - before.memory) / (options.sessions + options.trainings)
+    late = [(seconds / 60, look.memory) for seconds, look in looks if seconds > options.seconds / 2]
+    slope = statistics.linear_regression(*zip(*late, strict=True)).slope
     print(
-        f"memory: {before:.0f} MB before, {peak:.0f} MB at its peak ({each:.1f} MB a session),"
-        f" {after:.0f} MB after ({after / before - 1:+.0%})"
+        f"memory: {before.memory:.0f} MB before, {peak.memory:.0f} MB at its peak ({each:.1f} MB a"
+        f" session), {after.memory:.0f} MB after ({after.memory / before.memory - 1:+.0%});"
+        f" {slope:+.1f} MB a minute in the second half"
     )
+    for name in ("threads", "files", "children"):
+        there = [getattr(one, name) for one in (before, peak, after)]
+        print(f"{name}: {there[0]} before, {there[1]} at most, {there[2]} after")
+    print(f"load average {os.getloadavg()[0]:.1f} at the end")
 
 
 def rerun(mechanism: str) -> None:

@@ -7,6 +7,7 @@ Generates 6040 users x 3706 items with 1,000,000 ratings, fits `clear` and print
 
 from __future__ import annotations
 
+import argparse
 import resource
 import time
 
@@ -18,6 +19,7 @@ from dpmc_core.mechanisms.plain import Clear
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     start = time.perf_counter()
     ratings = generated.ml1m_like(seed=0)
     signs, _ = apply_steps([parse_step("binarise=mean")], ratings, None)

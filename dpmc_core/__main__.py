@@ -1,6 +1,7 @@
 """`python -m dpmc_core` and `dpmc` are the same."""
 
 import os
+import signal
 import sys
 
 # The matrices here are thin: further BLAS threads mostly wait for each other, and on a busy machine
@@ -17,9 +18,11 @@ def entry() -> None:
         locks.end_with_owner()  # before the seconds that the rest takes to load
         from dpmc_core.cli import main  # here: after the lines above, and so that Ctrl-C is clean
 
-        sys.exit(main())
+        status = main()
     except KeyboardInterrupt:
-        sys.exit(130)
+        status = 130
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import enum
 import math
 import os
 import sys
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core import metrics, registry
+from dpmc_core import archives, metrics, registry
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
 from dpmc_core.experiment import Result, publications
 from dpmc_core.ledger import repeats
@@ -170,7 +169,7 @@ class Inquiry:
     ) -> Grid:
         """Its runs, at the epsilon asked about or over a curve.
 
-        Where `usual_split` is the task's default, they are rows of What if and Compare too.
+        They are rows of What if and Compare too.
         """
         method = advice.mechanism
         own = self.delta != DELTA and registry.has_setting(type(method), "delta")
@@ -293,11 +292,9 @@ class Kept:
 
     def get(self, key: str) -> ByUser | None:
         if key not in self._found and self._folder is not None:
-            with (
-                suppress(OSError, ValueError, KeyError, zipfile.BadZipFile),
-                np.load(self._folder / f"{key}.npz", allow_pickle=False) as file,
-            ):
-                self._found[key] = ByUser(file["totals"], file["counts"], file["given"])
+            with suppress(archives.BadArchive, TypeError):  # or it holds other arrays
+                found = archives.arrays(self._folder / f"{key}.npz")
+                self._found[key] = ByUser(**found)
         return self._found.get(key)
 
     def put(self, key: str, scores: ByUser) -> None:

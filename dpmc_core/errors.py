@@ -5,16 +5,37 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 N = TypeVar("N", int, float)
 _TOLD = 5  # faults told in one sentence
+_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 FARTHEST = 1e15  # end of a rating range: sums of squares of such ratings are numbers still
 
 
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""Text of others in one line that no terminal obeys and nobody misreads.
+
+    Control characters, ends of lines, turns of the writing direction and halves of characters are
+    written as JSON writes them: \u001b. lines: where a line ends is our own doing, and stays.
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        return "\n" if lines and found[0] == "\n" else f"\\u{ord(found[0]):04x}"
+
+    return _UNSEEN.sub(escaped, text)
+
+
 class DpmcError(Exception):
-    """Base of every error this package raises on purpose; `str()` of it is one plain sentence."""
+    """Base of every error this package raises on purpose; `str()` of it is one plain sentence.
+
+    hint: what stands behind it, in lines of its own where there are many.
+    """
+
+    def __init__(self, sentence: str, hint: str = "") -> None:
+        super().__init__(printable(sentence) + printable(hint, lines=True))
 
 
 class InvalidSetting(DpmcError, ValueError):
@@ -26,9 +47,7 @@ class InvalidSetting(DpmcError, ValueError):
 
     def __init__(self, field: str, limit: str, value: Any, hint: str = "") -> None:
         self.field, self.limit, self.value, self.hint = field, limit, value, hint
-        super().__init__(
-            f"{field} must be {limit}, got {shown(value)}" + (f"; {hint}" if hint else "")
-        )
+        super().__init__(f"{field} must be {limit}, got {shown(value)}", f"; {hint}" * bool(hint))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception is rebuilt from its message alone by default: a worker process would hang up.

@@ -162,7 +162,8 @@ TERMS: Mapping[str, Term] = MappingProxyType(
             "attacker",
             "Knows all but one unit and starts from a 50/50 guess between two possibilities;"
             " epsilon limits how sure one can end.",
-            "With other prior knowledge the odds still move at most e^epsilon-fold.",
+            "Who starts elsewhere may be right more often, and a second report then adds; the odds"
+            " still move at most e^epsilon-fold with each.",
             also=("prior", "prior knowledge"),
         ),
         "facts": Term(

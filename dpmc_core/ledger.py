@@ -260,7 +260,8 @@ def source_of(dataset: Dataset) -> str:
 def note(source: str, name: str, entries: Iterable[LedgerEntry]) -> None:
     """Write down what was done with a data set. name: of the data. Raises DpmcError.
 
-    A line of JSON for each entry that is not there yet, for this user's eyes alone.
+    A line of JSON for each entry that is not there yet, for this user's eyes alone. One that a full
+    disk or a power cut left unfinished counts nothing: what is noted happens afterwards.
     """
     there = {entry.key for entry in noted(source) if entry.key}
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -273,9 +274,14 @@ def note(source: str, name: str, entries: Iterable[LedgerEntry]) -> None:
         return
     try:
         path().parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(handle, "a", encoding="utf-8") as file:
-            file.write("".join(line + "\n" for line in lines))
+        handle = os.open(path(), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "r+b") as file:
+            last = file.read().rpartition(b"\n")[2]
+            if _is_cut(last):
+                file.truncate(file.tell() - len(last))
+            elif last:
+                lines.insert(0, "")
+            file.write("".join(line + "\n" for line in lines).encode())
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -294,14 +300,26 @@ def noted(source: str) -> list[LedgerEntry]:
     except (OSError, UnicodeDecodeError) as error:
         raise DpmcError(f"the ledger {path()} cannot be read ({error})") from None
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
+    last = text.rpartition("\n")[2]
+    for number, line in enumerate(text[: -len(last) if _is_cut(last) else None].splitlines(), 1):
         try:
             plain = json.loads(line)
             if plain["source"] == source:
                 found.append(_entry(plain))
         except (ValueError, KeyError, TypeError):
-            raise DpmcError(f"line {number} of the ledger {path()} cannot be read") from None
+            raise DpmcError(
+                f"line {number} of the ledger {path()} cannot be read: put it right, or move the"
+                " file away"
+            ) from None
     return found
+
+
+def _is_cut(last: str | bytes) -> bool:
+    """Whether what stands behind the last end of a line was never finished."""
+    try:
+        return bool(last) and json.loads(last) is None
+    except ValueError:
+        return True
 
 
 def _plain(entry: LedgerEntry) -> dict[str, Any]:

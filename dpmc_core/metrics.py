@@ -27,8 +27,8 @@ class Metric:
     """A measure of held-out quality, and the words and numbers people read it in.
 
     name: of its column and in JSON. spoken: within a sentence. means: what it says, as one.
-    lower: whether less is better. share: whether it is a share, shown in percent. candidates: what
-    a held-out item is ranked among.
+    lower: whether less is better. share: whether it is a share, shown in percent. unit: of a value
+    that has one, in words. candidates: what a held-out item is ranked among.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Metric:
     means: str
     lower: bool = False
     share: bool = False
+    unit: str = ""
     candidates: str = ""
 
     @property
@@ -51,7 +52,9 @@ class Metric:
     @property
     def axis(self) -> str:
         """The name of an axis, with the direction where smaller is better."""
-        return f"{self.title} on held-out ratings{' (lower is better)' if self.lower else ''}"
+        more = [self.unit and f"in {self.unit}", "lower is better" * self.lower]
+        told = f" ({', '.join(filter(None, more))})" if any(more) else ""
+        return f"{self.panel}{',' * bool(self.candidates)} on held-out ratings{told}"
 
     @property
     def panel(self) -> str:
@@ -77,7 +80,7 @@ class Metric:
         size = f"{100 * abs(value):.1f}" if self.share else f"{abs(value):.3f}"
         if float(size) == 0:
             return ""
-        return f"{size} points" if self.share else size
+        return f"{size} points" if self.share else f"{size} {self.unit}".strip()
 
     def reached(self, value: float, wanted: float) -> bool:
         """Whether a value is as good as the wanted one, or better."""
@@ -90,6 +93,7 @@ _RMSE = "How far predicted ratings are off, in rating points: the root of the me
 _MAE = "How far predicted ratings are off on average, in rating points."
 _HR = f"HR@{K}: how often a held-out item stands among the first {K} of the list."
 _NDCG = f"NDCG@{K}: the further down it stands, the less it counts."
+_POINTS = "rating points"
 _SAMPLED, _FULL = "99 sampled negatives", "all unseen items"
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
@@ -98,8 +102,8 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         for metric in (
             Metric(name="accuracy", spoken="accuracy", means=_ACCURACY, share=True),
             Metric(name="are", spoken="ARE", means=_ARE, lower=True),
-            Metric(name="rmse", spoken="RMSE", means=_RMSE, lower=True),
-            Metric(name="mae", spoken="MAE", means=_MAE, lower=True),
+            Metric(name="rmse", spoken="RMSE", means=_RMSE, lower=True, unit=_POINTS),
+            Metric(name="mae", spoken="MAE", means=_MAE, lower=True, unit=_POINTS),
             Metric(name="hr@10", spoken="HR@10", means=_HR, share=True, candidates=_SAMPLED),
             Metric(name="ndcg@10", spoken="NDCG@10", means=_NDCG, candidates=_SAMPLED),
             Metric(name="hr@10_full", spoken="HR@10", means=_HR, share=True, candidates=_FULL),

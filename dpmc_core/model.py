@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -45,28 +45,48 @@ class Model(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Part:
+    """An array of a release.
+
+    shape: a letter is a size that the noise decides, `most` at most, the same wherever it stands.
+    low, high: of whole numbers; where they rise, a letter for high is what the last one is.
+    """
+
+    shape: tuple[int | str, ...]
+    what: str = "for the own predictions"
+    type: str = "float64"
+    low: int = 0
+    high: int | str = 0
+    rising: bool = False
+    most: int = 2**62
+    optional: bool = False
+
+
+@dataclass(frozen=True)
 class OwnSide:
     """How a user finds the own predictions from published item factors and the own ratings alone.
 
-    formula: in words, `items` being the right factors and x the own ratings; arrays: by name, what
+    formula: in words, `items` being the right factors and x the own ratings. arrays: by name, what
     it takes besides. They are computed from what was published, so they may be published too.
+    columns: how many `items` may have.
     """
 
     formula: str
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Collection[int]
+    arrays: Mapping[str, Part] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
     """X = left right', left: users x r, right: items x r.
 
-    own: how a row of left follows from right, where each user finds it alone.
+    own: the arrays by which, with right, each user finds the own row of left alone.
     """
 
     left: Floats
     right: Floats
-    own: OwnSide | None = None
+    own: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def factors(self) -> Factors:
@@ -128,7 +148,8 @@ class Mechanism(Protocol):
     """A frozen, keyword-only dataclass of public settings with the two methods below.
 
     Private data and randomness arrive only as arguments of `fit`. One of a paper may say in a class
-    variable `published`, an `AsPublished`, which settings are the paper's.
+    variable `published`, an `AsPublished`, which settings are the paper's; one of item factors in a
+    method `own_side(public, columns)`, an `OwnSide`, what a user of so many factors does with them.
     """
 
     id: ClassVar[str]  # command-line name

@@ -13,7 +13,17 @@ from dpmc_core.errors import DpmcError
 
 
 def home() -> Path:
-    """The folder DPMC_HOME names, else the platform's folder for user data."""
+    """The folder DPMC_HOME names, else the platform's folder for user data.
+
+    Raises DpmcError where neither is known.
+    """
+    try:
+        return _home()
+    except RuntimeError:  # no HOME, and a user whom the system does not know
+        raise DpmcError("no home folder is known: name a folder in DPMC_HOME") from None
+
+
+def _home() -> Path:
     named = os.environ.get("DPMC_HOME")
     if named:
         return Path(named).expanduser()

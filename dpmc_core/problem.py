@@ -244,11 +244,6 @@ def usual_task(ratings: Ratings) -> Task:
     return Task.RANKING if ratings.clicks else Task.RATINGS
 
 
-def usual_split(task: Task, ratings: Ratings) -> Split:
-    """A test on what came later, where that is known: a model is used on the future."""
-    return LeaveLast() if ratings.times is not None else default_split(task)
-
-
 def split_words(split: str) -> str:
     """A split for people: 'a random 20 % of the ratings' where a problem's says 0.2."""
     found = re.fullmatch(r"a random ([\d.e-]+) of (.*)", split)

@@ -8,7 +8,8 @@ users, no measures, times or counts of the raw ratings.
 
 Which users and items there are decides the shape of what is published, so somebody has to say how
 that is known (`Ratings.catalogue`); the card says so, too. The card follows from the mechanism, the
-public facts, the catalogue and the arrays alone: `verify` makes it again.
+public facts, the catalogue and the arrays alone: `verify` makes it again, and both hold the arrays
+against the same `parts_of`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -29,10 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data.transforms import is_free, parse_step
-from dpmc_core.errors import CannotRelease, InvalidSetting
+from dpmc_core.errors import CannotRelease, InvalidSetting, shown
 from dpmc_core.experiment import settings_dict
 from dpmc_core.faults import planted
-from dpmc_core.model import Constant, Dense, Mechanism, Model, Step, Task
+from dpmc_core.model import Constant, Dense, Mechanism, Model, OwnSide, Part, Step, Task
 from dpmc_core.paths import check_new, whole_file
 from dpmc_core.privacy import (
     Additive,
@@ -68,9 +70,15 @@ LIMITS = (
     "every release of the same ratings spends its budget again: this card counts one",
 )
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+PACKAGES = ("opendp", "numpy", "scipy")  # whose versions the card has besides its own
+_NO_FACTORS = "with these settings {} has no factors that could be written"
+_MOST_FACTORS = 20  # of a completed matrix, however small: ten of the pattern, taste and effects
+NAMES = ("item_ids", "user_ids")
 USER_ROWS = frozenset({"users", "left", "matrix"})  # arrays that have a place for every user
 
-Arrays = Mapping[str, tuple[NDArray[Any], str]]
+Found = Mapping[str, NDArray[Any]]
+Parts = Mapping[str, Part]
 
 
 def coordinates(release: Release, observed: int) -> int:
@@ -141,10 +149,10 @@ def _draws(guarantee: Guarantee, observed: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Export:
-    """arrays: what is published, each with what it is; card: plain JSON values; guarantee: as
-    sampled, its sensitivities raised by what rounding costs."""
+    """arrays: what is published; card: plain JSON values; guarantee: as sampled, its sensitivities
+    raised by what rounding costs."""
 
-    arrays: Arrays
+    arrays: Found
     card: Mapping[str, Any]
     guarantee: Guarantee
 
@@ -237,38 +245,159 @@ def export(
                 break  # all that is published is there
     if not source.drawn <= expected:
         raise CannotRelease(f"{mechanism.id} drew other noise than its card counts: a fault here")
-    found = _reports(mechanism, ratings, outputs) if local else _of_model(mechanism, plain, model)
-    arrays = {**found, **_names(ratings, found)}
-    own = None if model is None or model.factors is None else model.factors.own
+    arrays = _reports(ratings, outputs) if local else _of_model(mechanism, plain, model)
+    parts, formula = parts_of(mechanism, plain, ratings.catalogue, len(ratings), arrays)
+    arrays |= {
+        name: np.array(ids, dtype=str)
+        for name, ids in zip(NAMES, (ratings.item_ids, ratings.user_ids), strict=True)
+        if name in parts and ids is not None
+    }
+    faults = array_faults(parts, arrays)
+    if faults:
+        raise CannotRelease("; ".join(faults))
     guarantee, card = card_of(
-        mechanism,
-        ratings.public,
-        len(ratings),
-        steps,
-        ratings.catalogue,
-        arrays,
-        "" if own is None else own.formula,
+        *(mechanism, ratings.public, len(ratings), steps, ratings.catalogue),
+        *(arrays, parts, formula),
     )
-    packages = ("opendp", "numpy", "scipy")
-    card["versions"] = {"dpmc-lab": version()} | {p: metadata.version(p) for p in packages}
+    card["versions"] = {"dpmc-lab": version()} | {p: metadata.version(p) for p in PACKAGES}
     return Export(arrays, card | {"sha256": digest(card)}, guarantee)
 
 
-def _names(ratings: Ratings, arrays: Arrays) -> Arrays:
-    """The ids of the rows that are published, where the catalogue that holds them is public."""
-    found: dict[str, tuple[NDArray[Any], str]] = {}
-    catalogue = ratings.catalogue
+def parts_of(
+    mechanism: Mechanism, plain: Guarantee, catalogue: Catalogue, observed: int, found: Found
+) -> tuple[Parts, str]:
+    """What a release of the mechanism consists of, and the formula of a user's own predictions.
+
+    found: its arrays, of which only the columns of item factors are looked at, and the form of a
+    model that does not say its own. Raises CannotRelease where there is nothing to write.
+    """
+    users, items = plain.public.shape
+    named = {
+        "item_ids": Part((items,), "id of each item", "text", optional=True),
+        "user_ids": Part((users,), "id of each user", "text", optional=True),
+    }
+    if catalogue.origin is Origin.GIVEN:  # which has them all
+        named = {name: dataclasses.replace(part, optional=False) for name, part in named.items()}
+    formula, parts = "", {}
+    if plain.trust is Trust.LOCAL:
+        parts = _report_parts(mechanism, plain, observed)
+    elif plain.publishes is Publishes.ONE_NUMBER:
+        parts = {"number": Part((1,), "the prediction for every cell")}
+        formula = "everybody's prediction is the number"
+        del named["item_ids"]
+    elif plain.publishes is Publishes.MATRIX:
+        if getattr(mechanism, "dense", "matrix" in found):
+            parts = {"matrix": Part((users, items), "completed matrix, users x items")}
+            formula = "the prediction for user i and item j is matrix_ij"
+        else:
+            most = max(_MOST_FACTORS, min(users, items))
+            words = "users x r: the completed matrix is left right'"
+            parts = {
+                "left": Part((users, "r"), words, most=most),
+                "right": Part((items, "r"), "items x r", most=most),
+            }
+            formula = "the prediction for user i and item j is left_i . right_j"
+    else:
+        shape = found["items"].shape if "items" in found else ()
+        columns = shape[-1] if shape else 0
+        own = _own_side(mechanism, plain.public, columns)
+        if columns not in own.columns:
+            if not own.columns:
+                raise CannotRelease(_NO_FACTORS.format(mechanism.id))
+            columns = max(own.columns)
+            own = _own_side(mechanism, plain.public, columns)
+        words = "a user's scores are the own factors times these; the own ones stay with the user"
+        words = words if plain.notion is Notion.JOINT else plain.publishes.value
+        parts = {"items": Part((items, columns), f"items x r: {words}"), **own.arrays}
+        formula = own.formula
     if not catalogue.named:
+        named = {}
+    elif not (catalogue.users_listed and USER_ROWS & set(parts)):
+        named.pop("user_ids")
+    return {**parts, **named}, formula
+
+
+def _own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSide:
+    if hasattr(mechanism, "own_side"):
+        found: OwnSide = mechanism.own_side(public, columns)
         return found
-    if ratings.item_ids is not None and "number" not in arrays:
-        found["item_ids"] = (np.array(ratings.item_ids, dtype=str), "id of each item")
-    if ratings.user_ids is not None and catalogue.users_listed and USER_ROWS & set(arrays):
-        found["user_ids"] = (np.array(ratings.user_ids, dtype=str), "id of each user")
-    return found
+    none = "the method gives no formula for the own predictions"
+    return OwnSide(none, range(1, public.items + 1))
 
 
-def _reports(mechanism: Mechanism, ratings: Ratings, outputs: Sequence[Publication]) -> Arrays:
-    """What users reported: the local mechanisms publish exactly that."""
+def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, Part]:
+    """The reports of users: the local mechanisms publish exactly these."""
+    ((_, release),) = plain.releases
+    public = plain.public
+    count: int | str = observed if None in release.shape else "n"
+    first, last = 1, 1  # of bits, ones are reported
+    if isinstance(release, SymbolChannel):
+        cells, last = "of each reported cell", len(release.levels)
+        meaning = f"1..{last}: ratings spread evenly over the public range"
+    elif None in release.shape:
+        cells, first = "of each rating", 0
+    else:
+        cells = "of each cell that reports another than 0"
+    if mechanism.task is Task.BINARY:
+        meaning = "1: the sign is reported as +1, 0: as -1"
+    elif not isinstance(release, SymbolChannel):
+        meaning = "1: reported as present"
+    rows = {
+        "users": (f"user {cells}, counted from 0", "int32", 0, public.users - 1),
+        "items": (f"item {cells}, counted from 0", "int32", 0, public.items - 1),
+        "symbols": (f"randomised symbol {cells}; {meaning}", "uint8", first, last),
+    }
+    return {name: Part((count,), *row) for name, row in rows.items()}
+
+
+def array_faults(parts: Parts, arrays: Found) -> list[str]:
+    """What keeps arrays from being exactly these parts; names first, and then alone."""
+    faults = [
+        f"arrays.{name} is in the file and does not belong there" for name in arrays.keys() - parts
+    ]
+    faults += [
+        f"arrays.{name} is not in the file"
+        for name, part in parts.items()
+        if name not in arrays and not part.optional
+    ]
+    sizes: dict[str, int] = {}
+    return faults or [
+        f"arrays.{name} {fault}"
+        for name, part in parts.items()
+        if name in arrays and (fault := _fault(part, arrays[name], sizes))
+    ]
+
+
+def _fault(part: Part, array: NDArray[Any], sizes: dict[str, int]) -> str:
+    """What keeps an array from being this part; sizes: those of letters, found so far."""
+    shape = tuple(
+        sizes.setdefault(n, min(size, part.most)) if isinstance(n, str) else n
+        for n, size in zip(part.shape, (*array.shape, *part.shape), strict=False)
+    )
+    text = part.type == "text"
+    plain = array.dtype.kind == "U" if text else array.dtype == np.dtype(part.type)
+    if array.shape != shape or not plain:
+        got, want = (" x ".join(map(str, s)) or "()" for s in (array.shape, shape))
+        return f"must be {part.type} of shape {want}, got {array.dtype} of shape {got}"
+    if text:
+        ids = array.tolist()
+        if np.array(ids).dtype != array.dtype:
+            return f"must be {np.array(ids).dtype}, got {array.dtype}"
+        if len(set(ids)) < len(ids):
+            return "has an id twice"
+        bad = next(filter(_CONTROL.search, ids), None)
+        return "" if bad is None else f"has an id with control characters, {shown(bad)}"
+    if array.dtype.kind == "f":
+        return "" if np.isfinite(array).all() else "has values that are not finite"
+    high = part.high if isinstance(part.high, int) else sizes[part.high]
+    if array.size and (array.min() < part.low or array.max() > high):
+        return f"has values outside {part.low}..{high}"
+    rises = bool((np.diff(array) > 0).all()) and (part.high == high or int(array[-1]) == high)
+    return "" if rises or not part.rising else "must rise to its end"
+
+
+def _reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[str, NDArray[Any]]:
+    """What users reported."""
     (publication,) = outputs
     release, published = publication.release, publication.published
     users: NDArray[Any]
@@ -277,50 +406,34 @@ def _reports(mechanism: Mechanism, ratings: Ratings, outputs: Sequence[Publicati
         from scipy.sparse import coo_array
 
         reported = coo_array(published)
-        users, items = reported.coords
-        symbols, cells = reported.data, "of each reported cell"
+        (users, items), symbols = reported.coords, reported.data
     elif published.ndim == 1:
-        users, items, symbols, cells = ratings.users, ratings.items, published, "of each rating"
+        users, items, symbols = ratings.users, ratings.items, published
     else:
         users, items = np.nonzero(published)
-        symbols, cells = published[users, items], "of each cell that reports another than 0"
-    if mechanism.task is Task.BINARY:
-        meaning = "1: the sign is reported as +1, 0: as -1"
-    elif isinstance(release, SymbolChannel):
-        meaning = f"1..{len(release.levels)}: ratings spread evenly over the public range"
-    else:
-        meaning = "1: reported as present"
+        symbols = published[users, items]
     return {
-        "users": (users.astype(np.int32), f"user {cells}, counted from 0"),
-        "items": (items.astype(np.int32), f"item {cells}, counted from 0"),
-        "symbols": (symbols.astype(np.uint8), f"randomised symbol {cells}; {meaning}"),
+        "users": users.astype(np.int32),
+        "items": items.astype(np.int32),
+        "symbols": symbols.astype(np.uint8),
     }
 
 
-def _of_model(mechanism: Mechanism, guarantee: Guarantee, model: Model | None) -> Arrays:
+def _of_model(
+    mechanism: Mechanism, guarantee: Guarantee, model: Model | None
+) -> dict[str, NDArray[Any]]:
     """The parts of a model that its card publishes: user factors only with a completed matrix."""
     whole = guarantee.publishes is Publishes.MATRIX
     if isinstance(model, Dense) and whole:
-        return {"matrix": (model.matrix, "completed matrix, users x items")}
+        return {"matrix": model.matrix}
     if isinstance(model, Constant):
-        return {"number": (np.array([model.value]), "the prediction for every cell")}
+        return {"number": np.array([model.value])}
     factors = None if model is None else model.factors
     if factors is None:
-        raise CannotRelease(
-            f"with these settings {mechanism.id} has no factors that could be written"
-        )
+        raise CannotRelease(_NO_FACTORS.format(mechanism.id))
     if whole:
-        return {
-            "left": (factors.left, "users x r: the completed matrix is left right'"),
-            "right": (factors.right, "items x r"),
-        }
-    words = "a user's scores are the own factors times these; the own ones stay with the user"
-    joint = guarantee.notion is Notion.JOINT
-    own = {} if factors.own is None else factors.own.arrays
-    return {
-        "items": (factors.right, f"items x r: {words if joint else guarantee.publishes.value}"),
-        **{name: (array, "for the own predictions") for name, array in own.items()},
-    }
+        return {"left": factors.left, "right": factors.right}
+    return {"items": factors.right, **factors.own}
 
 
 def direct(guarantee: Guarantee, name: str) -> Additive | None:
@@ -336,7 +449,8 @@ def direct(guarantee: Guarantee, name: str) -> Additive | None:
 
 def on_grid(release: Additive, array: NDArray[Any]) -> bool:
     """Whether all numbers are multiples of the step on which exact noise is drawn."""
-    steps = array / 2.0 ** exact_noise.grid(release.scale, array.size)
+    with np.errstate(over="ignore"):  # what is beyond the floats is a multiple, too
+        steps = array / 2.0 ** exact_noise.grid(release.scale, array.size)
     return bool(np.array_equal(steps, np.rint(steps)))
 
 
@@ -355,13 +469,14 @@ def card_of(
     observed: int,
     steps: Sequence[str],
     catalogue: Catalogue,
-    arrays: Arrays,
+    arrays: Found,
+    parts: Parts,
     formula: str,
 ) -> tuple[Guarantee, dict[str, Any]]:
     """The guarantee and the card but for what only its writer knows: versions and a digest.
 
     No seed, no measure, no fingerprint, which would all tell of raw ratings. observed: the number
-    of ratings, which matters where it is public; formula: of a user's own predictions.
+    of ratings, which matters where it is public; parts, formula: of `parts_of`, which arrays fit.
     """
     plain = mechanism.guarantee(public)
     guarantee = certificate(mechanism, public, observed, catalogue)
@@ -390,13 +505,13 @@ def card_of(
             name: {
                 "shape": list(array.shape),
                 "type": str(array.dtype),
-                "what": what,
+                "what": parts[name].what,
                 "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest(),
             }
-            for name, (array, what) in arrays.items()
+            for name, array in arrays.items()
         },
         "rows": _rows(catalogue, set(arrays), existence),
-        "predictions": _predictions(set(arrays), formula),
+        "predictions": formula,
     }
     return guarantee, card
 
@@ -426,17 +541,6 @@ def _rows(catalogue: Catalogue, arrays: Collection[str], existence: bool) -> dic
                 order = "at places drawn at random, which nobody kept"
         found["users"] = order
     return found
-
-
-def _predictions(arrays: Collection[str], formula: str) -> str:
-    """How predictions follow from the arrays, in words."""
-    if "items" in arrays and not USER_ROWS & set(arrays):
-        return formula or "the method gives no formula for the own predictions"
-    if "left" in arrays:
-        return "the prediction for user i and item j is left_i . right_j"
-    if "matrix" in arrays:
-        return "the prediction for user i and item j is matrix_ij"
-    return "everybody's prediction is the number" if "number" in arrays else ""
 
 
 def _line(
@@ -486,6 +590,5 @@ def write(found: Export, path: Path) -> None:
     """
     check_path(path)
     card = np.array(json.dumps(found.card, allow_nan=False))
-    arrays = {name: array for name, (array, _) in found.arrays.items()}
     with whole_file(path) as part, part.open("wb") as stream:
-        np.savez_compressed(stream, allow_pickle=False, card=card, **arrays)
+        np.savez_compressed(stream, allow_pickle=False, card=card, **found.arrays)

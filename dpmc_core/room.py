@@ -12,12 +12,14 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
@@ -29,11 +31,14 @@ PHONES = 1000  # a room has no place for more
 QUESTIONS = range(1, 6)
 LONGEST = 140  # characters of a question
 DRAWS = 2**32  # a phone draws 32 random bits
-COINS = 4  # a person throws no more of them
+COINS = 4  # a person throws a coin no more often
 CLASS = 30  # simulated phones
-_AS_IF = 14  # the seed of "if so many answered like these"
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_MISSED = 0.05  # of 95 % intervals
+MISSED = 0.05  # of 95 % intervals
+_DRAWN = 2000  # classes, for an interval of what more people would report
+_SHARES = np.linspace(0, 1, 401)  # that they may have
+TWICE = 1.0  # seconds in which a key pressed again counts once
+HERE = 20.0  # seconds since a phone has asked: it asks every 2, or every 15 in a pocket
 
 # To begin with; nothing in them that one would not ask by show of hands.
 READY: dict[str, tuple[str, ...]] = {
@@ -82,9 +87,10 @@ def _told(chance: float, times: int = 1) -> RandomizedResponse:
     )
 
 
-def attacker(channel: RandomizedResponse) -> float:
-    """How often one is right who guesses an answer from its reports, knowing nothing before."""
-    return (1 + channel.loss(1).delta_at(0.0)) / 2
+def attacker(channel: RandomizedResponse, prior: float = 0.5) -> float:
+    """How often one is right, on average, who guesses an answer from its reports; prior: how sure
+    of a yes before."""
+    return channel.loss(1).right(prior)
 
 
 def weight(channel: RandomizedResponse) -> float:
@@ -93,8 +99,17 @@ def weight(channel: RandomizedResponse) -> float:
 
 
 def good_to(channel: RandomizedResponse, phones: int) -> float:
-    """Half the 95 % interval of a share of about one half; 0.5 where it says nothing."""
-    found = Poll(phones // 2, phones, channel).debiased
+    """Half the 95 % interval for people like those, of a share of about one half; 0.5 where it says
+    nothing."""
+    return _half(Poll(phones // 2, phones, channel).of_people)
+
+
+def class_to(channel: RandomizedResponse, phones: int) -> float:
+    """The same for those themselves."""
+    return _half(Poll(phones // 2, phones, channel).of_class)
+
+
+def _half(found: Bounds | None) -> float:
     return 0.5 if found is None else (found.high - found.low) / 2
 
 
@@ -103,7 +118,8 @@ def _flips(channel: RandomizedResponse) -> float:
 
 
 class Coins(NamedTuple):
-    """Fair coins in place of a phone: show the other hand at no more than so many heads."""
+    """A fair coin thrown so often in place of a phone's tilted one: show the other hand at no more
+    than so many heads."""
 
     coins: int
     heads: int
@@ -127,7 +143,7 @@ def coins(epsilon: float) -> Coins:
     if not fit:
         best = Coins(COINS, 1).channel.cell_epsilon
         raise InvalidSetting(
-            "epsilon per answer", f"at least {best:.2g} for {COINS} coins", epsilon, "take phones"
+            "epsilon per answer", f"at least {best:.2g} for {COINS} throws", epsilon, "take phones"
         )
     return min(fit, key=lambda rule: (rule.chance, rule.coins))
 
@@ -143,17 +159,39 @@ class Bounds(NamedTuple):
     high: float
 
 
+class Linked(NamedTuple):
+    """People who have reported equally often to one question. yes: of all these reports."""
+
+    people: int
+    times: int
+    yes: int
+
+
 @dataclass(frozen=True)
 class Poll:
-    """Reports to one question, and the channel that each of them passed. yes: of them."""
+    """Reports to one question, and the channel that each of them passed. yes: of them; linked: by
+    how many people where some have reported more than once: the reports of one are one unit."""
 
     yes: int
     reports: int
     channel: RandomizedResponse
+    linked: tuple[Linked, ...] = ()
 
     def __post_init__(self) -> None:
         check_number("reports", self.reports, at_least=0, integer=True)
         check_number("reports of yes", self.yes, at_least=0, at_most=self.reports, integer=True)
+
+    @classmethod
+    def joined(cls, linked: Iterable[Linked], channel: RandomizedResponse) -> Poll:
+        told = tuple(one for one in sorted(linked) if one.people)
+        reports = sum(one.people * one.times for one in told)
+        each = all(one.times == 1 for one in told)
+        return cls(sum(one.yes for one in told), reports, channel, () if each else told)
+
+    @property
+    def people(self) -> int:
+        """Who have reported."""
+        return sum(part.people for part in self._parts)
 
     @property
     def naive(self) -> Bounds | None:
@@ -161,30 +199,216 @@ class Poll:
         if not self.reports:
             return None
         low, high = (
-            clopper_pearson(self.yes, self.reports, lower=lower, alarm=_MISSED / 2)
+            clopper_pearson(self.yes, self.reports, lower=lower, alarm=MISSED / 2)
             for lower in (True, False)
         )
         return Bounds(self.yes / self.reports, low, high)
 
     @property
-    def debiased(self) -> Bounds | None:
-        """The share of yes among the answers: (reported - f) / (1 - 2f) for a flip chance f.
+    def share(self) -> float:
+        """The share of yes among the answers: (reported - f) / (1 - 2f) for a flip chance f, each
+        person counting once. It is not cut to 0..1: that would make it biased; intervals are."""
+        return sum(part.people * part.share for part in self._parts) / self.people
 
-        The interval (Clopper and Pearson's, seen through the same line) covers the share in the
-        class, and where it is asked once also that in a population it is drawn from, in at least 95
-        of 100 classes. The share is not cut to 0..1: that would make it biased; the interval is.
-        """
-        told = self.naive
-        if told is None:
+    @property
+    def of_class(self) -> Bounds | None:
+        """The share among those who have reported: their answers are fixed, and chance is their
+        phones' alone. Covers it in at least 95 of 100 classes, whatever they answer."""
+        if not self.reports:
             return None
-        chance = _flips(self.channel)
-        share, low, high = ((value - chance) / (1 - 2 * chance) for value in told)
-        return Bounds(share, min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0))
+        low, high = _among(self._parts, MISSED / 2)
+        return Bounds(self.share, low / self.people, high / self.people)
+
+    @property
+    def of_people(self) -> Bounds | None:
+        """The share in a population that they are drawn from at random, as many as they like."""
+        if not self.reports:
+            return None
+        low, high = _in_population(self._parts, MISSED / 2)
+        return Bounds(self.share, low, high)
+
+    @property
+    def _parts(self) -> tuple[_Part, ...]:
+        linked = self.linked or (Linked(self.reports, 1, self.yes),)
+        return tuple(_Part(*one, _flips(self.channel)) for one in linked)
 
 
-def apart(one: Bounds, other: Bounds) -> bool:
-    """Whether two shares may be ranked: their intervals have nothing in common."""
-    return one.low > other.high or other.low > one.high
+def difference(one: Poll, other: Poll, alarm: float = MISSED) -> Bounds | None:
+    """By how much the share of `one` is above that of `other` among the same people; None where
+    they are not as many.
+
+    One who says no to the other question counts as one who says yes to it upside down, so the
+    difference is a share of twice as many. Whatever the two answers of a person have to do with
+    each other, they are fixed, and their reports are drawn apart.
+    """
+    people = one.people
+    if not people or people != other.people:
+        return None
+    parts = one._parts + tuple(part.mirrored for part in other._parts)
+    low, high = _among(parts, alarm / 2)
+    return Bounds(one.share - other.share, low / people - 1, high / people - 1)
+
+
+# --- their exact laws -----------------------------------------------------------------------------
+#
+# Each person weighs the same: the statistic is the sum over people of their share of yes. It stands
+# on a grid of whole numbers. Where chances differ, weights are rounded to it, which costs width and
+# never coverage: the law is that of the rounded statistic.
+
+_FINEST = 64  # of the grid's steps in the smallest weight
+_CLOSE = 1e-9  # what a tail may be off
+
+
+class _Part(NamedTuple):
+    """Linked reports, and the chance f that one of them tells the opposite."""
+
+    people: int
+    times: int
+    yes: int
+    chance: float
+
+    @property
+    def mirrored(self) -> _Part:
+        """The same with yes for no."""
+        return self._replace(yes=self.people * self.times - self.yes)
+
+    @property
+    def share(self) -> float:
+        told = self.yes / (self.people * self.times)
+        return (told - self.chance) / (1 - 2 * self.chance)
+
+    def waves(self, step: int, size: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+        """What one person reports who answers yes, and no: Fourier coefficients of the two laws,
+        each yes being so many steps of a grid."""
+        wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
+        f = self.chance
+        return (f + (1 - f) * wave) ** self.times, (1 - f + f * wave) ** self.times
+
+
+@lru_cache(maxsize=2)
+def _laws(people: int, times: int, chance: float, step: int) -> NDArray[np.float64]:
+    """Row N: the law of the yes reported where N of them would answer yes."""
+    last = step * people * times
+    size = _power_of_two(last + 1)
+    yes, no = (np.log(wave) for wave in _Part(people, times, 0, chance).waves(step, size))
+    many = np.arange(people + 1)[:, None]
+    laws: NDArray[np.float64] = np.fft.irfft(np.exp(many * yes + (people - many) * no), size)
+    return np.maximum(laws[:, : last + 1], 0.0)
+
+
+def _power_of_two(least: int) -> int:
+    return max(2, 1 << (least - 1).bit_length())
+
+
+def _steps(parts: Sequence[_Part]) -> list[int]:
+    """The weight of a reported yes in each part, in steps of a grid: as 1/(times (1 - 2f))."""
+    each = np.array([1 / (part.times * (1 - 2 * part.chance)) for part in parts])
+    each /= each.min()
+    grids = np.arange(1, _FINEST + 1)[:, None] * each
+    off = np.abs(np.round(grids) / grids - 1).max(axis=1)
+    finest = np.flatnonzero(off <= max(off.min(), _CLOSE))[0]
+    return [round(step) for step in grids[finest]]
+
+
+@lru_cache(maxsize=1024)
+def _among(parts: tuple[_Part, ...], tail: float) -> tuple[int, int]:
+    """How many at least, and at most, would answer yes: those for whom neither so many reported yes
+    nor so few had a chance of only `tail`, however they are spread over the parts."""
+    people = sum(part.people for part in parts)
+    few = _fewest([part.mirrored for part in parts], tail)
+    low, high = _fewest(parts, tail), people - few
+    return (low, high) if low <= high else (min(low, people), min(low, people))
+
+
+def _fewest(parts: Sequence[_Part], tail: float) -> int:
+    """How many at least; all of them where even that makes so many reports too unlikely."""
+    *rest, (last, step) = sorted(
+        zip(parts, _steps(parts), strict=True), key=lambda one: one[0].people
+    )
+    unit = rest[0][1] if len(rest) == 1 else 1  # one part needs no grid
+    above = np.ones((1, 1))  # [N, t]: the largest chance of t and more of those before, N say yes
+    for part, own in rest:
+        above = _worst(above, _laws(part.people, part.times, part.chance, own // unit))
+    told = step * last.yes + sum(own * part.yes for part, own in rest)
+    least = -((step * np.arange(last.people * last.times + 1) - told) // unit)  # of those before
+    inside = np.clip(least, 0, above.shape[1] - 1)
+    reached = np.where(least < above.shape[1], above[:, inside], 0.0)
+    likely = reached @ _laws(last.people, last.times, last.chance, 1).T > tail - _CLOSE
+    fewest = np.arange(len(likely)) + likely.argmax(axis=1)
+    return int(min(fewest[likely.any(axis=1)], default=sum(part.people for part in parts)))
+
+
+def _worst(above: NDArray[np.float64], laws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The largest tails of a sum, over all ways to spread N over its two parts.
+
+    The largest tails of a part are themselves those of a law, and above every law of the part: so
+    is their sum. above: tails of the one; laws: of the other.
+    """
+    last = above.shape[1] + laws.shape[1] - 1
+    size = _power_of_two(last)
+    one = np.fft.rfft(-np.diff(above, append=0.0), size)
+    other = np.fft.rfft(laws, size)
+    found = np.zeros((len(above) + len(laws) - 1, last))
+    for k, wave in enumerate(one):
+        law = np.fft.irfft(wave * other, size)[:, :last]
+        tails = law[:, ::-1].cumsum(axis=1)[:, ::-1]
+        np.maximum(found[k : k + len(laws)], tails, out=found[k : k + len(laws)])
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _in_population(parts: tuple[_Part, ...], tail: float) -> tuple[float, float]:
+    """As `_among`, for the share of a population."""
+    if all(part.times == 1 for part in parts):  # Clopper and Pearson, through the channel
+        (part,) = parts
+        found = [
+            clopper_pearson(part.yes, part.people, lower=lower, alarm=tail)
+            for lower in (True, False)
+        ]
+        low, high = ((told - part.chance) / (1 - 2 * part.chance) for told in found)
+    else:
+        low = _least_share(parts, tail)
+        high = 1 - _least_share([part.mirrored for part in parts], tail)
+    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+
+
+def _least_share(parts: Sequence[_Part], tail: float) -> float:
+    law, told = _mixed(parts)
+
+    def above(share: float) -> float:
+        """How much likelier than `tail` so many reported yes are."""
+        return float(law(share)[told:].sum()) - tail
+
+    if above(0.0) > 0:
+        return 0.0
+    return 1.0 if above(1.0) < 0 else float(brentq(above, 0, 1, xtol=1e-9))
+
+
+@lru_cache(maxsize=64)
+def _likely(parts: tuple[_Part, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How likely each share of a population is after the reports, where all were alike before."""
+    law, told = _mixed(parts)
+    likely = np.array([max(law(share)[told], 0.0) for share in _SHARES])
+    return _SHARES, likely / likely.sum()
+
+
+def _mixed(parts: Sequence[_Part]) -> tuple[Callable[[float], NDArray[np.float64]], int]:
+    """The law of the statistic by the share of a population, and what it was."""
+    steps = _steps(parts)
+    told = sum(step * part.yes for step, part in zip(steps, parts, strict=True))
+    last = sum(step * part.people * part.times for step, part in zip(steps, parts, strict=True))
+    size = _power_of_two(last + 1)
+    waves = [part.waves(step, size) for step, part in zip(steps, parts, strict=True)]
+
+    def law(share: float) -> NDArray[np.float64]:
+        each = (
+            (share * yes + (1 - share) * no) ** part.people
+            for part, (yes, no) in zip(parts, waves, strict=True)
+        )
+        whole: NDArray[np.float64] = np.fft.irfft(math.prod(each), size)[: last + 1]
+        return whole
+
+    return law, told
 
 
 def simulated(
@@ -196,13 +420,20 @@ def simulated(
     return _sent(rng.random(phones) < share, channel, rng)
 
 
-def as_if(share: float, phones: int, channel: RandomizedResponse) -> Poll:
-    """What so many might report who answer like a share that was estimated.
-
-    Drawn the same way every time: it moves with the share alone.
-    """
-    rng = np.random.default_rng((_AS_IF, phones))
-    return simulated(min(max(share, 0.0), 1.0), phones, channel, rng)
+def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:
+    """The estimate of so many more people like those of a poll, drawn once by a seed: first their
+    share, which the poll leaves open, then their reports. Its interval is that of many such draws,
+    and holds all that is left open of the class itself; None without reports."""
+    there = poll.of_class
+    if there is None:
+        return None
+    rng = np.random.default_rng((*seed, phones))
+    shares, likely = _likely(poll._parts)
+    chance = _flips(poll.channel)
+    told = rng.binomial(phones, chance + (1 - 2 * chance) * rng.choice(shares, _DRAWN, p=likely))
+    found = (told / phones - chance) / (1 - 2 * chance)
+    low, high = np.quantile(found, (MISSED / 2, 1 - MISSED / 2))
+    return Bounds(float(found[0]), max(min(low, there.low), 0), min(max(high, there.high), 1))
 
 
 def _sent(
@@ -245,10 +476,12 @@ class Sender(enum.Enum):
 @dataclass(frozen=True)
 class Asking:
     """One question, asked once. number: counts every asking of the room from 0; question: its place
-    in the list; reports: by the token of a browser."""
+    in the list; epsilon: of an answer to it; reports: by the token of a browser."""
 
     number: int
     question: int
+    epsilon: float
+    locked: bool = False
     reports: dict[str, int] = field(default_factory=dict)
 
 
@@ -256,55 +489,92 @@ class Asking:
 class View:
     """A room at one moment.
 
-    tested: whether a phone has been here; opened: when, in seconds of the monotonic clock; counts:
-    reports that no phone sent, by the number of the asking; pretended: how many simulated phones
-    answer yes, by the question; waiting: phones that ask to be let in.
+    epsilon: of questions that have not been asked yet; on: number of the asking that is on; hides:
+    whether nothing is shown of a question while it takes reports; tested: whether a phone has been
+    here; opened: when, in seconds of the monotonic clock; seed: of what is drawn to be shown;
+    counts: reports that no phone sent, by the number of the asking; pretended: how many simulated
+    phones answer yes, by the question; connected: pages of phones that are there now; waiting:
+    phones that ask to be let in.
     """
 
     id: str
     questions: tuple[str, ...]
     epsilon: float
-    askings: tuple[Asking, ...]
-    locked: bool
-    ended: bool
-    tested: bool
     opened: float
+    seed: int
+    askings: tuple[Asking, ...] = ()
+    on: int = 0
+    hides: bool = True
+    ended: bool = False
+    tested: bool = False
     counts: Mapping[tuple[int, Sender], Poll] = field(default_factory=dict)
     pretended: Mapping[int, int] = field(default_factory=dict)
+    connected: int = 0
     waiting: int = 0
 
     @property
     def now(self) -> Asking | None:
-        return self.askings[-1] if self.askings else None
+        return self.askings[self.on] if self.askings else None
+
+    @property
+    def locked(self) -> bool:
+        return self.now is not None and self.now.locked
+
+    @property
+    def shown(self) -> View:
+        """What a wall may show: without the reports to the round that is open, unless it is the
+        first one and nothing is hidden."""
+        now = self.now
+        if now is None or now.locked or self.ended:
+            return self
+        if not self.hides and len(self.rounds(now.question)) == 1:
+            return self
+        counts = {key: poll for key, poll in self.counts.items() if key[0] != now.number}
+        return replace(self._with(replace(now, reports={})), counts=counts)
+
+    def _with(self, asking: Asking) -> View:
+        """The same with another state of one asking."""
+        before, after = self.askings[: asking.number], self.askings[asking.number + 1 :]
+        return replace(self, askings=(*before, asking, *after))
 
     def heard(self, asking: Asking) -> bool:
         """Whether somebody has answered it."""
         return bool(asking.reports) or any((asking.number, one) in self.counts for one in Sender)
 
-    @property
-    def phones(self) -> int:
-        """Browsers that have sent a report."""
-        return len({token for asking in self.askings for token in asking.reports})
-
     def rounds(self, question: int) -> tuple[Asking, ...]:
         """Every asking of a question, in order."""
         return tuple(one for one in self.askings if one.question == question)
 
+    def costs(self, question: int) -> float:
+        """The epsilon of each answer to a question; that of the first time holds."""
+        return next((one.epsilon for one in self.rounds(question)), self.epsilon)
+
+    def phones(self, question: int, rounds: int | None = None) -> set[str]:
+        """Who has sent a report to a question; rounds: to the first so many."""
+        return set().union(*(one.reports for one in self._answered(question)[:rounds]))
+
     def poll(
-        self, question: int, rounds: int | None = None, sender: Sender = Sender.PHONES
+        self,
+        question: int,
+        rounds: int | None = None,
+        sender: Sender = Sender.PHONES,
+        among: Collection[str] | None = None,
     ) -> Poll:
-        """The reports of those who answered a question every time; rounds: the first so many."""
-        channel = coin(self.epsilon)
+        """All reports to a question, each phone's linked. rounds: the first so many; among: of
+        these phones alone."""
         if sender is not Sender.PHONES:
             told = self.told(question, sender)[:rounds]
-            channel = told[0].channel if told else channel
-            return Poll(sum(p.yes for p in told), sum(p.reports for p in told), channel)
-        asked = self._answered(question)[:rounds]
-        if not asked:
-            return Poll(0, 0, channel)
-        faithful = set.intersection(*(set(one.reports) for one in asked))
-        yes = sum(one.reports[token] for one in asked for token in faithful)
-        return Poll(yes, len(faithful) * len(asked), channel)
+            if told:
+                yes = sum(poll.yes for poll in told)
+                return Poll.joined([Linked(told[0].reports, len(told), yes)], told[0].channel)
+        asked = self._answered(question)[:rounds] if sender is Sender.PHONES else []
+        sent: dict[int, list[int]] = {}
+        for token in self.phones(question, rounds) if asked else ():
+            if among is None or token in among:
+                bits = [one.reports[token] for one in asked if token in one.reports]
+                sent.setdefault(len(bits), []).append(sum(bits))
+        linked = (Linked(len(yes), times, sum(yes)) for times, yes in sent.items())
+        return Poll.joined(linked, coin(self.costs(question)))
 
     def _answered(self, question: int) -> list[Asking]:
         """The rounds to which some phone has sent a report: one without any, begun by mistake say,
@@ -321,26 +591,27 @@ class View:
         phones = sender is Sender.PHONES
         return len(self._answered(question) if phones else self.told(question, sender))
 
-    def people(self, question: int, sender: Sender = Sender.PHONES) -> int:
-        """How many have answered a question every time."""
-        reports = self.poll(question, sender=sender).reports
-        return reports // max(self.times(question, sender), 1)
+    def latest(self, question: int) -> Collection[str]:
+        """The phones that have answered a question the last time."""
+        asked = self._answered(question)
+        return asked[-1].reports.keys() if asked else ()
 
     @property
     def most(self) -> float:
         """The epsilon of somebody who answered every time."""
-        return coin(self.epsilon, len(self.askings)).loss(1).epsilon if self.askings else 0.0
+        return sum(coin(one.epsilon).loss(1).epsilon for one in self.askings)
 
     def public(self) -> dict[str, Any]:
         """What every phone may know."""
         now = self.now
+        epsilon = self.epsilon if now is None else now.epsilon
         return {
             "room": self.id,
             "asking": None if now is None else now.number,
             "question": "" if now is None else self.questions[now.question],
             "again": 0 if now is None else len(self.rounds(now.question)) - 1,
-            "epsilon": self.epsilon,
-            "below": lies_below(self.epsilon),
+            "epsilon": epsilon,
+            "below": lies_below(epsilon),
             "open": now is not None and not self.locked and not self.ended,
             "ended": self.ended,
         }
@@ -360,35 +631,36 @@ class Room:
         being let in. Raises InvalidSetting."""
         lies_below(epsilon)
         check_number("phones expected", expected, at_least=1, at_most=PHONES // 2, integer=True)
-        asked = tuple(one for text in questions if (one := " ".join(text.split())))
-        if len(asked) not in QUESTIONS:
-            limit = f"{QUESTIONS[0]} to {QUESTIONS[-1]}"
-            raise InvalidSetting("number of questions", limit, len(asked))
-        for text in asked:
-            if len(text) > LONGEST:
-                raise InvalidSetting("question", f"at most {LONGEST} characters", len(text))
-        now = time.monotonic()
-        self._view = View(secrets.token_hex(4), asked, float(epsilon), (), False, False, False, now)
+        asked = tuple(_asked(text) for text in questions if text.strip())
+        _check_many(asked)
+        self._view = View(
+            secrets.token_hex(4), asked, float(epsilon), time.monotonic(), secrets.randbits(63)
+        )
         self._rng = rng or np.random.default_rng()
+        self._lock = threading.RLock()
+        self._pressed = -math.inf
+        self._seen: dict[str, float] = {}  # when pages of phones have last asked; the latest last
         self._places = 2 * expected
         self._inside: set[str] = set()
         self._waiting: dict[str, str] = {}  # tokens in order, and the address each came from
-        self._lock = threading.Lock()
 
     def view(self) -> View:
         """The room as it is now; what arrives later is not in it."""
         with self._lock:
-            *earlier, last = self._view.askings or (None,)
-            if last is None:
-                return self._view
-            return replace(
-                self._view, askings=(*earlier, replace(last, reports=dict(last.reports)))
-            )
+            still = (replace(one, reports=dict(one.reports)) for one in self._view.askings)
+            since = time.monotonic() - HERE
+            here = sum(then > since for then in self._seen.values())
+            return replace(self._view, askings=tuple(still), connected=here)
 
-    def visited(self) -> None:
-        """A phone has opened its page."""
+    def visited(self, page: str = "") -> None:
+        """A phone has asked; page: a random number of the page that is open on it, to count it."""
         with self._lock:
             self._view = replace(self._view, tested=True)
+            if _TOKEN.fullmatch(page):
+                self._seen.pop(page, None)
+                self._seen[page] = time.monotonic()
+                if len(self._seen) > 2 * PHONES:
+                    del self._seen[next(iter(self._seen))]
 
     def ask(self, question: int) -> None:
         """Ask a question, the first time or again; the one before it is over.
@@ -402,17 +674,54 @@ class Room:
             check_number("question", question, at_most=len(view.questions) - 1)
             self._open(view)
             if view.now is not None and view.now.question == question and not view.heard(view.now):
-                self._view = replace(view, locked=False)
+                self.lock(False)
                 return
-            asking = Asking(len(view.askings), question)
-            self._view = replace(view, askings=(*view.askings, asking), locked=False)
+            asking = Asking(len(view.askings), question, view.costs(question))
+            self._view = replace(view, askings=(*view.askings, asking), on=asking.number)
             if question in view.pretended:  # they answer again, like everybody
                 self._simulate(asking, view.pretended[question])
+
+    def press(self, question: int, *, again: bool = False) -> None:
+        """What a teacher's key does: go to a question, which is as it was left, or new, or ask it
+        again. A key that bounces, pressed twice in TWICE seconds, counts once."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._pressed < TWICE:
+                return
+            rounds = self._view.rounds(question)
+            if again or not rounds:
+                self.ask(question)
+            else:
+                self._open(self._view)
+                self._view = replace(self._view, on=rounds[-1].number)
+            self._pressed = now
 
     def lock(self, locked: bool = True) -> None:
         """Take no more reports to the question that is on, or take them again."""
         with self._lock:
-            self._view = replace(self._view, locked=locked)
+            if self._view.now is not None:
+                self._view = self._view._with(replace(self._view.now, locked=locked))
+
+    def hide(self, hides: bool = True) -> None:
+        """Whether a question's results wait until it is locked."""
+        with self._lock:
+            self._view = replace(self._view, hides=hides)
+
+    def add(self, question: str) -> None:
+        """One question more, at the end. Raises InvalidSetting, NotTaken."""
+        with self._lock:
+            self._open(self._view)
+            questions = (*self._view.questions, _asked(question))
+            _check_many(questions)
+            self._view = replace(self._view, questions=questions)
+
+    def cost(self, epsilon: float) -> None:
+        """Another epsilon for every answer to questions that have not been asked yet. Raises
+        InvalidSetting, NotTaken."""
+        lies_below(epsilon)
+        with self._lock:
+            self._open(self._view)
+            self._view = replace(self._view, epsilon=float(epsilon))
 
     def end(self) -> None:
         """Take no more reports at all."""
@@ -424,9 +733,9 @@ class Room:
         holds. Raises InvalidSetting, NotTaken."""
         check_number("hands", hands, at_least=1, at_most=PHONES, integer=True)
         check_number("hands that say yes", yes, at_least=0, at_most=hands, integer=True)
-        channel = coins(self._view.epsilon).channel
         with self._lock:
             asking = self._on()
+            channel = coins(asking.epsilon).channel
             for one in self._view.rounds(asking.question)[:-1]:
                 before = self._view.counts.get((one.number, Sender.HANDS))
                 if before is not None and before.reports != hands:
@@ -443,7 +752,7 @@ class Room:
                 self._simulate(one, yes)
 
     def _simulate(self, asking: Asking, yes: int) -> None:
-        told = _sent(np.arange(CLASS) < yes, coin(self._view.epsilon), self._rng)
+        told = _sent(np.arange(CLASS) < yes, coin(asking.epsilon), self._rng)
         self._put(asking, Sender.SIMULATED, told)
         pretended = {**self._view.pretended, asking.question: yes}
         self._view = replace(self._view, pretended=pretended)
@@ -481,7 +790,7 @@ class Room:
             self._open(view)
             if known is not view.now:
                 raise NotTaken("This question is over; the report came too late.")
-            if view.locked:
+            if known.locked:
                 raise NotTaken("The teacher has closed this question; the report came too late.")
             if len(known.reports) >= PHONES:
                 raise NotTaken(f"The room is full: {PHONES} phones have answered.")
@@ -522,8 +831,14 @@ class Room:
             raise NotTaken("The room is closed.")
 
 
-def ranking(shares: Iterable[Bounds | None]) -> bool:
-    """Whether shares may be put in an order: every two of them are apart."""
-    there = [one for one in shares if one is not None]
-    pairs = [(a, b) for k, a in enumerate(there) for b in there[:k]]
-    return bool(pairs) and all(apart(a, b) for a, b in pairs)
+def _asked(text: str) -> str:
+    question = " ".join(text.split())
+    if not 0 < len(question) <= LONGEST:
+        raise InvalidSetting("question", f"1 to {LONGEST} characters", len(question))
+    return question
+
+
+def _check_many(questions: Sequence[str]) -> None:
+    if len(questions) not in QUESTIONS:
+        limit = f"{QUESTIONS[0]} to {QUESTIONS[-1]}"
+        raise InvalidSetting("number of questions", limit, len(questions))

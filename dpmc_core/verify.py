@@ -1,48 +1,61 @@
 """What a released file says of itself, made again from its card and held against it.
 
 The card names the mechanism with its revision and settings, the public facts and the catalogue:
-from these the guarantee, every release and the certified value follow. Nothing on the card is
-believed that can be computed. A digest shows edits of what cannot, but for somebody who writes a
-new one: a file proves what its numbers are worth if they were drawn as it says, not that they were.
+from these everything else follows but the numbers themselves, and whatever is more, less or worded
+otherwise is refused. A file proves what its numbers are worth if they were drawn as it says, not
+that they were, nor by whom: `unnoticed`.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import zipfile
-from collections import Counter
+import os
+import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core import registry
-from dpmc_core.errors import DpmcError, InvalidSetting, NotVerified, shown
+from dpmc_core import archives, registry
+from dpmc_core.data import parse_step
+from dpmc_core.data.catalogue import MOST
+from dpmc_core.data.datasets import public_sources
+from dpmc_core.errors import DpmcError, InvalidSetting, NotVerified, check_number, shown
 from dpmc_core.model import Mechanism
-from dpmc_core.privacy import Guarantee, Publishes, SymbolChannel, Trust
+from dpmc_core.privacy import Guarantee, Trust
+from dpmc_core.privacy.channels import MatrixChannel
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts
 from dpmc_core.release import (
+    NAMES,
+    PACKAGES,
     USER_ROWS,
+    Found,
+    array_faults,
     card_of,
     check_covered,
     check_steps,
     digest,
     direct,
     on_grid,
+    parts_of,
     reads_of,
 )
 from dpmc_core.settings import parse_setting, settings_of
 from dpmc_core.version import version
 
+NAMESPACE = "dpmc-release"  # of signatures: one for something else is none for a release
 _CLOSE = 1e-9  # relative: another release of SciPy may calibrate the last digits otherwise
-_FLOAT, _TEXT = "f", "U"
-_NAMES = ("item_ids", "user_ids")
-
-Found = Mapping[str, NDArray[Any]]
+_LONGEST = 400  # characters of a fault
+_NEVER = 2.0**-45  # a chance
+_VERSION = re.compile(  # in JSON
+    r'"\d{1,6}(\.\d{1,6}){0,3}((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,6})?'
+    r'(\+[a-z0-9]{1,20}(\.[a-z0-9]{1,20}){0,2})?"',
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,32 +75,116 @@ def verify(path: str | Path) -> Verified:
     the file is no release at all.
     """
     place = Path(path)
-    card, arrays = _read(place)
+    card, found = _read(place)
     try:
-        mechanism, guarantee, faults = _held(card, arrays)
+        mechanism, guarantee, faults = _held(card, found)
     except NotVerified as error:
-        raise NotVerified(place.name, error.faults) from None
+        faults = list(error.faults)
     if not faults and card.get("sha256") != digest(card):
         faults = [f"sha256 is {shown(card.get('sha256'))}, which is not that of the card"]
     if faults:
-        raise NotVerified(place.name, faults)
+        raise NotVerified(place.name, [_escaped(fault) for fault in faults])
     written = str(card["versions"]["dpmc-lab"])
     notes = () if written == version() else (f"written by version {written}, this is {version()}",)
     return Verified(mechanism, guarantee, card, notes)
 
 
+def unnoticed(found: Verified) -> tuple[str, ...]:
+    """What no look at a file can tell, a sentence each; the first is void where it is signed."""
+    arrays, guarantee = found.card["arrays"], found.guarantee
+    answers = all(name in NAMES or direct(guarantee, name) for name in arrays)
+    users = "" if USER_ROWS & set(arrays) else ", of whom no row here is one's own"
+    told = (
+        "digests notice accidents, not forgers: sign the file",
+        "whether the noise was drawn as the card says: less of it, or noise from a seed that"
+        " somebody kept, looks the same",
+        ""
+        if answers or guarantee.trust is Trust.LOCAL
+        else "what a forger hides in numbers that were computed from noisy answers: these are not"
+        " computed again",
+        "whose ratings they were, whether real ones, and whether somebody is in them twice",
+        f"whether the range, and that there are {guarantee.public.users:,} users{users}, was known"
+        " before any rating was read",
+        "what else was released of the same ratings, which spends its budget again",
+    )
+    return tuple(filter(None, told))
+
+
+def sign_lines(name: str) -> tuple[str, str]:
+    """The commands that sign a file, and that check its signature."""
+    tool = "ssh-keygen -Y"
+    return (
+        f"{tool} sign -f ~/.ssh/id_ed25519 -n {NAMESPACE} {name}",
+        f"{tool} verify -f allowed_signers -I NAME -n {NAMESPACE} -s {name}.sig < {name}",
+    )
+
+
+def signed(path: Path, allowed: Path, signer: str | None = None) -> str:
+    """Who signed a file, by its signature beside it, FILE.sig.
+
+    allowed: the signers, as ssh-keygen reads them; signer: which of them, None: whose key it is.
+    Raises NotVerified where it is none of them, DpmcError where that cannot be found out.
+    """
+    signature = path.with_name(f"{path.name}.sig")
+    for place, what in (
+        (path, "file"),
+        (allowed, "list of allowed signers"),
+        (signature, "signature beside the file,"),
+    ):
+        if not place.is_file():
+            raise DpmcError(f"there is no {what} {place}")
+    if signer is None:
+        status, told = _keygen("find-principals", signature, allowed)
+        found = re.split("[,\n]", told)
+        if status:
+            fault = f"signature is of no key that {allowed.name} lists ({told})"
+            raise NotVerified(_escaped(path.name), [_escaped(fault)])
+        signer = found[0]
+        if len(found) > 1 or set(signer) & set("*?!"):
+            limit = f"given, for the key is that of {_escaped(', '.join(found))}"
+            raise InvalidSetting("--signer", limit, None)
+    status, told = _keygen("verify", signature, allowed, "-I", signer, "-n", NAMESPACE, of=path)
+    if status:
+        fault = f"signature is none of {signer} for this file in the namespace {NAMESPACE} ({told})"
+        raise NotVerified(_escaped(path.name), [_escaped(fault)])
+    return signer
+
+
+def _keygen(
+    command: str, signature: Path, allowed: Path, *more: str, of: Path | None = None
+) -> tuple[int, str]:
+    """Exit status and words of ssh-keygen. Raises DpmcError where it does not run."""
+    words = ("ssh-keygen", "-Y", command, "-s", str(signature), "-f", str(allowed), *more)
+    try:
+        with Path(of or os.devnull).open("rb") as content:
+            done = subprocess.run(
+                words, stdin=content, capture_output=True, timeout=60, check=False
+            )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DpmcError(
+            f"a signature is checked by ssh-keygen of OpenSSH, which does not run here ({error})"
+        ) from None
+    told = done.stderr if done.returncode else done.stdout
+    return done.returncode, told.decode(errors="backslashreplace").strip()
+
+
 def _read(path: Path) -> tuple[dict[str, Any], Found]:
     if not path.is_file():
         raise DpmcError(f"there is no file {path}")
+    wrong = f"{path} is no file that 'dpmc release' wrote: it has no card to verify"
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        card = json.loads(str(arrays.pop("card")))
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zipfile.error):
-        card = None
+        found = archives.arrays(path, alone=True)
+        text = found.pop("card", np.array(""))
+        card = archives.read_json(str(text))
+        if np.array(json.dumps(card)).tobytes() != text.tobytes():
+            raise ValueError("it is not written as there")
+    except archives.BadArchive as error:
+        raise DpmcError(f"{wrong} ({error.reason})") from None
+    except ValueError as error:
+        raise DpmcError(f"{wrong} ({error})") from None
     if not isinstance(card, dict):
-        raise DpmcError(f"{path} is no file that 'dpmc release' wrote: it has no card to verify")
-    return card, arrays
+        raise DpmcError(wrong)
+    return card, found
 
 
 def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee, list[str]]:
@@ -97,27 +194,42 @@ def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee,
     """
     mechanism = _part("mechanism", lambda: _mechanism(card))
     public = _part("data", lambda: _facts(card["data"]))
-    catalogue = _part("catalogue", lambda: _catalogue(card["catalogue"]))
+    catalogue = _part("catalogue", lambda: _catalogue(card["catalogue"], public))
     plain = _part("settings", lambda: mechanism.guarantee(public))
-    _part("data.prepare", lambda: check_steps(reads_of(card["data"]["prepare"]), plain))
+    _part("data.prepare", lambda: check_steps(reads_of(_steps(card["data"])), plain))
     _part("mechanism", lambda: check_covered(mechanism, plain))
     observed = _part("releases", lambda: _observed(card, plain, arrays))
-    on_card = card.get("arrays")
-    if not isinstance(on_card, dict) or not all(isinstance(v, dict) for v in on_card.values()):
-        raise NotVerified("", ["arrays is not a description of each array"])
-    if set(on_card) != set(arrays):
-        name = min(set(on_card) ^ set(arrays))
-        where = "in the file and not on the card" if name in arrays else "not in the file"
-        raise NotVerified("", [f"arrays.{name} is {where}"])
-    described = {name: (array, str(on_card[name].get("what"))) for name, array in arrays.items()}
-    rest = (card["data"]["prepare"], catalogue, described, str(card.get("predictions")))
+    parts, formula = _part(
+        "settings", lambda: parts_of(mechanism, plain, catalogue, observed, arrays)
+    )
+    of_arrays = array_faults(parts, arrays)
+    if not arrays.keys() <= parts.keys():
+        raise NotVerified("", of_arrays)
+    rest = (_steps(card["data"]), catalogue, arrays, parts, formula)
     guarantee, wanted = _part("releases", lambda: card_of(mechanism, public, observed, *rest))
-    told = {name: value for name, value in card.items() if name not in ("versions", "sha256")}
-    faults = list(_differences(told, json.loads(json.dumps(wanted)), ""))
-    if not isinstance(card.get("versions"), dict) or "dpmc-lab" not in card["versions"]:
-        faults.append("versions.dpmc-lab is missing")
-    faults += _part("arrays", lambda: _array_faults(guarantee, catalogue, observed, arrays))
+    # Of the versions any is right that can be one.
+    given = card.get("versions")
+    of = given if isinstance(given, dict) else {}
+    wanted["versions"] = {
+        name: of[name] if _VERSION.fullmatch(json.dumps(of.get(name))) else "a version"
+        for name in ("dpmc-lab", *PACKAGES)
+    }
+    told = {name: value for name, value in card.items() if name != "sha256"}
+    faults = [*_differences(told, json.loads(json.dumps(wanted)), ""), *of_arrays]
+    if not of_arrays:
+        for name, array in arrays.items():
+            release = direct(guarantee, name)
+            if release is not None and not on_grid(release, array):
+                faults.append(f"arrays.{name} has values off the grid of '{release.query}'")
+        if guarantee.trust is Trust.LOCAL:
+            faults += _report_faults(plain, arrays)
     return mechanism, guarantee, faults
+
+
+def _escaped(text: str) -> str:
+    """Text of a stranger, its control characters shown and its length cut."""
+    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST])
+    return plain if len(text) <= _LONGEST else f"{plain}..."
 
 
 def _part(field: str, made: Any) -> Any:
@@ -161,14 +273,31 @@ def _mechanism(card: Mapping[str, Any]) -> Mechanism:
 
 
 def _facts(data: Mapping[str, Any]) -> PublicFacts:
+    for name in ("users", "items"):
+        check_number(name, data[name], at_least=1, at_most=MOST, integer=True)
     return PublicFacts(**{name: data[name] for name in ("users", "items", "low", "high", "cap")})
 
 
-def _catalogue(found: Mapping[str, Any]) -> Catalogue:
-    origin = Origin(found["origin"])
-    if origin is Origin.READ or not isinstance(found["users_listed"], bool):
-        raise ValueError
-    return Catalogue(origin, str(found["source"]), found["users_listed"])
+def _steps(data: Mapping[str, Any]) -> list[str]:
+    """The preparation, each step as it is written."""
+    return [str(parse_step(text)) for text in data["prepare"]]
+
+
+def _catalogue(found: Mapping[str, Any], public: PublicFacts) -> Catalogue:
+    origin, source, listed = (found[name] for name in ("origin", "source", "users_listed"))
+    catalogue = Catalogue(Origin(origin), source, listed)
+    if catalogue.origin is Origin.READ:
+        raise DpmcError(
+            "its users and items were read off the ratings, and nobody said they may be"
+        )
+    known = public_sources() if catalogue.origin is Origin.PUBLIC else {"": None}
+    if source not in known:
+        raise DpmcError(f"source is {shown(source)}, which names no such set")
+    if any(given > most for given, most in zip(public.shape, known[source] or (), strict=False)):
+        raise DpmcError(f"{source} has {known[source]} users and items, got {public.shape}")
+    if listed is not True and (listed is not False or catalogue.origin is not Origin.GIVEN):
+        raise DpmcError(f"users_listed is {shown(listed)}")
+    return catalogue
 
 
 def _observed(card: Mapping[str, Any], plain: Guarantee, arrays: Found) -> int:
@@ -176,7 +305,8 @@ def _observed(card: Mapping[str, Any], plain: Guarantee, arrays: Found) -> int:
     for (_, release), line in zip(plain.releases, card["releases"], strict=True):
         if None in release.shape:
             count = len(arrays["symbols"]) if "symbols" in arrays else line["coordinates"]
-            if type(count) is not int or not 1 <= count <= math.prod(plain.public.shape):
+            users, items = plain.public.shape
+            if type(count) is not int or not 1 <= count <= users * (plain.public.cap or items):
                 raise NotVerified("", [f"releases: coordinates of '{release.query}' is {count!r}"])
             return count
     return 1
@@ -210,119 +340,24 @@ def _same(told: Any, wanted: Any) -> bool:
     return isinstance(told, numbers) and math.isclose(told, wanted, rel_tol=_CLOSE)
 
 
-def _array_faults(
-    guarantee: Guarantee, catalogue: Catalogue, observed: int, arrays: Found
-) -> list[str]:
-    """What is wrong with the arrays: their names, shapes, types and numbers."""
-    users, items = guarantee.public.shape
-    local = guarantee.trust is Trust.LOCAL
-    if local:
-        wanted = {"users", "items", "symbols"}
-    elif guarantee.publishes is Publishes.MATRIX:
-        wanted = {"matrix"} if "matrix" in arrays else {"left", "right"}
-    else:
-        wanted = {"number"} if "number" in arrays else {"items"}
-    faults = [f"arrays.{name} is missing" for name in sorted(wanted - set(arrays))]
-    if faults:
-        return faults
-    if local:
-        return [
-            *_report_faults(guarantee, observed, arrays),
-            *_name_faults(guarantee, catalogue, arrays),
-        ]
-    sizes: dict[str, tuple[int | None, ...]] = {
-        "matrix": (users, items),
-        "left": (users, None),
-        "right": (items, None),
-        "items": (items, 1 if guarantee.publishes is Publishes.ITEM_COUNTS else None),
-        "number": (1,),
-    }
-    for name, array in arrays.items():
-        at = f"arrays.{name}"
-        if name in _NAMES:
-            continue
-        size = sizes.get(name)
-        if size is not None and not _fits(array, size):
-            want = " x ".join("any" if n is None else str(n) for n in size)
-            faults.append(f"{at}: its shape is {array.shape} where {want} follows")
-        elif array.dtype != np.float64 and (size is not None or array.dtype.kind not in "iu"):
-            faults.append(f"{at}: its type is {array.dtype} where float64 follows")
-        elif not np.isfinite(array).all():
-            faults.append(f"{at} has values that are not finite")
-        else:
-            release = direct(guarantee, name)
-            if release is not None and not on_grid(release, array):
-                faults.append(f"{at} has values off the grid of '{release.query}'")
-    if "left" in arrays and not faults and arrays["left"].shape[1] != arrays["right"].shape[1]:
-        faults.append("arrays.left and arrays.right have different numbers of columns")
-    return faults + _name_faults(guarantee, catalogue, arrays)
+def _report_faults(plain: Guarantee, arrays: Found) -> Iterator[str]:
+    """Reports of users under local privacy: cells in order, and as many as there can be."""
+    ((_, release),) = plain.releases
+    users, items = plain.public.shape
+    cells = arrays["users"].astype(np.int64) * items + arrays["items"]
+    if not (np.diff(cells) > 0).all():
+        yield "arrays.users and arrays.items: cells are repeated or out of order"
+    if None in release.shape:
+        most = int(np.bincount(arrays["users"]).max(initial=0))
+        if plain.public.cap is not None and most > plain.public.cap:
+            yield f"arrays.users has {most} ratings of one user where the cap is {plain.public.cap}"
+    elif isinstance(release, MatrixChannel):
+        # Each cell reports on its own, whatever is in it, with a chance between these.
+        from scipy.stats import binom
 
-
-def _fits(array: NDArray[Any], size: tuple[int | None, ...]) -> bool:
-    return array.ndim == len(size) and all(
-        want is None or want == got for want, got in zip(size, array.shape, strict=True)
-    )
-
-
-def _report_faults(guarantee: Guarantee, observed: int, arrays: Found) -> list[str]:
-    """The reports of users under local privacy: cells in order, and symbols that exist."""
-    ((_, release),) = guarantee.releases
-    columns = {name: arrays[name] for name in ("users", "items", "symbols")}
-    shapes = Counter(array.shape for array in columns.values())
-    usual = shapes.most_common(1)[0][0]
-    for name, array in columns.items():
-        if array.shape != usual or array.ndim != 1:
-            return [f"arrays.{name}: its shape is {array.shape} where {usual[-1:]} follows"]
-    count = len(columns["symbols"])
-    if None in release.shape and count != observed:
-        return [f"arrays.symbols has {count} values where {observed} follow"]
-    faults = []
-    first, last = 1, 1  # of bits, ones are reported
-    if isinstance(release, SymbolChannel):
-        last = len(release.levels)
-    elif None in release.shape:
-        first, last = 0, 1
-    users, items = guarantee.public.shape
-    limits = {
-        "users": (np.int32, 0, users - 1),
-        "items": (np.int32, 0, items - 1),
-        "symbols": (np.uint8, first, last),
-    }
-    for name, (kind, low, high) in limits.items():
-        array = columns[name]
-        if array.dtype != kind:
-            faults.append(
-                f"arrays.{name}: its type is {array.dtype} where {np.dtype(kind)} follows"
-            )
-        elif count and (array.min() < low or array.max() > high):
-            faults.append(f"arrays.{name} has values outside {low}..{high}")
-    if faults:
-        return faults
-    cells = columns["users"].astype(np.int64) * items + columns["items"]
-    apart = bool((np.diff(cells) > 0).all())
-    return [] if apart else ["arrays.users and arrays.items: cells are repeated or out of order"]
-
-
-def _name_faults(guarantee: Guarantee, catalogue: Catalogue, arrays: Found) -> list[str]:
-    """Ids: as many as there are rows, each once, and there only where they are public."""
-    faults = []
-    rows = {"item_ids": guarantee.public.items, "user_ids": guarantee.public.users}
-    allowed = {
-        "item_ids": catalogue.named,
-        "user_ids": catalogue.named and catalogue.users_listed and bool(USER_ROWS & set(arrays)),
-    }
-    if catalogue.origin is Origin.GIVEN and "item_ids" not in arrays and "number" not in arrays:
-        faults.append("arrays.item_ids is missing")
-    for name in _NAMES:
-        if name not in arrays:
-            continue
-        array = arrays[name]
-        if not allowed[name]:
-            faults.append(f"arrays.{name} does not belong there: the catalogue is not public")
-        elif array.dtype.kind != _TEXT or array.shape != (rows[name],):
-            faults.append(
-                f"arrays.{name} must be {rows[name]} texts, got {array.dtype} {array.shape}"
-            )
-        elif len(np.unique(array)) != len(array):
-            faults.append(f"arrays.{name} has an id twice")
-    return faults
+        chances = [math.fsum(row[1:]) for row in release.channel]
+        few = binom.cdf(len(cells), users * items, min(chances))
+        many = binom.sf(len(cells) - 1, users * items, max(chances))
+        if min(few, many) < _NEVER:
+            told = f"{len(cells):,} reports of {users:,} users and {items:,} items"
+            yield f"data.users and data.items: {told} are too {'few' if few < many else 'many'}"

@@ -11,7 +11,6 @@ from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
 from dpmc_core.privacy import DELTA
-from dpmc_core.problem import usual_split
 from dpmc_core.recommend import Advice
 from dpmc_core.store import StoreError, digest
 from dpmc_core.sweep import Keys, Unit
@@ -113,7 +112,7 @@ def asked(task: Task, protect: Protect) -> Inquiry:
             DELTA,
             "answer_delta",
             step=None,
-            format="%g",
+            format="%e",
             help=glossary.help("delta"),
         )
         own = widgets.number(
@@ -148,10 +147,9 @@ def planned(question: Inquiry, where: Place, dataset: Dataset) -> Planned:
 
     def made() -> Planned:
         advice = question.advice(dataset.ratings.public)
-        split = usual_split(question.task, dataset.ratings)
         data = [sweep.lean(sweep.Whole(dataset))]
-        here = question.grid(advice, where.data, split=split)
-        over = question.grid(advice, where.data, split=split, seeds=SEEDS, epsilons=EPSILONS)
+        here = question.grid(advice, where.data)
+        over = question.grid(advice, where.data, seeds=SEEDS, epsilons=EPSILONS)
         return Planned(advice, sweep.plan(here, data).units, sweep.plan(over, data).keys)
 
     marks = (where.name, id(dataset), question.task, question.protect, question.epsilon)
@@ -239,7 +237,8 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
 def read(question: Inquiry, where: Place, plan: Planned) -> Picture:
     """The curve in the metric of the answer. Raises StoreError."""
     metrics, id = lines.metrics_of(question.task), plan.advice.mechanism.id
-    found = rows.read(where, plan.curve, [id], metrics, EPSILONS, enough=is_complete)
+    seeds = range(1, 1 + rows.usual_seeds(where.name, question.task))  # as on the other pages
+    found = rows.read(where, plan.curve, [id], metrics, EPSILONS, seeds, enough=is_complete)
     return next(one for one in found.pictures if one.metric == question.metric)
 
 
@@ -280,10 +279,12 @@ def curve(question: Inquiry, where: Place, plan: Planned) -> None:
     """What other epsilons keep."""
     picture, method = read(question, where, plan), plan.advice.mechanism
     found = words.curve(picture, method.id, question.reference)
-    if not any(one.share is not None for one in found):
+    if not found:
         return
     told = words.curve_words(found, question.keep)
     st.header(told.rstrip(".") or "At other epsilons", anchor=False)
+    if not any(one.clear for one in found):
+        return
     blocks.chart(
         charts_answer.shares(
             *(method.id, found, question.keep, question.epsilon, best(question), state.theme()),
@@ -291,8 +292,8 @@ def curve(question: Inquiry, where: Place, plan: Planned) -> None:
         ),
         alt=told or "The share of the gain at each epsilon.",
         key="answer curve",
-        caption=f"{blocks.EVALUATION} Means over {len(SEEDS)} seeds; the answer is over"
-        f" {len(core.SEEDS)}.",
+        caption=f"{blocks.EVALUATION} Means over {len(picture.lines[0].seeds)} seeds; the answer is"
+        f" over {len(core.SEEDS)}.",
         table=words.curve_table(found, picture),
     )
 

@@ -15,7 +15,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import default_split
 from dpmc_core.store import Store
 from dpmc_core.sweep import Grid, Keys, parse_epsilons
-from dpmc_core.views import as_published, comparison, lines
+from dpmc_core.views import as_published, comparison, lines, stops
 from dpmc_core.views.comparison import Standing, same_seeds
 from dpmc_core.views.lines import Count, Picture, Placed
 from pages.ui import (
@@ -89,12 +89,16 @@ def controls() -> tuple[Place, Grid]:
             "fine",
             help=f"What each mechanism is run at. {glossary.help('epsilon')}",
         )
+        usual = rows.usual_seeds(data, task)
+        if st.session_state.get("seeds") == st.session_state.get("usual seeds", usual) != usual:
+            st.session_state["seeds"] = usual  # as it stood for other data
+        st.session_state["usual seeds"] = usual
         seeds = widgets.number(
             "Seeds",
             "the number of seeds",
             1,
             MOST_SEEDS,
-            3,
+            usual,
             "seeds",
             width=140,
             help="How often each point is computed, with another split and other noise."
@@ -331,7 +335,7 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
     said = [blocks.EVALUATION, lines.caption(placed), lines.came_words(picture)]
     if lines.envelope(placed) is not None:
         said.insert(2, f"Pale line: {lines.ENVELOPE}.")
-    floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
+    floor = stops.guess_words(picture) if count is Count.PAPER and not running else ""
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.header(

@@ -16,6 +16,7 @@ from dpmc_core.data import (
 )
 from dpmc_core.data.cleaning import size_words
 from dpmc_core.data.samples import DRAWN, options_of
+from dpmc_core.data.source import NONE
 from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.model import Task
@@ -200,19 +201,18 @@ def columns(first: datasets.Preview) -> dict[str, Any]:
     names = [blocks.escape(name) for name in first.columns]
     for column, (role, label) in zip(st.columns(4), ROLES.items(), strict=True):
         none = NO_COLUMN.get(role)
-        options = [*([] if none is None else [None]), *range(len(names))]
-        guess = first.roles.get(role)
+        options = [*([] if none is None else [NONE]), *range(len(names))]
+        # A file with a range is never read as clicks unless somebody says so.
+        guess = first.roles.get(role, NONE if role == "time" else None)
         position = column.selectbox(
             label,
             options,
             index=options.index(guess) if guess in options else None,
-            format_func=lambda k, none=none: none if k is None else names[k],
+            format_func=lambda k, none=none: none if k == NONE else names[k],
             placeholder="choose a column",
         )
         if position is not None:
-            chosen[role] = position + 1
-        elif none is not None:
-            chosen[role] = "none"
+            chosen[role] = position if position == NONE else position + 1
     return chosen
 
 

@@ -10,7 +10,6 @@ from dpmc_core import glossary, registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.faults import Flaw, faults_of
 from dpmc_core.privacy import RATING, Change, Guarantee
-from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.refute import small_data
@@ -175,7 +174,7 @@ def body(found: dict[str, Guarantee], epsilon: float) -> None:
     with left, st.container(border=True):
         blocks.guarantee(found[id], id)
     with right:
-        certainty(epsilon)
+        attacker(found[id], id, epsilon)
     ledger(found[id])
     attempt(id, epsilon)
     every = st.expander(
@@ -238,20 +237,18 @@ def table(found: dict[str, Guarantee], epsilon: float) -> None:
     st.caption(glossary.help("trust", "notion"))
 
 
-def certainty(epsilon: float) -> None:
-    """What an attacker can at most conclude."""
+def attacker(card: Guarantee, id: str, epsilon: float) -> None:
+    """How often the best attacker is right about the card's unit, here and at other epsilons."""
     grid = widgets.grid(True)
-    shares = [attacker_certainty(e) for e in grid]
+    made = [registry.create(id, epsilon=e).guarantee(card.public) for e in grid]
+    shares = [one.attacker() for one in made]
     blocks.chart(
-        charts_guarantees.certainty(grid, shares, epsilon, state.theme()),
-        alt=cards.certainty(epsilon),
-        key="certainty",
-        caption="The most an attacker can be sure of one protected unit, knowing everything else"
-        " and starting from a 50/50 guess.",
-        table={
-            "epsilon": grid,
-            "at most sure": [cards.percent(attacker_certainty(e)) for e in grid],
-        },
+        charts_guarantees.attacker(grid, shares, epsilon, state.theme()),
+        alt=cards.attacker(card),
+        key="attacker",
+        caption="How often the best attacker is right at most, of two equally likely cases that"
+        f" differ in {card.change.protects}: what {registry.get(id).name} certifies.",
+        table={"epsilon": grid, "right in 100": [cards.of_hundred(share) for share in shares]},
     )
 
 

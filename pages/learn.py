@@ -1,5 +1,6 @@
 """Lessons on epsilon: predict first, then move and see; one step at a time."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,8 +21,9 @@ TICK = 2.0  # seconds between two looks at the room
 # What is new gets the focus, and so is read aloud: a heading, or what became of a prediction. What
 # is found is read out again whenever it changes.
 _JS = """
-const OWN = 'input, textarea, select, [contenteditable], [role="slider"], [role="radio"],'
-  + ' [role="tab"], [role="menu"], [role="menuitem"], [role="listbox"], [role="dialog"],'
+const OWN = 'input:not([type="checkbox"]), textarea, select, [contenteditable],'
+  + ' [role="slider"], [role="radio"], [role="tab"], [role="menu"], [role="menuitem"],'
+  + ' [role="listbox"], [role="dialog"],'
   + ' [data-testid="stButtonGroup"], [data-testid="stDataFrame"]';
 const TURNS = { ArrowRight: "next", ArrowLeft: "back" };
 const CLICKS = { PageDown: "next", PageUp: "back" };
@@ -69,15 +71,16 @@ _LOOK = """<style>
 [data-testid="stMain"] { scroll-padding-bottom: 5rem; }
 [data-testid="stPageLink"] p { white-space: normal; }
 .st-key-drawing, .st-key-theirs { max-width: 46rem; }
+.st-key-told [data-testid="stMarkdownContainer"] p { font-size: 0.875rem; line-height: 1.35; }
 @media (max-width: 640px) { /* what is moved and what comes of it, together */
-  :has(> .st-key-told), :has(> [class*="st-key-ends"]) { display: none; }
+  :has(> [class*="st-key-ends"]) { display: none; }
 }
 </style>"""
 _LARGE = """<style>
 :root { font-size: 22px; }
 [data-testid="stMainBlockContainer"] { max-width: 60rem; padding: 0.5rem 1.5rem 5rem; }
 [data-testid="stHeader"], [data-testid="stPageLink"], .st-key-share { display: none; }
-[data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.5rem; }
+[data-testid="stMain"] [data-testid="stVerticalBlock"] { gap: 0.35rem; }
 .st-key-drawing { max-width: 41rem; }
 .st-key-asks:has(.st-key-question) :is(p, button p) { font-size: 1.35rem; line-height: 1.4; }
 @media (min-width: 1000px) {
@@ -302,16 +305,15 @@ def step(
     else:
         asks, shows = st.columns([2, 3], gap="large")
     with asks:
-        if not (projector and revealed):  # there, the picture takes the room
-            with st.container(key="told" if revealed and slide.predict else None):
-                st.markdown(escape(slide.said))
+        with st.container(key="told" if revealed and slide.predict else None):
+            st.markdown(escape(slide.said))
         if slide.predict is not None:
             if revealed:
                 verdict(slide.predict, guesses[lesson.id, slide.key])
             else:
                 predict(lesson, slide, slide.predict)
         moved = controls(slide, projector) if revealed else {}
-        if not projector:
+        if not projector and classroom.teacher():
             with st.expander("For the teacher", icon=":material/school:", type="compact"):
                 st.markdown(escape(slide.teacher))
     with shows:
@@ -363,7 +365,7 @@ def controls(slide: Slide, projector: bool) -> dict[str, Any]:
 
 
 def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
-    """What one moves, kept in the address; a button counts instead."""
+    """What one moves, kept in the address; a button counts instead, from this visitor's chance."""
     key = f"{slide.key}.{asked.key}"
     if isinstance(asked, Stops):
         names = {value: asked.form(value) for value in asked.values}
@@ -388,9 +390,10 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
         return chosen
     if isinstance(asked, Pick):
         return widgets.switch(asked.label, asked.label, asked.options, key, asked.start)
-    thrown: int = st.session_state.setdefault(f"{key} count", asked.start)
+    thrown: int = st.session_state.setdefault(f"{key} count", 0)
     st.button(asked.label, icon=":material/casino:", key=key, on_click=throw, args=(key,))
-    return thrown
+    own: int = st.session_state.setdefault("chance", secrets.randbelow(2**32))
+    return own + thrown
 
 
 def throw(key: str) -> None:
@@ -403,7 +406,7 @@ def show(found: Reveal, projector: bool) -> None:
     with st.container(key="finding"):
         st.markdown(f"**{escape(first)}**")
     if projector and found.picture is not None:
-        drawing, sentences = st.columns([5, 2], gap="medium")
+        drawing, sentences = st.columns([5, 3], gap="medium")
     else:
         drawing, sentences = st.container(), st.container()
     with sentences:
@@ -423,7 +426,7 @@ def show(found: Reveal, projector: bool) -> None:
 def in_class(slide: Slide) -> None:
     """The same by the reports of the room that is open."""
     room = classroom.room()
-    found = None if room is None or slide.in_class is None else slide.in_class(room.view())
+    found = None if room is None or slide.in_class is None else slide.in_class(room.view().shown)
     with st.container(border=True):
         st.subheader("In your class", anchor=False)
         if found is None:

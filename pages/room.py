@@ -21,8 +21,8 @@ TICK = 1.0  # seconds between two looks at what has arrived
 PATIENCE = 60.0  # seconds for the first phone
 OWN = "Your own"
 LIST, EPSILON, SHOWN, SECRET = "room list", "room epsilon", "room truth shown", "room secret"
-ORDERED = "room ordered"
-SIZE = "room size"
+ORDERED, PRIOR, SIZE = "room ordered", "room prior", "room size"
+PRIORS = (0.5, 0.6, 0.8, 0.95)  # how sure an attacker was before
 UNREACHED = """
 - School networks often keep devices apart: use the hotspot of a phone or of this computer.
 - The hotspot of a phone often takes about ten devices.
@@ -71,8 +71,8 @@ def marks_of(view: View | None) -> Marks:
     if view is None:
         return ()
     counts = tuple((key, poll.yes, poll.reports) for key, poll in view.counts.items())
-    on = (view.id, len(view.askings), view.locked, view.ended)
-    return (*on, counts, tuple(view.pretended.items()))
+    on = (view.id, view.on, len(view.askings), view.locked, view.ended, view.hides)
+    return (*on, view.questions, view.epsilon, counts, tuple(view.pretended.items()))
 
 
 def now_in(room: Room | None) -> View | None:
@@ -168,6 +168,7 @@ def choose_epsilon(questions: int) -> float:
         st.caption("more accurate", width="content")
     told = (*words.epsilon_words(epsilon), words.cost_words(questions, epsilon))
     st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
+    st.caption(blocks.escape(words.two_coins(epsilon)))
     return float(epsilon)
 
 
@@ -216,12 +217,8 @@ def lobby(room: Room) -> None:
 
         waiting()
         st.caption(blocks.escape(words.cost_words(len(view.questions), view.epsilon)))
-        forget()
-
-
-def forget(label: str = "Change the questions") -> None:
-    if st.button(label, icon=":material/edit:"):
-        act(classroom.close)
+        if st.button("Change the questions", icon=":material/edit:"):
+            act(classroom.close)
 
 
 # --- the projector ------------------------------------------------------------------------------
@@ -229,7 +226,9 @@ def forget(label: str = "Change the questions") -> None:
 
 def projector(room: Room) -> None:
     view = room.view()
-    question = view.askings[-1].question
+    if view.now is None:
+        return
+    question = view.now.question
     if classroom.on() and not view.ended:
         st.html(charts_room.phones_enter(classroom.phone_link(), large=False))
     st.html(charts_room.LARGE)
@@ -249,6 +248,8 @@ def projector(room: Room) -> None:
         blocks.numbers(alt, words.table(rows), key="room numbers")
 
     beside(room, view, question, live)
+    if not view.ended:
+        change(room, view)
     promise(view, question)
 
 
@@ -278,6 +279,8 @@ def beside(room: Room, view: View, question: int, live: Callable[[], None]) -> N
 def arrived(view: View, question: int) -> None:
     """How many reports there are, and what they say."""
     st.html(charts_room.counter(*words.counted(view)))
+    if waits := words.waiting(view):
+        st.markdown(f":material/visibility_off: {waits}")
     shown = bool(st.session_state.get(SHOWN))
     rows = words.of_question(view, question, told=shown)
     alt = words.words(rows, "Shares of yes, each with its 95 % interval")
@@ -300,20 +303,32 @@ def at_the_door(room: Room, view: View) -> None:
 
 def buttons(room: Room, view: View, question: int) -> None:
     if view.ended:
-        forget("Begin a new room")
+        with st.container(horizontal=True):
+            export(room)
+            with st.popover("Begin a new room", icon=":material/edit:"):
+                st.markdown("This room and all its reports are forgotten.")
+                if st.button("Forget this room", type="primary"):
+                    act(classroom.close)
         return
-    following = max(words.asked(view)) + 1
-    more = following < len(view.questions)
+    more = question + 1 < len(view.questions)
     with st.container(horizontal=True):
+        if st.button(
+            "Back",
+            icon=":material/arrow_back:",
+            shortcut="B",
+            disabled=not question,
+            help="The question before, as it was left.",
+        ):
+            act(lambda: room.press(question - 1))
         if st.button(
             "Next question",
             type="primary",
             icon=":material/arrow_forward:",
             shortcut="N",
             disabled=not more,
-            help=f"Question {following + 1} of {len(view.questions)}" if more else "It is the last",
+            help=f"Question {question + 2} of {len(view.questions)}" if more else "It is the last",
         ):
-            act(lambda: room.ask(following))
+            act(lambda: room.press(question + 1))
         if st.button(
             "Unlock" if view.locked else "Lock",
             icon=":material/lock_open:" if view.locked else ":material/lock:",
@@ -326,26 +341,63 @@ def buttons(room: Room, view: View, question: int) -> None:
             "Ask again",
             icon=":material/replay:",
             shortcut="A",
-            help=f"The same question once more: costs each person {view.epsilon:g} more.",
+            help="The same question once more, as a round: costs each person"
+            f" {view.costs(question):g} more.",
         ):
-            act(lambda: room.ask(question))
+            act(lambda: room.press(question, again=True))
         with st.popover("End", icon=":material/stop_circle:"):
             st.markdown("No more reports are taken. What there is stays on the screen.")
             if st.button("End the class", type="primary"):
                 act(room.end)
 
 
+def export(room: Room) -> None:
+    st.download_button(
+        "Results as CSV",
+        lambda: words.export(room.view()),
+        "class.csv",
+        "text/csv",
+        on_click="ignore",
+        icon=":material/download:",
+        help="Reports as sent, without what ties those of one phone together, and every estimate.",
+    )
+
+
+def change(room: Room, view: View) -> None:
+    """What may be changed without losing the room."""
+    with st.expander("Change or take away", icon=":material/tune:"):
+        hides = st.toggle(
+            "Hide results until a question is locked", view.hides, key=f"room hides {view.hides}"
+        )
+        if hides != view.hides:
+            act(lambda: room.hide(hides))
+        epsilon = st.select_slider(
+            "epsilon of an answer, from the next question on",
+            sorted({*EPSILONS, view.epsilon}),
+            value=view.epsilon,
+            format_func=lambda value: f"{value:g}",
+            key=f"room next epsilon {view.epsilon:g}",
+        )
+        if epsilon != view.epsilon:
+            act(lambda: room.cost(float(epsilon)))
+        with st.form("one more", border=False, clear_on_submit=True):
+            text = st.text_input("One question more", max_chars=LONGEST)
+            if st.form_submit_button("Add it"):
+                act(lambda: room.add(text))
+        export(room)
+
+
 def again(view: View, question: int) -> list[ShareRow]:
     """What asking again gives to the class, and to an attacker; all that is shown of a question."""
     rows = words.of_question(view, question)
-    if len(view.rounds(question)) < 2:
+    estimates, certainty = words.rounds(view, question, st.session_state.get(PRIOR, PRIORS[0]))
+    if len(estimates) < 2:
         return rows
-    st.header("Asked again: surer about the class, surer about you", anchor=False)
-    estimates, certainty = words.rounds(view, question)
+    st.header(words.surer(estimates, certainty), anchor=False)
     theme = state.theme()
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("**The class**: the reports of all rounds, averaged")
+        st.markdown("**This class**: the reports of all rounds, those of a phone together")
         alt = words.words(estimates, "The estimate after each round")
         st.html(charts_room.shares(estimates, alt, theme, alike=True))
     with right:
@@ -353,9 +405,17 @@ def again(view: View, question: int) -> list[ShareRow]:
         alt = words.words(certainty, "How often an attacker is right after each round")
         axis = charts_room.CERTAINTY
         st.html(charts_room.shares(certainty, alt, theme, axis=axis, alike=True))
+        before = st.select_slider(
+            "Sure of the answer before any report",
+            PRIORS,
+            format_func=lambda value: f"{cards.hundred(value)} %",
+            key=PRIOR,
+        )
     st.caption(
-        "Computed, not measured: 50 % is a guess. Every second report adds nothing, for two that"
-        " contradict each other leave a guess."
+        "Computed, not measured: right on average. Who was"
+        f" {cards.hundred(before)} % sure before is right as often without any report. The odds of"
+        f" yes are those before, times e^({view.costs(question):g} s) for s more reports of yes"
+        " than of no."
     )
     return [*rows, *estimates, *certainty]
 
@@ -366,12 +426,14 @@ def overview(view: View) -> list[ShareRow]:
     if len(rows) < 2:
         return []
     st.header("All questions so far", anchor=False)
-    ordered = words.ranked(rows)
+    found = words.differences(view)
+    ordered = words.ranked(rows, found)
     if ordered is not None and st.toggle("From the largest share down", key=ORDERED):
         rows = ordered
-    alt = words.words(rows, "Estimated shares of yes, each with its 95 % interval")
+    alt = words.words(rows, "Shares of yes in this class, each with its 95 % interval")
     st.html(charts_room.shares(rows, alt, state.theme(), alike=True))
-    st.caption(words.DIFFER if ordered is not None else words.OVERLAP)
+    for said in words.compared(view, found):
+        st.caption(blocks.escape(said))
     return rows
 
 
@@ -379,7 +441,7 @@ def hands(room: Room, view: View) -> None:
     """Real coins in place of phones."""
     st.markdown("**Count hands**")
     try:
-        rule = core.coins(view.epsilon)
+        rule = core.coins(view.now.epsilon if view.now else view.epsilon)
     except DpmcError as error:
         blocks.problem(error)
         return
@@ -387,7 +449,8 @@ def hands(room: Room, view: View) -> None:
     st.markdown(f"**{blocks.escape(words.rule_words(rule))}**")
     spent = cards.epsilon_text(rule.channel.cell_epsilon)
     st.caption(
-        f"This is epsilon {spent}: the nearest rule of coins that tells no more than phones."
+        f"The opposite {100 * rule.chance:g} times in 100, epsilon {spent}: the nearest rule of one"
+        " coin that tells no more than phones."
     )
     with st.form("hands", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         total = st.number_input("Hands in all", 0, value=0, step=1, key="room hands")
@@ -418,13 +481,14 @@ def simulated(room: Room, view: View, question: int) -> None:
 def promise(view: View, question: int) -> None:
     """What is promised to whoever answers, and what is not."""
     st.header("What is promised", anchor=False)
-    channel = core.coin(view.epsilon)
+    epsilon = view.costs(question)
+    channel = core.coin(epsilon)
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**Each answer, even from this server**")
         own = cards.epsilon_text(channel.loss(1).epsilon)
         st.badge(
-            f"claimed {view.epsilon:g}, certified: epsilon {own} per answer",
+            f"claimed {epsilon:g}, certified: epsilon {own} per answer",
             icon=":material/verified:",
             color="green",
         )
@@ -434,7 +498,7 @@ def promise(view: View, question: int) -> None:
     with right:
         st.markdown("**In plain words**")
         st.markdown(blocks.escape(classroom.HONEST))
-        st.markdown(blocks.escape(words.cheat_words(view.epsilon)))
+        st.markdown(blocks.escape(words.cheat_words(epsilon)))
 
 
 shell.enter()

@@ -81,7 +81,7 @@ def page() -> None:
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
             spend=spending(data, dataset, number),
-            reference=expected(data, id) if usual else None,
+            reference=expected(data, id, seed) if usual else None,
             number=state.shelf().number(),
             data=dataset.opened,
             reading=dataset.reading,
@@ -185,9 +185,10 @@ def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> str:
     return pressed
 
 
-def expected(data: str, id: str) -> float | None:
-    """What is reached without privacy, where curves came with the app: to fix the axis."""
-    found = rows.shipped(data, id)
+def expected(data: str, id: str, seed: int | None) -> float | None:
+    """What is reached without privacy, where curves came with the app: to fix the axis. On the
+    split of the seed where one of them has it."""
+    found = rows.shipped(data, id, (seed or 0,)) or rows.shipped(data, id)
     levels = [] if found is None else found[0].levels
     return next((float(one.level.mean) for name, one in levels if name == lines.WITHOUT), None)
 
@@ -393,7 +394,8 @@ def result(run: Run) -> None:
     found = run.result
     epsilon = cards.epsilon_text(found.guarantee.claimed.epsilon)
     st.header(run_card.finding(found), anchor=False)
-    st.caption(f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}")
+    unit = found.guarantee.change.label
+    st.caption(f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon} {unit}")
     if found.stopped:
         st.warning(
             f"Stopped after {found.rounds} rounds: the numbers are those of the model so far.",
@@ -421,7 +423,9 @@ def answer(run: Run) -> None:
     """The metrics, with and without privacy, and of guessing."""
     found, metric = run.result, headline(run.result.mechanism.task)
     st.caption(
-        f"{metric.title} on {split_words(found.problem.split)}",
+        f"{metric.panel}{f', in {metric.unit},' * bool(metric.unit)} on"
+        f" {split_words(found.problem.split)}: one split and one draw of noise; curves are means"
+        " over several",
         help=f"{metric.means} {glossary.help('held_out')}",
     )
     table = run_card.metrics_table(run_card.methods(found))

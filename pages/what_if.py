@@ -19,7 +19,7 @@ from dpmc_core.store import Store, StoreError, StoreMissing
 from dpmc_core.sweep import LISTS_OF, Grid, Keys
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import answer as words
-from dpmc_core.views import cards, lines, people, ranking
+from dpmc_core.views import cards, groups, lines, people, ranking
 from dpmc_core.views.lines import Line, Picture
 from dpmc_core.views.people import Scores, Shown
 from pages.ui import (
@@ -39,9 +39,9 @@ from pages.ui.charts import ranking as charts_ranking
 from pages.ui.rows import GridRows, Place
 from pages.ui.scene import Scene
 
-SEEDS = (1, 2, 3)  # of a curve that is computed here
 TICK = 1.0  # seconds between two looks at the store
 KEY = "instrument"
+OWN = "own"  # a promise of neither kind, made by a method that somebody chose
 # What the instrument is set to, by its name in session and address: its name in the component, the
 # usual value, and how text is read.
 HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
@@ -65,7 +65,7 @@ def page() -> None:
         id = widgets.mechanism(data)
     try:
         where = rows.place(data)
-        grid = scene.grid(where.data, id, SEEDS)
+        grid = scene.grid(where.data, id, seeds_of(where, id))
         came = rows.shipped(data, id)
         keys = rows.keys(grid, where) if came is None else rows.keys_of(came[0])
         found = curves(where, id, keys)
@@ -92,11 +92,13 @@ def page() -> None:
 
 def protect(data: str, card: Guarantee) -> None:
     """The first choice."""
-    st.session_state["protect"] = Protect.of(card)
+    own = Protect.of(card)
+    names = {**words.PROTECT, **({} if own else {OWN: groups.promised(card)})}
+    st.session_state["protect"] = own or OWN
     st.radio(
         "Protect",
-        list(words.PROTECT),
-        format_func=lambda one: f"Protect {words.PROTECT[one]}",
+        list(names),
+        format_func=lambda one: f"Protect {names[one]}",
         key="protect",
         on_change=follow,
         args=(data,),
@@ -109,7 +111,9 @@ def protect(data: str, card: Guarantee) -> None:
 
 def follow(data: str) -> None:
     """The recommended method for whom one protects; none is recommended for every data set."""
-    chosen: Protect = st.session_state["protect"]
+    chosen: Protect | str = st.session_state["protect"]
+    if not isinstance(chosen, Protect):  # the method's own, which stands there already
+        return
     with suppress(DpmcError, OSError):  # the page says so where it needs the data
         id = method_for(chosen, sources.tasks(data), partial(sources.facts, data))
         if id is not None:
@@ -181,11 +185,18 @@ def read(where: Place, id: str, keys: Keys) -> GridRows:
     Raises StoreError.
     """
 
+    seeds = seeds_of(where, id)
+
     def whole(line: Line) -> bool:
-        return line.has(EPSILONS, SEEDS)
+        return line.has(EPSILONS, seeds)
 
     metrics = lines.metrics_of(registry.get(id).task)
-    return rows.read(where, keys, [id], metrics, EPSILONS, enough=whole)
+    return rows.read(where, keys, [id], metrics, EPSILONS, seeds, enough=whole)
+
+
+def seeds_of(where: Place, id: str) -> range:
+    """Those of a curve."""
+    return range(1, 1 + rows.usual_seeds(where.name, registry.get(id).task))
 
 
 def curves(where: Place, id: str, keys: Keys) -> tuple[Picture, ...]:

@@ -47,7 +47,7 @@ def serving(home, script="app.py", **environment):
         )
         try:
             address = f"http://127.0.0.1:{port}/"
-            end = time.monotonic() + 60
+            end = time.monotonic() + 150
             while not _answers(address + "_stcore/health"):
                 assert process.poll() is None, (home / "server.log").read_text()
                 assert time.monotonic() < end, "the server did not start"

@@ -81,7 +81,7 @@ class Phone:
         self._server, self._token = server, f"{number:032x}"
 
     def ask(self):
-        return ask(self._server, "asking")[1]
+        return ask(self._server, "asking", Phone=self._token)[1]
 
     def send(self, bit, **change):
         now = self.ask()

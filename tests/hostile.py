@@ -94,6 +94,6 @@ PIECES = (
 
 
 def shown(text):
-    """As a browser shows it: white space runs together, what cannot be shown is marked."""
-    unseen = r"[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-    return " ".join(re.sub(unseen, "\ufffd", text).split())
+    """As a browser shows it: white space runs together, what cannot be shown is named."""
+    unseen = r"[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+    return re.sub(unseen, lambda it: f"\\u{ord(it[0]):04x}", " ".join(text.split()))

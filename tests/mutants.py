@@ -1917,8 +1917,8 @@ ROOM = _family(
     (
         "asked again, spent once",
         UNIT,
-        "return coin(self.epsilon, len(self.askings)).loss(1).epsilon",
-        "return coin(self.epsilon).loss(1).epsilon",
+        "return sum(coin(one.epsilon)",
+        "return max(coin(one.epsilon)",
         named("room", "test_asking_again_spends_again_and_makes_the_attacker_surer"),
     ),
 )
@@ -1992,8 +1992,8 @@ PHONE = _family(
     (
         "the raw answer is kept",
         OTHER,
-        "{ bit: draw.bit, epsilon: now.epsilon }",
-        "{ bit: draw.bit, epsilon: now.epsilon, yes }",
+        "{ bit, epsilon: now.epsilon }",
+        "{ bit, epsilon: now.epsilon, yes }",
         named("browser_phone", "test_the_raw_answer_never_leaves_a_phone_that_lies[Yes-1]"),
     ),
     (
@@ -2131,8 +2131,539 @@ CLASSROOM = _family(
     ),
 )
 
+_EXACT_IDS = "test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type"
+_ASKED_CLICKS = "test_with_a_range_a_file_is_read_as_clicks_only_if_asked"
+_BY_HAND = named("reading_fuzz", "test_by_hand")
+
+READING = (
+    _family(
+        "reading",
+        "data/reading.py",
+        (
+            "float ids: the first two that run together pass",
+            OTHER,
+            "(np.abs(values[~np.isnan(values)]) >= 2.0**digits)",
+            "(np.abs(values[~np.isnan(values)]) > 2.0**digits)",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "float ids: those of float32 held to the bound of float64",
+            OTHER,
+            "32: 24,",
+            "32: 53,",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "float ids: half floats one bit longer",
+            OTHER,
+            "16: 11,",
+            "16: 12,",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "float ids: negative ones not looked at",
+            OTHER,
+            "(np.abs(values[~np.isnan(values)]) >=",
+            "(values[~np.isnan(values)] >=",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "ids that differ by capitals are one person",
+            OTHER,
+            "map(self._known.__getitem__, map(str.strip, texts))",
+            "map(self._known.__getitem__, map(str.lower, map(str.strip, texts)))",
+            named("reading", "test_two_ids_are_one_only_if_their_text_is_equal"),
+        ),
+        (
+            "ids without their leading zeros",
+            OTHER,
+            "map(self._known.__getitem__, map(str.strip, texts))",
+            'map(self._known.__getitem__, (t.strip().lstrip("0") for t in texts))',
+            named("reading", "test_two_ids_are_one_only_if_their_text_is_equal"),
+        ),
+    )
+    + _family(
+        "reading",
+        "data/layout.py",
+        (
+            "a file with a range is clicks unasked",
+            UNIT,
+            "bool(unknown) or options.low is not None",
+            "bool(unknown)",
+            named("reading", _ASKED_CLICKS),
+        ),
+    )
+    + _family(
+        "reading",
+        "data/cleaning.py",
+        (
+            "the range is read off the data",
+            CLIP,
+            'low, high, origin = options.low, options.high, "the public range as given"',
+            "low, high = float(np.nanmin(table.ratings)), float(np.nanmax(table.ratings))\n"
+            '        origin = "the public range as given"',
+            _BY_HAND,
+        ),
+        (
+            "ratings below the range are kept",
+            CLIP,
+            "((table.ratings < low) | (table.ratings > high))",
+            "(table.ratings > high)",
+            (*_BY_HAND, *named("reading_fuzz", "test_generated_files")),
+        ),
+        (
+            "who has no usable row stays in the lists",
+            OTHER,
+            "used = np.full(len(names), whole)",
+            "used = np.full(len(names), True)",
+            _BY_HAND,
+        ),
+        (
+            "of a repeated pair the first is kept for the last",
+            OTHER,
+            "last = np.append(np.diff(cells) != 0, True)[: len(cells)]",
+            "last = np.append(True, np.diff(cells) != 0)[: len(cells)]",
+            _BY_HAND,
+        ),
+    )
+    + _family(
+        "reading",
+        "pages/data.py",
+        (
+            "the upload page asks for clicks by itself",
+            UNIT,
+            'NONE if role == "time" else None)',
+            "NONE if role in NO_COLUMN else None)",
+            named("pages", "test_with_a_range_an_upload_is_read_as_clicks_only_if_asked"),
+        ),
+    )
+)
+
+_SHOWN = named("absurd_options", "test_what_others_wrote_is_shown_and_not_obeyed")
+_BEFALLS = "test_whatever_befalls_a_command_ends_in_its_status"
+
+COMMAND_LINE = (
+    _family(
+        "command line",
+        "errors.py",
+        (
+            "the upper control characters reach the terminal",
+            OTHER,
+            r"\x7f-\x9f",
+            r"\x7f",
+            _SHOWN,
+        ),
+        (
+            "a sentence has the lines of a name in it",
+            OTHER,
+            "super().__init__(printable(sentence) +",
+            "super().__init__(printable(sentence, lines=True) +",
+            named("absurd_options", "test_a_name_in_two_lines_is_one_line_of_a_sentence"),
+        ),
+    )
+    + _family(
+        "command line",
+        "cli/__init__.py",
+        (
+            "reports are written as they are",
+            OTHER,
+            "contextlib.redirect_stdout(cast(Any, Shown(sys.stdout)))",
+            "contextlib.nullcontext(cast(Any, Shown(sys.stdout)))",
+            _SHOWN,
+        ),
+        (
+            "wrong usage is told as it was typed",
+            OTHER,
+            "super().error(printable(message))",
+            "super().error(message)",
+            _SHOWN,
+        ),
+        (
+            "what nobody read is done",
+            OTHER,
+            "status = UNREAD",
+            "status = DONE",
+            named("cli", "test_a_reader_that_leaves_early_sees_no_traceback"),
+        ),
+        (
+            "what cannot be written is tried again at the end",
+            OTHER,
+            "if status in (UNREAD, FAILED):",
+            "if status == INTERRUPTED:",
+            named("absurd_options", f"{_BEFALLS}[disk full]"),
+        ),
+        (
+            "interrupted is done",
+            OTHER,
+            "return INTERRUPTED",
+            "return DONE",
+            named("cli", "test_ctrl_c_ends_cleanly"),
+        ),
+    )
+    + _family(
+        "command line",
+        "__main__.py",
+        (
+            "Ctrl-C at the very end is a traceback",
+            OTHER,
+            "signal.signal(signal.SIGINT, signal.SIG_IGN)",
+            "signal.getsignal(signal.SIGINT)",
+            named("absurd_options", "test_ctrl_c_at_the_very_end_changes_nothing"),
+        ),
+    )
+    + _family(
+        "command line",
+        "paths.py",
+        (
+            "no home folder is a traceback",
+            OTHER,
+            "except RuntimeError:",
+            "except LookupError:",
+            named("absurd_options", "test_without_a_home_folder_one_is_asked_for"),
+        ),
+    )
+)
+_ONE = "private-item-mean"
+
+VERIFY = _family(
+    "verify",
+    "verify.py",
+    (
+        "users and items read off the ratings",
+        SKIPPED,
+        "if catalogue.origin is Origin.READ:",
+        "if catalogue.origin is None:",
+        named("verify", "test_nobody_writes_a_card_on_users_and_items_that_were_read_off"),
+    ),
+    (
+        "a public set that nobody knows",
+        SKIPPED,
+        "known = public_sources() if",
+        "known = {source: None} if",
+        named("verify", "test_a_catalogue_names_what_there_is"),
+    ),
+    (
+        "a public set of ten times the users",
+        SKIPPED,
+        "if any(given > most for",
+        "if any(given > 100 * most for",
+        named("verify", "test_a_public_set_has_no_more_users_and_items_than_it_has"),
+    ),
+    (
+        "a list of users where there is none",
+        SKIPPED,
+        "if listed is not True and (listed is not False",
+        "if listed is None and (listed is not False",
+        named("verify", "test_a_catalogue_names_what_there_is"),
+    ),
+    (
+        "a digest of nothing",
+        SKIPPED,
+        'card.get("sha256") != digest(card)',
+        'not card.get("sha256")',
+        named("verify", f"test_no_edit_of_a_card_goes_unnoticed[{_ONE}]"),
+    ),
+    (
+        "any text for a version",
+        SKIPPED,
+        "if _VERSION.fullmatch(json.dumps(of.get(name)))",
+        "if name in of",
+        named("verify", "test_a_version_is_one_or_refused"),
+    ),
+    (
+        "users that no index counts",
+        SKIPPED,
+        "at_most=MOST",
+        "at_most=10**12",
+        named("verify", "test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap"),
+    ),
+    (
+        "a row beyond the cap",
+        CLIP,
+        "most > plain.public.cap:",
+        "most > 2 * plain.public.cap:",
+        named("verify", "test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap"),
+    ),
+    (
+        "fewer reports than users give",
+        SCALE,
+        "_NEVER = 2.0**-45",
+        "_NEVER = 0.0",
+        named("verify", "test_more_users_than_reports_can_be_of_are_refused"),
+    ),
+    (
+        "a cell reported twice",
+        REUSED,
+        "(np.diff(cells) > 0)",
+        "(np.diff(cells) >= 0)",
+        named("verify", "test_reports_are_cells_in_order_each_once"),
+    ),
+    (
+        "a card with more than its JSON says",
+        SKIPPED,
+        "if np.array(json.dumps(card)).tobytes() != text.tobytes():",
+        "if json.loads(json.dumps(card)) != card:",
+        named("verify", "test_a_card_in_other_letters_is_refused"),
+    ),
+    (
+        "bytes beside the arrays",
+        SKIPPED,
+        "archives.arrays(path, alone=True)",
+        "archives.arrays(path)",
+        named("verify", "test_a_file_holds_no_byte_beside_its_arrays"),
+    ),
+    (
+        "fields more than follow",
+        SKIPPED,
+        "for name in [*wanted, *(name for name in told if name not in wanted)]:",
+        "for name in wanted:",
+        named("verify", "test_a_surplus_field_is_refused_by_name_wherever_it_stands"),
+    ),
+    (
+        "numbers that are nearly so",
+        SCALE,
+        "_CLOSE = 1e-9",
+        "_CLOSE = 0.03",
+        named("verify", f"test_one_edit_is_enough[{_ONE}]"),
+    ),
+    (
+        "noise off its grid",
+        SKIPPED,
+        "if release is not None and not on_grid(release, array):",
+        "if release is not None and not array.size:",
+        named("verify", "test_an_edit_of_an_array_names_it[output]"),
+    ),
+    (
+        "preparation that reads the ratings",
+        SKIPPED,
+        '_part("data.prepare", lambda: check_steps(reads_of(_steps(card["data"])), plain))',
+        '_part("data.prepare", lambda: _steps(card["data"]))',
+        named("verify", "test_another_claim_is_refused_with_the_field"),
+    ),
+)
+
+RELEASE = [
+    *_family(
+        "release",
+        "release.py",
+        (
+            "columns as many as somebody likes",
+            CLIP,
+            "if columns not in own.columns:",
+            "if not own.columns:",
+            named("verify", "test_no_column_more_than_the_settings_have"),
+        ),
+        (
+            "factors of a matrix as many as somebody likes",
+            CLIP,
+            "most = max(_MOST_FACTORS, min(users, items))",
+            "most = 2**62",
+            named("verify", "test_no_column_more_than_the_settings_have"),
+        ),
+        (
+            "numbers that are none",
+            SKIPPED,
+            'return "" if np.isfinite(array).all() else',
+            'return "" if array.size else',
+            named("verify", "test_an_edit_of_an_array_names_it"),
+        ),
+        (
+            "ids with control characters",
+            SKIPPED,
+            "next(filter(_CONTROL.search, ids), None)",
+            "None",
+            named("verify", "test_an_id_with_control_characters_is_neither_written_nor_accepted"),
+        ),
+        (
+            "room behind an id",
+            SKIPPED,
+            "if np.array(ids).dtype != array.dtype:",
+            "if np.array(ids).dtype > array.dtype:",
+            named("verify", "test_an_id_with_control_characters_is_neither_written_nor_accepted"),
+        ),
+        (
+            "an id twice",
+            REUSED,
+            "if len(set(ids)) < len(ids):",
+            "if not ids:",
+            named(
+                "verify", "test_names_belong_to_the_rows_and_are_there_only_where_they_are_public"
+            ),
+        ),
+        (
+            "whole numbers outside their range",
+            CLIP,
+            "array.min() < part.low or array.max() > high",
+            "array.min() < part.low",
+            named("verify", "test_an_edit_of_an_array_names_it[input-flip]"),
+        ),
+        (
+            "ends in any order",
+            SKIPPED,
+            'return "" if rises or not part.rising else',
+            'return "" if array.size else',
+            named("verify", "test_arrays_of_whole_numbers_say_what_they_must"),
+        ),
+        (
+            "ids of a catalogue that is not public",
+            UNIT,
+            "    if not catalogue.named:\n        named = {}\n    elif",
+            "    if",
+            named(
+                "verify", "test_names_belong_to_the_rows_and_are_there_only_where_they_are_public"
+            ),
+        ),
+        (
+            "ids of users beside items alone",
+            UNIT,
+            "elif not (catalogue.users_listed and USER_ROWS & set(parts)):",
+            "elif not catalogue.users_listed:",
+            named(
+                "verify", "test_names_belong_to_the_rows_and_are_there_only_where_they_are_public"
+            ),
+        ),
+        (
+            "released though read off the ratings",
+            SKIPPED,
+            "if ratings.catalogue.origin is Origin.READ:",
+            "if ratings.catalogue.origin is None:",
+            named("catalogue", "test_a_file_needs_a_catalogue"),
+        ),
+        (
+            "released after preparation that costs",
+            SKIPPED,
+            "check_steps((*ratings.prepared, *reads_of(steps)), guarantee)",
+            "reads_of(steps)",
+            named("catalogue", "test_preparation_is_refused_just_where_it_costs_something"),
+        ),
+        (
+            "released without a certificate",
+            SKIPPED,
+            "    if not found.finite:",
+            "    if not found.reason and not found.finite:",
+            named("secure_noise", "test_what_cannot_be_released_says_why"),
+        ),
+    ),
+    *_family(
+        "release",
+        "archives.py",
+        (
+            "bytes behind a stream",
+            SKIPPED,
+            "unpacker.eof and not unpacker.unused_data",
+            "unpacker.eof",
+            named("archives", "test_a_stream_that_goes_on_behind_its_end_is_damaged"),
+        ),
+        (
+            "sizes believed",
+            CLIP,
+            "if packed > size or member.file_size > ratio * packed:",
+            "if packed > size:",
+            named(
+                "archives",
+                "test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory",
+            ),
+        ),
+        (
+            "text of any code",
+            CLIP,
+            "((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any()",
+            "(codes < 0).any()",
+            named(
+                "archives",
+                "test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory",
+            ),
+        ),
+    ),
+]
+
+CATALOGUE = [
+    *_family(
+        "catalogue",
+        "data/catalogue.py",
+        (
+            "places in the order of the ids",
+            OTHER,
+            "range(len(rated)) if shuffle is None else",
+            "range(len(rated)) if users else",
+            named("catalogue", "test_without_names_of_users_places_are_drawn_and_rows_stay_whole"),
+        ),
+        (
+            "users said to be listed",
+            UNIT,
+            "users_listed=names is not None",
+            "users_listed=True",
+            named("catalogue", "test_without_names_of_users_places_are_drawn_and_rows_stay_whole"),
+        ),
+        (
+            "ratings outside let in",
+            SKIPPED,
+            "if told and outside is Outside.ERROR:",
+            "if not told and outside is Outside.ERROR:",
+            named("catalogue", "test_ratings_outside_are_refused_or_left_out_and_told"),
+        ),
+        (
+            "ratings by users outside kept",
+            CLIP,
+            "inside = (u >= 0) & (i >= 0)",
+            "inside = i >= 0",
+            named("catalogue", "test_ratings_outside_are_refused_or_left_out_and_told"),
+        ),
+        (
+            "read off the ratings, called public",
+            UNIT,
+            "catalogue=Catalogue(Origin.FROM_DATA)",
+            'catalogue=Catalogue(Origin.PUBLIC, "the generated set jokes")',
+            named("catalogue", "test_two_files_that_differ_by_one_item_give_releases_of_one_shape"),
+        ),
+        (
+            "items without ratings left out",
+            SKIPPED,
+            "public = dataclasses.replace(ratings.public, users=total, items=len(items))",
+            "public = dataclasses.replace(ratings.public, users=total, items=int(i.max()) + 1)",
+            named(
+                "catalogue", "test_every_listed_user_and_item_has_a_row_in_the_order_of_the_lists"
+            ),
+        ),
+        (
+            "users listed twice",
+            REUSED,
+            "if len(found) < len(ids):",
+            "if not ids:",
+            named("catalogue", "test_ratings_outside_are_refused_or_left_out_and_told"),
+        ),
+    ),
+    *_family(
+        "catalogue",
+        "cli/release.py",
+        (
+            "places told by the ids where a promise covers existence",
+            OTHER,
+            "shuffle = random.SystemRandom() if change.covers_existence else None",
+            "shuffle = None if change.covers_existence else random.SystemRandom()",
+            named(
+                "catalogue",
+                "test_the_command_draws_the_places_of_users_whose_number_alone_is_known",
+            ),
+        ),
+    ),
+    *_family(
+        "catalogue",
+        "ratings.py",
+        (
+            "ids published that were read off the ratings",
+            UNIT,
+            "return self.origin in (Origin.PUBLIC, Origin.GIVEN)",
+            "return self.origin is not Origin.READ",
+            named(
+                "verify", "test_names_belong_to_the_rows_and_are_there_only_where_they_are_public"
+            ),
+        ),
+    ),
+]
+
 MUTANTS = [
     *ONE_BIT, *COLLECTION, *FACTORIZATION, *DPIMF, *FRANK_WOLFE, *PER_USER, *PRIVATE_EFFECTS,
     *USER_RANKING, *LOCAL_RANKING, *CLEANSING, *DPALS, *PROTOCOL, *FEDERATED, *SECURE, *KERNEL,
-    *ROOM, *PHONE, *SERVER, *CLASSROOM,
+    *ROOM, *READING, *COMMAND_LINE, *VERIFY, *RELEASE, *CATALOGUE, *PHONE, *SERVER, *CLASSROOM,
 ]  # fmt: skip

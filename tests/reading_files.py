@@ -257,6 +257,7 @@ def _clicks(r: Random) -> File:
     if _some(r, 0.3):
         rows = [[*row, r.choice(("5", "3", "x"))] for row in rows]
         options["rating"] = "none"
+    _choose(r, 0.6, options, rating="none")
     if _some(r, 0.5):
         options |= {"low": 0, "high": 1}
     file = _written(r, rows, _faults(r), options)
@@ -524,13 +525,13 @@ def _parquet_column(
     import pyarrow as pa
 
     usual = {
-        "user": ("text", "int", "dictionary", "large"),
-        "item": ("int", "text", "float", "dictionary"),
-        "rating": ("float", "int", "text", "decimal", "float32"),
-        "time": ("int", "stamp", "text", "float", "date"),
+        "user": ("text", "int", "dictionary", "large", "float32"),
+        "item": ("int", "text", "float64", "dictionary", "float16"),
+        "rating": ("float64", "int", "text", "decimal", "float32", "float16"),
+        "time": ("int", "stamp", "text", "float64", "date"),
         "other": ("text", "list", "bool", "binary"),
     }[role]
-    odd = ("bool", "list", "binary", "decimal", "stamp", "date", "float32", "int")
+    odd = ("bool", "list", "binary", "decimal", "stamp", "date", "float32", "float16", "int")
     kind = r.choice(odd) if _some(r, faults / 2) else r.choice(usual)
     low = 0 if role in ("user", "item") else 1
     start = datetime(2001, 1, 1)
@@ -539,8 +540,9 @@ def _parquet_column(
         "large": lambda k: texts[k],
         "dictionary": lambda k: texts[k],
         "int": lambda _: r.choice((low, 1, 2, 3, 5)) if role != "time" else 978300760,
-        "float": lambda _: r.choice((1.0, 2.0, 3.0, 4.5 if low else 4.0)),
+        "float64": lambda _: r.choice((1.0, 2.0, 3.0, 4.5 if low else 4.0)),
         "float32": lambda _: r.choice((1.0, 2.5 if low else 2.0)),
+        "float16": lambda _: r.choice((1.0, 2.5 if low else 2.0)),
         "decimal": lambda _: Decimal(r.choice(("1.00", "2.50", "4.00"))),
         "bool": lambda _: r.choice((True, False)),
         "stamp": lambda _: start + timedelta(seconds=r.choice((0, 1, 86400))),
@@ -551,7 +553,10 @@ def _parquet_column(
     values = [make[kind](k) for k in range(len(texts))]
     rare: dict[str, tuple[Any, ...]] = {
         "int": (None, 2**53 + 1, -(2**63), 9), "text": (None,),
-        "float": (math.nan, None, math.inf, 1.5, 2.0**60, -0.0, 1e300), "float32": (math.nan, 1e30),
+        "float64": (math.nan, None, math.inf, 1.5, 2.0**60, -0.0, 1e300, 2.0**24, 2.0**53 - 1,
+                    2.0**53, -(2.0**53)),
+        "float32": (math.nan, 1e30, 2048.0, 2.0**24 - 1, 2.0**24, 2.0**24 + 2, -(2.0**24)),
+        "float16": (math.nan, None, 2047.0, 2048.0, 2050.0, -2048.0, 6e4),
     }  # fmt: skip
     for k in range(len(values)):
         if _some(r, faults):
@@ -559,13 +564,14 @@ def _parquet_column(
     types = {
         "text": pa.string(), "large": pa.large_string(),
         "dictionary": pa.dictionary(pa.int32(), pa.string()), "int": pa.int64(),
-        "float": pa.float64(), "float32": pa.float32(), "decimal": pa.decimal128(9, 2),
+        "float64": pa.float64(), "float32": pa.float32(), "float16": pa.float16(),
+        "decimal": pa.decimal128(9, 2),
         "bool": pa.bool_(), "stamp": pa.timestamp(r.choice(("us", "ms", "ns"))),
         "date": pa.date32(), "list": pa.list_(pa.int64()), "binary": pa.binary(),
     }  # fmt: skip
-    plain = {"large": "text", "dictionary": "text", "float32": "float"}.get(kind, kind)
+    plain = {"large": "text", "dictionary": "text"}.get(kind, kind)
     array = pa.array(values, type=types[kind], from_pandas=False)
-    if kind == "float32":
+    if kind in ("float32", "float16"):
         values = array.to_pylist()
     return Column(name, plain, tuple(values)), array
 

@@ -13,6 +13,7 @@ import json
 import math
 import re
 import statistics
+import struct
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ DEFAULTS: dict[str, Any] = {
     "duplicates": "error", "bad_rows": "error", "separator": None, "encoding": None,
     "header": "guess", "layout": "guess", "max_bytes": 200_000_000, "max_rows": 40_000_000,
 }  # fmt: skip
+STORED = {"float16": "<e", "float32": "<f", "float64": "<d"}  # as struct writes them
 FIELD_LIMIT, LINE_LIMIT = 131_072, 16_000_000
 YEAR_1, YEAR_5138, YEAR_10000 = -62_135_596_800, 1e11, 253_402_300_800  # in Unix seconds
 
@@ -93,7 +95,7 @@ class Refused:
 class Column:
     """A Parquet column as it was written: plain Python values, None where null.
 
-    kind: int, float, text, bool, decimal, stamp, date, list or binary.
+    kind: int, float16, float32, float64, text, bool, decimal, stamp, date, list or binary.
     """
 
     name: str
@@ -513,6 +515,8 @@ def _place(wanted: str | int, names: Sequence[str] | None, width: int, doubts: s
 
 
 def _range(clicks: bool, o: Mapping[str, Any]) -> tuple[float, float]:
+    if clicks and o["low"] is not None and o["rating"] != "none":
+        raise _No("a range of no ratings")
     if o["low"] is not None:
         return float(o["low"]), float(o["high"])
     if clicks:
@@ -656,13 +660,13 @@ def _parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) 
     ):
         raise _No("same name")
     for role in ("user", "item"):
-        if chosen[role].kind not in ("int", "float", "text"):
+        if chosen[role].kind not in ("int", "text", *STORED):
             doubts.add("Parquet ids of another type")
     if "time" in chosen and chosen["time"].kind in ("binary", "bool", "decimal"):
         doubts.add("Parquet times of another type")
     texts = {
         role: [
-            _id_text(value) if role in ("user", "item") else _value_text(value)
+            _id_text(value, column.kind) if role in ("user", "item") else _value_text(value)
             for value in column.values
         ]
         for role, column in chosen.items()
@@ -671,14 +675,25 @@ def _parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) 
     return _gather(rows, {"lines": len(rows)}, roles, low, high, o, doubts)
 
 
-def _id_text(value: Any) -> str:
+def _id_text(value: Any, kind: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    if isinstance(value, float) and abs(value) > 2**53:
+    if isinstance(value, float) and (math.isinf(value) or _stands_for_two(value, kind)):
         raise _No("whole numbers beyond the floats")
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()
+
+
+def _stands_for_two(value: float, kind: str) -> bool:
+    """Whether a neighbour of a whole number is written to a file of that type as the same bytes."""
+    if not value.is_integer():
+        return False
+    try:
+        written = {struct.pack(STORED[kind], int(value) + step) for step in (-1, 0, 1)}
+    except OverflowError:
+        return True  # at the end of the type
+    return len(written) < 3
 
 
 def _value_text(value: Any) -> str:

@@ -1,95 +1,144 @@
-"""Options that no person would give: one sentence and a failure, never a traceback."""
+"""What befalls a command line: absurd values, lost readers, odd terminals; never a traceback.
 
-import argparse
+The table is that of benchmarks/command_line.py, which goes through all of it.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from dpmc_core import registry
+from benchmarks.command_line import (
+    FAILED,
+    FILE,
+    INTERRUPTED,
+    RANGE,
+    RUN,
+    WAYS,
+    absurd,
+    befallen,
+    commands,
+    prepare,
+    refused,
+    run,
+)
 from dpmc_core.cli import build_parser, main
-from dpmc_core.data import ReadOptions
-from dpmc_core.settings import settings_of
 
-NUMBERS = ("1e400", "-inf", "nan", "-1", "9" * 5000, "1e300", "0x10", "\u00b2", "")
-FILE = "ratings.csv"
-RUN = {
-    ("data", "describe"): [FILE],
-    ("recommend",): [FILE],
-    ("answer",): [FILE, "--no-curve", "--seeds", "1"],
-    ("fit",): [FILE, "input-flip"],
-    ("release",): [FILE, "input-flip", "--out", "out"],
-    ("guarantees",): [],
-    ("protocol",): ["2", FILE],
-    ("sweep",): ["--data", FILE, "--mechanisms", "input-flip", "--epsilons", "1", "--seeds", "1"],
-    ("choose",): [FILE, "--mechanisms", "input-flip", "--unit", "rating", "--runs", "1"],
-    ("ledger",): [FILE, "--repeat", "12", "--mechanism", "input-flip"],
-    ("store", "prune"): ["--dry-run"],
-}
-WORDS = {
-    "--set": [f"{s.name}=" for s in settings_of(registry.get("input-flip"))],
-    "--prepare": [
-        *("binarise=", "implicit=", "top-items=", "cap=", "cap=2:", "rescale=", "rescale=1:"),
-    ],
-    "--read": [f"{name}=" for name in ReadOptions.__dataclass_fields__],
-    "--range": ["", "1:", "-", "0:"],
-    "--epsilons": ["", "1:", "1:2:", "0.1,"],
-    "--seeds": ["", "1:", "1,"],
-    "--often": [""],
-    "--repeat": [""],
-    "--keep": [""],
-}
+DPMC = (sys.executable, "-m", "dpmc_core")
+SHORT = [*DPMC, "data", "check", FILE, *RANGE]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    pytest.importorskip("opendp")
+    folder = tmp_path_factory.mktemp("files")
+    prepare(folder, DPMC)
+    return folder
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
-    rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(12) for i in range(8) if (u + i) % 3]
-    (tmp_path / FILE).write_text("\n".join(["user,item,rating", *rows]) + "\n")
+def _elsewhere(tmp_path, monkeypatch, files):
+    for file in files.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
 
 
-def parser_of(command):
-    parser = build_parser()
-    for word in command:
-        choices = [a.choices for a in parser._actions if isinstance(a.choices, dict)]
-        parser = choices[0][word]
-    return parser
+def test_the_table_holds_every_command():
+    assert {path for path, _ in commands(build_parser())} == RUN.keys()
 
 
-def asked(command):
-    """Every option of a command that takes a number, with what goes before the number."""
-    for action in parser_of(command)._actions:
-        if not action.option_strings or isinstance(action, argparse._StoreTrueAction):
-            continue
-        option = action.option_strings[-1]
-        if getattr(action.type, "__name__", "") in ("number", "integer"):
-            yield option, ""
-        yield from ((option, before) for before in WORDS.get(option, ()))
+@pytest.mark.parametrize("command", [c for c in RUN if absurd(c)], ids=" ".join)
+def test_absurd_numbers_are_refused_in_a_sentence(command):
+    faults = [
+        fault for option, number in absurd(command) for fault in refused(command, option, number)
+    ]
+    assert not faults
 
 
-@pytest.mark.parametrize("command", RUN, ids=" ".join)
-def test_absurd_numbers_are_refused_in_a_sentence(command, capsys):
-    base = [*command, *RUN[command]]
-    if FILE in base:
-        base += ["--range", "1:5"]
-    found = list(asked(command))
-    assert found
-    for option, before in found:
-        for value in NUMBERS:
-            status = main([*base, f"{option}={before}{value}"])
-            said = capsys.readouterr().err
-            assert status in (0, 1, 2), (option, before, value)
-            last = said.strip().rpartition("\n")[2]
-            assert status == 0 or last.startswith("dpmc"), (option, before, value, said)
-            assert len(last) < 500, (option, before, value)
+@pytest.mark.parametrize("way", WAYS)
+def test_whatever_befalls_a_command_ends_in_its_status(way, files):
+    assert not befallen(SHORT, files, WAYS[way], run(SHORT, files))
+
+
+def test_ctrl_c_leaves_no_traceback(files):
+    for after in (0.3, 0.6, 0.9):
+        words = [*DPMC, "fit", FILE, "objective", "--epsilon", "1", *RANGE, "--set=tolerance=1e-12"]
+        done = run(
+            [*words, "--set=iterations=10000", "--set=estimator=published"], files, after=after
+        )
+        assert not done.faults({INTERRUPTED})
+
+
+def test_ctrl_c_at_the_very_end_changes_nothing():
+    code = (
+        "import atexit, os, signal, sys; sys.argv = ['dpmc', 'list'];"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT));"
+        "from dpmc_core.__main__ import entry; entry()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_a_home_folder_one_is_asked_for(dpmc, monkeypatch):
+    def unknown():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("DPMC_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    status, _, err = dpmc("store", "list")
+    assert (status, "DPMC_HOME" in err) == (FAILED, True)
+
+
+def test_what_others_wrote_is_shown_and_not_obeyed(dpmc, tmp_path):
+    """File names, columns and ids may hold what a terminal obeys."""
+    evil = "\x1b[31m\x9b2J\r\x07\u202e\udcff"
+    name = f"a{evil}.csv"
+    rows = [f"a{k},b\x1b{k % 3},{1 + k % 5}\n" for k in range(20)]
+    text = "".join(["user,item,ra\x1b[31m\x9b\u202e\n", *rows, rows[0]])
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    seen = [
+        dpmc(*words)
+        for words in (
+            ("data", "check", name, *RANGE),
+            ("data", "check", name, *RANGE, "--json"),
+            ("data", "describe", name, *RANGE, "--read", "duplicates=last"),
+            ("data", "describe", f"no{evil}"),
+            ("data", "describe", "jokes", evil),
+            ("fit", name, "item-mean", *RANGE, "--read", "duplicates=last"),
+            ("fit", "movie-night", f"x{evil}"),
+            (f"fit{evil}",),
+        )
+    ]
+    assert {status for status, _, _ in seen} == {0, 1, 2}
+    for _, out, err in seen:
+        assert not re.search("[\0-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", out + err)
+        assert re.search(r"\\(u00|x)1b\[31m", out + err)
+    assert err.count("\n") == 2  # usage, and the sentence
+
+
+def test_a_name_in_two_lines_is_one_line_of_a_sentence(dpmc):
+    assert dpmc("data", "describe", "no\ndpmc: all is well")[2].count("\n") == 1
+
+
+def test_a_command_without_standard_output_says_so(monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        assert main(["list"]) == FAILED
+    assert "standard output is closed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        "fit ratings.csv input-flip --range 1e400:2",
-        "fit ratings.csv input-flip --range -1e300:1e300",
-        "fit ratings.csv input-flip --range 1:5 --prepare cap=1e400",
-        "fit ratings.csv input-flip --range 1:5 --read user=1e400",
+        "fit café.csv input-flip --range 1e400:2",
+        "fit café.csv input-flip --range -1e300:1e300",
+        "fit café.csv input-flip --range 1:5 --prepare cap=1e400",
+        "fit café.csv input-flip --range 1:5 --read user=1e400",
         "guarantees --range 1:1e300",
         "sweep --data one-bit-lab --mechanisms input-flip --epsilons 1:inf:5",
         "sweep --data one-bit-lab --mechanisms input-flip --epsilons 1e-320:1e308:5",

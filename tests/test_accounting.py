@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -12,8 +14,10 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy.accounting import (
+    _NOISE,
     Loss,
     Pure,
+    _Grid,
     attacker_certainty,
     channel_epsilon,
     gaussian_delta,
@@ -167,20 +171,79 @@ def test_pure_releases_lie_between_two_roundings_of_dp_accounting(name: str) -> 
         assert low.get_delta_for_epsilon(epsilon) - 1e-12 <= ours <= above * (1 + 1e-3) + 1e-12
 
 
+def chance_that(bits: dict[float, int], mu: float, epsilon: float, lies: int = 200) -> mpmath.mpf:
+    """delta of randomised responses (epsilon -> how many) and a Gaussian, in many digits.
+
+    Over all outputs by their number of lies, up to so many of each kind: then it is a lower bound.
+    """
+    with mpmath.workdps(60):
+        law = {mpmath.mpf(0): mpmath.mpf(1)}
+        for e, times in bits.items():
+            truth = 1 / (1 + mpmath.exp(-mpmath.mpf(e)))
+            one = {
+                (times - 2 * k) * mpmath.mpf(e): mpmath.binomial(times, k)
+                * truth ** (times - k)
+                * (1 - truth) ** k
+                for k in range(min(times, lies) + 1)
+            }
+            both: dict[mpmath.mpf, mpmath.mpf] = {}
+            for (a, p), (b, q) in itertools.product(law.items(), one.items()):
+                both[a + b] = both.get(a + b, 0) + p * q
+            law = both
+        found = mpmath.mpf(0)
+        for lost, p in law.items():
+            rest = mpmath.mpf(epsilon) - lost
+            if mu == 0:
+                found += p * max(0, 1 - mpmath.exp(rest))
+            else:
+                ends = (sign * mpmath.mpf(mu) / 2 - rest / mu for sign in (1, -1))
+                right, wrong = (mpmath.ncdf(end) for end in ends)
+                found += p * (right - mpmath.exp(rest) * wrong)
+        return found
+
+
 @pytest.mark.parametrize(("epsilon", "times"), [(0.05, 80), (0.3, 80), (1.0, 5), (2.0, 1)])
 def test_randomised_responses_are_summed_exactly(epsilon: float, times: int) -> None:
-    """Over all outputs by their number of lies, in many digits."""
     loss = Loss.of(Pure(epsilon, times))
-    with mpmath.workdps(60):
-        truth = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
-        for at in (0.0, 0.4 * epsilon * times, 0.8 * epsilon * times):
-            exact = mpmath.mpf(0)
-            for lies in range(times + 1):
-                ways = mpmath.binomial(times, lies)
-                here = ways * truth ** (times - lies) * (1 - truth) ** lies
-                there = ways * truth**lies * (1 - truth) ** (times - lies)
-                exact += max(mpmath.mpf(0), here - mpmath.exp(mpmath.mpf(at)) * there)
-            assert loss.delta_at(at) == pytest.approx(float(exact), rel=1e-9)
+    for at in (0.0, 0.4 * epsilon * times, 0.8 * epsilon * times):
+        exact = float(chance_that({epsilon: times}, 0.0, at))
+        assert loss.delta_at(at) == pytest.approx(exact, rel=1e-9)
+    for delta in (1e-3, 1e-9):
+        assert chance_that({epsilon: times}, 0.0, loss.epsilon_at(delta)) <= mpmath.mpf(delta)
+
+
+@pytest.mark.parametrize(
+    ("bits", "mu"),
+    [
+        ({0.5: 200, 0.02: 100}, 0.0),
+        ({0.01: 500, 0.011: 500}, 0.0),
+        ({0.1: 1000}, 0.3),
+        ({2.0: 20, 0.02: 20}, 0.05),
+    ],
+)
+def test_delta_is_not_understated_far_out(bits: dict[float, int], mu: float) -> None:
+    """Where it comes from losses so rare that a transform drowns them in its rounding.
+
+    Planted bug: what a transform may lose is not added, and delta is 0 where it is 1e-73.
+    """
+    loss = Loss.of(*(Pure(*one) for one in bits.items())) + Loss(mu=mu)
+    for share in (0.97, 0.99, 0.9999, *((1.01, 1.02) if mu else ())):
+        at = share * loss.epsilon
+        exact = chance_that(bits, mu, at, lies=30)
+        assert mpmath.mpf(loss.delta_at(at)) >= exact * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("at", [1.0, 10.0, 30.0])
+def test_a_mass_that_a_transform_loses_is_counted_wherever_it_lies(mu: float, at: float) -> None:
+    """Of all that the grid's rounding may hide, no place makes more of delta than is added."""
+    grid = _Grid.of((Pure(0.5, 60), Pure(0.02, 30)), mu, epsilon=at)
+    none = np.zeros_like(grid.masses)
+    added = replace(grid, masses=none).delta(at)
+    for k in range(0, len(none), 97):
+        lost = none.copy()
+        lost[k] = _NOISE
+        assert replace(grid, masses=lost).delta(at) - added <= added * (1 + 1e-9)
 
 
 def test_a_persons_eighty_ratings_and_two_thousand_answers() -> None:
@@ -206,6 +269,7 @@ def test_one_laplace_number_tells_more_than_two_that_move_as_far_in_all(
 def test_losses_of_any_order_and_size_are_told() -> None:
     one, other = Loss.of(Pure(0.1, 3)), Loss.of(Pure(0.1, 4), Pure(0.2, 1, laplace=True))
     assert set((one + other).pure) == set((other + one).pure)
+    assert (one + one).pure == Loss.of(Pure(0.1, 6)).pure
     assert (one + other).epsilon_at(1e-6) == (other + one).epsilon_at(1e-6)
     many = Loss.of(Pure(1.0, 10**6)).epsilon_at(1e-6)
     assert 10**6 * math.tanh(0.5) < many < 10**6
@@ -317,6 +381,37 @@ def test_channel_epsilon_is_the_largest_ratio_over_all_pairs() -> None:
 
 
 # Attackers
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.05, 0.4, 0.5, 0.6, 0.8, 0.95, 1.0])
+def test_the_best_attacker_from_any_prior(prior: float) -> None:
+    """By the definition: over all reports, and over the integral of two normal laws."""
+    for epsilon, times in ((0.1, 1), (1.0, 10), (2.0, 1), (2.0, 2), (2.0, 3)):
+        flip = 1 / (1 + math.exp(epsilon))
+        exact = 0.0
+        for yes in range(times + 1):
+            ways = math.comb(times, yes)
+            one = ways * (1 - flip) ** yes * flip ** (times - yes)
+            other = ways * flip**yes * (1 - flip) ** (times - yes)
+            exact += max(prior * one, (1 - prior) * other)
+        assert Loss.of(Pure(epsilon, times)).right(prior) == pytest.approx(exact, abs=1e-12)
+    mu = 0.7
+    density = functools.partial(mpmath.npdf, mu=0), functools.partial(mpmath.npdf, mu=mu)
+    one, other = density
+    found = mpmath.quad(
+        lambda x: max(prior * one(x), (1 - prior) * other(x)), np.linspace(-10, 11, 43).tolist()
+    )
+    assert Loss(0.0, mu).right(prior) == pytest.approx(float(found), abs=1e-4)
+    assert Loss(math.inf).right(prior) == 1.0
+
+
+def test_what_a_prior_does_to_the_best_attacker_in_plain_figures() -> None:
+    wanted = {0.5: (88.1, 88.1), 0.6: (88.1, 90.2), 0.8: (88.1, 94.4), 0.95: (95.0, 97.5)}
+    for prior, right in wanted.items():
+        found = [round(100 * Loss.of(Pure(2.0, times)).right(prior), 1) for times in (1, 2)]
+        assert tuple(found) == right
+    with pytest.raises(InvalidSetting, match="prior"):
+        Loss(1.0).right(1.5)
 
 
 def test_attacker_certainty_in_plain_figures() -> None:

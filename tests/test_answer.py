@@ -25,10 +25,7 @@ from dpmc_core.paired import Bracket
 from dpmc_core.privacy import USER_EMPTIED, Change
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
 from dpmc_core.problem import (
-    LeaveLast,
-    RandomShare,
     build_problem,
-    usual_split,
     usual_task,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -48,8 +45,7 @@ def runs_of(question, dataset, kept=None, seeds=core.SEEDS):
     """The plan of a question on a data set, with its runs done."""
     advice = question.advice(dataset.ratings.public)
     source = sweep.lean(sweep.Whole(dataset))
-    split = usual_split(question.task, dataset.ratings)
-    plan = sweep.plan(question.grid(advice, dataset.name, split=split, seeds=seeds), [source])
+    plan = sweep.plan(question.grid(advice, dataset.name, seeds=seeds), [source])
     kept = kept or Kept()
     core.collect(plan.units, source, kept)
     return advice, plan.units, kept
@@ -303,11 +299,8 @@ def test_likes_of_a_whole_person_have_no_method():
         Inquiry(task=Task.BINARY).advice(FACTS)
 
 
-def test_time_decides_what_is_held_out_where_it_is_known(restaurants):
-    assert usual_split(Task.RATINGS, restaurants.ratings) == RandomShare()
-    with_times = datasets.load("long-tail").ratings
-    assert usual_split(Task.RATINGS, with_times) == LeaveLast()
-    assert usual_task(with_times) is Task.RATINGS
+def test_what_is_predicted_where_nobody_says():
+    assert usual_task(datasets.load("long-tail").ratings) is Task.RATINGS
     assert usual_task(datasets.load("bookshop-clicks").ratings) is Task.RANKING
 
 
@@ -365,7 +358,8 @@ def test_epsilons_are_rounded_against_the_one_who_promises():
 def test_the_fixed_words(restaurants):
     said = words.said(found(Inquiry(task=Task.RATINGS, times=52), restaurants))
     assert said.verdict.startswith("**Not affordable** at your limit (keep 80 % of the gain)")
-    assert "**Weekly for a year: 9.1 at delta 1e-6; to stay at 1, use 0.12 each.**" in said.unit
+    weekly = "Weekly for a year: epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each."
+    assert f"**{weekly}**" in said.unit
     assert "delta 1e-6 (replacing a row: 2.02)" in said.unit
     assert said.attacker == (
         "Best attacker asking “was this user's data used?”: right 55 times in 100; a coin 50."
@@ -393,7 +387,10 @@ def synthetic_clicks():
 
 
 def test_a_curve_says_from_where_on_the_limit_is_kept():
-    kept = [words.AtEpsilon(e, 0.5, share) for e, share in ((0.1, 0.9), (1.0, 0.5), (4.0, 0.85))]
+    shares = ((0.1, 0.9), (1.0, 0.5), (4.0, 0.85))
+    kept = [words.AtEpsilon(epsilon, 0.5, share, "") for epsilon, share in shares]
+    unclear = [*kept[:2], kept[2]._replace(clear=False)]
+    assert "cannot be told" in words.curve_words(unclear, 0.4)
     assert words.curve_words(kept, 0.8).startswith("From epsilon 4 on, 80 %")
     assert words.curve_words(kept, 0.9).startswith("No epsilon up to 4")
     assert words.curve_words(kept, 0.4).startswith("From epsilon 0.1 on")
@@ -409,7 +406,7 @@ def test_the_command_says_it_in_sentences(capsys, tmp_path, monkeypatch):
     out = " ".join(capsys.readouterr().out.split())
     assert "Epsilon 1 can tell none of the 130 items from noise." in out
     assert "at your limit (keep 50 % of the gain)" in out
-    assert "Weekly for a year: 9.1 at delta 1e-6; to stay at 1, use 0.12 each." in out
+    assert "Weekly for a year: epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each." in out
     # Without --store no result is kept: only that there were runs, for the ledger.
     assert [path.name for path in tmp_path.iterdir()] == ["ledger.jsonl"]
 

@@ -75,7 +75,7 @@ def test_a_phone_answers(page, server, room):
     force(page, TRUTH)
     answer(page, server, "Yes")
     assert (text(page, "answered"), text(page, "sends")) == ("Yes", "Yes")
-    assert "truth" in text(page, "fell")
+    assert "your answer" in text(page, "fell")
     assert "1 answer at epsilon 2: 2 in all" in text(page, "spent")
     assert f"{math.ceil(10 * math.exp(2)) / 10}-fold" in text(page, "fold")
     poll = room.view().poll(0)
@@ -92,6 +92,27 @@ def test_a_phone_answers(page, server, room):
     page.get_by_text("3 answers at epsilon 2: 6 in all").wait_for()
     arrived(page)
     assert (room.view().poll(1).yes, room.view().poll(1).reports) == (0, 2)
+
+
+def test_another_epsilon_is_shown_and_spent_and_the_way_back_draws_nothing(page, server, room):
+    answer(page, server, "Yes")
+    room.cost(1.0)
+    assert "Here epsilon is 2" in text(page, "fold")
+    room.press(1)
+    page.get_by_role("heading", name=QUESTIONS[1]).wait_for()
+    assert "Here epsilon is 1" in text(page, "fold")
+    press(page, "No")
+    page.get_by_text("2 answers: 3 in all").wait_for()
+    arrived(page)
+    assert room.view().most == pytest.approx(3, abs=1e-3)
+    room._pressed = 0.0
+    room.press(0)
+    page.get_by_role("heading", name=QUESTIONS[0]).wait_for()
+    arrived(page)
+    assert not page.get_by_role("button", name="Yes", exact=True).is_visible()
+    assert "2 answers: 3 in all" in text(page, "spent")
+    assert [len(one.reports) for one in room.view().askings] == [1, 1]
+    assert room.view().connected == 1
 
 
 def test_plain_http_in_a_network_is_enough(browser):
@@ -117,7 +138,7 @@ def test_the_raw_answer_never_leaves_a_phone_that_lies(page, server, room, name,
     traffic = log(page)
     answer(page, server, name)
     assert (text(page, "answered"), text(page, "sends")) == (name, ["Yes", "No"][bit])
-    assert "ask the second coin" in text(page, "fell")
+    assert "the opposite" in text(page, "fell")
     (report,) = reports(traffic)
     assert report.keys() == {"room", "asking", "token", "bit"}
     assert (report["bit"], report["asking"], report["room"]) == (1 - bit, 0, room.view().id)
@@ -144,7 +165,7 @@ def test_the_same_bit_looks_the_same_whatever_was_answered(browser, server):
         found = []
         for one in sent:
             token = json.loads(one.post_data)["token"] if one.method == "POST" else "no token"
-            headers = sorted(one.all_headers().items())
+            headers = sorted(one.all_headers().items() - {("phone", one.headers.get("phone"))})
             whole = json.dumps([one.method, one.url, headers, one.post_data])
             found.append(whole.replace(token, "TOKEN"))
         seen.append([one for k, one in enumerate(found) if k == 0 or one != found[k - 1]])
@@ -418,9 +439,33 @@ def test_questions_are_text(page, server):
     page.get_by_role("heading", name="<img src=x onerror=alert(1)> & <b>you</b>?").wait_for()
 
 
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_a_phone_tells_of_one_tilted_coin(page, server, epsilon):
+    """The opposite so many times in 100, and what two coins would do: right to the last digit."""
+    opened(epsilon)
+    page.goto(server + "phone")
+    page.get_by_role("button", name="Yes", exact=True).wait_for()
+    lie = 100 / (1 + math.exp(epsilon))
+    told = re.search(r"one tilted coin: .* your answer ([\d.]+) times", text(page, "rule"))
+    shown = page.locator("#coin .ends span").all_inner_texts()
+    both = re.findall(r"[\d.]+", " ".join(shown))
+    page.get_by_text("Why you can deny").click()
+    two, of, twice, one = re.findall(r"[\d.]+", text(page, "two").partition("times")[0])
+    assert (of, twice) == ("100", "2")
+    for said, wanted in ((told[1], lie), (both[0], lie), (both[1], 100 - lie), (one, lie)):
+        last = 10.0 ** -len(said.partition(".")[2])
+        assert abs(float(said) - wanted) <= last / 2 * (1 + 1e-6)
+        assert 0 < float(said) < 100
+    last = 10.0 ** -len(two.partition(".")[2])
+    assert abs(float(two) - (100 - 2 * lie)) < last
+    assert float(two) == pytest.approx(100 - 2 * float(one))
+    if epsilon == 2:
+        assert (told[1], two, one) == ("12", "76", "12")
+
+
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("said", [0, 1])
-def test_the_coins_are_the_law(page, server, said):
+def test_the_coin_is_the_law(page, server, said):
     """At every edge of the draw; the opposite goes out for exactly `below` of 2^32 draws."""
     page.goto(server + "phone")
     found = page.evaluate(
@@ -429,39 +474,35 @@ def test_the_coins_are_the_law(page, server, said):
           return drawn(said, below); })""",
         [[0, BELOW - 1, BELOW, 2 * BELOW - 1, 2 * BELOW, rooms.DRAWS - 1], said, BELOW],
     )
-    assert [one["truth"] for one in found] == [False] * 4 + [True] * 2
-    assert [one["bit"] for one in found] == [1 - said] * 2 + [said] * 4
+    assert found == [1 - said] * 2 + [said] * 4
 
 
 @pytest.mark.usefixtures("room")
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_phone_lies_as_often_as_it_says(page, server, epsilon):
-    """200,000 draws of the page's own function; false alarm: 1 in a million for each number."""
+    """200,000 draws of the page's own function; false alarm: 1 in a million."""
     below, draws = rooms.lies_below(epsilon), 200_000
     page.goto(server + "phone")
-    lies, truths = page.evaluate(
-        """([draws, below]) => { let lies = 0, truths = 0;
+    lies = page.evaluate(
+        """([draws, below]) => { let lies = 0;
           for (let k = 0; k < draws; k++) {
-            const one = drawn(k % 2, below);
-            lies += one.bit !== k % 2; truths += one.truth;
+            lies += drawn(k % 2, below) !== k % 2;
           }
-          return [lies, truths]; }""",
+          return lies; }""",
         [draws, below],
     )
-    chance = below / rooms.DRAWS
-    for found, expected in ((lies, chance), (truths, 1 - 2 * chance)):
-        low, high = binom.interval(1 - 1e-6, draws, expected)
-        assert low <= found <= high
+    low, high = binom.interval(1 - 1e-6, draws, below / rooms.DRAWS)
+    assert low <= lies <= high
 
 
 @pytest.mark.usefixtures("room")
-def test_the_second_coin_is_fair_whatever_was_answered(page, server):
-    """50,000 draws where the first coin always asks; false alarm: 1 in a million for each."""
+def test_a_coin_that_does_not_lean_is_fair_whatever_was_answered(page, server):
+    """50,000 draws each; false alarm: 1 in a million for each."""
     page.goto(server + "phone")
     for said in (0, 1):
         yes = page.evaluate(
             """said => { let yes = 0, below = 2 ** 31;
-              for (let k = 0; k < 50000; k++) yes += drawn(said, below).bit;
+              for (let k = 0; k < 50000; k++) yes += drawn(said, below);
               return yes; }""",
             said,
         )

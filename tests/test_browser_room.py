@@ -1,5 +1,6 @@
 """A class of thirty in Chromium: the teacher follows the screen, phones report over HTTP."""
 
+import csv
 import io
 from functools import partial
 
@@ -37,7 +38,8 @@ def teacher(page, server):
     page.add_init_script(f"({SEEN})()")
     page.goto(f"{server}teacher/{SECRET}")
     settle(page)
-    for label in ("End", "End the class", "Begin a new room", "Change the questions"):
+    ways = ("End", "End the class", "Begin a new room", "Forget this room", "Change the questions")
+    for label in ways:
         found = page.get_by_role("button", name=label, exact=True)
         if found.count():
             found.click()
@@ -53,7 +55,8 @@ def press(page, label):
 
 def reports(page, count):
     """Wait for so many reports on the screen."""
-    page.locator(".counted b", has_text=str(count)).filter(visible=True).wait_for(timeout=10_000)
+    first = page.locator(".counted > div:first-of-type b", has_text=str(count))
+    first.filter(visible=True).wait_for(timeout=10_000)
     return page.locator(".counted").inner_text()
 
 
@@ -83,27 +86,52 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     assert scanned(page) == [f"{server}phone"]  # in its corner
     answers = together(*(partial(one.send, int(k < 12)) for k, one in enumerate(phones[:30])))
     assert answers == [(200, {"receipt": "new"})] * 30
-    assert "30 phones here" in reports(page, 30)
+    assert "30 answered" in " ".join(reports(page, 30).split())
+    page.locator(".counted", has_text="30 connected").wait_for()
+    assert page.locator(".shares .dot").count() == 0  # hidden
+    page.keyboard.press("l")
+    page.get_by_text("closed").wait_for()
+    settle(page)
     words = page.get_by_role("img", name="95 % interval").first.get_attribute("aria-label")
-    assert "Estimate (30 phones): 37 %" in words
+    assert "This class (30 phones): 37 %, 95 % interval 20 to 53" in words
+    assert "People like this class: 37 %, 95 % interval 14 to 62" in words
     assert "Reports as sent: 40 %" in words
+    assert phones[30].send(1)[0] == 409
+    press(page, "Unlock")
     phones[30].send(1)
     reports(page, 31)
 
-    press(page, "Lock")
-    page.get_by_text("closed").wait_for()
-    assert Phone(server, 99).send(1)[0] == 409
-    press(page, "Unlock")
-    press(page, "Next question")
+    page.keyboard.press("n")
+    page.keyboard.press("n")  # at once: it counts once
     page.get_by_role("heading", name=SECOND).wait_for()
     together(*(partial(one.send, int(k < 20)) for k, one in enumerate(phones[:30])))
     reports(page, 30)
+    press(page, "Lock")
     page.get_by_role("heading", name="All questions so far").wait_for()
-    page.get_by_text("nobody may say which share is larger").wait_for()
+    page.get_by_text(f"“{SECOND}” has more yes in this class than “{FIRST}”").wait_for()
+    press(page, "Back")
+    page.get_by_role("heading", name=FIRST).wait_for()
+    settle(page)
+    page.wait_for_timeout(1100)
+    press(page, "Next question")
+    page.get_by_role("heading", name=SECOND).wait_for()
+    settle(page)
+    page.wait_for_timeout(1100)
 
     press(page, "Ask again")
-    page.get_by_text(", asked 2 times").wait_for()
-    together(*(partial(one.send, int(k < 18)) for k, one in enumerate(phones[:30])))
+    page.get_by_text(", round 2").wait_for()
+    together(*(partial(one.send, int(k < 18)) for k, one in enumerate(phones[:12])))
+    page.get_by_text("of 30 have answered again").wait_for()
+    reports(page, 12)
+    page.get_by_text("The shares are those before it").wait_for()
+    assert page.get_by_text("24 reports of 12 phones").count() == 0
+    press(page, "Lock")
+    page.get_by_text("24 reports of 12 phones that answered the last time").first.wait_for()
+    page.get_by_text("42 reports of 30 phones, all that answered").first.wait_for()
+    press(page, "Unlock")
+    together(*(partial(one.send, int(k < 18)) for k, one in enumerate(phones[12:30])))
+    reports(page, 30)
+    press(page, "Lock")
     page.get_by_text("60 reports of 30 phones").first.wait_for()
 
     page.reload()
@@ -115,7 +143,17 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     page.get_by_text("the class is over").wait_for()
     assert phones[30].send(1)[0] == 409
     assert scanned(page) == []
+    with page.expect_download() as taken:
+        page.get_by_role("button", name="Results as CSV").filter(visible=True).click()
+    rows = list(csv.DictReader(taken.value.path().read_text().splitlines()))
+    assert [(row["question"], row["round"]) for row in rows if row["kind"] == "asked"] == [
+        (FIRST, "1"),
+        (SECOND, "1"),
+        (SECOND, "2"),
+    ]
     press(page, "Begin a new room")
+    page.get_by_text("the class is over").wait_for()  # it asks first
+    press(page, "Forget this room")
     page.get_by_role("heading", name="Ask the class").wait_for()
 
 

@@ -292,6 +292,7 @@ def test_two_terms_of_one_row_tell_more_than_two_answers():
 def test_two_coordinates_count_by_their_sum():
     release = sampled_laplace(shape=(1, 2))
     terms = np.array([[0.2, -0.1], [0.35, 0.25]])
+    assert Sums(csr_array(np.ones((1, 2))), terms).lengths == pytest.approx([0.3, 0.6])
     one, other = np.array([[1, 1]]), np.array([[0, 1]])
     loss = np.abs(losses(release, one, other, terms, points(31, 1, 2))).max()
     assert 0.999 * release.term_epsilon <= loss <= release.term_epsilon * (1 + 1e-9)

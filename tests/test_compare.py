@@ -13,7 +13,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.store import CurveInfo, Store
-from dpmc_core.views import comparison, lines
+from dpmc_core.views import comparison, lines, stops
 from dpmc_core.views.lines import Count, Line
 
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
@@ -561,19 +561,19 @@ def test_below_which_epsilon_nothing_beats_guessing():
     metric = METRICS["accuracy"]
     late = line(rising, values=shifted("a", [0] * 7).line.values)
     picture = lines.Picture(metric, (late,), guesses=(guess(0.64),))
-    assert comparison.guess_words(picture) == "Below epsilon 1, no better than guessing"
+    assert stops.guess_words(picture) == "Below epsilon 1 not clearly better than guessing"
     chosen = lines.Picture(metric, (late, guess(0.64)))  # drawn like any other
-    assert comparison.guess_words(chosen) == comparison.guess_words(picture)
+    assert stops.guess_words(chosen) == stops.guess_words(picture)
     never = picture._replace(guesses=(guess(0.9),))
-    assert comparison.guess_words(never) == "No better than guessing at any epsilon"
-    assert comparison.guess_words(picture._replace(guesses=(guess(0.3),))) == ""  # always better
-    assert comparison.guess_words(picture._replace(guesses=())) == ""
+    assert stops.guess_words(never) == "Not clearly better than guessing at any epsilon"
+    assert stops.guess_words(picture._replace(guesses=(guess(0.3),))) == ""  # always better
+    assert stops.guess_words(picture._replace(guesses=())) == ""
     early = shifted("b", [0.02] * 7).line
-    assert "Below epsilon 1," in comparison.guess_words(picture)
+    assert "Below epsilon 1 " in stops.guess_words(picture)
     sooner = picture._replace(lines=(late, replace(early, values=early.values + 0.05)))
-    assert comparison.guess_words(sooner) == "Below epsilon 0.2, no better than guessing"
+    assert stops.guess_words(sooner) == "Below epsilon 0.2 not clearly better than guessing"
     two = line(rising, seeds=2)
-    assert comparison.guess_words(lines.Picture(metric, (two,), guesses=(guess(0.64),))) == ""
+    assert stops.guess_words(lines.Picture(metric, (two,), guesses=(guess(0.64),))) == ""
 
 
 # --- rows from two places --------------------------------------------------------------------

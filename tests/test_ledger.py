@@ -5,6 +5,7 @@ import json
 import math
 import os
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,7 @@ from dpmc_core.privacy import (
     Change,
     Loss,
 )
-from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
+from dpmc_core.privacy.accounting import Pure, gaussian_epsilon, gaussian_mu
 from dpmc_core.privacy.selection import RandomRuns, Selection
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.store import Store, default_path
@@ -81,6 +82,7 @@ def test_a_choice_adds_its_price():
         kind=Kind.CHOICE, mechanism="x", epsilon=1.0, costs=dict.fromkeys(Change, choice)
     )
     assert composed(CELL, entry).epsilon == choice.epsilon_at(1e-6)
+    assert composed(CELL, replace(entry, count=2)) == composed(CELL, entry, entry)
     both = composed(USER_EMPTIED, entry, run_of()).epsilon
     assert both == pytest.approx(choice.epsilon_at(5e-7) + gaussian_epsilon(MU, 5e-7))
     assert both > choice.epsilon_at(1e-6)
@@ -160,12 +162,16 @@ def test_what_is_noted_is_read_again_and_kept_from_others(monkeypatch, tmp_path)
             RATING: Selection(RandomRuns(mean=3, eta=0.0), (Loss(mu=0.2), Loss(0.3))),
             CELL: "why not",
             USER_EMPTIED: Loss(0.3, 0.1),
+            USER_REPLACED: Loss.of(Pure(0.1, 80), Pure(0.2, 3, laplace=True)),
         },
     )
     ledger.note("a", "one", [choice, run_of(key="k"), run_of(kind=Kind.RELEASE)])
-    ledger.note("a", "one", [run_of(key="k")])
+    ledger.note("a", "one", [run_of(key="k"), run_of(kind=Kind.RELEASE)])  # of other noise
     ledger.note("b", "two", [run_of()])
-    assert ledger.noted("a") == [choice, run_of(key="k"), run_of(kind=Kind.RELEASE)]
+    read = ledger.noted("a")
+    assert read == [choice, run_of(key="k"), *[run_of(kind=Kind.RELEASE)] * 2]
+    # losses are equal whatever they are the sum of, and that decides what they come to at delta
+    assert composed(USER_REPLACED, *read) == composed(USER_REPLACED, choice, run_of(count=3))
     assert ledger.noted("b") == [run_of()]
     assert ledger.noted("c") == []
     if os.name == "posix":
@@ -186,6 +192,21 @@ def test_a_damaged_or_unwritable_ledger_is_told(dpmc, monkeypatch, tmp_path):
     status, out, err = dpmc("fit", "restaurants", "private-item-mean", "--epsilon", "1")
     assert (status, "rmse" in out.lower()) == (0, True)
     assert "not noted" in err
+
+
+def test_a_line_that_was_never_finished_counts_nothing_and_goes():
+    """A full disk, or a power cut: what would have been noted did not happen."""
+    ledger.note("a", "one", [run_of()])
+    whole = ledger.path().read_bytes()
+    for cut in (1, 40, len(whole) - 2):
+        ledger.path().write_bytes(whole + whole[:cut])
+        assert len(ledger.noted("a")) == 1
+        ledger.note("b", "two", [run_of()])
+        assert len(ledger.noted("a")) == len(ledger.noted("b")) == 1
+        assert ledger.path().read_bytes().startswith(whole)
+    ledger.path().write_bytes(whole[:-1])  # as an editor may leave it
+    ledger.note("b", "two", [run_of()])
+    assert len(ledger.noted("a")) == len(ledger.noted("b")) == 1
 
 
 def test_what_cannot_be_noted_is_not_released(dpmc, monkeypatch, tmp_path):

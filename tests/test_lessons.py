@@ -23,11 +23,11 @@ from dpmc_core.lessons.frame import (
     Spans,
     Stops,
     Worlds,
-    hundred,
     people,
     percent,
 )
 from dpmc_core.room import Bounds, Room
+from dpmc_core.views.cards import hundred
 
 SLIDES = {
     f"{lesson.id}/{slide.key}": slide for lesson in LESSONS.values() for slide in lesson.slides
@@ -261,27 +261,42 @@ def test_what_the_teacher_is_told_of_the_short_interval_is_so():
         chance = math.comb(3, honest) * (1 - lie(1)) ** honest * lie(1) ** (3 - honest)
         chance *= math.comb(27, lied) * lie(1) ** lied * (1 - lie(1)) ** (27 - lied)
         yes[honest + lied] += chance
-    missed, longer = {"Counted": 0.0, "Debiased": 0.0}, 0.0
+    missed, longer, shorter = dict.fromkeys(INTERVALS, 0.0), 0.0, 0.0
     for count, chance in enumerate(yes):
         rows = crowd._rows(crowd.Poll(count, 30, crowd.coin(1.0)))
         for name, row in rows.items():
             missed[name] += chance * (not row.low <= 0.1 <= row.high)
-        counted, debiased = (row.high - row.low for row in rows.values())
-        longer += chance * (debiased > counted)
-    assert missed["Counted"] > 0.5
-    assert missed["Debiased"] < 0.05
+        counted, like, this = (row.high - row.low for row in rows.values())
+        longer += chance * (like > counted)
+        shorter += chance * (this < like)
+    counted, like, this = (missed[name] for name in INTERVALS)
+    assert counted > 0.5
+    assert max(like, this) < 0.05
     assert 0.5 < longer < 1  # cut to 0..1, the debiased one is the shorter in some
+    assert shorter > 0.5
+
+
+INTERVALS = (
+    "Counted: people like this class",
+    "Debiased: people like this class",
+    "Debiased: this class",
+)
 
 
 def test_debiased_is_what_the_formula_says():
     for throw, epsilon in product(range(3), (0.5, 1.0, 3.0)):
         found = told("crowd/undo", throw=throw, epsilon=epsilon)
-        rows = found.picture.rows
-        debiased = (rows["Counted"].share - lie(epsilon)) / (1 - 2 * lie(epsilon))
-        assert rows["Debiased"].share == pytest.approx(debiased, abs=1e-6)
-        assert f"debiased {percent(debiased)};" in found.says[0]
+        assert tuple(found.picture.rows) == INTERVALS
+        counted, like, this = found.picture.rows.values()
+        debiased = (counted.share - lie(epsilon)) / (1 - 2 * lie(epsilon))
+        assert like.share == this.share == pytest.approx(debiased, abs=1e-6)
+        assert f"debiased estimate is {percent(debiased)}," in found.says[0]
+        truth = found.picture.truth
         assert ("the counted interval misses" in found.says[2]) == (
-            not rows["Counted"].low <= found.picture.truth <= rows["Counted"].high
+            not counted.low <= truth <= counted.high
+        )
+        assert ("the one of this class misses" in found.says[2]) == (
+            not this.low <= truth <= this.high
         )
 
 
@@ -333,7 +348,9 @@ def test_a_room_speaks_in_three_slides():
     assert SLIDES["coin/throw"].in_class(with_last).picture == picture  # nor who came when
     assert "9 of 30 reports say yes: 30 %" in SLIDES["crowd/count"].in_class(view).says[0]
     rows = SLIDES["crowd/undo"].in_class(view).picture.rows
-    assert rows["Debiased"].share == pytest.approx((0.3 - lie(2)) / (1 - 2 * lie(2)), abs=1e-6)
+    assert tuple(rows) == INTERVALS
+    share = (0.3 - lie(2)) / (1 - 2 * lie(2))
+    assert rows["Debiased: this class"].share == pytest.approx(share, abs=1e-6)
 
 
 def test_a_class_without_phones_speaks_too():
@@ -346,12 +363,15 @@ def test_a_class_without_phones_speaks_too():
     found = SLIDES["crowd/undo"].in_class(room.view())
     assert "1.95" in found.note
     rows = found.picture.rows
-    assert rows["Debiased"].share == pytest.approx((8 / 20 - 1 / 8) / (1 - 2 / 8))
+    assert rows["Debiased: this class"].share == pytest.approx((8 / 20 - 1 / 8) / (1 - 2 / 8))
     assert (
         "Of 20 reports 2.5 are the opposite" in SLIDES["coin/throw"].in_class(room.view()).says[0]
     )
-    room.report(room.view().id, 0, "0" * 32, 1)
-    assert "1 of 1 reports" in SLIDES["crowd/count"].in_class(room.view()).says[0]
+    for phone in range(2):
+        room.report(room.view().id, 0, f"{phone:032x}", 1)
+    assert "of 20 reports" in SLIDES["crowd/count"].in_class(room.view()).says[0]  # too few phones
+    room.report(room.view().id, 0, f"{2:032x}", 1)
+    assert "3 of 3 reports" in SLIDES["crowd/count"].in_class(room.view()).says[0]
 
 
 # --- the frame -----------------------------------------------------------------------------------
@@ -368,6 +388,8 @@ def test_a_class_without_phones_speaks_too():
         (4.54e-5, "0.005"),
         (1 - 4.54e-5, "99.995"),
         (0.01, "1"),
+        (1 - 1e-12, "99.999999"),
+        (1e-300, "0.000001"),
     ],
 )
 def test_a_chance_is_never_rounded_to_all_or_nothing(share, wanted):

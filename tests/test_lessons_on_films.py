@@ -10,12 +10,13 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.lessons import LESSONS, again, choose, claim, films
-from dpmc_core.lessons.frame import hundred, percent
+from dpmc_core.lessons.frame import percent
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING
 from dpmc_core.refute.run import one_rating_apart
 from dpmc_core.room import Room
 from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views.cards import hundred
 
 CURVE = Path(__file__).resolve().parent.parent / "sample_data" / "curves" / "movie-night.csv"
 
@@ -148,7 +149,9 @@ def test_the_claim_in_words_and_pictures(whose):
         least = 10 ** drawn.picture.lines["at least, by this rating"][at]
         assert least == pytest.approx(epsilon * lit.epsilon)
         assert 10 ** drawn.picture.lines["claimed"][at] == pytest.approx(epsilon)
-        assert 10 ** drawn.picture.lines["certified"][at] == pytest.approx(16_000 * epsilon)
+        assert 10 ** drawn.picture.lines["certified, at most"][at] == pytest.approx(
+            16_000 * epsilon
+        )
 
 
 def test_the_audit_refutes_the_claim():
@@ -173,7 +176,7 @@ def test_a_choice_says_what_it_keeps_and_what_it_risks():
     for epsilon in (0.1, 1.0, 10.0):
         found = told("choose/decide", epsilon=epsilon)
         right = 1 - flip(epsilon)
-        assert f"right {hundred(right)} times in 100" in found.says[0]
+        assert f"right about one rating {hundred(right)} times in 100" in found.says[0]
         assert percent(films.kept("input-flip", epsilon)) in found.says[0]
         bars = [share for (share,) in found.picture.shares.values()]
         assert bars[1] == pytest.approx(right)

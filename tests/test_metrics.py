@@ -257,9 +257,21 @@ def test_evaluate_refuses_two_index_spaces() -> None:
     ("name", "value", "text", "title", "axis"),
     [
         ("accuracy", 0.3721, "37.2 %", "Accuracy", "Accuracy on held-out ratings"),
-        ("hr@10_full", 0.5, "50.0 %", "HR@10", "HR@10 on held-out ratings"),
-        ("ndcg@10", 0.1932, "0.193", "NDCG@10", "NDCG@10 on held-out ratings"),
-        ("rmse", 1.25, "1.250", "RMSE", "RMSE on held-out ratings (lower is better)"),
+        ("hr@10_full", 0.5, "50.0 %", "HR@10", "HR@10, all unseen items, on held-out ratings"),
+        (
+            "ndcg@10",
+            0.1932,
+            "0.193",
+            "NDCG@10",
+            "NDCG@10, 99 sampled negatives, on held-out ratings",
+        ),
+        (
+            "rmse",
+            1.25,
+            "1.250",
+            "RMSE",
+            "RMSE on held-out ratings (in rating points, lower is better)",
+        ),
     ],
 )
 def test_a_metric_has_one_form_for_people(name, value, text, title, axis) -> None:
@@ -276,7 +288,10 @@ def test_a_metric_knows_which_way_is_better() -> None:
     assert rmse.reached(0.9, 1.0)
     assert not rmse.reached(1.1, 1.0)
     assert accuracy.reached(0.8, 0.7)
-    assert (accuracy.distance(-0.0312), rmse.distance(0.0312)) == ("3.1 points", "0.031")
+    assert (accuracy.distance(-0.0312), rmse.distance(0.0312)) == (
+        "3.1 points",
+        "0.031 rating points",
+    )
     assert accuracy.distance(0.0001) == rmse.distance(0.0001) == ""
 
 

@@ -22,7 +22,7 @@ MECHANISMS = {  # each with every operator
 }
 
 # What stands around them.
-AROUND: set[str] = {"phone", "server", "class"}
+AROUND = {"reading", "command line", "verify", "release", "catalogue", "phone", "server", "class"}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.family}-{m.name}")

@@ -34,7 +34,7 @@ def installed(tmp_path_factory):
         return site, stored.namelist()
 
 
-def dpmc(site, elsewhere, *argv):
+def dpmc(site, elsewhere, *argv, check=True):
     code = (
         "import sys, dpmc_core; from dpmc_core.cli import main;"
         f"assert dpmc_core.__file__.startswith({str(site)!r}); sys.exit(main(sys.argv[1:]))"
@@ -45,8 +45,8 @@ def dpmc(site, elsewhere, *argv):
         env=os.environ | {"PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
-        check=True,
-    ).stdout
+        check=check,
+    )
 
 
 def test_the_wheel_holds_what_it_should_and_no_more(installed):
@@ -66,6 +66,14 @@ def test_the_command_is_declared(installed):
 
 def test_the_library_finds_its_samples_from_anywhere(installed, tmp_path):
     site, _ = installed
-    assert "input-flip" in dpmc(site, tmp_path, "list")
+    assert "input-flip" in dpmc(site, tmp_path, "list").stdout
     out = dpmc(site, tmp_path, "fit", "one-bit-lab", "input-flip", "--epsilon", "2", "--json")
-    assert json.loads(out)["data"]["name"] == "one-bit-lab"
+    assert json.loads(out.stdout)["data"]["name"] == "one-bit-lab"
+
+
+def test_what_only_the_app_makes_is_not_listed_and_says_so(installed, tmp_path):
+    site, _ = installed
+    assert "explorable" not in dpmc(site, tmp_path, "--help").stdout
+    done = dpmc(site, tmp_path, "explorable", "jokes", "--out", "a.html", check=False)
+    assert done.returncode == 1
+    assert "checkout" in done.stderr

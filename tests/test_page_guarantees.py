@@ -85,7 +85,8 @@ def test_a_person_with_so_many_ratings_is_told_the_same_everywhere(id, cap):
     assert words.startswith(f"{ratings} ratings together: epsilon {cards.epsilon_text(row)}")
     whole = cards.epsilon_text(card.certified(ROW_VALUES).epsilon)
     assert whole in words  # what no person can exceed
-    assert ("no bound per user" in words) == math.isinf(card.certified(USER_EMPTIED).epsilon)
+    assert "no bound" not in words  # beside a number of the same person's
+    assert ("not protected" in shown) == math.isinf(card.certified(USER_EMPTIED).epsilon)
     table = cards.table([cards.card_row("name", card)])
     assert table[cards.PERSON] == [cards.epsilon_text(cards.row_of_ratings(card, 20).epsilon)]
 

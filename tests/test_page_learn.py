@@ -7,6 +7,7 @@ import pytest
 from app import SECTIONS
 from dpmc_core.lessons import LESSONS
 from dpmc_core.room import Room
+from pages.ui import classroom
 from tests.page_helpers import all_text, button, open_page, plain
 
 LINKS = {
@@ -48,6 +49,26 @@ def test_all_lessons_stand_there_with_what_one_takes_home():
     assert app.query_params["step"] == LESSONS["crowd"].slides[0].key
 
 
+@pytest.fixture
+def by_chance(monkeypatch):
+    """A visitor whose chance is the one on paper."""
+    monkeypatch.setattr("secrets.randbelow", lambda _: 0)
+
+
+def test_every_visitor_has_a_chance_of_their_own_which_stays():
+    """Eight visitors see the same throw of a hundred coins once in a million runs."""
+    seen = []
+    for _ in range(8):
+        app = open_page("learn", lesson="coin", step="throw")
+        press(app, "next")
+        seen.append(drawings(app)[0])
+        press(app, "next")
+        press(app, "back")
+        assert drawings(app)[0] == seen[-1]
+    assert len(set(seen)) > 1
+
+
+@pytest.mark.usefixtures("by_chance")
 @pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
 def test_a_lesson_is_walked_through(lesson):
     app = open_page("learn", lesson=lesson.id)
@@ -154,6 +175,7 @@ def test_the_end_can_be_linked():
     assert heading(app) == LESSONS["crowd"].slides[0].title
 
 
+@pytest.mark.usefixtures("by_chance")
 def test_the_teachers_line_is_never_projected():
     slide = LESSONS["coin"].slides[0]
     app = open_page("learn", lesson="coin")
@@ -163,6 +185,28 @@ def test_the_teachers_line_is_never_projected():
     press(app, "next")
     assert slide.teacher not in all_text(app)
     assert slide.reveal(slide.start).says[0] in all_text(app)
+
+
+def test_in_a_class_the_teachers_line_is_the_teachers(monkeypatch):
+    slide = LESSONS["coin"].slides[0]
+    monkeypatch.setattr(classroom, "teacher", lambda: False)
+    app = open_page("learn", lesson="coin")
+    assert slide.said in all_text(app)
+    assert slide.teacher not in all_text(app)
+    assert not [one.label for one in app.expander]
+    monkeypatch.setattr(classroom, "teacher", lambda: True)
+    assert slide.teacher in all_text(app.run())
+
+
+@pytest.mark.parametrize("projector", ["false", "true"])
+def test_what_was_set_up_stays_in_sight(projector):
+    for lesson in LESSONS.values():
+        app = open_page("learn", lesson=lesson.id, projector=projector)
+        for slide in lesson.slides:
+            if slide.predict is not None:
+                press(app, "next")
+            assert slide.said in all_text(app)
+            press(app, "next")
 
 
 def with_room(lesson, step, reports):

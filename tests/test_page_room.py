@@ -1,5 +1,6 @@
 """The teacher's page without a browser: set-up, what arrives, and what others may not do."""
 
+import re
 import time
 from contextlib import suppress
 from types import SimpleNamespace
@@ -10,10 +11,17 @@ from dpmc_core import room as core
 from dpmc_core.data import download
 from dpmc_core.errors import DpmcError
 from dpmc_core.room import CLASS, LONGEST, READY, Sender
+from dpmc_core.views import room as words
 from pages.ui import classroom, rows
 from tests.page_helpers import all_text, button, open_page, plain, texts
 
-pytestmark = pytest.mark.usefixtures("own_session")
+pytestmark = pytest.mark.usefixtures("own_session", "quick_keys")
+
+
+@pytest.fixture
+def quick_keys(monkeypatch):
+    """Tests press keys faster than a teacher means to."""
+    monkeypatch.setattr(core, "TWICE", 0)
 
 
 @pytest.fixture
@@ -36,6 +44,12 @@ def press(app, label):
 def opened(**link):
     app = open_page("room", **link)
     return press(app, "Open the room")
+
+
+def simulated(app):
+    """Thirty simulated phones have answered, and the question is locked."""
+    press(app, f"Ask {CLASS} simulated phones")
+    return press(app, "Lock") if button(app, "Lock") else app
 
 
 def own_room(app):
@@ -111,12 +125,14 @@ def test_without_class_mode_the_page_says_what_phones_need():
 
 def test_hands_are_counted_by_the_rule_of_the_coins():
     app = opened()
-    assert "Throw three coins" in texts(app)
+    assert "Throw one coin three times" in texts(app)
     field(app, "Hands in all").set_value(28)
     field(app, "of them yes").set_value(9)
     press(app, "Count them")
     poll = own_room(app).view().poll(0, sender=Sender.HANDS)
     assert (poll.yes, poll.reports, poll.channel) == (9, 28, core.coins(2.0).channel)
+    assert "28 hands" not in shown(app)
+    press(app, "Lock")
     assert "28 hands" in shown(app)
 
 
@@ -141,11 +157,11 @@ def test_coins_cannot_be_as_private_as_phones_and_the_page_says_so():
 def test_simulated_phones_have_a_truth_that_can_be_kept_secret():
     app = opened()
     field(app, f"Of {CLASS}, so many say yes").set_value(24).run()
-    press(app, f"Ask {CLASS} simulated phones")
+    simulated(app)
     assert own_room(app).view().pretended == {0: 24}
     assert 'class="truth" style="left: 80.00%"' in shown(app)
     field(app, "Keep the true share secret").set_value(True).run()
-    press(app, f"Ask {CLASS} simulated phones")
+    simulated(app)
     assert 'class="truth" style' not in shown(app)
     field(app, "Show the true share").set_value(True).run()
     truth = 100 * own_room(app).view().pretended[0] / CLASS
@@ -154,7 +170,7 @@ def test_simulated_phones_have_a_truth_that_can_be_kept_secret():
 
 def test_hands_and_simulated_phones_stand_apart():
     app = opened()
-    press(app, f"Ask {CLASS} simulated phones")
+    simulated(app)
     field(app, "Hands in all").set_value(20)
     press(app, "Count them")
     drawn = shown(app)
@@ -169,7 +185,7 @@ def test_questions_follow_each_other_and_are_kept_in_their_order():
     app = opened()
     for k, question in enumerate(READY["Warm-up"]):
         assert app.title[0].value == question
-        press(app, f"Ask {CLASS} simulated phones")
+        simulated(app)
         assert own_room(app).view().now.question == k
         if k < 2:
             press(app, "Next question")
@@ -185,7 +201,7 @@ def test_questions_are_ordered_only_where_they_differ():
     press(app, "Open the room")
     for yes in (0, 30):
         field(app, f"Of {CLASS}, so many say yes").set_value(yes).run()
-        press(app, f"Ask {CLASS} simulated phones")
+        simulated(app)
         if not yes:
             assert not [t for t in app.toggle if t.label == "From the largest share down"]
             press(app, "Next question")
@@ -194,25 +210,42 @@ def test_questions_are_ordered_only_where_they_differ():
     drawn, (first, second, _) = shown(app), READY["Warm-up"]
     assert drawn.rindex(f'"name">{second}') < drawn.rindex(f'"name">{first}')
     press(app, "Next question")
-    for _ in range(2):  # between the others
-        field(app, f"Of {CLASS}, so many say yes").set_value(1).run()
-        press(app, f"Ask {CLASS} simulated phones")
+    for _ in range(2):  # equal to the first
+        field(app, f"Of {CLASS}, so many say yes").set_value(0).run()
+        simulated(app)
     assert "nobody may say which" in all_text(app)
 
 
 def test_asking_again_spends_and_shows_what_it_buys():
     app = opened()
-    press(app, f"Ask {CLASS} simulated phones")
+    simulated(app)
     assert "Asked once" not in shown(app)
     press(app, "Ask again")
     view = own_room(app).view()
     assert view.poll(0, sender=Sender.SIMULATED).reports == 2 * CLASS
+    assert "Asked once" not in shown(app)  # the round is open
+    press(app, "Lock")
     assert "Asked once" in shown(app)
     assert "epsilon 4" in texts(app)
+    assert "surer about you" not in all_text(app)  # 88 and 88, from 50:50
+    before = field(app, "Sure of the answer before any report")
+    for prior, once, twice in (
+        (0.6, "88.1", "90.2"),
+        (0.8, "88.1", "94.4"),
+        (0.95, "95.0", "97.5"),
+    ):
+        before.set_value(prior).run()
+        assert "surer about you; epsilon 4 in all" in all_text(app)
+        assert f"Who was {100 * prior:.0f} % sure before" in all_text(app)
+        found = re.findall(r'"said">([\d.]+) %', shown(app))
+        assert found[-2:] == [once, twice]
+    before.set_value(0.5).run()
     press(app, "Ask again")
+    press(app, "Lock")
+    assert "surer about you; epsilon 6 in all" in all_text(app)
     right = core.attacker(core.coin(2.0, 3))
     assert f"{100 * right:.1f} times" in texts(app)
-    assert f"{100 * right:.0f} %" in shown(app)
+    assert f"{100 * right:.1f} %" in shown(app)
 
 
 def test_a_question_is_locked_and_opened_again():
@@ -224,22 +257,73 @@ def test_a_question_is_locked_and_opened_again():
     assert not own_room(app).view().locked
 
 
-def test_the_end_is_asked_for_twice_and_what_there_is_stays():
+def test_results_are_hidden_until_the_question_is_locked_or_the_teacher_shows_them():
     app = opened()
     press(app, f"Ask {CLASS} simulated phones")
+    assert words.HIDDEN in shown(app)
+    assert 'class="dot"' not in shown(app)
+    field(app, "Hide results until a question is locked").set_value(False).run()
+    assert not own_room(app).view().hides
+    assert 'class="dot"' in shown(app)
+    field(app, "Hide results until a question is locked").set_value(True).run()
+    assert own_room(app).view().hides
+    press(app, "Lock")
+    assert 'class="dot"' in shown(app)
+
+
+def test_a_question_and_another_epsilon_come_without_losing_the_room():
+    app = opened()
+    simulated(app)
+    room = own_room(app)
+    field(app, "One question more").set_value("Milk?")
+    press(app, "Add it")
+    field(app, "epsilon of an answer, from the next question on").set_value(1.0).run()
+    assert own_room(app) is room
+    assert room.view().questions[-1] == "Milk?"
+    assert room.view().public()["epsilon"] == 2.0
+    assert "claimed 2, certified: epsilon 2 per answer" in all_text(app)
+    press(app, "Next question")
+    assert room.view().public()["epsilon"] == 1.0
+    assert "claimed 1, certified: epsilon 1 per answer" in all_text(app)
+    assert "2 answers, has spent epsilon 3" in all_text(app)
+    assert "2.8-fold" in all_text(app)
+    press(app, "Ask again")  # nobody has answered it: it stays
+    press(app, "Back")
+    assert app.title[0].value == READY["Warm-up"][0]
+    assert "claimed 2, certified" in all_text(app)
+    assert "30 simulated phones" in shown(app)
+    field(app, "One question more").set_value("5?")
+    press(app, "Add it")
+    field(app, "One question more").set_value("6?")
+    press(app, "Add it")
+    assert "1 to 5, got 6" in plain(app.error[0].value)
+
+
+def test_a_key_pressed_twice_counts_once(monkeypatch):
+    monkeypatch.setattr(core, "TWICE", 60)
+    app = opened()
+    for _ in range(2):
+        press(app, "Next question")
+    assert app.title[0].value == READY["Warm-up"][1]
+
+
+def test_the_end_is_asked_for_twice_and_what_there_is_stays():
+    app = opened()
+    simulated(app)
     press(app, "End the class")
     assert own_room(app).view().ended
     assert "the class is over" in shown(app)
     assert f"{CLASS} simulated phones" in shown(app)
     assert button(app, "Ask again") is None
-    press(app, "Begin a new room")
+    assert [one.proto.label for one in app.get("download_button")] == ["Results as CSV"]
+    press(app, "Forget this room")
     assert own_room(app) is None
     assert app.title[0].value == "Ask the class"
 
 
 def test_the_picture_has_words_and_a_table():
     app = opened()
-    press(app, f"Ask {CLASS} simulated phones")
+    simulated(app)
     (folded,) = [e for e in app.expander if e.label == "The chart in words and numbers"]
     app.session_state[folded.key] = True
     app.run()
@@ -289,10 +373,13 @@ def test_reports_reach_the_projector_and_another_tab_agrees():
     press(app, "Ask the first question")
     other = open_page("room")
     send(classroom.room(), range(30), yes=12)
+    for page in range(3):
+        classroom.room().visited(f"{page:032x}")
     for tab in (app, other):
         tab.run()
         assert "<b>30</b>" in shown(tab)
-        assert "30 phones here" in shown(tab)
+        assert '<b>30</b> <span class="of">answered' in shown(tab)
+        assert '<b>3</b> <span class="of">connected' in shown(tab)
     press(other, "Next question")
     app.run()
     assert app.title[0].value == READY["Warm-up"][1]

@@ -258,6 +258,23 @@ def test_an_upload_without_a_range_asks_for_it():
     assert "upload" not in app.session_state
 
 
+def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
+    text = "user,item\n" + "".join(f"u{k % 7},i{k}\n" for k in range(20))
+    app = upload(open_page("data"), text)
+    assert "no column holds the rating" in app.error[0].value
+    assert "upload" not in app.session_state
+    (ratings,) = (box for box in app.selectbox if box.label == "Ratings")
+    ratings.set_value("none")
+    press(app, "Read the ratings")
+    assert app.session_state["upload"].ratings.clicks
+
+
+def test_an_upload_without_ratings_and_range_is_clicks():
+    text = "user,item\n" + "".join(f"u{k % 7},i{k}\n" for k in range(20))
+    app = upload(open_page("data"), text, low=None, high=None)
+    assert app.session_state["upload"].ratings.clicks
+
+
 def test_an_upload_stays_in_its_session():
     upload(open_page("data"), CSV)
     theirs = open_page("data")

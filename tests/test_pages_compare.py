@@ -170,7 +170,7 @@ def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
         assert trace["y"] == pytest.approx(line.band.mean)
     text = plain(all_text(app))
     assert f"Computed beforehand: version {came()[0].version}, 5 seeds." in text
-    assert "All 132 runs of this grid are there; they came with the app" in text
+    assert "All 220 runs of this grid are there; they came with the app" in text
     assert "No run" not in text
     assert button(app, "Start").disabled
     assert list(app.dataframe[0].value)[1:] == [f"{e:g}" for e in EPSILONS]

@@ -17,7 +17,7 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_core.store import Store, shipped, top_lists
 from dpmc_core.sweep import LISTS_OF, Grid
 from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import lines, people, stops
+from dpmc_core.views import comparison, lines, people, stops
 from dpmc_core.views.people import Person
 from pages.ui import rows
 from tests.page_helpers import placed_line
@@ -324,7 +324,10 @@ def picture_of(values, guess, without):
     line = placed_line("input-flip", values, epsilons=(0.1, 1.0, 10.0)).line
     floor, reference = (
         lines.Reference(id, id, id, line.metric, np.array([value] * 3))
-        for id, value in (("majority", guess), (registry.REFERENCES[Task.BINARY], without))
+        for id, value in (
+            (registry.get("input-flip").floor, guess),
+            (registry.REFERENCES[Task.BINARY], without),
+        )
     )
     return lines.Picture(line.metric, (line,), (floor,), (reference,))
 
@@ -332,28 +335,50 @@ def picture_of(values, guess, without):
 def test_what_is_kept_is_the_share_of_the_gain():
     picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
     line = picture.lines[0]
-    shares = [stops.kept(picture, line, e) for e in (0.1, 1.0, 10.0)]
-    assert shares == pytest.approx([0.0, 0.75, 0.95])
+    found = [stops.kept(picture, line, e) for e in (0.1, 1.0, 10.0)]
+    assert [one.share for one in found] == pytest.approx([0.0, 0.75, 0.95])
+    assert [one.clear for one in found] == [False, True, True]
     assert stops.kept(picture, line, 2.0) is None
     assert stops.kept_words(0.75) == "keeps 75 % of the gain over guessing"
-    nothing = picture_of([[0.5] * 3] * 3, 0.5, 0.5)
-    assert stops.kept(nothing, nothing.lines[0], 1.0) is None
+    assert stops.kept(picture, line, 10.0, lines.Interval(0.88, 0.0, 0)).share == pytest.approx(0.5)
+
+
+def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
+    def said(values, guess, without):
+        picture = picture_of(values, guess, without)
+        found = stops.kept(picture, picture.lines[0], 1.0)
+        assert not found.clear
+        return found.words
+
+    assert said([[0.5] * 3] * 3, 0.5, 0.5).startswith("nothing to keep")
+    # 30 % of a gain of .05 by the means, but the band is as wide as the whole gain
+    wide = [[0.5] * 3, [0.500, 0.515, 0.530], [0.6] * 3]
+    assert "within the noise" in said(wide, 0.5, 0.55)
+    assert said(wide, 0.5, 0.9) == stops.UNCLEAR  # far from no privacy, and near to guessing
+    assert said([[0.5, 0.5]] * 3, 0.3, 0.9) == ""  # two seeds say nothing
 
 
 def test_the_finding_says_where_it_begins_to_pay():
     found = stops.finding
     picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
-    assert found(picture, picture.lines[0]).startswith("Below epsilon 1 no better than guessing")
+    assert found(picture, picture.lines[0]).startswith(f"Below epsilon 1 {stops.UNCLEAR}")
     assert "from 10 on" in found(picture, picture.lines[0])
     flat = picture_of([[0.5] * 3] * 3, 0.5, 0.7)
-    assert "up to epsilon 10" in found(flat, flat.lines[0])
+    assert "at any epsilon" in found(flat, flat.lines[0])
     noisy = picture_of([[0.4, 0.6, 0.5]] * 3, 0.45, 0.7)  # 0.5 on average, but who knows
-    assert "No better" in found(noisy, noisy.lines[0])
+    assert found(noisy, noisy.lines[0]).startswith("Not clearly better")
 
 
 def test_what_is_needed_is_read_off_an_increasing_fit():
     picture = picture_of([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
-    needed = stops.needed(picture.lines[0])
-    assert needed.fit == pytest.approx((0.5, 0.65, 0.65))
-    assert needed.low == pytest.approx(needed.fit)
-    assert needed.high == pytest.approx(needed.fit)  # no spread
+    line, grid = picture.lines[0], (0.1, 1.0, 10.0)
+    few, half, most, more = stops.needed(line, grid, [0.4, 0.575, 0.65, 0.66])
+    assert (few.at, most.at) == pytest.approx((0, 1))
+    assert more.at is None
+    assert (half.low, half.at, half.high) == pytest.approx((0.5, 0.5, 0.5))  # no spread
+    (asked,) = comparison.smallest_epsilons(
+        lines.place(line, lines.Count.PAPER), [0.575], comparison.same_seeds()
+    )
+    assert f"takes epsilon {comparison.reach_words(asked)} " in half.words
+    assert "on the slider 1." in half.words
+    assert "slider" not in few.words + more.words

@@ -347,7 +347,15 @@ def test_gaussian_mu() -> None:
 
 
 def test_channel_epsilon_counts_changed_symbols() -> None:
-    assert response(times=2, cell=1).loss(3).epsilon == pytest.approx(6 * math.log(3))
+    loss = response(times=2, cell=1).loss(3)  # six flips of 1/4, output by output
+    assert loss.epsilon == pytest.approx(6 * math.log(3))
+    for epsilon in (0.0, 2.0, 5.0):
+        gains = (
+            math.prod(told) - math.exp(epsilon) * math.prod(4 - x for x in told)
+            for told in itertools.product((1, 3), repeat=6)
+        )
+        exact = sum(max(0.0, gain) for gain in gains) / 4**6
+        assert loss.delta_at(epsilon) == pytest.approx(exact, rel=1e-12)
     identity = response(((1.0, 0.0), (0.0, 1.0)), rating=1)
     assert identity.loss(1).epsilon == math.inf
     assert identity.loss(0).epsilon == 0  # and not 0 times infinity

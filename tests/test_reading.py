@@ -460,8 +460,45 @@ def test_parquet_columns_that_cannot_be_used_are_named() -> None:
     twice = parquet(["user", "user", "item", "rating"], a=[1], b=[2], c=[3], d=[4])
     with pytest.raises(BadRatings, match="user"):
         upload(twice, "x.parquet")
-    with pytest.raises(Refused, match=r"2\^53"):
-        upload(parquet(user=[1e17, 2.0], item=["x", "y"], rating=[3, 4]), "x.parquet")
+
+
+@pytest.mark.parametrize(("bits", "digits"), [(16, 11), (32, 24), (64, 53)])
+def test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type(
+    bits: int, digits: int
+) -> None:
+    """2^24 and 2^24 + 1 are one number as float32; 2^24 - 1 is its own."""
+    kind = np.dtype(f"float{bits}").type
+    edge = 2**digits
+    assert kind(edge) == kind(edge + 1)
+    assert len({kind(edge - 1), kind(edge - 2), kind(edge)}) == 3
+
+    def read(*ids: float) -> datasets.Dataset:
+        column = pa.array(np.array([*ids, 1], dtype=kind))
+        return upload(parquet(user=column, item=list("xyz"), rating=[3, 4, 5]), "x.parquet")
+
+    assert read(edge - 1, 1 - edge).ratings.user_ids == (str(1 - edge), "1", str(edge - 1))
+    for wrong in (edge, -edge, edge + 2, np.inf):
+        with pytest.raises(Refused, match=f"'user' holds ids as float{bits}.* 2\\^{digits} "):
+            read(2, wrong)
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b"user,item\nann,tea\n", "x.csv"),
+        (b"1,2\n3,4\n", "x.csv"),
+        (b"user,item,time\nann,tea,978300760\n", "x.csv"),
+        (b'{"user": "ann", "item": "tea"}\n', "x.jsonl"),
+        (parquet(user=["ann"], item=["tea"]), "x.parquet"),
+    ],
+)
+def test_with_a_range_a_file_is_read_as_clicks_only_if_asked(content: bytes, name: str) -> None:
+    for ranking in (False, True):
+        with pytest.raises(Refused, match="no column holds the rating") as refused:
+            datasets.load_upload(content, name, low=0, high=5, for_ranking=ranking)
+        assert "rating=none" in refused.value.faults[0].options
+    for asked in ({"low": 0, "high": 5, "rating": "none"}, {}):
+        assert datasets.load_upload(content, name, **asked).ratings.clicks
 
 
 def test_parquet_with_an_index_of_pandas() -> None:

@@ -71,7 +71,8 @@ BY_HAND: list[tuple[str | bytes, dict[str, Any], str]] = [
     ("a,x,3,20\na,x,5,10\n", {"duplicates": "last"}, "a x 3"),
     ("a,x,3\na,x,5\n", {"duplicates": "mean"}, "a x 4"),
     # Other shapes.
-    ("user,item\na,x\na,y\na,x\n", {}, "a x 1|a y 1"),
+    ("user,item\na,x\na,y\na,x\n", {"rating": "none"}, "a x 1|a y 1"),
+    ("user,item\na,x\na,y\na,x\n", {}, "refused: a range of no ratings"),
     ('{"user": 7, "item": "x", "rating": 3}\n{"rating": 4, "user": "007", "item": "x"}\n', {},
      "007 x 4|7 x 3"),
     ('{"user": 7, "item": "x", "points": 4}\n', {}, "refused: no column left"),

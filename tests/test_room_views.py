@@ -1,5 +1,7 @@
 """What the projector says of a class: rows, words, tables and pictures."""
 
+import csv
+import io
 import itertools
 import math
 import re
@@ -8,6 +10,7 @@ import pytest
 
 from dpmc_core import room
 from dpmc_core.room import Bounds, Room, Sender
+from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import room as words
 from dpmc_core.views.room import Mark, ShareRow
 from pages.ui import charts
@@ -28,6 +31,7 @@ def report(one, yes, reports):
     now = one.view().now.number
     for k in range(reports):
         one.report(one.view().id, now, TOKENS[k], int(k < yes))
+    one.lock()
 
 
 def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
@@ -35,14 +39,18 @@ def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
     rows = words.of_question(view, 0)
     assert [row.mark for row in rows] == [
         Mark.ESTIMATE,
+        Mark.PEOPLE,
         Mark.REPORTED,
         Mark.SIMULATED,
         Mark.SIMULATED,
     ]
-    assert rows[0].found == view.poll(0).debiased
-    assert rows[1].found == view.poll(0).naive
-    assert [row.reports for row in rows] == [30, 30, 300, 3000]
-    assert all("simulated" in row.note for row in rows[2:])
+    assert rows[0].found == view.poll(0).of_class
+    assert rows[1].found == view.poll(0).of_people
+    assert [row.name for row in rows[:2]] == ["This class", "People like this class"]
+    assert rows[2].found.share == 0.4
+    assert words.range_text(rows[2]) == ""  # they are what they are
+    assert [row.reports for row in rows] == [30, 30, 30, 300, 3000]
+    assert all("simulated" in row.note for row in rows[3:])
     assert rows == words.of_question(view, 0)  # the simulated ones stay where they are
 
 
@@ -55,7 +63,7 @@ def test_each_kind_of_sender_has_its_own_estimate():
     estimates = [row for row in rows if row.mark is Mark.ESTIMATE]
     assert [row.note for row in estimates] == ["30 phones", "20 hands", "30 simulated phones"]
     for row, sender in zip(estimates, Sender, strict=True):
-        assert row.found == view.poll(0, sender=sender).debiased
+        assert row.found == view.poll(0, sender=sender).of_class
     assert [row.truth for row in estimates] == [None, None, 0.5]
     assert all(row.truth is None for row in words.of_question(view, 0))  # not while it is secret
 
@@ -79,8 +87,26 @@ def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
     assert widths == sorted(widths, reverse=True)
     assert right == [room.attacker(room.coin(2.0, times)) for times in range(1, 6)]
     assert right == sorted(right)
-    assert right[1] == pytest.approx(right[0], abs=1e-6)  # two contradicting reports say nothing
+    assert right[1] == pytest.approx(right[0], abs=1e-6)  # from 50:50 alone
     assert right[2] > right[0] + 0.05
+    assert [row.note for row in certainty] == [f"epsilon {2 * k} in all" for k in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("prior", "wanted"),
+    [(0.5, (88.1, 88.1)), (0.6, (88.1, 90.2)), (0.8, (88.1, 94.4)), (0.95, (95.0, 97.5))],
+)
+def test_surer_stands_above_numbers_that_have_grown(prior, wanted):
+    one = holding(12, 30)
+    one.ask(0)
+    report(one, 12, 30)
+    estimates, certainty = words.rounds(one.view(), 0, prior)
+    assert [round(100 * row.found.share, 1) for row in certainty] == list(wanted)
+    title = words.surer(estimates, certainty)
+    assert ("surer about you" in title) == (wanted[0] < wanted[1])
+    assert title.endswith("epsilon 4 in all")
+    widths = [row.found.high - row.found.low for row in estimates]
+    assert ("surer about the class" in title) == (widths[1] < widths[0])
 
 
 def test_questions_are_ordered_only_where_they_differ():
@@ -89,16 +115,145 @@ def test_questions_are_ordered_only_where_they_differ():
     report(one, 8, 30)
     rows = words.overview(one.view())
     assert [row.name for row in rows] == ["Tea?", "Coffee?"]
-    assert words.ranked(rows) is None
+    assert words.ranked(rows, words.differences(one.view())) is None
     report_all = Room(("Tea?", "Coffee?"), 4.0)
     for question, yes in enumerate((20, 180)):
         report_all.ask(question)
         report(report_all, yes, 200)
-    rows = words.overview(report_all.view())
+    rows, found = words.overview(report_all.view()), words.differences(report_all.view())
     assert [row.name for row in rows] == ["Tea?", "Coffee?"]
+    assert "“Coffee?” has more yes" in words.compared(report_all.view(), found)[0]
     unheard = ShareRow("Milk?", Mark.ESTIMATE, None)
-    names = [row.name for row in words.ranked([unheard, *rows])]
+    names = [row.name for row in words.ranked([unheard, *rows], found)]
     assert names == ["Coffee?", "Tea?", "Milk?"]
+
+
+def test_shares_are_compared_by_the_interval_of_their_difference():
+    """9 and 13 of 30 at epsilon 3: the intervals overlap, and still the one is surely larger."""
+    one = holding(9, 30, epsilon=3.0)
+    one.ask(1)
+    report(one, 13, 30)
+    rows, (found,) = words.overview(one.view()), words.differences(one.view())
+    assert rows[0].found.high > rows[1].found.low
+    assert found.sure
+    assert (found.more, found.less) == (1, 0)
+    assert [row.name for row in words.ranked(rows, [found])] == ["Coffee?", "Tea?"]
+
+
+def test_only_the_same_people_are_compared():
+    one = holding(12, 30)
+    one.ask(1)
+    for token in TOKENS[25:60]:
+        one.report(one.view().id, 1, token, 1)
+    one.lock()
+    (found,) = words.differences(one.view())
+    both = [one.view().poll(k, among=TOKENS[25:30]) for k in range(2)]
+    assert [poll.people for poll in both] == [5, 5]
+    assert found.by == room.difference(*both[::-1])
+    other = holding(12, 30)
+    other.ask(1)
+    other.count(3, 20)
+    other.lock()
+    assert words.differences(other.view()) == []  # phones and hands
+
+
+# --- rounds, and what is hidden -------------------------------------------------------------------
+
+
+def test_a_question_shows_nothing_until_it_is_locked_unless_the_teacher_says_so():
+    one = holding(12, 30)
+    one.lock(False)
+    for rows in (words.of_question(one.view(), 0), words.overview(one.view())):
+        assert all(row.found is None for row in rows)
+        assert rows[0].note == words.HIDDEN
+    assert "(L)" in words.waiting(one.view())
+    assert words.export(one.view()).count("\n") == 2
+    one.hide(False)
+    assert words.of_question(one.view(), 0)[0].found is not None
+    assert words.waiting(one.view()) == ""
+
+
+@pytest.mark.parametrize("hides", [True, False])
+def test_a_round_changes_the_wall_only_when_it_is_locked(hides):
+    one = holding(12, 30)
+    one.hide(hides)
+    before = words.of_question(one.view(), 0)
+    one.ask(0)
+    for k in range(5, 17):
+        one.report(one.view().id, 1, TOKENS[k], 1)
+        assert words.of_question(one.view(), 0) == before
+        assert words.overview(one.view())[0].found == before[0].found
+    assert words.counted(one.view())[0][0] == ("12", "of 30 have answered again")
+    one.report(one.view().id, 1, TOKENS[99], 1)
+    assert words.counted(one.view())[0][0] == (
+        "12",
+        "of 30 have answered again, 1 for the first time",
+    )
+    one.lock()
+    last, every, *_ = words.of_question(one.view(), 0)
+    assert "25 reports of 13 phones" in last.note
+    assert "43 reports of 31 phones" in every.note  # who slept loses nothing
+    assert last.found != every.found != before[0].found
+
+
+@pytest.mark.parametrize("sent", [1, 2])
+def test_no_phones_reports_stand_alone(sent):
+    """Neither of one round nor linked, nor as the rest of all."""
+    one = holding(1, sent)
+    assert all(row.found is None for row in words.of_question(one.view(), 0))
+    assert all(row.found is None for row in words.overview(one.view()))
+    assert "estimate" not in words.export(one.view())
+    for again in (sent, 30 - sent):
+        other = holding(12, 30)
+        other.ask(0)
+        report(other, again, again)
+        shown = [row for row in words.of_question(other.view(), 0) if row.mark is Mark.ESTIMATE]
+        assert [row.note for row in shown] == [f"{30 + again} reports of 30 phones"]
+
+
+def test_a_share_past_the_end_is_called_an_estimate():
+    for row in words.of_question(holding(3, 3).view(), 0)[:2]:
+        assert row.found.share > 1
+        assert words.range_text(row).startswith("estimate, ")
+
+
+def test_connected_and_answered_are_two_numbers():
+    one = holding(12, 30)
+    for k in range(33):
+        one.visited(TOKENS[k])
+        one.visited("nobody")
+    assert words.counted(one.view())[0] == [("30", "answered"), ("33", "connected")]
+
+
+def test_an_export_holds_what_was_sent_and_no_tokens():
+    one = holding(12, 30, "=Tea?", "Coffee, or, tea?")
+    one.cost(1.0)
+    one.ask(1)
+    report(one, 20, 30)
+    one.ask(0)
+    report(one, 12, 20)
+    one.count(3, 20)
+    text = words.export(one.view())
+    rows = list(csv.DictReader(io.StringIO(text)))
+    told = [row for row in rows if row["kind"] == "asked"]
+    phones = [row for row in told if row["sender"] == "phones"]
+    assert [(row["question"], row["round"], row["epsilon"]) for row in phones] == [
+        ("'=Tea?", "1", "2"),
+        ("Coffee, or, tea?", "1", "1"),
+        ("'=Tea?", "2", "2"),
+    ]
+    assert [(row["reports"], row["yes"]) for row in phones] == [
+        ("30", "12"),
+        ("30", "20"),
+        ("20", "12"),
+    ]
+    assert [row["reports"] for row in told if row["sender"] == "hands"] == ["20"]
+    estimates = [row for row in rows if row["kind"] == "estimate"]
+    poll = one.view().poll(0)
+    found = next(row for row in estimates if row["of"] == "this class")
+    assert [float(found[end]) for end in ("share", "low", "high")] == list(poll.of_class)
+    assert len(estimates) == 6  # two questions of phones, one of hands, by two names
+    assert not any(token in text for token in TOKENS)
 
 
 def test_words_and_table_say_every_number():
@@ -108,7 +263,7 @@ def test_words_and_table_say_every_number():
         assert words.share_text(row) in said
         assert words.range_text(row) in said
     assert len({len(column) for column in table.values()}) == 1
-    assert table["reports"] == [30, 30, 300, 3000]
+    assert table["reports"] == [30, 30, 30, 300, 3000]
 
 
 @pytest.mark.parametrize("epsilon", [0.8, 1.0, 1.5, 2.0, 3.0, 10.0])
@@ -117,11 +272,12 @@ def test_the_words_of_a_coin_rule_are_its_chance(epsilon):
     rule = room.coins(epsilon)
     text = words.rule_words(rule)
     number = ("no", "one", "two", "three", "four")
-    assert f"Throw {number[rule.coins]} coin" in text
+    often = ("", "once", "twice", "three times", "four times")[rule.coins]
+    assert f"Throw one coin {often}" in text
     if "At most" in text:
         few = number.index(re.search(r"At most (\w+) head", text)[1])
     else:
-        assert re.search(r"\. (Both|All)? ?[tT]ails: show the opposite", text)
+        assert f". Tails{'' if rule.coins == 1 else f' {often}'}: show the opposite" in text
         few = 0
     throws = list(itertools.product((0, 1), repeat=rule.coins))
     assert sum(sum(throw) <= few for throw in throws) / len(throws) == rule.chance
@@ -166,6 +322,21 @@ def test_costs_and_meanings_are_computed():
     assert "88 times in 100" in told
     assert "nothing at all" in words.epsilon_words(0.1)[2]
     assert "2.2 people" in words.cheat_words(1.0)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_two_coins_explain_the_tilted_one_and_their_sum_is_right(epsilon):
+    lie = 100 / (1 + math.exp(epsilon))
+    own = re.search(r"opposite ([\d.]+) times in 100", words.epsilon_words(epsilon)[0])[1]
+    assert 0 < float(own) < 100
+    two, of, twice, one, per = re.findall(r"\d+(?:\.\d+)?", words.two_coins(epsilon))
+    assert per == "100"
+    assert (of, twice) == ("100", "2")
+    assert float(two) == pytest.approx(100 - 2 * float(one))
+    for said, wanted in ((own, lie), (one, lie), (two, 100 - 2 * lie)):
+        assert abs(float(said) - wanted) < 10.0 ** -len(said.partition(".")[2])
+    if epsilon == 2:
+        assert (own, two, one) == ("12", "76", "12")
 
 
 def test_the_promise_counts_every_asking():

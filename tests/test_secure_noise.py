@@ -9,6 +9,7 @@ import json
 import math
 import sys
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -315,13 +316,20 @@ def test_discrete_gaussian_noise_is_no_worse_than_the_continuous_mechanism_named
         assert mu <= shift / steps * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 4.0, 20.0])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 4.0, 19.6, 20.0])
 def test_a_channel_certifies_what_is_sampled(epsilon):
-    matrix = symbols(epsilon).matrix
+    """Rare chances are rounded most, up or down: neither is free."""
+    plain = symbols(epsilon)
+    matrix = plain.matrix
     rows = np.array([exact_noise.weights(row) for row in matrix])
     assert (rows.astype(object).sum(axis=1) == 2**62).all()
     assert np.abs(rows / 2.0**62 - matrix).max() < 1e-15
     assert exact_noise.channel_epsilon(matrix) == pytest.approx(epsilon, rel=1e-6)
+    with mpmath.workdps(40):
+        exact = max(mpmath.log(mpmath.mpf(max(c)) / min(c)) for c in rows.T.tolist())
+    assert exact <= exact_noise.channel_epsilon(matrix) <= exact * (1 + 1e-12)
+    after = exporting._secured(plain, 1)
+    assert after.loss(after.sensitivity[CELL]).epsilon >= exact
 
 
 def test_a_chance_too_small_to_sample_is_refused():
@@ -374,7 +382,7 @@ def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
     mechanism = make(id)
     ratings = ratings_for(mechanism.task)
     found = [export(mechanism, ratings) for _ in range(2)]
-    arrays = [{name: array for name, (array, _) in e.arrays.items()} for e in found]
+    arrays = [e.arrays for e in found]
     assert any(not np.array_equal(arrays[0][n], arrays[1][n]) for n in arrays[0])
     guarantee = mechanism.guarantee(ratings.public)
     if guarantee.trust is Trust.LOCAL:
@@ -438,7 +446,7 @@ class Deaf(SecureSource):
 def heard(id, monkeypatch, ratings):
     monkeypatch.setattr(exact_noise, "SecureSource", Deaf)
     found = export(make(id), ratings)
-    return {name: array for name, (array, _) in found.arrays.items()}
+    return found.arrays
 
 
 @pytest.mark.parametrize("id", RELEASED)

@@ -186,9 +186,7 @@ def test_a_line_is_looked_at_from_one_epsilon():
     assert here.seeds == len(line.seeds) == 5
     assert len(came.guesses) == 1
     assert len(came.twins) == 2
-    assert len(lines.gains(came, 4.0)) == 2
     assert line.at(2.5) is None  # not computed, never interpolated
-    assert lines.gains(came, 2.5) == []
     assert "at the chosen epsilon 4:" in lines.words_at(came, 4.0)
     assert "at the chosen" not in lines.words_at(came, 2.5)
     assert lines.table_of(line)["seeds"] == [5] * 14

@@ -346,6 +346,22 @@ def test_a_read_only_folder_can_be_read_and_not_written():
                 Store(folder / "below" / "another.sqlite")
 
 
+@needs_modes
+def test_rows_of_a_killed_program_in_a_read_only_folder_are_not_passed_over():
+    with open_folder() as folder:
+        path, kept = folder / "results.sqlite", {}
+        with Store(path) as opened:
+            opened.add([record()])
+            for part in (path, folder / "results.sqlite-wal"):
+                kept[part] = part.read_bytes()  # as it is before the last program closes it
+        for part, content in kept.items():
+            part.write_bytes(content)
+            part.chmod(0o444)
+        folder.chmod(0o555)
+        with as_nobody(), pytest.raises(StoreError, match="rows that a killed program left in"):
+            Store(path, read_only=True)
+
+
 def fill(opened):
     """Add rows until that fails; how many went in, and the sentence."""
     for seed in range(1, 10_000):

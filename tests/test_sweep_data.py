@@ -1,6 +1,7 @@
 """What a sweep runs on: sources, snapshots, private folders, presets."""
 
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -189,6 +190,16 @@ def test_a_private_folder_is_for_its_user_alone_and_goes():
     folder.close()
     assert not folder.path.exists()
     folder.close()  # nor this
+
+
+@pytest.mark.parametrize("where", ["locks.hold", "sweep.private.write_snapshot"])
+def test_a_private_folder_that_cannot_be_filled_is_not_left_behind(tmp_path, monkeypatch, where):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    full = OSError(errno.ENOSPC, "no space left on device")
+    monkeypatch.setattr(f"dpmc_core.{where}", lambda *_: (_ for _ in ()).throw(full))
+    with pytest.raises(OSError, match="no space left"):
+        sweep.PrivateFolder(make_dataset()).write()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatch):

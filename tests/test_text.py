@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from dpmc_core import store
+from dpmc_core.errors import printable
 from dpmc_core.store import Store, guarded
 from dpmc_core.views.text import escape_markdown
 from pages.ui.text import escape, in_chart
@@ -54,15 +55,15 @@ def check_escaped(text):
     assert ":material/" not in markdown
 
 
-def test_what_cannot_be_shown_is_marked():
-    assert escape("a\0b\u202ec\ud800") == "a�b�c�"
+def test_what_cannot_be_shown_is_named():
+    assert escape("a\0b\u202ec\ud800") == r"a\\u0000b\\u202ec\\ud800"
     assert escape_markdown("http://a") == "http\\:<!-- -->//a"
     assert escape("") == ""
 
 
 @given(TEXTS)
 def test_text_in_a_chart_has_no_tags(text):
-    assert html.unescape(in_chart(text)) == html.unescape(html.escape(text, quote=False))
+    assert html.unescape(in_chart(text)) == html.unescape(html.escape(printable(text), quote=False))
     assert not set(in_chart(text)) & set("<>")
 
 

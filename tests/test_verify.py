@@ -4,8 +4,11 @@ No test here can raise a false alarm but by a chance below 2^-40.
 """
 
 import copy
+import dataclasses
 import hashlib
 import json
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -13,14 +16,15 @@ import pytest
 pytest.importorskip("opendp", reason="needs the extra 'release'")
 
 from dpmc_core import registry
+from dpmc_core.data import public_sets
 from dpmc_core.deployment import deployment_card
-from dpmc_core.errors import DpmcError, NotVerified
+from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting, NotVerified
 from dpmc_core.privacy import Publishes, Trust
 from dpmc_core.ratings import Catalogue, Origin
 from dpmc_core.release import export, write
 from dpmc_core.solvers import sizes
 from dpmc_core.solvers.trust_region import minimise_in_ball
-from dpmc_core.verify import verify
+from dpmc_core.verify import sign_lines, signed, unnoticed, verify
 from tests.release_helpers import (
     ITEMS,
     RELEASED,
@@ -110,7 +114,8 @@ DERIVED = ("guarantee", "releases", "task", "randomness", "rows")
 def derived(card, arrays, guarantee):
     """Paths to all values of a card that follow from others."""
     paths = [p for p in leaves(card) if p[0] in DERIVED]
-    paths += [("arrays", n, k) for n in arrays for k in ("type", "sha256")]
+    paths += [("arrays", n, k) for n in arrays for k in ("type", "sha256", "what")]
+    paths += [("predictions",)]
     paths += [("arrays", n, "shape", 0) for n, a in arrays.items() if a.ndim]
     shapes = [release.shape for _, release in guarantee.releases]
     if "symbols" not in arrays and (None,) in shapes:  # the number of ratings is public there
@@ -199,6 +204,9 @@ def test_an_edit_of_an_array_names_it(files, case, tmp_path):
             outside.flat[0] = 200
             if guarantee.trust is Trust.LOCAL:
                 impossible["outside"] = outside
+                beyond = array.copy()
+                beyond.flat[-1] = {"users": USERS, "items": ITEMS, "symbols": 9}[name]
+                impossible[r"outside|order"] = beyond
                 impossible["int|type"] = array.astype(np.int64)
         if name in ("items", "matrix", "left", "right", "number"):
             impossible["shape|type|columns"] = array[None]
@@ -216,6 +224,229 @@ def test_an_edit_of_an_array_names_it(files, case, tmp_path):
     save(out, card, arrays | {"left_raw": np.zeros((USERS, 2))})
     with pytest.raises(NotVerified, match=r"arrays\.left_raw is in the file"):
         verify(out)
+
+
+def resealed(path, card, arrays, name, array):
+    """The file with an array that is told on the card as if it belonged there."""
+    told = card | {"arrays": card["arrays"] | {name: {"what": "for the own predictions"}}}
+    save(path, *with_array(told, arrays, name, array))
+
+
+@cases
+def test_a_surplus_array_is_refused_by_name_though_its_digests_are_made_anew(files, case, tmp_path):
+    card, arrays = load(files(case))
+    mechanism = make(*case)
+    raw = ratings_for(mechanism.task)
+    for name in ("raw", "columns2", "../../raw", "a\x1b[2Jb", "user_ids"):
+        resealed(tmp_path / "edited.npz", card, arrays, name, raw.values)
+        with pytest.raises(NotVerified, match="does not belong there") as error:
+            verify(tmp_path / "edited.npz")
+        assert str(error.value).isprintable()
+        (fault,) = error.value.faults
+        assert repr(name)[1:-1] in fault
+
+
+@cases
+def test_no_column_more_than_the_settings_have(files, case, tmp_path):
+    """Where the number of columns follows from the noise it has a limit."""
+    card, arrays = load(files(case))
+    for name in {"items", "left", "right"} & set(arrays):
+        if arrays[name].ndim == 1:
+            continue
+        wide = np.hstack([arrays[name], np.ones((len(arrays[name]), 60))])
+        save(tmp_path / "edited.npz", *with_array(card, arrays, name, wide))
+        with pytest.raises(NotVerified, match=rf"arrays\.{name} must be|does not belong|is not in"):
+            verify(tmp_path / "edited.npz")
+
+
+def objects(value, *path):
+    """Paths to all objects of JSON within one."""
+    if isinstance(value, dict):
+        yield path
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in parts:
+        if isinstance(part, dict | list):
+            yield from objects(part, *path, key)
+
+
+@pytest.mark.parametrize("case", [("private-item-mean", {}), ("input-flip", {})], ids=name_of)
+def test_a_surplus_field_is_refused_by_name_wherever_it_stands(files, case, tmp_path):
+    card, arrays = load(files(case))
+    for path in objects(card):
+        wrong = copy.deepcopy(card)
+        place = wrong
+        for key in path:
+            place = place[key]
+        place["raw\x07"] = 1
+        save(tmp_path / "edited.npz", wrong, arrays)
+        with pytest.raises(NotVerified, match=r"raw\\x07|settings|data") as error:
+            verify(tmp_path / "edited.npz")
+        assert str(error.value).isprintable()
+
+
+def test_a_card_in_other_letters_is_refused(files, tmp_path):
+    card, arrays = load(files(("private-item-mean", {})))
+    texts = (
+        json.dumps(card, indent=1),
+        json.dumps(card) + " ",
+        json.dumps(card)[:-1] + ', "revision": 2}',  # a key twice
+    )
+    for text in texts:
+        np.savez(tmp_path / "a.npz", allow_pickle=False, card=np.array(text), **arrays)
+        with pytest.raises(DpmcError, match="not written as there"):
+            verify(tmp_path / "a.npz")
+
+
+def test_a_file_holds_no_byte_beside_its_arrays(files, tmp_path):
+    whole = files(("private-item-mean", {})).read_bytes()
+    (tmp_path / "a.npz").write_bytes(whole[:-2] + b"\x0b\x00raw ratings")  # ZIP has comments
+    with pytest.raises(DpmcError, match="belong to no array"):
+        verify(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    "version", ["newest", "1.0 <b>", "1" * 50, "1.0+the raw ratings", "", 3, None, "1.2\n"]
+)
+def test_a_version_is_one_or_refused(files, version, tmp_path):
+    card, arrays = load(files(("private-item-mean", {})))
+    for name in card["versions"]:
+        wrong = card | {"versions": card["versions"] | {name: version}}
+        save(tmp_path / "a.npz", wrong, arrays)
+        with pytest.raises(NotVerified, match=rf"versions\.{name}"):
+            verify(tmp_path / "a.npz")
+    for name, fine in (("numpy", "2.5.0rc1"), ("scipy", "1.15.2.post1"), ("opendp", "0.14.0.dev3")):
+        save(tmp_path / "a.npz", card | {"versions": card["versions"] | {name: fine}}, arrays)
+        assert verify(tmp_path / "a.npz").card["versions"][name] == fine
+
+
+def forged(path, mechanism, ratings, monkeypatch, **public):
+    """A file that its writer released against the rules, or with other public facts on its card."""
+    from dpmc_core import release
+
+    facts = dataclasses.replace(ratings.public, **public)
+    rest = (facts, ratings.catalogue, len(ratings))
+    with monkeypatch.context() as patch:
+        patch.setattr(release, "check", lambda *_: None)
+        found = release.export(mechanism, ratings)
+    plain = mechanism.guarantee(facts)
+    parts, formula = release.parts_of(mechanism, plain, *rest[1:], found.arrays)
+    _, card = release.card_of(
+        mechanism, facts, len(ratings), (), ratings.catalogue, found.arrays, parts, formula
+    )
+    save(path, card | {"versions": found.card["versions"]}, found.arrays)
+
+
+def test_nobody_writes_a_card_on_users_and_items_that_were_read_off(tmp_path, monkeypatch):
+    mechanism = make("private-item-mean", {})
+    for origin in Origin:
+        catalogue = Catalogue(origin, "the generated set jokes" if origin is Origin.PUBLIC else "")
+        names = {"item_ids": [f"i{k}" for k in range(ITEMS)]} if origin is Origin.GIVEN else {}
+        ratings = ratings_for(mechanism.task, catalogue=catalogue, **names)
+        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
+        if origin is Origin.READ:
+            with pytest.raises(NotVerified, match=r"catalogue: .*read off"):
+                verify(tmp_path / "a.npz")
+        else:
+            verify(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("catalogue", "words"),
+    [
+        (Catalogue(Origin.PUBLIC, "the public set of my neighbour"), "source"),
+        (Catalogue(Origin.PUBLIC), "source"),
+        (Catalogue(Origin.DECLARED, "a word"), "source"),
+        (Catalogue(Origin.DECLARED, users_listed=False), "users_listed"),
+        (Catalogue(Origin.DECLARED, users_listed=1), "users_listed"),
+        (Catalogue(Origin.GIVEN, "", None), "users_listed"),
+    ],
+    ids=str,
+)
+def test_a_catalogue_names_what_there_is(catalogue, words, tmp_path, monkeypatch):
+    mechanism = make("private-item-mean", {})
+    named = {"item_ids": [f"i{k}" for k in range(ITEMS)]} if catalogue.named else {}
+    ratings = ratings_for(mechanism.task, catalogue=catalogue, **named)
+    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
+    with pytest.raises(NotVerified, match=f"catalogue: .*{words}"):
+        verify(tmp_path / "a.npz")
+
+
+def test_a_public_set_has_no_more_users_and_items_than_it_has(tmp_path, monkeypatch):
+    mechanism = make("private-item-mean", {})
+    known = public_sets.SETS["ml-100k"]
+    source = f"the public set {known.title}"
+    ratings = ratings_for(mechanism.task, catalogue=Catalogue(Origin.PUBLIC, source))
+    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=known.catalogue[0])
+    verify(tmp_path / "a.npz")
+    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=10 * known.catalogue[0])
+    with pytest.raises(NotVerified, match=r"catalogue: .* users and items"):
+        verify(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("id", ["randomised-response", "dplcf", "local-popularity", "local-mean"])
+def test_more_users_than_reports_can_be_of_are_refused(id, tmp_path, monkeypatch):
+    """Every cell reports with a known chance: a false alarm is rarer than 2^-44."""
+    mechanism = make(id, {})
+    ratings = ratings_for(mechanism.task)
+    for users in (USERS * 10, USERS * 1000):
+        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=users)
+        with pytest.raises(NotVerified, match=r"data\.users .*too few"):
+            verify(tmp_path / "a.npz")
+    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch)
+    verify(tmp_path / "a.npz")
+
+
+def test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap(tmp_path, monkeypatch):
+    mechanism = make("private-mean", {})
+    ratings = ratings_for(mechanism.task)
+    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, users=2**31)
+    with pytest.raises(NotVerified, match="data: users"):
+        verify(tmp_path / "a.npz")
+    mechanism = make("input-flip", {})
+    ratings = ratings_for(mechanism.task)
+    most = int(np.bincount(ratings.users).max())
+    for cap in (most - 1, most):
+        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, cap=cap)
+        if cap == most:
+            verify(tmp_path / "a.npz")
+        else:
+            with pytest.raises(NotVerified, match=f"{most} ratings of one user"):
+                verify(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("bad", ["a\nb", "a\x1b[2J", "\u202eabc", "a\x00b", "\x85"])
+def test_an_id_with_control_characters_is_neither_written_nor_accepted(bad, tmp_path):
+    ids = [f"i{k}" for k in range(ITEMS)]
+    mechanism = make("private-item-mean", {})
+    given = {"catalogue": Catalogue(Origin.GIVEN)}
+    with pytest.raises(CannotRelease, match="control characters") as error:
+        export(mechanism, ratings_for(mechanism.task, item_ids=[bad, *ids[1:]], **given))
+    assert str(error.value).isprintable()
+    write(export(mechanism, ratings_for(mechanism.task, item_ids=ids, **given)), tmp_path / "a.npz")
+    card, arrays = load(tmp_path / "a.npz")
+    wrong = np.array([bad, *ids[1:]])
+    save(tmp_path / "b.npz", *with_array(card, arrays, "item_ids", wrong))
+    with pytest.raises(NotVerified, match=r"arrays\.item_ids has an id with control") as error:
+        verify(tmp_path / "b.npz")
+    assert str(error.value).isprintable()
+    wide = arrays["item_ids"].astype("U300")  # room for a text behind an id
+    save(tmp_path / "b.npz", *with_array(card, arrays, "item_ids", wide))
+    with pytest.raises(NotVerified, match=r"arrays\.item_ids must be <U3"):
+        verify(tmp_path / "b.npz")
+
+
+def test_arrays_of_whole_numbers_say_what_they_must(files, tmp_path):
+    """Where parts of an array begin and end, and on which items taste is looked for."""
+    card, arrays = load(files(("private-pgd", {"estimator": "published", "radius": "5"})))
+    ends = arrays["ends"]
+    for wrong in (ends[::-1], ends - ends[0], ends - np.arange(len(ends))[::-1] * 0 - 1):
+        save(tmp_path / "a.npz", *with_array(card, arrays, "ends", wrong))
+        with pytest.raises(NotVerified, match=r"arrays\.ends"):
+            verify(tmp_path / "a.npz")
+    more = np.hstack([arrays["bases"], np.ones((ITEMS, 1))])
+    save(tmp_path / "a.npz", *with_array(card, arrays, "bases", more))
+    with pytest.raises(NotVerified, match=r"arrays\.(ratios|ends)"):
+        verify(tmp_path / "a.npz")
 
 
 def test_reports_are_cells_in_order_each_once(files, tmp_path):
@@ -242,7 +473,7 @@ def test_reports_are_cells_in_order_each_once(files, tmp_path):
         (("data", "users"), 0, "data"),
         (("data", "items"), ITEMS + 1, "coordinates"),
         (("data", "items"), "many", "data"),
-        (("data", "items"), 10**30, "releases"),
+        (("data", "items"), 10**30, "data: items"),
         (("data", "high"), 9.0, "sensitivity"),
         (("data", "prepare"), ["top-items=3"], "prepare"),
         (("data", "prepare"), ["sort=3"], "prepare"),
@@ -300,9 +531,12 @@ def test_names_belong_to_the_rows_and_are_there_only_where_they_are_public(tmp_p
             save(tmp_path / "b.npz", *with_array(card, arrays, name, wrong))
             with pytest.raises(NotVerified, match=rf"arrays\.{name} .*{words}"):
                 verify(tmp_path / "b.npz")
+    without = make("private-item-mean", {})  # no row of it is a user's
+    found = export(without, ratings_for(without.task, catalogue=given, **names))
+    assert set(names) & set(found.arrays) == {"item_ids"}
     card["catalogue"]["origin"] = "from-data"
     save(tmp_path / "b.npz", card, arrays)
-    with pytest.raises(NotVerified, match="the catalogue is not public"):
+    with pytest.raises(NotVerified, match=r"arrays\.item_ids .*does not belong"):
         verify(tmp_path / "b.npz")
 
 
@@ -474,7 +708,7 @@ def test_the_command_says_in_one_sentence_what_a_file_promises(dpmc, files, tmp_
     status, text, err = dpmc("verify", path)
     assert (status, err) == (0, "")
     flat = " ".join(text.split())
-    for words in ("Epsilon 1", "delta 1e-06", "per user", "certified given"):
+    for words in ("Epsilon 1", "delta 1e-6", "per user", "certified given"):
         assert words in flat
     status, text, _ = dpmc("verify", path, "--json")
     found = json.loads(text)
@@ -493,6 +727,118 @@ def test_the_command_says_in_one_sentence_what_a_file_promises(dpmc, files, tmp_
     assert "guarantee.certified.epsilon" in found["faults"][0]
     assert dpmc("verify")[0] == 2
     assert dpmc("verify", tmp_path / "none.npz")[0] == 1
+
+
+def test_what_no_look_at_a_file_can_tell_is_on_the_screen(dpmc, files):
+    for case in (("private-item-mean", {}), ("input-flip", {}), ("output", {})):
+        path = files(case)
+        told = unnoticed(verify(path))
+        _, text, _ = dpmc("verify", path)
+        flat = " ".join(text.split()).lower()
+        assert all(one in flat for one in map(str.lower, told))
+        assert len(told) >= 5
+        assert "digests notice accidents, not forgers: sign the file" in flat
+        for line in sign_lines(str(path)):
+            assert line in text
+        assert json.loads(dpmc("verify", path, "--json")[1])["unnoticed"] == list(told)
+    computed = "computed from noisy answers"
+    assert any(computed in one for one in unnoticed(verify(files(("private-item-mean", {})))))
+    assert not any(computed in one for one in told)  # output perturbation publishes its answer
+
+
+# Signatures
+
+
+@pytest.fixture
+def signing(files, tmp_path):
+    """A release with a signature, and who may sign: (file, allowed signers, sign(name, ...))."""
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("needs ssh-keygen")
+    path, allowed = tmp_path / "items.npz", tmp_path / "allowed_signers"
+    shutil.copy(files(("private-item-mean", {})), path)
+
+    def sign(name, namespace="dpmc-release", key="key"):
+        if not (tmp_path / key).exists():
+            words = ("-q", "-t", "ed25519", "-N", "", "-C", name, "-f", tmp_path / key)
+            subprocess.run(["ssh-keygen", *words], check=True)
+        (tmp_path / "items.npz.sig").unlink(missing_ok=True)
+        words = ("-Y", "sign", "-q", "-f", tmp_path / key, "-n", namespace, path)
+        subprocess.run(["ssh-keygen", *words], check=True, capture_output=True)
+        kind, public, *_ = (tmp_path / f"{key}.pub").read_text().split()
+        return f"{name} {kind} {public}\n"
+
+    return path, allowed, sign
+
+
+def test_a_signature_of_an_allowed_signer_is_accepted(dpmc, signing):
+    path, allowed, sign = signing
+    allowed.write_text(sign("ann@example.org"))
+    assert signed(path, allowed) == "ann@example.org"
+    status, text, err = dpmc("verify", path, "--allowed-signers", allowed)
+    assert (status, err) == (0, "")
+    assert "Signed by 'ann@example.org'" in text
+    assert "sign the file" not in text
+    found = json.loads(dpmc("verify", path, "--allowed-signers", allowed, "--json")[1])
+    assert found["signer"] == "ann@example.org"
+    assert not any("sign the file" in one for one in found["unnoticed"])
+    assert signed(path, allowed, "ann@example.org") == "ann@example.org"
+
+
+def test_a_signature_that_does_not_count_is_refused(signing):
+    path, allowed, sign = signing
+    ann = sign("ann@example.org")
+    allowed.write_text(ann)
+    with pytest.raises(NotVerified, match=r"none of bob@example\.org"):
+        signed(path, allowed, "bob@example.org")
+    allowed.write_text(sign("bob@example.org", key="other"))
+    sign("ann@example.org")
+    with pytest.raises(NotVerified, match="no key that allowed_signers lists"):
+        signed(path, allowed)
+    allowed.write_text(ann)
+    sign("ann@example.org", namespace="file")  # made for something else
+    with pytest.raises(NotVerified, match="namespace dpmc-release"):
+        signed(path, allowed)
+    sign("ann@example.org")
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(NotVerified, match=r"none of ann@example\.org for this file"):
+        signed(path, allowed)
+    kind = ann.split(" ", 1)[1]
+    allowed.write_text(f'ann@example.org valid-before="20200101" {kind}')
+    with pytest.raises(NotVerified, match="signature"):
+        signed(path, allowed)
+
+
+def test_why_a_signature_cannot_be_checked_is_a_sentence(dpmc, signing, monkeypatch):
+    path, allowed, sign = signing
+    ann = sign("ann@example.org")
+    with pytest.raises(DpmcError, match="no list of allowed signers"):
+        signed(path, allowed)
+    kind = ann.split(" ", 1)[1]
+    for names in ("*@example.org", "ann@example.org,bob@example.org"):
+        allowed.write_text(f"{names} {kind}")
+        with pytest.raises(InvalidSetting, match="--signer must be given"):
+            signed(path, allowed)
+        assert signed(path, allowed, "ann@example.org") == "ann@example.org"
+    allowed.write_text("\x1b[2J nonsense\n")
+    with pytest.raises(NotVerified) as error:
+        signed(path, allowed)
+    assert str(error.value).isprintable()
+    allowed.write_text(ann)
+    signature = path.with_name("items.npz.sig")
+    signature.write_bytes(b"-----BEGIN SSH SIGNATURE-----\nnone\n")
+    with pytest.raises(NotVerified, match="signature"):
+        signed(path, allowed)
+    signature.unlink()
+    with pytest.raises(DpmcError, match="no signature beside the file"):
+        signed(path, allowed)
+    signature.touch()
+    monkeypatch.setenv("PATH", str(path.parent))
+    with pytest.raises(DpmcError, match="ssh-keygen of OpenSSH"):
+        signed(path, allowed)
+    status, text, err = dpmc("verify", path, "--allowed-signers", allowed)
+    assert (status, text) == (1, "")
+    assert "Traceback" not in err
+    assert dpmc("verify", path, "--signer", "ann")[0] in (1, 2)
 
 
 SECTIONS = {

@@ -454,7 +454,7 @@ def test_with_a_delta_nobody_is_sure_and_the_relation_asked_is_told():
     replaced = card.certified(USER_REPLACED)
     share = (math.exp(replaced.epsilon) + replaced.delta) / (1 + math.exp(replaced.epsilon))
     assert f"by epsilon and delta alone {100 * share:.1f}" in words
-    assert "delta 1e-06" in cards.certified(card.certified())
+    assert "delta 1e-6" in cards.certified(card.certified())
     assert cards.table([cards.card_row("name", card)])["delta"] == ["1e-06"]
 
 
@@ -463,4 +463,4 @@ def test_twenty_ratings_together_are_told_at_a_delta_too():
     card = registry.create("input-flip", epsilon=0.1).guarantee(public)
     weaker = cards.row_of_ratings(card, 20, 1e-6).epsilon
     assert weaker < 1.9
-    assert f"20 ratings together: epsilon 2 (or {weaker:.3g}, delta 1e-06)" in cards.person(card)
+    assert f"20 ratings together: epsilon 2 (or {weaker:.3g}, delta 1e-6)" in cards.person(card)

@@ -23,7 +23,7 @@ from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Task
 from dpmc_core.privacy import DELTA
-from dpmc_core.problem import prepared_facts, usual_split, usual_task
+from dpmc_core.problem import prepared_facts, usual_task
 from dpmc_core.ratings import Ratings
 from dpmc_core.recommend import Advice
 from dpmc_core.store import Store
@@ -115,8 +115,6 @@ def run(args: argparse.Namespace) -> None:
     )
     advice = question.advice(ratings.public)
     split = arguments.split_of(args)
-    if split is None and isinstance(found, Dataset):
-        split = usual_split(question.task, ratings)
     here = question.grid(advice, args.data, split=split, seeds=seeds)
     plan = sweep.plan(here, [source])
     curve = None
@@ -190,6 +188,7 @@ class _Run:
         self._say(*words.said(finding))
         if self.curve is not None:
             document["curve"] = self._curve(store)
+            document["curve_seeds"] = len({unit.seed for unit in self.curve.units})
             if self.args.store is None:
                 self._note(store)
         if self.args.json:
@@ -247,7 +246,8 @@ class _Run:
             finally:
                 progress.close()
         id, metric = self.advice.mechanism.id, self.question.metric
-        picture = lines.read(store, [id], metric, keys=plan.keys.curves, epsilons=EPSILONS)
+        keys, seeds = plan.keys.curves, {unit.seed for unit in plan.units}
+        picture = lines.read(store, [id], metric, keys=keys, epsilons=EPSILONS, seeds=seeds)
         found = words.curve(picture, id, self.question.reference)
         if found:
             columns = words.curve_table(found, picture)

@@ -130,7 +130,7 @@ def told(report: Report) -> list[str]:
     """A report as paragraphs: what was audited, the verdict, each method."""
     certified = cards.epsilon_text(report.certified.epsilon)
     claimed = "-" if report.claimed is None else cards.epsilon_text(report.claimed)
-    delta = f", delta {report.certified.delta:g}" if report.certified.delta else ""
+    delta = f", delta {cards.delta_text(report.certified.delta)}" if report.certified.delta else ""
     head = (
         f"{report.mechanism.name} on {report.data}, {report.change.label}"
         f" ({report.change.relation}){delta}: claimed {claimed}, certified {certified}"

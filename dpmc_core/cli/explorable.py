@@ -31,9 +31,11 @@ _MODULE = "pages.ui.explorable"
 
 
 def add_to(commands: Any) -> None:
+    # Listed where it works; elsewhere it says what is missing.
+    listed = {"help": "What if as one HTML file to take away"} if _has_app() else {}
     parser = commands.add_parser(
         "explorable",
-        help="What if as one HTML file to take away",
+        **listed,
         description="Write a sample's What if as one HTML file of about 5 MB: the slider, its"
         " curve, people and lists, the attacker. It needs neither a server nor a network.",
         epilog=EPILOG,
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     check(args.out)
     if args.out.is_dir():
         raise InvalidSetting("--out", "a file", str(args.out), "this is a folder")
-    if not (_APP / "app.py").is_file() or not (_APP / "pages").is_dir():
+    if not _has_app():
         raise DpmcError(
             "the app makes this file, and only the library is installed here: run the command in a"
             " checkout of DPMC Lab, where app.py and pages/ lie beside dpmc_core/"
@@ -67,6 +69,10 @@ def run(args: argparse.Namespace) -> None:
     with paths.whole_file(args.out) as part:
         part.write_bytes(page)
     print(f"Wrote {args.out} ({len(page) / 1e6:.1f} MB): open it in a browser.")
+
+
+def _has_app() -> bool:
+    return (_APP / "app.py").is_file() and (_APP / "pages").is_dir()
 
 
 def _check_curve(data: str, id: str) -> None:

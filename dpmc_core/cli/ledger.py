@@ -19,6 +19,7 @@ from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.store import Store, StoreMissing
 from dpmc_core.views import ledger as words
+from dpmc_core.views.cards import delta_text
 
 EPILOG = """examples:
   dpmc ledger restaurants
@@ -40,7 +41,7 @@ def add_to(commands: Any) -> None:
     )
     add = parser.add_argument
     add("data", metavar="DATA", help=arguments.DATA_HELP)
-    delta = f"of everything together (default {DELTA:g})"
+    delta = f"of everything together (default {delta_text(DELTA)})"
     add("--delta", metavar="D", type=arguments.number, default=DELTA, help=delta)
     add("--store", metavar="FILE", type=Path, help="result store (default: the shared one)")
     add("--test", metavar="FILE", help="official test ratings, where runs were made with them")
@@ -94,7 +95,10 @@ def report(name: str, study: Study) -> str:
     blocks = [output.paragraph(head)]
     if study.count():
         sums, made_of = words.table(study), words.parts(study)
-        blocks += [f"At delta {study.delta:g}\n{_table(sums)}", f"Made of\n{_table(made_of)}"]
+        blocks += [
+            f"At delta {delta_text(study.delta)}\n{_table(sums)}",
+            f"Made of\n{_table(made_of)}",
+        ]
     told = [*words.reasons(study), *words.NOTES]
     return "\n\n".join([*blocks, "\n".join(map(output.paragraph, told))])
 

@@ -9,26 +9,41 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dpmc_core.errors import printable
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Mechanism, Step
 from dpmc_core.views.cards import Card
 from dpmc_core.views.run_card import metrics_table
 
 LINE = 100  # characters
-INTERRUPTED = 130  # exit status after Ctrl-C
+INTERRUPTED, UNREAD = 130, 141  # exit status after Ctrl-C, and where nobody reads on
 BAR = 24  # cells of a bar of progress
 REDRAW = 0.1  # seconds between redraws on a terminal
 REPEAT = 10.0  # seconds between plain lines elsewhere
 
 
+class Shown:
+    """A stream on which what others wrote is shown and never obeyed; lines end where they end."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        self._stream.write(printable(text, lines=True))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def write_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    json.dump(value, sys.stdout, indent=2, allow_nan=False, ensure_ascii=False)
+    """One JSON document on standard output, in ASCII: it is the same on any terminal."""
+    json.dump(value, sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "") -> str:
     """Columns padded to their widest cell; the first row is the head."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join(
         (indent + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))).rstrip()

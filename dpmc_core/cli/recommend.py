@@ -15,6 +15,7 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, DELTA, RATING, USER_EMPTIED, USER_REPLACED, Trust
 from dpmc_core.problem import options_text, prepared_facts, usual_task
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.views import cards
 
 UNITS = {
     "rating": RATING,
@@ -83,7 +84,6 @@ def run(args: argparse.Namespace) -> None:
         return
     print(f"{mechanism.name} ({mechanism.id}), epsilon setting {setting}\n")
     proved = advice.certified
-    at = f", delta {proved.delta:g}" if proved.delta else ""
-    print(output.paragraph(f"Certified: epsilon {proved.epsilon:.4g}{at} {change.label}."))
+    print(output.paragraph(f"Certified: {cards.certified(proved)}."))
     print(output.paragraph(f"Why: {advice.reason}."))
     print(f"\n{command}")

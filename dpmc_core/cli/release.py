@@ -168,8 +168,8 @@ def over(
 def report(mechanism: Mechanism, found: Export, path: Path) -> list[str]:
     """What was written, what it certifies and what it does not cover, as paragraphs."""
     rows = [
-        (name, " x ".join(map(str, array.shape)), what)
-        for name, (array, what) in found.arrays.items()
+        (name, " x ".join(map(str, array.shape)), found.card["arrays"][name]["what"])
+        for name, array in found.arrays.items()
     ]
     files = output.table([("array", "shape", "what it is"), *rows], indent="  ")
     promise = output.card(cards.card(found.guarantee, sampled=True))

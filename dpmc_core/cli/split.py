@@ -11,7 +11,7 @@ from dpmc_core import split_files as core
 from dpmc_core.cli import arguments, output
 from dpmc_core.data import Dataset, datasets, parse_step
 from dpmc_core.model import Task
-from dpmc_core.problem import Split, options_text, split_words, usual_split, usual_task
+from dpmc_core.problem import Split, default_split, options_text, split_words, usual_task
 
 EPILOG = """examples:
   dpmc split ratings.csv --range 1:5 --export split
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     asked = [Task(args.task)] if args.task else []
     data = datasets.load(args.data, **arguments.reading_of(args, args.data, asked))
     task = asked[0] if asked else usual_task(data.ratings)
-    split = arguments.split_of(args) or usual_split(task, data.ratings)
+    split = arguments.split_of(args) or default_split(task)
     note = core.export(
         data,
         task,

@@ -247,7 +247,7 @@ def conclude(report: core.SweepReport, path: Path, as_json: bool) -> None:
             for reason, n in reasons.items()
         ]
         count = len(report.failed)
-        raise DpmcError(f"{count:,} of {report.total:,} units failed\n  " + "\n  ".join(lines))
+        raise DpmcError(f"{count:,} of {report.total:,} units failed: {'; '.join(lines)}")
 
 
 class _Bar:

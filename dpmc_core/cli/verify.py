@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 from dpmc_core.cli import output
 from dpmc_core.deployment import deployment_card
-from dpmc_core.errors import NotVerified
+from dpmc_core.errors import InvalidSetting, NotVerified, sentence, shown
 from dpmc_core.paths import check_new, whole_file
-from dpmc_core.verify import Verified
+from dpmc_core.verify import Verified, sign_lines, signed, unnoticed
 from dpmc_core.verify import verify as verified
 from dpmc_core.views import cards
 
 EPILOG = """examples:
   dpmc verify items.npz
   dpmc verify items.npz --deployment-card card.json
+  dpmc verify items.npz --allowed-signers allowed_signers
 
-Needs no ratings. It computes the certificate again from the mechanism, its settings and the public
-facts on the card, and checks every release, the shapes and the values of the arrays. It cannot
-know whether the numbers were drawn as the card says: that is the word of whoever ran it."""
+Needs no ratings. From the mechanism, its settings and the public facts on the card it makes the
+file again but for the numbers, and refuses what is more, less or worded otherwise. It says what it
+cannot notice. With --allowed-signers the signature beside the file, FILE.npz.sig, is checked first,
+by ssh-keygen: a digest notices an accident, only a key a forger."""
 
 
 def add_to(commands: Any) -> None:
@@ -36,6 +39,8 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     add("file", metavar="FILE.npz", type=Path, help="a file that `dpmc release` wrote")
     add_deployment_card(parser)
+    add("--allowed-signers", metavar="FILE", type=Path, help="whose signature counts (ssh-keygen)")
+    add("--signer", metavar="NAME", help="who of them has to have signed (default: any)")
     add("--json", action="store_true", help="one JSON object instead of the report")
     parser.set_defaults(command=verify)
 
@@ -62,7 +67,12 @@ def write_deployment_card(path: Path, found: dict[str, Any]) -> None:
 def verify(args: argparse.Namespace) -> None:
     if args.deployment_card is not None:
         check_new(args.deployment_card)
+    if args.signer is not None and args.allowed_signers is None:
+        raise InvalidSetting("--signer", "given with --allowed-signers", args.signer)
+    signer = None
     try:
+        if args.allowed_signers is not None:
+            signer = signed(args.file, args.allowed_signers, args.signer)
         found = verified(args.file)
     except NotVerified as error:
         if args.json:
@@ -71,26 +81,33 @@ def verify(args: argparse.Namespace) -> None:
     if args.deployment_card is not None:
         write_deployment_card(args.deployment_card, deployment_card(found.card, found.guarantee))
     if args.json:
-        output.write_json(as_dict(found))
+        output.write_json(as_dict(found, signer))
     else:
-        print("\n\n".join(report(found, args.file)))
+        print("\n\n".join(report(found, args.file, signer)))
 
 
-def as_dict(found: Verified) -> dict[str, Any]:
+def as_dict(found: Verified, signer: str | None) -> dict[str, Any]:
     """What `--json` writes."""
     return {
         "verified": True,
+        "signer": signer,
+        "unnoticed": list(unnoticed(found)[signer is not None :]),
         "promise": cards.promise(found.guarantee),
         "notes": list(found.notes),
         "card": dict(found.card),
     }
 
 
-def report(found: Verified, path: Path) -> list[str]:
-    """The promise in one sentence, what it rests on, and notes."""
+def report(found: Verified, path: Path, signer: str | None) -> list[str]:
+    """The promise in one sentence, what it rests on, notes, and what this cannot notice."""
     head = f"{path} is as its card says: {found.mechanism.name}, {found.guarantee.publishes.value}"
+    notes = [*([] if signer is None else [f"Signed by {shown(signer)}."]), *found.notes]
+    first = signer is not None  # it says: sign the file
+    told = [output.paragraph(sentence(text), " " * 4, "  - ") for text in unnoticed(found)[first:]]
+    lines = [] if first else [f"      {line}" for line in sign_lines(shlex.quote(str(path)))]
     return [
         output.paragraph(head),
         output.paragraph(cards.promise(found.guarantee)),
-        *(output.paragraph(note) for note in found.notes),
+        *(output.paragraph(note) for note in notes),
+        "\n".join(["What this cannot notice:", *told[: not first], *lines, *told[not first :]]),
     ]

@@ -19,7 +19,7 @@ from dpmc_core.errors import BadRatings, InvalidSetting, check_number, shown
 from dpmc_core.ratings import Catalogue, Origin, Ratings
 
 _EXAMPLES = 5
-_MOST = 2**31 - 1  # users that an index of 32 bits counts
+MOST = 2**31 - 1  # users that an index of 32 bits counts
 
 
 class Outside(enum.Enum):
@@ -111,7 +111,7 @@ def _places(what: str, ids: Sequence[str]) -> dict[str, int]:
 
 def _drawn(ratings: Ratings, users: int, shuffle: random.Random | None) -> NDArray[np.int64]:
     """A place among so many for every user with ratings, in the order of their ids or drawn."""
-    check_number("number of users", users, at_least=1, at_most=_MOST, integer=True)
+    check_number("number of users", users, at_least=1, at_most=MOST, integer=True)
     rated = np.unique(ratings.users)
     if len(rated) > users:
         raise InvalidSetting("number of users", f">= {len(rated)}, who have ratings", users)

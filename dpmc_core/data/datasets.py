@@ -30,6 +30,8 @@ from dpmc_core.model import Factors
 from dpmc_core.ratings import Catalogue, Origin, Ratings
 
 Genres = list[tuple[str, ...]]
+_GENERATED, _PUBLIC = "the generated set {}", "the public set {}"  # sources of catalogues
+_CHANGED = ", whose file here may have been changed"
 EACH = "each"  # as a seed in NAME:seed=each: that of whoever runs on it
 
 
@@ -54,6 +56,18 @@ class Dataset:
     opened: str = ""
     reading: Mapping[str, Any] = field(default_factory=dict)
     count: LineCount | None = None
+
+
+def public_sources() -> dict[str, tuple[int, int] | None]:
+    """Every source that the catalogue of a public set may have, with its users and items where
+    these are known."""
+    found: dict[str, tuple[int, int] | None] = {
+        _GENERATED.format(name): None for name in (*samples.SAMPLES, *samples.ON_DEMAND)
+    }
+    for known in public_sets.SETS.values():
+        source = _PUBLIC.format(known.title)
+        found |= {source: known.catalogue, source + _CHANGED: None}
+    return found
 
 
 def load(data: str | Path, **options: Any) -> Dataset:
@@ -126,7 +140,8 @@ def load_upload(content: bytes, filename: str, tell: Tell | None = None, **optio
 
     tell: told (bytes read, bytes in all) now and then; what it raises ends the reading.
     """
-    return _load_source(Source.upload(content, filename), filename, options, tell)
+    source = Source.upload(content, filename)
+    return _load_source(source, source.name, options, tell)
 
 
 @dataclass(frozen=True)
@@ -239,7 +254,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         given = options.get(end)
         if given is not None and given != getattr(ratings.public, end):
             raise InvalidSetting(f"{end} of {name}", f"{getattr(ratings.public, end):g}", given)
-    known = Catalogue(Origin.PUBLIC, f"the generated set {name}")
+    known = Catalogue(Origin.PUBLIC, _GENERATED.format(name))
     return Dataset(
         ratings=dataclasses.replace(ratings, catalogue=known),
         name=name,
@@ -264,8 +279,8 @@ def _load_source(
     about = table.known
     catalogue = Catalogue(Origin.READ)
     if about is not None:
-        changed = "" if about.exact else ", whose file here may have been changed"
-        catalogue = Catalogue(Origin.PUBLIC, f"the public set {about.title}{changed}")
+        changed = "" if about.exact else _CHANGED
+        catalogue = Catalogue(Origin.PUBLIC, _PUBLIC.format(about.title) + changed)
     return Dataset(
         ratings=dataclasses.replace(ratings, catalogue=catalogue),
         name=_name_of(table),

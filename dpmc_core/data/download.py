@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from dpmc_core import paths
+from dpmc_core import archives, paths
 from dpmc_core.data import public_sets, workbook
 from dpmc_core.errors import BadRatings, DpmcError, unknown_name
 
@@ -26,7 +24,7 @@ BASE = "https://files.grouplens.org/datasets/movielens/"
 ATTEMPTS = 3  # connections per call, each from the start
 CHUNK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
-UNPACKED_LIMIT = 4_000_000_000  # bytes: an archive that claims more is not a MovieLens set
+UNPACKED_LIMIT = archives.LARGEST  # bytes: an archive that claims more is not a MovieLens set
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 
@@ -259,30 +257,22 @@ def _open(url: str) -> Any:
 def _unpack(archive: Archive, packed: Path, target: Path) -> None:
     target.mkdir()
     try:
-        with zipfile.ZipFile(packed) as stored:
-            members = [member for member in stored.infolist() if not member.is_dir()]
-            if sum(member.file_size for member in members) > UNPACKED_LIMIT:
-                raise DownloadError(f"{archive.name} would unpack to more than 4 GB: not unpacked")
-            for member in members:
-                _extract(stored, member, target, archive)
-    except zipfile.BadZipFile as error:
-        raise DownloadError(f"{archive.name} is not a readable ZIP archive: {error}") from None
-
-
-def _extract(
-    stored: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, archive: Archive
-) -> None:
-    name = PurePosixPath(member.filename.replace("\\", "/"))
-    is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
-    if name.is_absolute() or ".." in name.parts or ":" in member.filename or is_link:
+        for member, pieces in archives.contents(packed, UNPACKED_LIMIT):
+            name = PurePosixPath(member.filename.replace("\\", "/"))
+            is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
+            if name.is_absolute() or ".." in name.parts or ":" in member.filename or is_link:
+                raise DownloadError(
+                    f"{archive.name} holds a file that would land elsewhere,"
+                    f" {member.filename!r}: not unpacked"
+                )
+            place = target.joinpath(*name.parts)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("wb") as file:
+                file.writelines(pieces)
+    except archives.BadArchive as error:
         raise DownloadError(
-            f"{archive.name} holds a file that would land elsewhere, {member.filename!r}:"
-            " not unpacked"
-        )
-    place = target.joinpath(*name.parts)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with stored.open(member) as source, place.open("wb") as file:
-        shutil.copyfileobj(source, file)
+            f"{archive.name} is not a readable ZIP archive: {error.reason}"
+        ) from None
 
 
 def _unreachable(archive: Archive, error: Exception) -> DownloadError:

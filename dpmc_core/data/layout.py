@@ -423,11 +423,11 @@ def find_roles(
         ):
             roles["time"] = 3
     lost = [role for role in ("user", "item") if role not in roles]
+    there = ", ".join(names)[:200] if header else f"{len(names)} without names"
     if lost:
-        there = ", ".join(names) if header else f"{len(names)} without names"
         faults.append(
             Fault(
-                f"no column holds the {' and the '.join(lost)}; its columns are {there[:200]}",
+                f"no column holds the {' and the '.join(lost)}; its columns are {there}",
                 "user and item are needed, a rating and a time are welcome; choose by name or"
                 " number",
                 tuple(f"{role}=COLUMN" for role in lost),
@@ -436,10 +436,12 @@ def find_roles(
     unknown = [
         k for k in others if k not in roles.values() and not names[k].startswith("__index_level_")
     ]
-    if not lost and unknown and "rating" not in {*roles, *without}:
+    # Who gives a range expects ratings in it.
+    expected = bool(unknown) or options.low is not None
+    if not lost and expected and "rating" not in {*roles, *without}:
         faults.append(
             Fault(
-                f"no column holds the rating; its columns are {', '.join(names)[:200]}",
+                f"no column holds the rating; its columns are {there}",
                 "say which does, or that each row is a click",
                 ("rating=none", "rating=COLUMN"),
             )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from dpmc_core.archives import read_json
 from dpmc_core.data.source import Source
 
 MOVIELENS_TERMS = (
@@ -287,7 +288,7 @@ def _by_note(source: Source) -> Known | None:
     if path is None:
         return None
     try:
-        note = json.loads(path.read_bytes()[:_NOTE_BYTES])
+        note = read_json(path.read_bytes()[:_NOTE_BYTES])
         known = SETS[note["set"]]
         for file, (size, checksum) in note["files"].items():
             if source.size == size and source.checksum == checksum:

@@ -447,7 +447,7 @@ def _read_jester(source: Source, layout: Layout, known: Known | None, tell: Tell
 
 _DECODED = 1000 * MEGABYTE  # a row group's size once it is unpacked
 _BATCH = 65_536  # rows
-_EXACT = 2.0**53
+_DIGITS = {16: 11, 32: 24, 64: 53}  # of a float's bits those that tell whole numbers apart
 _NO_DATE = -9.223372036854e18  # ns: what pandas writes for a missing date
 
 
@@ -597,17 +597,14 @@ def _add_ids(pa: Any, ids: _Ids, column: Any, name: str, source: Source) -> None
         return
     if pa.types.is_floating(column.type):
         values = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-        if (np.abs(values[~np.isnan(values)]) >= _EXACT).any():
-            raise Refused(
-                source.name,
-                [
-                    Fault(
-                        f"column {name} holds ids as floats beyond 2^53, where different ids have"
-                        " become one",
-                        "write ids as text",
-                    )
-                ],
+        bits = column.type.bit_width
+        digits = _DIGITS[bits]
+        if (np.abs(values[~np.isnan(values)]) >= 2.0**digits).any():
+            what = (
+                f"column {name} holds ids as float{bits}, where different ids have become one from"
+                f" 2^{digits} = {2**digits:,} on"
             )
+            raise Refused(source.name, [Fault(what, "write ids as text or as whole numbers")])
         ids.add(
             ["" if v != v else str(int(v)) if v == int(v) else repr(v) for v in values.tolist()]
         )

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core import archives
 from dpmc_core.data import synthetic
 from dpmc_core.data.synthetic import Generated
 from dpmc_core.errors import BadRatings
@@ -171,8 +172,7 @@ def read(name: str) -> Generated:
         raise BadRatings(
             f"the sample '{name}' is not at {path}: write it with 'python -m dpmc_core.data'"
         )
-    with np.load(path, allow_pickle=False) as stored:
-        parts = dict(stored)
+    parts = archives.arrays(path)
     titles, genres = _read_items(FOLDER / f"{name}-items.csv")
     users, items, low, high = parts["facts"].tolist()
     scale = 10 ** SAMPLES[name].decimals

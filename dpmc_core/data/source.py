@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, printable
 from dpmc_core.stopping import look
 
 MEGABYTE = 1_000_000
@@ -206,11 +206,11 @@ class Source:
         place = Path(path)
         if not place.is_file():
             raise BadRatings(f"there is no file {place}")
-        return cls(name=place.name, path=place)
+        return cls(name=printable(place.name), path=place)
 
     @classmethod
     def upload(cls, content: bytes, name: str) -> Source:
-        return cls(name=name, content=content)
+        return cls(name=printable(name), content=content)
 
     @property
     def size(self) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from dpmc_core.lessons import films
+from dpmc_core.lessons.attacker import prior, sure
 from dpmc_core.lessons.frame import (
+    EVEN,
     HUNDRED,
     Bend,
     Dots,
@@ -17,7 +20,7 @@ from dpmc_core.lessons.frame import (
     Slide,
     Stops,
     Throws,
-    hundred,
+    listed,
     people,
     stops,
 )
@@ -25,7 +28,9 @@ from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.room import EPSILON, View, attacker, coin
 from dpmc_core.views import cards
+from dpmc_core.views.cards import hundred
 
+_EVEN = 0.5
 _TIMES = range(1, 11)
 _AGAIN, _OFTEN = 5, 10  # times asked
 _ONCE = 1.0  # an epsilon at which one report leaves much open
@@ -46,7 +51,7 @@ def slides() -> tuple[Slide, ...]:
             predict=Predict.number(
                 f"Asked {_AGAIN} times: what epsilon have you spent on this answer?",
                 spent(EPSILON, _AGAIN),
-                (EPSILON / _AGAIN, EPSILON),
+                (EPSILON, EPSILON**_AGAIN),
                 "{:.3g}".format,
             ),
             move=(again, stops()),
@@ -58,20 +63,21 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="majority",
             title="Go by the majority",
-            said=f"At epsilon {_ONCE:g} the best guess from one report is right"
-            f" {hundred(best(_ONCE, 1))} times in {HUNDRED}. Now somebody keeps all your reports"
-            " to the same question and believes what most of them say.",
+            said=f"At epsilon {_ONCE:g} somebody who starts at {EVEN} guesses right from one report"
+            f" {hundred(best(_ONCE, 1))} times in {HUNDRED}. Now all your reports to that"
+            " question are kept and counted.",
             predict=Predict.number(
                 f"After {_OFTEN} reports: right how often in {HUNDRED}?",
                 best(_ONCE, _OFTEN),
                 (best(_ONCE, 1), attacker_certainty(_ONCE * _OFTEN)),
                 hundred,
             ),
-            move=(often, stops(_ONCE), Throws()),
+            move=(often, prior(_EVEN), stops(_ONCE), Throws()),
             reveal=_majority,
-            teacher="Two reports are no better than one: where they differ, nothing is learned."
-            " The sum of the epsilons is a limit on the worst that could come out; on average even"
-            " the best attacker stays below it.",
+            teacher=f"Who starts at {EVEN} gets nothing from a second report: where two differ, the"
+            " guess is as open as before. Whoever suspects something does get more from it. The"
+            " sum of the epsilons is a limit on the worst that could come out; on average even the"
+            " best attacker stays below it.",
         ),
         Slide(
             key="keep",
@@ -117,9 +123,9 @@ def spent(epsilon: float, times: int) -> float:
     return coin(epsilon, times).loss(1).epsilon
 
 
-def best(epsilon: float, times: int) -> float:
-    """How often the best guess from so many reports is right; a coin is right half of the time."""
-    return attacker(coin(epsilon, times))
+def best(epsilon: float, times: int, before: float = _EVEN) -> float:
+    """How often the best guess from so many reports is right; before: how sure of a yes."""
+    return min(attacker(coin(epsilon, times), before), math.nextafter(1.0, 0.0))  # never sure
 
 
 def _add(moved: Moved) -> Reveal:
@@ -164,16 +170,18 @@ def _room(view: View) -> Reveal | None:
     asked = len(view.askings)
     if not asked:
         return None
+    each = listed(f"{epsilon:g}" for epsilon in sorted({one.epsilon for one in view.askings}))
     return Reveal(
         (
             f"Your room has asked {asked} {'time' if asked == 1 else 'times'} at epsilon"
-            f" {view.epsilon:g}: whoever answered every time has spent {_number(view.most)}.",
+            f" {each}: whoever answered every time has spent {_number(view.most)}.",
         ),
     )
 
 
 def _majority(moved: Moved) -> Reveal:
     times, epsilon, throw = int(moved["times"]), moved["epsilon"], moved["throw"]
+    before = moved["before"]
     told = people(1.0, times, epsilon, throw).reports
     yes = sum(told)
     said = (
@@ -182,14 +190,16 @@ def _majority(moved: Moved) -> Reveal:
         + (": the majority is wrong." if 2 * yes < times else "")
         + (": a tie, no better than a coin." if 2 * yes == times else "")
     )
-    limit = attacker_certainty(spent(epsilon, times))
+    alone = max(before, 1 - before)
+    limit = max(alone, attacker_certainty(spent(epsilon, times)))
     return Reveal(
         (
-            f"Right {hundred(best(epsilon, times))} times in {HUNDRED} after {times}"
-            f" {'report' if times == 1 else 'reports'}; after one {hundred(best(epsilon, 1))}.",
+            f"Right {hundred(best(epsilon, times, before))} times in {HUNDRED} after {times}"
+            f" {'report' if times == 1 else 'reports'}; after one"
+            f" {hundred(best(epsilon, 1, before))}, without any {hundred(alone)}.",
             said,
-            f"The sum, epsilon {_number(spent(epsilon, times))}, limits every attacker to"
-            f" {hundred(limit)}.",
+            f"Whoever was {sure(before)} sure of a yes before: the sum, epsilon"
+            f" {_number(spent(epsilon, times))}, limits them to {hundred(limit)}, on average.",
         ),
         Dots(told),
         "Simulated: your reports to one question; your answer is yes.",
@@ -201,7 +211,7 @@ def _keep(moved: Moved) -> Reveal:
     once = best(epsilon, 1)
     return Reveal(
         (
-            f"{hundred(once)} times in {HUNDRED}, as after one report; with new throws"
+            f"Right {hundred(once)} times in {HUNDRED}, as after one report; with new throws"
             f" {hundred(best(epsilon, times))}.",
             "What was published once can be published again for nothing: epsilon is spent by new"
             " noise on the same answer, not by messages.",
@@ -212,7 +222,7 @@ def _keep(moved: Moved) -> Reveal:
                 "thrown anew": [best(epsilon, n) for n in _TIMES],
                 "kept": [once] * len(_TIMES),
             },
-            f"The best guess is right, of {HUNDRED}",
+            f"The best guess from {EVEN} is right, of {HUNDRED}",
             hundred,
             low=0.5,
             high=1.0,
@@ -233,8 +243,9 @@ def _person(moved: Moved) -> Reveal:
         (
             f"{_number(together)}: {rated} {'rating' if rated == 1 else 'ratings'} of epsilon"
             f" {epsilon:g}.",
-            f"About one rating the best attacker is right {hundred(once)} times in {HUNDRED}; asked"
-            f" which of two opposite tastes the person has, {hundred(lines[_RATED.index(rated)])}.",
+            f"Who starts at {EVEN} is right about one rating {hundred(once)} times in {HUNDRED};"
+            " about which of two opposite tastes the person has,"
+            f" {hundred(lines[_RATED.index(rated)])}.",
             f"A person is not hidden by a promise {card.change.label}{unbounded}.",
         ),
         Bend(

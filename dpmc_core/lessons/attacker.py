@@ -16,28 +16,26 @@ from dpmc_core.lessons.frame import (
     Slide,
     Stops,
     Worlds,
-    hundred,
     over_epsilon,
     stops,
 )
-from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_core.room import coin
+from dpmc_core.room import attacker, coin
 from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views.cards import hundred
 
 _EPSILON = 1.0
 _EVEN, _STRONG, _KNOWN = 0.5, 0.9, 0.8  # what was believed before
 _PRIORS = tuple(k / 20 for k in range(1, 20))
 
 
+def prior(start: float) -> Stops:
+    """How sure of a yes one is before any report."""
+    ends = ("suspects no", "suspects yes")
+    return Stops("before", "Sure of a yes before", _PRIORS, start, sure, ends)
+
+
 def slides() -> tuple[Slide, ...]:
-    before = Stops(
-        "before",
-        "Sure of a yes before",
-        _PRIORS,
-        _STRONG,
-        sure,
-        ends=("suspects no", "suspects yes"),
-    )
+    before = prior(_STRONG)
     class_says = before._replace(
         label="The class says yes", start=_KNOWN, ends=("nobody", "everybody")
     )
@@ -55,10 +53,11 @@ def slides() -> tuple[Slide, ...]:
                 (_EVEN, 1.0),
                 hundred,
             ),
-            move=(stops(_EPSILON),),
+            move=(prior(_EVEN), stops(_EPSILON)),
             reveal=_even,
             teacher="The best guess is simply to believe the report. No cleverer attack exists:"
-            " this is a limit on all of them, those not yet invented included.",
+            " this is a limit on all who begin at even, with methods not yet invented. Then move"
+            " what was believed before: from some point on the report changes no guess.",
             after=Elsewhere(
                 "This limit for every mechanism", "guarantees", {"epsilon": f"{_EPSILON:g}"}
             ),
@@ -71,7 +70,7 @@ def slides() -> tuple[Slide, ...]:
             predict=Predict.number(
                 f"At epsilon {_EPSILON:g}: how sure now?",
                 strong,
-                (even, 1.0),
+                (even, _STRONG),
                 sure,
             ),
             move=(before, stops(_EPSILON)),
@@ -106,7 +105,7 @@ def slides() -> tuple[Slide, ...]:
             predict=Predict.number(
                 "How sure is the attacker now that you would say yes?",
                 _KNOWN,
-                (_EVEN, after(_KNOWN, _EPSILON)),
+                (after(_KNOWN, _EPSILON), 1.0),
                 sure,
             ),
             move=(class_says, stops(_EPSILON)),
@@ -133,16 +132,22 @@ def sure(share: float) -> str:
 
 
 def _even(moved: Moved) -> Reveal:
-    epsilon = moved["epsilon"]
-    curve = tuple(attacker_certainty(stop) for stop in EPSILONS)
+    before, epsilon = moved["before"], moved["epsilon"]
+    curve = tuple(attacker(coin(stop), before) for stop in EPSILONS)
+    alone = max(before, 1 - before)
     return Reveal(
         (
-            f"Right {hundred(attacker_certainty(epsilon))} times in {HUNDRED}; with no report it"
-            f" was {hundred(_EVEN)}.",
-            "This holds for any attacker with any computer.",
+            f"Right {hundred(attacker(coin(epsilon), before))} times in {HUNDRED}; with no report"
+            f" it was {hundred(alone)}.",
+            f"On average over what the phone may send; it holds for any computer, and for whoever"
+            f" was {sure(before)} sure of a yes before.",
         ),
         over_epsilon(
-            epsilon, {"with the report": curve}, f"Right so many times in {HUNDRED}", low=_EVEN
+            epsilon,
+            {"with the report": curve},
+            f"Right so many times in {HUNDRED}",
+            low=_EVEN,
+            levels={"without it": alone},
         ),
     )
 

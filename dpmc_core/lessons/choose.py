@@ -7,6 +7,7 @@ from typing import NamedTuple
 from dpmc_core.errors import capital
 from dpmc_core.lessons import films
 from dpmc_core.lessons.frame import (
+    EVEN,
     HUNDRED,
     Elsewhere,
     Lesson,
@@ -16,7 +17,6 @@ from dpmc_core.lessons.frame import (
     Reveal,
     Slide,
     Worlds,
-    hundred,
     listed,
     over_epsilon,
     percent,
@@ -24,9 +24,9 @@ from dpmc_core.lessons.frame import (
 )
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import cards
+from dpmc_core.views.cards import hundred
 
 _EPSILON = 1.0
-_COIN = 0.5
 
 
 class Decider(NamedTuple):
@@ -42,7 +42,7 @@ DECIDERS = {
     "club": Decider(
         "a film club",
         "Good lists make good evenings, but few people give few ratings.",
-        "Members know each other; a right guess costs no more than a joke.",
+        "Members know each other, and a like can tell of faith, love or politics.",
     ),
     "hospital": Decider(
         "a hospital",
@@ -65,6 +65,7 @@ def slides() -> tuple[Slide, ...]:
     names = {key: one.name for key, one in DECIDERS.items()}
     who = Pick("who", "You decide for", names, "club")
     promise = Pick("promise", "Protect", PROMISES, films.PER_RATING)
+    budget = _budget(films.PER_PERSON, _EPSILON)
     mine = films.kept(films.PER_RATING, _EPSILON)
     whole = films.kept(films.PER_PERSON, _EPSILON)
     return (
@@ -76,10 +77,7 @@ def slides() -> tuple[Slide, ...]:
             predict=Predict.number(
                 f"At epsilon {_EPSILON:g}: how much of the gain is kept?",
                 mine,
-                (
-                    films.kept(films.PER_RATING, EPSILONS[0]),
-                    films.kept(films.PER_RATING, EPSILONS[3]),
-                ),
+                tuple(films.kept(films.PER_RATING, EPSILONS[k]) for k in (3, -5)),
                 percent,
             ),
             move=(stops(_EPSILON),),
@@ -111,9 +109,9 @@ def slides() -> tuple[Slide, ...]:
             said="Epsilon says how much, the promise says for what. Another method sees the raw"
             " ratings on a server that one trusts, and protects all that a person gave.",
             predict=Predict.number(
-                f"At the same epsilon {_EPSILON:g}: how much of the gain does it keep?",
+                f"Set to {budget}: how much of the gain does it keep?",
                 whole,
-                (mine, films.kept(films.PER_PERSON, EPSILONS[0])),
+                (mine, (mine + whole) / 2),
                 percent,
             ),
             move=(stops(_EPSILON),),
@@ -138,10 +136,17 @@ def slides() -> tuple[Slide, ...]:
 
 def _numbers(mechanism: str, epsilon: float) -> str:
     return (
-        f"{percent(films.kept(mechanism, epsilon))} of the gain is kept; the best guess about one"
-        f" {unit(mechanism)} is right {hundred(films.right(mechanism, epsilon))} times in"
-        f" {HUNDRED}, a coin {hundred(_COIN)} times."
+        f"It {films.kept_words(mechanism, epsilon)}; who starts at {EVEN} is"
+        f" right about one {unit(mechanism)} {hundred(films.right(mechanism, epsilon))} times in"
+        f" {HUNDRED}."
     )
+
+
+def _budget(mechanism: str, epsilon: float) -> str:
+    """What is certified at a stop, and for what: 'epsilon 1, delta 1e-06 per user'."""
+    card = films.card(mechanism, epsilon)
+    own = card.certified()
+    return f"epsilon {cards.budget_text(own.epsilon, own.delta)} {card.change.label}"
 
 
 def unit(mechanism: str) -> str:
@@ -154,9 +159,9 @@ def _not_protected(mechanism: str, epsilon: float) -> str:
         return "Not protected: what the server sees, and with it its staff and whoever breaks in."
     together = films.right(mechanism, epsilon, films.RATED)
     return (
-        "Not protected: which films somebody rated, and a whole person; asked which of two opposite"
-        f" tastes somebody with {films.RATED} ratings has, an attacker is right {hundred(together)}"
-        f" times in {HUNDRED}."
+        "Not protected: which films somebody rated, and a whole person; about which of two opposite"
+        f" tastes somebody with {films.RATED} ratings has, the same attacker is right"
+        f" {hundred(together)} times in {HUNDRED}."
     )
 
 
@@ -192,7 +197,7 @@ def _decide(moved: Moved) -> Reveal:
                 ),
             },
         ),
-        f"Of {HUNDRED}; a coin is right {hundred(_COIN)} times.",
+        f"Of {HUNDRED}; an attacker who starts at {EVEN}.",
     )
 
 
@@ -201,8 +206,9 @@ def _unit(moved: Moved) -> Reveal:
     return Reveal(
         (
             _numbers(films.PER_PERSON, epsilon),
-            f"Flipping each rating keeps {percent(films.kept(films.PER_RATING, epsilon))} at the"
-            " same number, and promises a person less.",
+            f"Flipping each rating {films.kept_words(films.PER_RATING, epsilon)} at"
+            f" {_budget(films.PER_RATING, epsilon)}; here it is"
+            f" {_budget(films.PER_PERSON, epsilon)}: the same number, another promise.",
             _not_protected(films.PER_PERSON, epsilon),
         ),
         over_epsilon(
@@ -210,19 +216,16 @@ def _unit(moved: Moved) -> Reveal:
             {capital(words): films.keeps(id) for id, words in PROMISES.items()},
             f"Gain kept, of {HUNDRED}",
         ),
-        "Each measured against guessing and no privacy of its own kind: likes of the one, stars of"
-        " the other.",
+        "Each between guessing and no privacy of its own kind: likes of the one, stars of the"
+        " other.",
     )
 
 
 def _write(moved: Moved) -> Reveal:
     id, epsilon = moved["promise"], moved["epsilon"]
-    card = films.card(id, epsilon)
-    own = card.certified()
     return Reveal(
         (
-            f"For {DECIDERS[moved['who']].name} we choose epsilon"
-            f" {cards.budget_text(own.epsilon, own.delta)} {card.change.label}, to protect"
+            f"For {DECIDERS[moved['who']].name} we choose {_budget(id, epsilon)}, to protect"
             f" {PROMISES[id]}.",
             _numbers(id, epsilon),
             _not_protected(id, epsilon),

@@ -129,8 +129,8 @@ def slides() -> tuple[Slide, ...]:
             move=(whose, stops(_CLAIM)),
             reveal=_promise,
             teacher="One counterexample is enough to refute a claim; no number of failed attempts"
-            " proves one. Certified is what follows from the noise for every rating there could"
-            " be.",
+            " proves one. Certified is what a proof allows for every rating there could be: never"
+            " too small, perhaps far too large.",
             after=Elsewhere(
                 "Try to refute it yourself",
                 "guarantees",
@@ -141,7 +141,7 @@ def slides() -> tuple[Slide, ...]:
             key="repair",
             title="Can it be repaired?",
             said="Make the noise as much wider as the certified epsilon is larger than the claimed"
-            " one: then the claim is proved.",
+            " one: then the claim is proved. Less might do, but nobody has proved that.",
             predict=Predict.number(
                 f"How many times as wide is that, for the {cells:,} scores?",
                 certified / _CLAIM,
@@ -228,15 +228,15 @@ def _promise(moved: Moved) -> Reveal:
     lit, card, _ = example(moved["whose"])
     claimed, found = moved["epsilon"], audited()
     least, most = lit.epsilon / lit.claimed, card.certified().epsilon / lit.claimed
-    lines = {"certified": most, "at least, by this rating": least, "claimed": 1.0}
+    lines = {"certified, at most": most, "at least, by this rating": least, "claimed": 1.0}
     return Reveal(
         (
             f"At least {_number(least * claimed)}, where {claimed:g} is claimed.",
             "Some published tables are e to that power times as likely with one rating as with the"
             f" other. An audit that searched for worse found {_number(found.measured)} where"
             f" {found.epsilon:g} is claimed.",
-            f"Certified is {_number(most * claimed)}: the claim times the number of scores,"
-            f" {lit.moved.size:,}.",
+            f"Certified is {_number(most * claimed)}, an upper bound: the claim times the number of"
+            f" scores, {lit.moved.size:,}. The true epsilon lies between.",
         ),
         over_epsilon(
             claimed,
@@ -259,14 +259,14 @@ def _repair(moved: Moved) -> Reveal:
     there = theirs.certified().epsilon / epsilon
     scale = there * theirs.releases.matrix.scale
     low = min(0.0, *films.keeps(Output.id))
-    honest, loose = (films.kept(id, epsilon) for id in (films.PER_RATING, Output.id))
+    honest, loose = (films.kept_words(id, epsilon) for id in (films.PER_RATING, Output.id))
     return Reveal(
         (
-            f"{_number(wider)} times as wide; for a table of film ratings {_number(there)} times:"
-            f" noise of scale {_number(scale)} on scores between {-method.bound:g} and"
-            f" {method.bound:g}.",
-            f"Unrepaired, set to epsilon {epsilon:g}, it {_keeps(loose)}. Flipping each rating"
-            f" before it is sent {_keeps(honest)}, and there {epsilon:g} is certified.",
+            f"{_number(wider)} times as wide.",
+            f"For a table of film ratings {_number(there)} times: noise of scale {_number(scale)}"
+            f" on scores between {-method.bound:g} and {method.bound:g}.",
+            f"Unrepaired, set to epsilon {epsilon:g}, it {loose}. Flipping each rating"
+            f" before it is sent {honest}, and there {epsilon:g} is certified.",
         ),
         over_epsilon(
             epsilon,
@@ -281,11 +281,6 @@ def _repair(moved: Moved) -> Reveal:
         ),
         "Film ratings of the sample data; measured on held-out ratings.",
     )
-
-
-def _keeps(share: float) -> str:
-    below = share <= 0
-    return "is no better than guessing" if below else f"keeps {percent(share)} of the gain"
 
 
 LESSON = Lesson(

@@ -17,7 +17,6 @@ from dpmc_core.lessons.frame import (
     Throws,
     Worlds,
     heard,
-    hundred,
     lie,
     over_epsilon,
     people,
@@ -25,6 +24,8 @@ from dpmc_core.lessons.frame import (
 )
 from dpmc_core.room import EPSILON, View
 from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.views.cards import hundred
+from dpmc_core.views.room import two_coins
 
 _QUESTION = "Have you ever copied homework?"
 
@@ -35,14 +36,13 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="throw",
             title="A coin answers with you",
-            said=f"“{_QUESTION}” You tap your answer. Before it leaves, your phone throws a"
-            " tilted coin that nobody sees: mostly it sends what you tapped, sometimes the"
-            " opposite.",
+            said=f"“{_QUESTION}” You tap your answer. Before it leaves, your phone throws one"
+            " tilted coin: mostly it sends what you tapped, sometimes the opposite.",
             predict=Predict.number(
                 f"All of {HUNDRED} people tap yes, at epsilon {EPSILON:g}. About how many phones"
                 " send no?",
                 lies,
-                (0.0, 0.5),
+                (0.5, 1 - lies),
                 hundred,
             ),
             move=(stops(), Throws()),
@@ -75,7 +75,7 @@ def slides() -> tuple[Slide, ...]:
             predict=Predict.number(
                 f"At epsilon {EPSILON:g}: how many times as often?",
                 math.exp(EPSILON),
-                (EPSILON, HUNDRED * (1 - lies)),
+                (EPSILON, EPSILON**2),
                 "{:.2g}".format,
             ),
             move=(
@@ -139,13 +139,15 @@ def _phones(view: View) -> Reveal | None:
 
 
 def _deny(moved: Moved) -> Reveal:
-    lies = lie(moved["epsilon"])
+    epsilon = moved["epsilon"]
+    lies = lie(epsilon)
     return Reveal(
         (
             f"A yes arrives from {hundred(1 - lies)} of {HUNDRED} who tapped yes, and from"
             f" {hundred(lies)} of {HUNDRED} who tapped no.",
             "Whoever sent yes can say: that was the coin. The rarer a false yes, the poorer the"
             " excuse.",
+            two_coins(epsilon),
         ),
         Worlds(
             ("sends yes", "sends no"),
@@ -182,7 +184,7 @@ def _dial(moved: Moved) -> Reveal:
     lies = tuple(map(lie, EPSILONS))
     return Reveal(
         (
-            f"Down. At epsilon {epsilon:g}, {hundred(lie(epsilon))} of {HUNDRED} phones send the"
+            f"At epsilon {epsilon:g}, {hundred(lie(epsilon))} of {HUNDRED} phones send the"
             f" opposite; at {EPSILONS[0]:g} it is {hundred(lies[0])}, at {EPSILONS[-1]:g} it is"
             f" {hundred(lies[-1])}.",
             "Smaller epsilon: more lies, a better excuse, and less to be learned from the answers.",

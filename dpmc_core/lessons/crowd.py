@@ -1,10 +1,11 @@
-"""The second lesson: arithmetic takes the noise out of the crowd, and never out of me."""
+"""The second lesson: arithmetic takes the noise out of the crowd, and not out of one report."""
 
 from __future__ import annotations
 
 import math
 
 from dpmc_core.lessons.frame import (
+    EVEN,
     HUNDRED,
     Bend,
     Dots,
@@ -18,14 +19,13 @@ from dpmc_core.lessons.frame import (
     Stops,
     Throws,
     heard,
-    hundred,
     lie,
     people,
     percent,
     stops,
 )
-from dpmc_core.privacy.accounting import attacker_certainty
-from dpmc_core.room import Bounds, Poll, View, coin, good_to, truth
+from dpmc_core.room import Bounds, Poll, View, attacker, coin, good_to, truth
+from dpmc_core.views.cards import hundred
 
 PHONES = 30  # a class
 _SHARE = 0.1  # who would say yes
@@ -33,6 +33,8 @@ _MANY = (30, 100, 300, 1000, 3000, 10_000)
 _STRICT = 1.0  # an epsilon at which a class is too small
 _OFTEN = 0.95  # an interval holds the truth
 _SHARES = tuple(k / 10 for k in range(11))
+_THIS, _LIKE = "this class", "people like this class"  # what an interval is of
+_COUNTED = f"Counted: {_LIKE}"
 
 
 def slides() -> tuple[Slide, ...]:
@@ -61,11 +63,10 @@ def slides() -> tuple[Slide, ...]:
         Slide(
             key="undo",
             title="Undo the coins",
-            said="Nobody knows which phones lied, but everybody knows how often they lie. So take"
-            " their share off, and stretch what is left by as much as the coins had squeezed it:"
-            " this is debiasing.",
+            said="Nobody knows which phones lied, but everybody knows how often. So take that share"
+            " off, and stretch what is left by as much as the coins squeezed it: debiasing.",
             predict=Predict(
-                "The same reports, counted and debiased: which interval is longer, in most throws?",
+                f"Counted or debiased: which interval for {_LIKE} is longer, in most throws?",
                 ("Counted", "The same", "Debiased"),
                 1 + (wide > plain) - (wide < plain),
             ),
@@ -73,7 +74,8 @@ def slides() -> tuple[Slide, ...]:
             reveal=_undo,
             teacher="Throw often, before you move anything else: counted, the interval misses the"
             f" truth in most classes; debiased, in at most {hundred(1 - _OFTEN)} of {HUNDRED}."
-            " Precise is not right.",
+            f" Precise is not right. The answers of {_THIS} are fixed, so its own interval knows no"
+            f" chance but the coins'; who wants to speak of {_LIKE} needs the longer one.",
             in_class=_debiased,
             after=Elsewhere(
                 "Two estimates of the same noisy film ratings",
@@ -91,7 +93,7 @@ def slides() -> tuple[Slide, ...]:
                 "About how many phones for plus or minus"
                 f" {points(around(_MANY[-2], _STRICT))} points?",
                 _MANY[-2],
-                (_MANY[1], _MANY[2]),
+                (_MANY[-1], 10 * _MANY[-1]),
                 "{:,.0f}".format,
             ),
             move=(size, stops(_STRICT)),
@@ -113,7 +115,8 @@ def slides() -> tuple[Slide, ...]:
             move=(size, stops()),
             reveal=_me,
             teacher="The crowd's line falls, mine is flat: there is nothing to average in one"
-            " report. What the share tells of everybody is for the next lesson.",
+            " report. Several of one person would average too: that is lesson four. What the share"
+            " tells of everybody is for the next one.",
         ),
     )
 
@@ -125,9 +128,14 @@ def reported(share: float, epsilon: float) -> float:
 
 
 def around(many: int, epsilon: float) -> float:
-    """Half the 95 % interval of the debiased share where half of the reports say yes: there it is
-    widest."""
+    """Half the 95 % interval of the debiased share, for people like those, where half of the
+    reports say yes: there it is widest."""
     return good_to(truth() if math.isinf(epsilon) else coin(epsilon), many)
+
+
+def _estimate(bounds: Bounds) -> str:
+    """It may lie outside of all shares, so never without its interval."""
+    return f"{percent(bounds.share)}, for {_THIS} {percent(bounds.low)} to {percent(bounds.high)}"
 
 
 def points(share: float) -> str:
@@ -160,25 +168,30 @@ def _count(moved: Moved) -> Reveal:
 
 
 def _rows(poll: Poll) -> dict[str, Bounds]:
-    told = {"Counted": poll.naive, "Debiased": poll.debiased}
+    told = {
+        _COUNTED: poll.naive,
+        f"Debiased: {_LIKE}": poll.of_people,
+        f"Debiased: {_THIS}": poll.of_class,
+    }
     return {name: bounds for name, bounds in told.items() if bounds is not None}
 
 
 def _undo(moved: Moved) -> Reveal:
     _, poll, truth = _class(moved)
     rows = _rows(poll)
-    holds = {name: row.low <= truth <= row.high for name, row in rows.items()}
+    counted, _, this = rows.values()
     verdict = {True: "holds", False: "misses"}
+    naive, debiased = (verdict[row.low <= truth <= row.high] for row in (counted, this))
     lies = lie(moved["epsilon"])
     return Reveal(
         (
-            f"Counted {percent(rows['Counted'].share)}, debiased {percent(rows['Debiased'].share)};"
+            f"Counted {percent(counted.share)}; the debiased estimate is {_estimate(this)};"
             f" {percent(truth)} is true.",
-            f"({_exact(rows['Counted'].share)} - {_exact(lies)}) / {1 - 2 * lies:.3f} ="
-            f" {_exact(rows['Debiased'].share)}: right on average, but dividing stretches what"
-            " chance does, and the interval with it.",
-            f"In this throw the counted interval {verdict[holds['Counted']]} the truth, the"
-            f" debiased one {verdict[holds['Debiased']]} it.",
+            f"({_exact(counted.share)} - {_exact(lies)}) / {1 - 2 * lies:.3f} ="
+            f" {_exact(this.share)}: right on average, but dividing stretches what chance does, and"
+            f" the interval for {_LIKE} with it.",
+            f"In this throw the counted interval {naive} the truth, the one of {_THIS} {debiased}"
+            " it.",
         ),
         Spans(rows, truth),
         f"A simulated class of {PHONES}, with {percent(_OFTEN)} intervals",
@@ -207,18 +220,20 @@ def _more(moved: Moved) -> Reveal:
             points,
             high=0.5,
         ),
-        f"{percent(_OFTEN)} intervals where half of the reports say yes: there they are widest.",
+        f"{percent(_OFTEN)} intervals for {_LIKE}, where half of the reports say yes: there they"
+        " are widest.",
     )
 
 
 def _me(moved: Moved) -> Reveal:
     many, epsilon = int(moved["people"]), moved["epsilon"]
-    sure = attacker_certainty(epsilon)
+    sure = attacker(coin(epsilon))
     return Reveal(
         (
-            f"{many:,} people: the share is known to within {points(around(many, epsilon))} points."
-            f" Your report alone: the best guess is right {hundred(sure)} times in {HUNDRED}, as"
-            " with any other number of people.",
+            f"{many:,} people: the share of {_LIKE} is known to within"
+            f" {points(around(many, epsilon))} points.",
+            f"Your report alone: who starts at {EVEN} guesses right {hundred(sure)} times in"
+            f" {HUNDRED}, as with any other number of people.",
             "Only epsilon moves that line.",
         ),
         Bend(
@@ -246,7 +261,7 @@ def _counted(view: View) -> Reveal | None:
     poll = found.poll
     return Reveal(
         (f"{poll.yes} of {poll.reports} reports say yes: {percent(poll.yes / poll.reports)}.",),
-        Spans({"Counted": _rows(poll)["Counted"]}),
+        Spans({_COUNTED: _rows(poll)[_COUNTED]}),
         found.words,
     )
 
@@ -256,11 +271,12 @@ def _debiased(view: View) -> Reveal | None:
     if found is None:
         return None
     rows = _rows(found.poll)
+    counted, _, this = rows.values()
     return Reveal(
         (
-            f"Counted {percent(rows['Counted'].share)}, debiased {percent(rows['Debiased'].share)}:"
-            f" the same {found.poll.reports} reports. Nobody knows the truth; the debiased interval"
-            f" holds it in at least {percent(_OFTEN)} of classes.",
+            f"Counted {percent(counted.share)}; the debiased estimate is {_estimate(this)}, by the"
+            f" same {found.poll.reports} reports. Nobody knows the truth; a debiased interval holds"
+            f" what it is of, {_THIS} or {_LIKE}, in at least {percent(_OFTEN)} of classes.",
         ),
         Spans(rows),
         found.words,
@@ -269,8 +285,8 @@ def _debiased(view: View) -> Reveal | None:
 
 LESSON = Lesson(
     "crowd",
-    "The crowd: noise goes, mine stays",
+    "The crowd: its noise goes, my report's stays",
     7,
-    "Arithmetic takes the noise out of the crowd's share, but never out of my own answer.",
+    "Arithmetic takes the noise out of the crowd's share, but not out of my one report.",
     slides,
 )

@@ -10,7 +10,8 @@ import html
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from dpmc_core.lessons.frame import Bend, Cells, Dots, Drawing, Spans, Worlds, hundred, percent
+from dpmc_core.lessons.frame import Bend, Cells, Dots, Drawing, Spans, Worlds, percent
+from dpmc_core.views.cards import hundred
 
 
 class Colors(NamedTuple):
@@ -139,7 +140,7 @@ def _spans(picture: Spans, colors: Colors) -> tuple[float, Iterable[str]]:
         parts.append(_text(true, 0.9, f"the truth: {percent(picture.truth)}", anchor))
         top = 1.4
     for k, (name, row) in enumerate(picture.rows.items()):
-        color, y = (colors.other, colors.one)[k % 2], top + 3.2 * k
+        color, y = colors.one if k else colors.other, top + 3.2 * k
         told = f"{name}: {percent(row.share)} ({percent(row.low)} to {percent(row.high)})"
         halo: dict[str, Any] = {
             "stroke": colors.paper,

@@ -12,6 +12,7 @@ from dpmc_core.privacy import Guarantee
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import lines, stops
 from dpmc_core.views.lines import Picture
+from dpmc_core.views.stops import Kept
 
 DATA = "movie-night"
 RATED = 20  # ratings of the person whose values are asked about together
@@ -29,6 +30,16 @@ def curve(mechanism: str) -> Picture:
 
 def kept(mechanism: str, epsilon: float) -> float:
     """The share of the gain over guessing that is left at a stop of epsilon."""
+    return _kept(mechanism, epsilon).share
+
+
+def kept_words(mechanism: str, epsilon: float) -> str:
+    """'keeps 30 % of the gain over guessing', or 'is not clearly better than guessing'."""
+    found = _kept(mechanism, epsilon)
+    return found.words if found.clear else f"is {found.words}"
+
+
+def _kept(mechanism: str, epsilon: float) -> Kept:
     picture = curve(mechanism)
     found = stops.kept(picture, picture.lines[0], epsilon)
     if found is None:

@@ -30,7 +30,6 @@ format strings (a test reads the source).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -41,8 +40,8 @@ import numpy as np
 from dpmc_core.problem import SEED
 from dpmc_core.room import EPSILON, Bounds, Poll, Sender, View, coin
 from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views.cards import epsilon_text
-from dpmc_core.views.room import senders
+from dpmc_core.views.cards import epsilon_text, hundred
+from dpmc_core.views.room import FEWEST, senders
 
 Moved = Mapping[str, Any]
 
@@ -71,7 +70,8 @@ class Pick(NamedTuple):
 
 
 class Throws(NamedTuple):
-    """A button. Its value counts how often it was pressed: the seed of a simulation."""
+    """A button. Its value counts how often it was pressed, from where a visitor's own chance began:
+    the seed of a simulation. start: on paper."""
 
     key: str = "throw"
     label: str = "Throw again"
@@ -107,6 +107,8 @@ def heard(view: View) -> Heard | None:
     question = view.now.question
     for sender in senders(view, question):
         poll = view.poll(question, sender=sender)
+        if sender is Sender.PHONES and poll.people < FEWEST:
+            continue
         whose = _WHOSE[sender].format(epsilon_text(poll.channel.cell_epsilon))
         bits = (1,) * poll.yes + (0,) * (poll.reports - poll.yes)
         return Heard(poll, bits, f"{whose}, to “{view.questions[question]}”")
@@ -121,7 +123,7 @@ _WHOSE = {
 
 
 def rng(throw: int) -> np.random.Generator:
-    """The randomness of a throw: the same for everybody, fit to show and never to protect."""
+    """The randomness of a throw: fit to show and never to protect."""
     return np.random.default_rng((SEED, throw))
 
 
@@ -375,13 +377,7 @@ class Lesson:
 # --- numbers in words ---------------------------------------------------------------------------
 
 HUNDRED = 100
-
-
-def hundred(share: float) -> str:
-    """A chance as so many of 100; never rounded to all or none of them."""
-    rest = HUNDRED * min(share, 1 - share)
-    digits = max(0, math.ceil(-math.log10(rest))) if rest > 0 else 0
-    return f"{HUNDRED * share:.{digits}f}"
+EVEN = f"{HUNDRED // 2}:{HUNDRED // 2}"  # what an attacker starts from who knows nothing
 
 
 def over_epsilon(
@@ -393,10 +389,11 @@ def over_epsilon(
     across: str = "epsilon",
     low: float = 0.0,
     high: float = 1.0,
+    levels: Mapping[str, float] = {},
 ) -> Bend:
     """Curves over the stops of epsilon, the rule at one of them; see `Bend`."""
-    at = EPSILONS.index(epsilon)
-    return Bend(across, tuple(f"{stop:g}" for stop in EPSILONS), lines, at, up, form, low, high)
+    at, stops = EPSILONS.index(epsilon), tuple(f"{stop:g}" for stop in EPSILONS)
+    return Bend(across, stops, lines, at, up, form, low, high, levels)
 
 
 def listed(names: Iterable[str]) -> str:

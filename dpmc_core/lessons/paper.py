@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dpmc_core.lessons import LESSONS
 from dpmc_core.lessons.drawing import svg
-from dpmc_core.lessons.frame import Lesson, Slide, listed
+from dpmc_core.lessons.frame import Lesson, Pick, Slide, Stops, listed
 from dpmc_core.views import document
 
-HOURS = (45, 90)  # minutes of a plan
-PACE = 1.75  # of a class: as long as somebody alone, so many times
-_BEGIN = _END = 5  # minutes around the lessons
 _STYLE = """
 @page { size: A4; margin: 15mm; }
 body { max-width: 44rem; background: #fff; color: #000; line-height: 1.35;
@@ -26,6 +23,7 @@ h1 { font-size: 1.4rem; margin: 0 0 .6rem; } h2 { font-size: 1.3rem; margin: 1.6
 h3 { font-size: 1.05rem; margin: .8rem 0 .2rem; } p { margin: .25rem 0; }
 section, tr { break-inside: avoid; }
 td { vertical-align: top; font-size: .92em; } th:nth-child(2), th:nth-child(4) { width: 20%; }
+section table { margin-top: .4rem; } section th { font-size: .92em; }
 th:first-child, td:first-child { white-space: nowrap; padding-left: 0; }
 ul.options { list-style: none; margin: .3rem 0; padding: 0; }
 ul.options li { display: inline-block; margin-right: 2rem; }
@@ -93,8 +91,15 @@ def _lines(many: int) -> str:
 
 
 def answers() -> str:
-    """The right options, what is revealed before anything is moved, and the teacher's lines."""
-    parts = [document.paragraphs("Numbers are those before anything has been moved.")]
+    """The right options, what is revealed before anything is moved and what at other settings, and
+    the teacher's lines."""
+    parts = [
+        document.paragraphs(
+            "Text and pictures are those before anything has been moved; the tables say what comes"
+            " out where one control is moved and the others stay. Where a button throws, every"
+            " visitor sees another throw than the one printed here."
+        )
+    ]
     for number, lesson in enumerate(LESSONS.values(), 1):
         parts.append(_head(number, lesson))
         *slides, last = [_answered(slide) for slide in lesson.slides]
@@ -120,24 +125,134 @@ def _answered(slide: Slide) -> str:
     if found.note:
         parts.append(f"<p><small>{escape(found.note)}</small></p>")
     parts.append(f'<p class="teacher">{escape(slide.teacher)}</p>')
+    elsewhere = list(others(slide))
+    if elsewhere:
+        columns = zip(*elsewhere, strict=True)
+        named = ("Moved", "To", "What one sees")
+        parts.append(document.table(dict(zip(named, map(list, columns), strict=True))))
     return f"<section>{''.join(parts)}</section>"
+
+
+def others(slide: Slide) -> Iterator[tuple[str, str, str]]:
+    """What one sees where one control is moved: its label, where to, and the first sentence that is
+    another than before."""
+    before = slide.reveal(slide.start).says
+    for control in slide.move:
+        if isinstance(control, Stops):
+            values = control.values
+            ends = dict.fromkeys((values[0], values[len(values) // 2], values[-1]))
+            to: dict[Any, str] = {value: control.form(value) for value in ends}
+        elif isinstance(control, Pick):
+            to = dict(control.options)
+        else:
+            continue
+        for value, name in to.items():
+            if value != control.start:
+                says = slide.reveal(slide.start | {control.key: value}).says
+                yield control.label, name, next((one for one in says if one not in before), says[0])
+
+
+class Part(NamedTuple):
+    """A part of a plan: something done on the page Class in so many minutes, or a lesson.
+
+    keys: of its slides; all of them where none is named.
+    """
+
+    step: str = ""
+    lesson: str = ""
+    keys: tuple[str, ...] = ()
+    minutes: int = 0
+    teacher: str = ""
+    all: str = ""
+
+    @property
+    def slides(self) -> list[Slide]:
+        if not self.lesson:
+            return []
+        lesson = LESSONS[self.lesson]
+        return [one for one in lesson.slides if not self.keys or one.key in self.keys]
+
+    @property
+    def alone(self) -> float:
+        """Minutes that the slides take somebody alone."""
+        lesson = LESSONS.get(self.lesson)
+        return lesson.minutes * len(self.slides) / len(lesson.slides) if lesson else 0.0
+
+
+_BEGIN = Part(
+    "Begin",
+    minutes=5,
+    teacher="Opens a room on the page Class, shows its code and asks the first question; results"
+    " stay hidden. Says: your answer is changed before it leaves your phone; today you see what"
+    " that is worth.",
+    all="Scans the code, answers, gets the worksheet.",
+)
+_LOCK = Part(
+    "Lock",
+    minutes=4,
+    teacher="On the page Class: waits until most phones have answered, then presses Lock (L), and"
+    " the results appear. Asks first: how many of us do you expect?",
+    all="Guesses, then compares the reports as sent with the estimate and its interval.",
+)
+_AGAIN = Part(
+    "Ask again",
+    minutes=4,
+    teacher="On the page Class: presses Ask again (A), waits until most have answered a second"
+    " time, presses Lock (L). Shows both: the class is known better, and so is each answer; moves"
+    " what an attacker believed before.",
+    all="Answers again, reads on the phone what has been spent, and says who gains by it.",
+)
+_END = Part(
+    "End",
+    minutes=5,
+    teacher="Asks three people for their sentence, and what they would still not answer. Ends the"
+    " room: its reports are gone.",
+    all="Says what was new, and keeps the worksheet.",
+)
+_PLANS: Mapping[int, tuple[Part, ...]] = {
+    45: (
+        _BEGIN,
+        Part(lesson="coin", keys=("throw", "deny", "evidence")),
+        _LOCK,
+        Part(lesson="crowd", keys=("count", "undo")),
+        Part(lesson="attacker", keys=("even", "suspicion")),
+        _AGAIN,
+        Part(lesson="again", keys=("add",)),
+        _END,
+    ),
+    90: (
+        _BEGIN,
+        Part(lesson="coin"),
+        _LOCK,
+        Part(lesson="crowd"),
+        Part(lesson="attacker"),
+        _AGAIN,
+        *(Part(lesson=id) for id in ("again", "claim", "choose")),
+        _END,
+    ),
+}
+HOURS = tuple(_PLANS)
 
 
 def plan(minutes: int) -> str:
     """What the teacher and the class do, minute by minute."""
-    lessons = fitting(minutes)
     turns = list(schedule(minutes))
-    left = [lesson for id, lesson in LESSONS.items() if id not in lessons]
+    shown = [slide for part in _PLANS[minutes] for slide in part.slides]
+    alone = []
+    for lesson in LESSONS.values():
+        left = [slide for slide in lesson.slides if slide not in shown]
+        if left:
+            some = "" if len(left) == len(lesson.slides) else f": {listed(s.title for s in left)}"
+            alone.append(f"{lesson.title}{some}")
     before = [
         "Before: start the server with make class, print a worksheet for everybody and the answer"
         " key for yourself, and open the page Learn with Projector on. Try one phone in the network"
-        " of the room. If it does not arrive, let the class throw real coins and count hands: the"
+        " of the room. If it does not arrive, let the class throw a real coin and count hands: the"
         " page Class says how.",
         "Ask nothing that you would not ask by show of hands.",
     ]
-    if left:
-        alone = ", ".join(f"{lesson.title} ({lesson.minutes} minutes)" for lesson in left)
-        before.append(f"Left for home, alone on the page Learn: {alone}.")
+    if alone:
+        before.append(f"Left for home, alone on the page Learn: {'; '.join(alone)}.")
     table = document.table(
         {
             "Minute": [f"{turn.start}-{turn.end}" for turn in turns],
@@ -146,64 +261,36 @@ def plan(minutes: int) -> str:
             "Class": [turn.all for turn in turns],
         }
     )
-    title = f"Differential privacy in {minutes} minutes: lessons 1 to {len(lessons)}"
+    title = f"Differential privacy in {minutes} minutes"
     return document.page(title, [document.paragraphs(*before), table], _STYLE)
 
 
-def fitting(minutes: int) -> dict[str, Lesson]:
-    """The first lessons that a class gets through; each needs those before it."""
-    found: dict[str, Lesson] = {}
-    room = (minutes - _BEGIN - _END) / PACE
-    for id, lesson in LESSONS.items():
-        room -= lesson.minutes
-        if room < 0:
-            break
-        found[id] = lesson
-    return found
-
-
 def schedule(minutes: int) -> Iterator[Turn]:
-    """A plan row by row; the last one ends after so many minutes."""
-    lessons = fitting(minutes)
-    yield Turn(
-        0,
-        _BEGIN,
-        "Begin",
-        "Opens a room on the page Class and shows its code. Says: your answers are changed before"
-        " they leave your phone; today you see what that is worth.",
-        "Scans the code, answers the first question, gets the worksheet.",
-    )
-    slides = [(lesson, slide) for lesson in lessons.values() for slide in lesson.slides]
-    weights = [lesson.minutes / len(lesson.slides) for lesson, _ in slides]
-    numbers = {id: number for number, id in enumerate(LESSONS, 1)}
-    start, done, there = _BEGIN, 0.0, minutes - _BEGIN - _END
-    for (lesson, slide), weight in zip(slides, weights, strict=True):
-        done += weight
-        end = _BEGIN + round(there * done / sum(weights))
-        teacher, everybody = _asks(slide)
-        if slide is lesson.slides[-1]:
-            teacher += f" Reads aloud: {lesson.take_home}"
-            everybody += " Writes down the sentence to take home."
-        yield Turn(start, end, f"{numbers[lesson.id]}. {slide.title}", teacher, everybody)
-        start = end
-    yield Turn(
-        start,
-        minutes,
-        "End",
-        "Asks three people for their sentence, and what they would still not answer. Ends the room:"
-        " its reports are gone.",
-        "Says what was new, and keeps the worksheet.",
-    )
+    """A plan row by row, the last one ending after so many minutes; what is done on the page Class
+    takes its time, and slides share the rest by how long their lessons are. Raises KeyError."""
+    parts = _PLANS[minutes]
+    spent = sum(part.minutes for part in parts)
+    pace = (minutes - spent) / sum(part.alone for part in parts)
+    end, done = 0, 0.0
+    for part in parts:
+        start, done = end, done + part.minutes + pace * part.alone
+        end = round(done)
+        yield Turn(start, end, *_done(part))
 
 
-def _asks(slide: Slide) -> tuple[str, str]:
-    """What the teacher and the class do at a slide."""
-    if slide.predict is None:
-        return f"{slide.said} {slide.teacher}", "Chooses, and writes it down."
-    own = "looks at its own reports, " if slide.in_class is not None else ""
-    options = " / ".join(slide.predict.options)
+def _done(part: Part) -> tuple[str, str, str]:
+    """What a part is called, and what the teacher and the class do in it."""
+    if not part.lesson:
+        return part.step, part.teacher, part.all
+    lesson, slides = LESSONS[part.lesson], part.slides
+    asks = [
+        f"{slide.title}: “{slide.predict.question}”" if slide.predict else slide.title
+        for slide in slides
+    ]
+    own = "looks at its own reports, " if any(slide.in_class for slide in slides) else ""
     return (
-        f"Asks: {slide.predict.question} ({options}). {slide.teacher}",
+        f"{list(LESSONS).index(part.lesson) + 1}. {lesson.title}",
+        f"On the page Learn. {'; '.join(asks)}. Reads aloud: {lesson.take_home}",
         f"Predicts by show of hands, {own}moves, writes.",
     )
 

@@ -20,9 +20,10 @@ from dpmc_core.mechanisms.per_user import (
     most_rated_only,
     own_model,
     published_effects,
+    regression_side,
     user_gaussian,
 )
-from dpmc_core.model import Estimator, Step
+from dpmc_core.model import Estimator, OwnSide, Step
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 from dpmc_core.settings import AsPublished, setting
@@ -133,6 +134,11 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
                 "number of ratings of each item", (n,), budget * 0.03, root, both
             ),
         )
+
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        if self.aware:
+            return regression_side(columns, range(min(self.rank, gram_items(public)) + 1))
+        return super().own_side(public, columns)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         releases = self.guarantee(ratings.public).releases

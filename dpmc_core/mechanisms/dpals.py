@@ -21,10 +21,11 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
     EffectsFirstReleases,
+    own_arrays,
     published_effects,
     user_gaussian,
 )
-from dpmc_core.model import Factors, Step
+from dpmc_core.model import Factors, OwnSide, Step
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import setting
@@ -147,6 +148,10 @@ class Dpals(EffectsFirst):
         releases = DpalsReleases(self.effects_first(public), each)
         return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        finds = f"u = (V_S' V_S + {self.ridge!r} I)^-1 V_S' y"
+        return self.side(public, columns, range(self.rank, self.rank + 1), None, finds)
+
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases = self.guarantee(public).releases
@@ -179,11 +184,10 @@ class Dpals(EffectsFirst):
             if self.aware:  # factors may shrink, directions go on
                 asked = ridge_rows(by_user, full_scale(found), self.ridge)
             model = rows.model(Factors(left, right))
-            finds = f"u = (V_S' V_S + {self.ridge!r} I)^-1 V_S' y"
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=replace(model, own=self.own_side(model, rows, None, finds)),
+                model=replace(model, own=own_arrays(rows)),
                 trace={
                     "largest item factor": float(np.abs(right).max()),
                     "user factors clipped": float(cut),

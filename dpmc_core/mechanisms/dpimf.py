@@ -290,17 +290,18 @@ class Dpimf:
             }
             items = self.profiles is Profiles.ITEMS
             sides = (factors, found) if items else (found, factors)
-            model = Factors(*sides, self._own_side(matrix.shape[1]) if items else None)
+            model = Factors(*sides)
             yield Step(k, self.rounds, model, raw, frozenset(raw), k == self.rounds)
 
-    def _own_side(self, items: int) -> OwnSide:
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         alpha, weight = self.loss.alpha, self.loss.own_weight
-        rest = items if self.over is Over.ALL else f"{items} - c"
+        rest = public.items if self.over is Over.ALL else f"{public.items} - c"
         return OwnSide(
             "Q is items, S the c items that the user chose;"
             f" u = ({weight!r} Q_S' Q_S + {alpha!r} Q' Q + {self.regularisation!r} (c +"
             f" {alpha!r} ({rest})) I)^-1 times the sum of the rows of Q_S; the score of item j is"
-            " Q_j u"
+            " Q_j u",
+            (self.rank,),
         )
 
     def private_profiles(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -174,7 +174,7 @@ class NoisyItems(LeastSquaresMF):
         raise NotImplementedError
 
     def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:
-        """The predictions, and how a user finds the own."""
+        """The predictions."""
         raise NotImplementedError
 
     @property
@@ -228,12 +228,15 @@ class DPMF(NoisyItems):
         return items
 
     def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:
-        own = OwnSide(
+        return with_offsets(users, items, public.middle)
+
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
+        return OwnSide(
             f"items is [V, 1]. S are the items that the user rated and y = x_S - {public.middle!r};"
             f" u minimises |y - V_S u|^2 + {self.user_penalty!r} |u|^2{self._within}; the"
-            f" prediction for item j is {public.middle!r} + V_j u"
+            f" prediction for item j is {public.middle!r} + V_j u",
+            (self.rank + 1,),
         )
-        return replace(with_offsets(users, items, public.middle), own=own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,11 +294,14 @@ class ClickDPMF(LeastSquaresOnClicks, NoisyItems):
         return np.asarray(np.linalg.solve(quadratic, -noisy.T / 2).T)
 
     def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:  # noqa: ARG002
-        own = OwnSide(
+        return Factors(users, items)
+
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
+        return OwnSide(
             "V is items, x the user's row of 0 and 1 over all items; u minimises |x - V u|^2 +"
-            f" {self.user_penalty!r} |u|^2{self._within}; the score of item j is V_j u"
+            f" {self.user_penalty!r} |u|^2{self._within}; the score of item j is V_j u",
+            (self.rank,),
         )
-        return Factors(users, items, own)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,13 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
     EffectsFirstReleases,
+    own_arrays,
     own_model,
+    regression_side,
     user_gaussian,
 )
 from dpmc_core.metrics import rmse
-from dpmc_core.model import Estimator, Factors, Step
+from dpmc_core.model import Estimator, Factors, OwnSide, Part, Step
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, setting
@@ -200,6 +202,17 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
         edge: what noise alone makes of lambda^2.
         """
 
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        finds = (
+            "y is scaled to length row_norm at most; u and p start at zero; for each column t"
+            " of V in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w,"
+            " p = (1 - shares_t) p + w V_St, and u and p are scaled alike until |p| is row_norm"
+            " at most"
+        )
+        taken = {"row_norm": Part(()), **dict.fromkeys(("shares", "steps"), Part((self.rounds,)))}
+        ranks = range(self.rounds, self.rounds + 1)
+        return self.side(public, columns, ranks, self.most(public), finds, **taken)
+
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases, bound = self.guarantee(public).releases, self.row_norm(public)
@@ -235,17 +248,10 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
             error = {"training rmse": rmse(solution.observed, target)}
             model = rows.model(solution.factors())
             taken = {"shares": shares[:index].copy(), "steps": steps[:index].copy()}
-            finds = (
-                "y is scaled to length row_norm at most; u and p start at zero; for each column t"
-                " of V in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w,"
-                " p = (1 - shares_t) p + w V_St, and u and p are scaled alike until |p| is row_norm"
-                " at most"
-            )
-            own = self.own_side(model, rows, self.most(public), finds, row_norm=bound, **taken)
             yield Step(
                 index=index,
                 total=self.rounds,
-                model=replace(model, own=own),
+                model=replace(model, own=own_arrays(rows, row_norm=bound, **taken)),
                 trace={"top singular value": top, **error, **clips},
                 raw=frozenset({*error, *clips}),
                 final=index == self.rounds,
@@ -448,6 +454,14 @@ class PrivateSvd(Calibrated):
         releases = SvdReleases(self.effects_first(public), count, gram)
         return self.card(public, releases, self.source, self.most_rated_only(public))
 
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        rank = min(self.rank, gram_items(public))
+        if self.aware:
+            return regression_side(columns, range(rank + 1))
+        finds, density = "u = V_S' y / density", Part(())
+        ranks = range(rank, rank + 1)
+        return self.side(public, columns, ranks, self.most(public), finds, density=density)
+
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases = self.guarantee(public).releases
@@ -462,9 +476,7 @@ class PrivateSvd(Calibrated):
         if not self.aware:
             left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
             model = rows.model(Factors(left, basis))
-            finds = "u = V_S' y / density"
-            own = self.own_side(model, rows, self.most(public), finds, density=density)
-            model = replace(model, own=own)
+            model = replace(model, own=own_arrays(rows, density=density))
         else:
             pairs = public.users * min(density * public.items, self.most(public)) ** 2
             edge = noise_edge(releases.gram, self.symmetric)
@@ -526,6 +538,24 @@ class PrivatePgd(Calibrated):
         releases = PgdReleases(self.effects_first(public), gram)
         return self.card(public, releases, self.source, self.most_rated_only(public))
 
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        finds = (
+            "y is scaled to length row_norm at most, and Y is a row of zeros for all items; for"
+            " each step t in turn Y_S = Y_S + steps_t (y - Y_S), Y is scaled to length row_norm"
+            " at most, B are the columns of `bases` from ends_(t-1) (the first: 0) up to ends_t"
+            " and D the diagonal matrix of the same part of `ratios`, u' = Y B D and Y = u' B'"
+        )
+        largest = gram_items(public)
+        most = self.rounds * largest
+        return self.side(
+            *(public, columns, range(1, largest + 1), self.most(public), finds),
+            row_norm=Part(()),
+            steps=Part((self.rounds,)),
+            bases=Part((public.items, "k"), most=most),
+            ratios=Part(("k",), most=most),
+            ends=Part((self.rounds,), type="int64", low=1, high="k", rising=True),
+        )
+
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public
         releases, bound = self.guarantee(public).releases, self.row_norm(public)
@@ -546,15 +576,9 @@ class PrivatePgd(Calibrated):
             steps.append(step)
             bases.append(spread_out(factors.right, rows.columns, public.items))
             ratios.append(descent.ratio)
-            finds = (
-                "y is scaled to length row_norm at most, and Y is a row of zeros for all items; for"
-                " each step t in turn Y_S = Y_S + steps_t (y - Y_S), Y is scaled to length row_norm"
-                " at most, B are the columns of `bases` from ends_(t-1) (the first: 0) up to ends_t"
-                " and D the diagonal matrix of the same part of `ratios`, u' = Y B D and Y = u' B'"
-            )
             if index == self.rounds:
-                own = self.own_side(
-                    *(model, rows, self.most(public), finds),
+                own = own_arrays(
+                    rows,
                     row_norm=bound,
                     steps=steps,
                     bases=np.column_stack(bases),

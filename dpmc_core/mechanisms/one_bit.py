@@ -119,6 +119,10 @@ class Reported(OneBit, Completion):
         return self.estimator is Estimator.NOISE_AWARE
 
     @property
+    def dense(self) -> bool:
+        return super().dense and not self.aware
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """What the estimator adds to the card."""
         return (_READS,) if self.aware else ()
@@ -544,6 +548,10 @@ class Output(OneBit, Completion):
         OutputBound.CLIP,
         "clip to the bound after solving, or solve under the bound (published, slower)",
     )
+
+    @property
+    def dense(self) -> bool:
+        return True
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyMatrix]:
         cells = public.users * public.items

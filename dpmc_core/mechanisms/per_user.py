@@ -8,7 +8,7 @@ private, so what a user computes from the own row alone (mean, clip, last update
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Estimator, Factors, OwnSide, Step, Task
+from dpmc_core.model import Estimator, Factors, OwnSide, Part, Step, Task
 from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
@@ -229,36 +229,45 @@ class EffectsFirst(CappedPerUser):
         values = kept.values - base.predict(kept.users, kept.items)
         return Rows(Pattern.of(kept), values, np.zeros(ratings.public.users), base=base)
 
-    def own_side(
-        self, model: Factors, rows: Rows, kept: int | None, finds: str, **arrays: Any
+    def side(
+        self,
+        public: PublicFacts,
+        columns: int,
+        ranks: range,
+        kept: int | None,
+        finds: str,
+        **arrays: Part,
     ) -> OwnSide:
-        """How a user finds the own row of `model`, whose first columns V were fitted to `rows`.
+        """How a user finds the own row of factors whose first columns V were fitted to rows.
 
-        kept: the most ratings of a user in the rows, None: all. finds: how the user's vector u
-        follows from the residuals y on those.
+        ranks: how many columns V may have. kept: the most ratings of a user in the rows, None: all.
+        finds: how the user's vector u follows from the residuals y on those.
         """
         some = "all" if kept is None else f"at most {kept}, chosen at random,"
-        first: dict[str, Any] = {}
-        if rows.base is not None and rows.base.own is not None:
-            v, first = model.right.shape[1] - rows.base.right.shape[1], dict(rows.base.own.arrays)
+        others = OWN + 1 if self.aware else 2
+        v = columns - others
+        first: Mapping[str, Part] = {}
+        if self.aware:
+            first = regression_side(OWN + 1).arrays
             words = (
                 f"items is [V, Z, e], V its first {v} columns and e the last. {_REGRESSION};"
                 f" b_j = mean + e_j + Z_j theta. S are {some} of R, and y = x_S - b_S."
             )
             end = "the prediction for item j is b_j + V_j u"
         else:
-            v = model.right.shape[1] - 2
             words = (
                 f"items is [V, 1, e], V its first {v} columns and e the last. S are {some} of the"
                 " items that the user rated; b is the mean of x_S - e_S, without ratings the middle"
                 " of the range, and y = x_S - b - e_S."
             )
             end = "the prediction for item j is b + e_j + V_j u"
-        if rows.columns is not None:
+        held = gram_items(public) if self.holds_gram else public.items
+        if held < public.items:
             words += " Of S only the items in `columns`, counted from 0, are kept."
-            arrays["columns"] = rows.columns
-        found = {name: np.asarray(array) for name, array in arrays.items()}
-        return OwnSide(f"{words} {finds}; {end}", {**first, **found})
+            last = public.items - 1
+            arrays["columns"] = Part((held,), type="int64", high=last, rising=True)
+        widths = range(ranks.start + others, ranks.stop + others)
+        return OwnSide(f"{words} {finds}; {end}", widths, {**first, **arrays})
 
     def clipped_rows(
         self, ratings: Ratings, releases: EffectsFirstReleases, rng: np.random.Generator
@@ -271,6 +280,14 @@ class EffectsFirst(CappedPerUser):
         if columns is not None:
             rows = rows.on(columns)
         return items, rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
+
+
+def own_arrays(rows: Rows, **arrays: Any) -> dict[str, NDArray[Any]]:
+    """What the own side takes of a model fitted to the rows, besides these."""
+    if rows.columns is not None:
+        arrays["columns"] = rows.columns
+    found = {name: np.asarray(array) for name, array in arrays.items()}
+    return found if rows.base is None else {**rows.base.own, **found}
 
 
 def most_rated_only(public: PublicFacts) -> tuple[str, ...]:
@@ -403,9 +420,22 @@ class PrivateItemMean(PerUser):
             publishes=Publishes.ITEM_MEANS,
         )
 
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
+        return regression_side(columns)
+
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         items = published_effects(self.guarantee(ratings.public).releases, ratings, rng)
         yield Step(1, 1, own_model(ratings, items), final=True)
+
+
+def regression_side(columns: int, directions: Collection[int] = (0,)) -> OwnSide:
+    """How a user finds the own predictions of `own_model`; directions: how many of taste."""
+    return OwnSide(
+        f"items is [Z, e], e its last column. {_REGRESSION}; the prediction for item j is"
+        " mean + e_j + Z_j theta",
+        [OWN + 1 + taste for taste in directions],
+        {"mean": Part(()), "ridge": Part((columns - 1, columns - 1))},
+    )
 
 
 def own_model(ratings: Ratings, items: ItemEffects, taste: Taste | None = None) -> Factors:
@@ -418,9 +448,5 @@ def own_model(ratings: Ratings, items: ItemEffects, taste: Taste | None = None) 
     return Factors(
         np.column_stack([own, ones]),
         np.column_stack([design.features, items.effects]),
-        OwnSide(
-            f"items is [Z, e], e its last column. {_REGRESSION}; the prediction for item j is"
-            " mean + e_j + Z_j theta",
-            {"mean": np.asarray(items.mean), "ridge": design.noise * design.precision},
-        ),
+        {"mean": np.asarray(items.mean), "ridge": design.noise * design.precision},
     )

@@ -22,9 +22,10 @@ from dpmc_core.mechanisms.per_user import (
     effects_releases,
     own_model,
     published_effects,
+    regression_side,
     user_gaussian,
 )
-from dpmc_core.model import Step
+from dpmc_core.model import OwnSide, Step
 from dpmc_core.privacy import Gaussian, Guarantee, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
@@ -96,6 +97,9 @@ class PrivateEffects(PerUser):
         )
         releases = PrivateEffectsReleases(effects_releases(public, first, _SHARES), rounds)
         return self.card(public, releases, "exact Gaussian curve")
+
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
+        return regression_side(columns, (0, self.rank))
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public, total = ratings.public, self.rounds + 1

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.mechanisms.per_user import check_delta, user_gaussian
-from dpmc_core.model import Factors, OwnSide, Step, Task
+from dpmc_core.model import Factors, OwnSide, Part, Step, Task
 from dpmc_core.privacy import (
     CELL,
     USER_EMPTIED,
@@ -48,7 +48,7 @@ _COUNT = 0.2  # of the length of a user's part that counts the user; the rest is
 _HEARD = 40.0  # squared counts against the noise of the whole budget, from where on taste is heard
 
 
-_SAME_FOR_ALL = OwnSide("everybody's score of item j is items_j")
+_SAME_FOR_ALL = OwnSide("everybody's score of item j is items_j", (1,))
 _OWN_PROFILE = (
     "f is the sum of the rows of `features` of the user's items, and g = f / |f|, or zero where |f|"
     " is at most 1e-9 of the longest row of `features`; the score of item j is items_j (1, g -"
@@ -119,6 +119,9 @@ class PrivatePopularity:
             releases=NoisyCounts(release),
         )
 
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
+        return _SAME_FOR_ALL
+
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_interactions(ratings)
         values = np.ones(len(ratings))
@@ -127,7 +130,7 @@ class PrivatePopularity:
             values = contributions(ratings, self.contributions, norm)
         counts = item_sums(Pattern.of(ratings), values)
         noisy = self.guarantee(ratings.public).releases.counts.publish(counts, rng)
-        model = Factors(np.ones((ratings.public.users, 1)), noisy[:, None], _SAME_FOR_ALL)
+        model = Factors(np.ones((ratings.public.users, 1)), noisy[:, None])
         yield Step(1, 1, model, {"most popular item": float(noisy.max())}, final=True)
 
 
@@ -211,6 +214,12 @@ class PrivateTaste:
             releases=releases,
         )
 
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        if columns == 1:  # no taste was heard
+            return _SAME_FOR_ALL
+        arrays = {"features": Part((public.items, self.rank)), "centre": Part((self.rank,))}
+        return OwnSide(_OWN_PROFILE, (self.rank + 1,), arrays)
+
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         check_interactions(ratings)
         releases, pattern = self.guarantee(ratings.public).releases, Pattern.of(ratings)
@@ -242,7 +251,7 @@ class PrivateTaste:
                 moments += (releases.moments.publish(gram, rng) - moments) / times
                 counts = counts.with_also(new[:, 0] / math.sqrt(share), noise / math.sqrt(share))
                 shares = counts.noisy[:, None] / users
-                model, told = Factors(np.ones((users, 1)), shares, _SAME_FOR_ALL), 0.0
+                model, told = Factors(np.ones((users, 1)), shares), 0.0
                 if hear:
                     profile = answer[:, 1:] / math.sqrt(1 - share)
                     if found is not None:
@@ -253,8 +262,8 @@ class PrivateTaste:
                     found = Audiences.of(profile, off, moments, blur, counts.believed, users)
                     trust = min(max(agreed[0] / agreed[1], 0.0), 1.0) if agreed[1] > 0 else 1.0
                     model, told = found.scores(own, counts.believed, trust), trust * found.told
-                    arrays = {"features": asked_with, "centre": found.centre}
-                    model = replace(model, own=OwnSide(_OWN_PROFILE, arrays))
+                    own_arrays = {"features": asked_with, "centre": found.centre}
+                    model = replace(model, own=own_arrays)
                     features = found.features(counts.believed)
                 step += 1
                 yield Step(step, releases.rounds.times, model, {"taste that is heard": told})

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from dpmc_core import registry
 from dpmc_core.papers.frame import EPSILON, Axis, Experiment, Promise, Series
 from dpmc_core.papers.words import Look
+from dpmc_core.views.cards import delta_text
 from dpmc_core.views.lines import short
 from dpmc_core.views.looks import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style, style
 
@@ -136,7 +137,7 @@ def _with_unit(axis: Axis, promises: Sequence[Promise]) -> str:
     if axis.title != EPSILON.title or len(units) != 1:
         return axis.title
     deltas = {promise.delta for promise in promises if promise.delta}
-    also = f", delta {short(deltas.pop(), 2)}" if len(deltas) == 1 else ""
+    also = f", delta {delta_text(deltas.pop())}" if len(deltas) == 1 else ""
     return f"{axis.title} {units.pop()}{also}"
 
 

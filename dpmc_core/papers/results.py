@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmc_core import paths
+from dpmc_core.archives import read_json
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.papers.frame import Made, Series, Stamp
 
@@ -64,7 +65,7 @@ def write(made: Made, folder: Path) -> Path:
 def read(path: Path) -> Made:
     """The result in a file. Raises BadRatings where it is not one of ours, OSError."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path.read_text(encoding="utf-8"))
         series = tuple(_series(one) for one in found["series"])
         return Made(id=found["id"], series=series, stamp=Stamp(**found["stamp"]))
     except (ValueError, KeyError, TypeError, AttributeError):

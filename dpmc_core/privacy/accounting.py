@@ -111,6 +111,19 @@ class Loss:
             return 1.0
         return composed_delta(self.pure, self.mu, epsilon)
 
+    def right(self, prior: float = 0.5) -> float:
+        """How often the best attacker is right about which of two data sets it was: on average over
+        all that may be released, max(prior P(o|one), (1 - prior) P(o|other)) summed.
+
+        prior: how likely one of them was before. Right that often without any release: the larger
+        of prior and 1 - prior.
+        """
+        check_number("prior", prior, at_least=0, at_most=1)
+        before = max(prior, 1 - prior)
+        if before == 1:
+            return 1.0
+        return before + (1 - before) * self.delta_at(math.log(before / (1 - before)))
+
 
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
     """ln delta(epsilon) of the Gaussian mechanism with ratio mu = l2 sensitivity / sigma.

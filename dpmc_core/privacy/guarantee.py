@@ -154,7 +154,7 @@ class Guarantee(Generic[R]):
         Gaussian releases, where the change may move an answer by all of its sensitivity; else a
         bound.
         """
-        return (1 + self.loss(change).delta_at(0.0)) / 2
+        return self.loss(change).right()
 
     def loss(self, change: Change | None = None) -> Loss:
         """What all releases spend together for a change; infinitely much where nothing holds."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.model import Model, OwnSide
+from dpmc_core.model import Model, OwnSide, Part
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import ridge_rows
@@ -124,16 +124,22 @@ class Cleansing:
             return model, clamped
         factors, noise = leading_factors(matrix, self.rank)
         left = ridge_rows(cells.by_user(residuals), factors, noise)
-        own = OwnSide(
-            f"items is [V, 1, e], V its first {factors.shape[1]} columns and e the last. S are the"
+        model = with_offsets(left, factors, user, item)
+        return replace(model, own={"noise": np.asarray(noise)}), clamped
+
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """How a user finds the own predictions; neighbours have no factors for it."""
+        bound = self.clamp * public.width
+        return OwnSide(
+            f"items is [V, 1, e], V its first {columns - 2} columns and e the last. S are the"
             " items that the user rated, where there are more than the cap as many of them, chosen"
             f" at random; b = sum of (x_S - {public.middle!r} - e_S) / (number of S +"
             f" {self.user_prior!r}), y = x_S - {public.middle!r} - e_S - b cut to +-{bound!r},"
             f" u = (V_S' V_S + noise I)^-1 V_S' y; the prediction for item j is"
             f" {public.middle!r} + b + e_j + V_j u",
-            {"noise": np.asarray(noise)},
+            () if self.predictor is Predictor.NEIGHBOURS else range(2, self.rank + 3),
+            {"noise": Part(())},
         )
-        return replace(with_offsets(left, factors, user, item), own=own), clamped
 
     def products(self, cells: Pattern, residuals: Floats) -> tuple[Floats, Floats]:
         """Weighted products of residuals of each two items, and the weights; n x n each.

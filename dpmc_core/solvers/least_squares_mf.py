@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core import archives
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.ratings import Ratings
 from dpmc_core.settings import check_settings, setting
@@ -165,9 +166,11 @@ class PublicUserFactors:
         if self.source.startswith(_RANDOM):
             return _random_directions(users, rank, int(self.source.removeprefix(_RANDOM)))
         try:
-            factors = np.load(Path(self.source), allow_pickle=False)
-        except (OSError, ValueError):
-            raise InvalidSetting("user_factors", "a readable .npy file", self.source) from None
+            factors = archives.array(Path(self.source))
+        except archives.BadArchive as error:
+            raise InvalidSetting(
+                "user_factors", "a readable .npy file", self.source, error.reason
+            ) from None
         if factors.shape != (users, rank):
             raise InvalidSetting("shape of user_factors", f"({users}, {rank})", factors.shape)
         if factors.dtype.kind not in "fiu" or not np.isfinite(factors).all():

@@ -41,6 +41,11 @@ class OneBitModel:
     def __post_init__(self) -> None:
         check_settings(self)
 
+    @property
+    def dense(self) -> bool:
+        """Whether what is found is a whole matrix, not factors."""
+        return self.bound is not None
+
     def nuclear_radius(self, public: PublicFacts) -> float:
         """tau, in score units."""
         return self.radius * math.sqrt(public.users * public.items)

@@ -44,13 +44,14 @@ class Design:
         return found
 
     def differences(self, cells: Pattern, values: Floats, count: int) -> Floats:
-        """How much users differ, as sums over them; 2 x (count + 1), each user's part in [0, 1].
+        """How much users differ, as sums over them; 2 x (count + 1), a user's part in [-1/16, 1].
 
         Of a coefficient theta the posterior variance is p times the variance beforehand. Then
         E theta^2 over that variance is (1 - p)^2 x + p (1 - p) where the true variance is x times
-        the one beforehand: above are sums of theta^2 less p (1 - p) over MOST, below of (1 - p)^2,
-        for the first `count` coefficients. Last: the mean square of a row about the regression
-        over the noise, and 1. The ratio of the two rows estimates x / MOST.
+        the one beforehand: above are sums of theta^2 less p (1 - p) <= 1/4 over MOST, which may be
+        negative, below of (1 - p)^2, for the first `count` coefficients. Last: the mean square of a
+        row about the regression over the noise, and 1. The ratio of the two rows estimates
+        x / MOST.
         """
         total = np.zeros((2, count + 1))
         for block in self._blocks(cells, values):

@@ -37,6 +37,7 @@ class StoreMissing(StoreError):
 
 
 _READ_ONLY = "cannot be written: the file or its folder is read-only; choose another with --store"
+_DAMAGED = "is damaged{}: move it away, or choose another file with --store"
 _FULL = (
     "is on a full disk: free some space and run the same command again; every row stored before is"
     " kept"
@@ -58,12 +59,14 @@ def _from_sqlite(path: Path, error: sqlite3.Error) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte; the rest are details
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreLocked(f"the result store {path} is locked by another program")
+    if code == sqlite3.SQLITE_ERROR:  # a table or column is not there
+        return damaged(path, error)
     words = {
         sqlite3.SQLITE_READONLY: _READ_ONLY,
         sqlite3.SQLITE_CANTOPEN: _READ_ONLY,
         sqlite3.SQLITE_FULL: _FULL,
         sqlite3.SQLITE_NOTADB: "is not a result store: choose another file with --store",
-        sqlite3.SQLITE_CORRUPT: "is damaged: move it away, or choose another file with --store",
+        sqlite3.SQLITE_CORRUPT: _DAMAGED.format(""),
         sqlite3.SQLITE_IOERR: f"cannot be read or written ({error}): is its disk full or gone?",
     }
     return StoreError(f"the result store {path} {words.get(code, f'cannot be used: {error}')}")
@@ -75,6 +78,11 @@ def _from_system(path: Path, error: OSError) -> StoreError:
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return StoreError(f"the result store {path} {_READ_ONLY}")
     return StoreError(f"the result store {path} cannot be used: {error.strerror or error}")
+
+
+def damaged(path: Path, what: object) -> StoreError:
+    """The error for a store with something in it that this program never wrote."""
+    return StoreError(f"the result store {path} {_DAMAGED.format(f' ({what})')}")
 
 
 def default_path() -> Path:
@@ -248,6 +256,8 @@ class Store:
                 f" is {version}, this one knows {rows.VERSION}): update dpmc-lab, or choose"
                 " another file with --store"
             )
+        if (lost := rows.lacking(self.connection)) is not None:
+            raise damaged(self.path, f"no {lost}")
         if not read_only:
             self.connection.execute(rows.LISTS)
 
@@ -272,8 +282,14 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
             connection.close()
             beside = path.with_name(path.name + "-wal")
             unreadable = sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY
-            if error.sqlite_errorcode & 0xFF not in unreadable or beside.exists():
+            if error.sqlite_errorcode & 0xFF not in unreadable:
                 raise
+            if beside.exists():
+                raise StoreError(
+                    f"the result store {path} cannot be read: rows that a killed program left in"
+                    f" {beside.name} have to be put into it, and its folder is read-only: copy both"
+                    " files to a folder that can be written"
+                ) from None
             # A folder nobody can write to cannot change under us, and needs no lock.
             connection = _open(_uri(path, "immutable=1"))
     else:
@@ -294,8 +310,10 @@ def _check_kind(path: Path) -> None:
     if path.is_dir():
         raise StoreError(f"{path} is a folder: give the result store a file name")
     if path.exists():
-        with path.open("rb") as file:
-            head = file.read(len(_MAGIC))
+        head = b"none"  # of a pipe, which nobody may ever write to, or a device
+        if path.is_file():
+            with path.open("rb") as file:
+                head = file.read(len(_MAGIC))
         if head and head != _MAGIC:
             raise StoreError(f"{path} is not a result store: choose another file with --store")
 

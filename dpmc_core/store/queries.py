@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from dpmc_core.errors import unknown_name
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.store.connection import Store, sentences
-from dpmc_core.store.rows import PUBLIC, UNIT_COLUMNS, from_tables
+from dpmc_core.store.connection import Store, damaged, sentences
+from dpmc_core.store.rows import FIELDS, PUBLIC, UNIT_COLUMNS, from_column, from_tables, number
 
 
 class CurveInfo(NamedTuple):
@@ -79,7 +80,11 @@ def curves(
             values.append(value)
     rows = "(SELECT COUNT(*) FROM result WHERE result.curve = curve.id)" if count else "0"
     query = f"SELECT *, {rows} AS rows FROM curve WHERE {' AND '.join(where)} ORDER BY id"
-    with sentences(store.path):
+    with _reading(store):
+        if count:
+            lost = "SELECT 1 FROM result WHERE curve NOT IN (SELECT id FROM curve) LIMIT 1"
+            if store.connection.execute(lost).fetchone():
+                raise ValueError("rows without their curve")
         return [_curve_info(row) for row in store.connection.execute(query, values)]
 
 
@@ -90,19 +95,23 @@ def summaries(store: Store, id: int, metric: str) -> dict[float | None, Summary]
     """
     name = _metric(metric)
     query = f"""
-        SELECT epsilon, COUNT(*), AVG({name}) FROM result
+        SELECT epsilon, COUNT(*), AVG({name}), MAX({name}) FROM result
         WHERE curve = ? AND {name} IS NOT NULL GROUP BY epsilon ORDER BY epsilon"""
-    with sentences(store.path):
-        rows = store.connection.execute(query, [id])
-        return {epsilon: Summary(seeds, mean) for epsilon, seeds, mean in rows}
+    with _reading(store):
+        rows = store.connection.execute(query, [id])  # text is above all numbers, and counts as 0
+        return {
+            number(epsilon): Summary(seeds, mean)
+            for epsilon, seeds, mean, most in rows
+            if number(most) is not None
+        }
 
 
 def counts(store: Store, source: str) -> list[tuple[CurveInfo, float | None, int]]:
     """How many rows there are at each epsilon of the curves of a data set, by its fingerprint."""
     query = "SELECT epsilon, COUNT(*) FROM result WHERE curve = ? GROUP BY epsilon"
-    with sentences(store.path):
+    with _reading(store):
         return [
-            (info, epsilon, count)
+            (info, number(epsilon), count)
             for info in curves(store, source=source, count=False)
             for epsilon, count in store.connection.execute(query, [info.id])
         ]
@@ -121,9 +130,9 @@ def points(
     if not isinstance(seeds, int):
         where += f" AND seed IN ({_marks(values[:-1])})"
     query = f"SELECT seed, {name} FROM result WHERE {where} {order}"
-    with sentences(store.path):
+    with _reading(store):
         return {
-            (epsilon, seed): value
+            (epsilon, number(seed)): number(value)
             for epsilon in _epsilons(store, id)
             for seed, value in store.connection.execute(query, [id, epsilon, *values])
         }
@@ -140,7 +149,7 @@ def certified(store: Store, id: int) -> dict[float | None, Claim]:
         FROM result JOIN card ON card.id = result.card
         WHERE curve = ? AND epsilon IS ? ORDER BY seed LIMIT 1"""
     found = {}
-    with sentences(store.path):
+    with _reading(store):
         for epsilon in _epsilons(store, id):
             row = store.connection.execute(query, [id, epsilon]).fetchone()
             card = json.loads(row["text"])
@@ -162,7 +171,7 @@ def _epsilons(store: Store, id: int) -> list[float | None]:
     query = "SELECT MIN(epsilon) FROM result WHERE curve = ? AND epsilon > ?"
     last = -1.0  # every epsilon is positive
     while (row := store.connection.execute(query, [id, last]).fetchone()) and row[0] is not None:
-        last = row[0]
+        last = number(row[0])
         found.append(last)
     return found
 
@@ -174,9 +183,9 @@ def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[dict[str
     # Both result and curve have an id and a key: by name, a row gives the first.
     query = """
         SELECT result.*, curve.*, text
-        FROM result JOIN curve ON curve.id = result.curve JOIN card ON card.id = result.card
+        FROM result JOIN curve ON curve.id = result.curve LEFT JOIN card ON card.id = result.card
         WHERE result.curve = ? ORDER BY epsilon, seed"""
-    with sentences(store.path):
+    with _reading(store):
         for id in ids:
             for row in store.connection.execute(query, [id]):
                 yield from_tables(row)
@@ -187,26 +196,39 @@ def top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]:
     query = """
         SELECT epsilon, lists FROM shown JOIN result ON result.key = shown.key
         WHERE curve = ? ORDER BY epsilon"""
-    with sentences(store.path):
+    with _reading(store):
         known = "SELECT 1 FROM sqlite_schema WHERE name = 'shown'"
         if store.connection.execute(known).fetchone() is None:  # made by an older version
             return {}
         rows = store.connection.execute(query, [id])
-        return {epsilon: json.loads(lists) for epsilon, lists in rows}
+        return {number(epsilon): json.loads(lists) for epsilon, lists in rows}
 
 
 def last_row(store: Store) -> int:
     """A number that grows with every new row: has anything arrived since?"""
-    with sentences(store.path):
+    with _reading(store):
         found = store.connection.execute("SELECT MAX(id) FROM result").fetchone()[0]
     return int(found or 0)
 
 
+@contextmanager
+def _reading(store: Store) -> Iterator[None]:
+    """The errors of SQLite, and those of Python over what a store never wrote, as StoreError."""
+    try:
+        with sentences(store.path):
+            yield
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        what = error if isinstance(error, ValueError) else "a row that cannot be read"
+        raise damaged(store.path, what) from None
+
+
 def _curve_info(row: Any) -> CurveInfo:
     found = dict(row)
+    for field in FIELDS:
+        if field.table == "curve":
+            found[field.column] = from_column(field, found[field.column])
+    found["prepare"] = tuple(found["prepare"])
     public = {name: found.pop(name) for name in PUBLIC}
-    found["prepare"] = tuple(json.loads(found["prepare"]))
-    found["settings"] = json.loads(found["settings"])
     return CurveInfo(public=PublicFacts(**public), **found)
 
 

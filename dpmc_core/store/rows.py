@@ -10,10 +10,11 @@ import dataclasses
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
-from dpmc_core.errors import DpmcError
+from dpmc_core.errors import DpmcError, shown
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.ratings import PublicFacts
@@ -130,18 +131,35 @@ FIELDS = (
     *_fields("result", "bool_", ("stopped",)),
     *_fields("result", "float64", ("seconds",)),
 )
-_READ: Mapping[str, Callable[[Any], Any]] = {"json": json.loads, "bool_": bool}
-_STORED = [
-    (field.name.split("."), field.column, _READ.get(field.kind))
-    for field in FIELDS
-    if field.table != "card"
-]
+_KINDS = {"string": str, "float64": int | float, "int64": int, "bool_": int, "json": str}
+_STORED = [(field.name.split("."), field) for field in FIELDS if field.table != "card"]
+# What must be there to read and write; other indices only save time.
+_SHAPE = """
+    SELECT 'column ' || t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c
+    UNION ALL SELECT 'unique index ' || i.name FROM sqlite_schema t, pragma_index_list(t.name) i
+    WHERE i."unique" """
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables of an empty file, inside a transaction of the caller."""
     for statement in _TABLES:
         connection.execute(statement)
+
+
+def lacking(connection: sqlite3.Connection) -> str | None:
+    """A column or unique index that a store must have and this one has not, if any."""
+    there = {name for (name,) in connection.execute(_SHAPE)}
+    return next((name for name in _needed() if name not in there), None)
+
+
+@cache
+def _needed() -> tuple[str, ...]:
+    empty = sqlite3.connect(":memory:")
+    create_tables(empty)
+    empty.execute("DROP TABLE shown")  # an older store has none
+    found = tuple(name for (name,) in empty.execute(_SHAPE))
+    empty.close()
+    return found
 
 
 def digest(*parts: Any) -> str:
@@ -208,13 +226,16 @@ def to_tables(record: Record) -> tuple[dict[str, Any], str, dict[str, Any]]:
 
 
 def from_tables(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The record behind a joined row of the three tables; the inverse of `to_tables`."""
+    """The record behind a joined row of the three tables; the inverse of `to_tables`.
+
+    Raises ValueError, TypeError or another error of Python's for what `to_tables` never wrote.
+    """
     record: dict[str, Any] = {}
-    for (*groups, name), column, read in _STORED:
+    for (*groups, name), field in _STORED:
         place = record
         for group in groups:
             place = place.setdefault(group, {})
-        place[name] = row[column] if read is None else read(row[column])
+        place[name] = from_column(field, row[field.column])
     card, guarantee = json.loads(row["text"]), record["guarantee"]
     record["data"]["prepared"] = card.pop("prepared")
     guarantee |= card
@@ -223,9 +244,27 @@ def from_tables(row: Mapping[str, Any]) -> dict[str, Any]:
             guarantee[kind] = None
     metrics = record["metrics"].items()
     record["metrics"] = {name: value for name, value in metrics if value is not None}
-    if row["epsilon"] is not None:
+    if number(row["epsilon"]) is not None:
         record["settings"]["epsilon"] = row["epsilon"]
     return record
+
+
+def from_column(field: Field, value: Any) -> Any:
+    """The value of a record in a column, which SQLite lets hold anything. Raises ValueError."""
+    if value is not None and not isinstance(value, _KINDS[field.kind]):
+        raise ValueError(f"{field.name} is {shown(value)}")
+    if field.kind == "json":
+        value = json.loads(str(value or ""))
+        if not isinstance(value, dict if field.name == "settings" else list):
+            raise ValueError(f"{field.name} is {shown(value)}")
+    return bool(value) if field.kind == "bool_" else value
+
+
+def number(value: Any) -> Any:
+    """What a column of numbers holds, or nothing. Raises ValueError."""
+    if not isinstance(value, int | float | None):
+        raise ValueError(f"a number is {shown(value)}")
+    return value
 
 
 def flatten(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -71,13 +71,14 @@ class PrivateFolder:
             return
         making = self.path.with_name(f".{self.path.name}")  # no orphan before it is locked
         making.mkdir(mode=0o700)
-        self._lock = locks.hold(_owner(making))
-        making.rename(self.path)
         try:
+            self._lock = locks.hold(_owner(making))
+            making.rename(self.path)
             write_snapshot(self.dataset, self.data)
             self.store.touch(mode=0o600, exist_ok=False)  # SQLite's other files take its mode
         except BaseException:
             self.close()
+            locks.remove(making)
             raise
 
     def close(self) -> None:

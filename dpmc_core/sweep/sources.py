@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core import archives
 from dpmc_core.data import Dataset, datasets, download, read_pair, samples
 from dpmc_core.data.datasets import EACH
 from dpmc_core.errors import BadRatings
@@ -156,8 +156,7 @@ def write_snapshot(dataset: Dataset, path: Path) -> None:
 def read_snapshot(path: Path) -> Dataset:
     """The inverse of `write_snapshot`. Raises BadRatings where the file is not one of ours."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            parts = dict(stored)
+        parts = archives.arrays(path)
         users, items, cap = (int(n) for n in parts["shape"])
         low, high = (float(end) for end in parts["range"])
         public = PublicFacts(users=users, items=items, low=low, high=high, cap=cap or None)
@@ -172,7 +171,7 @@ def read_snapshot(path: Path) -> Dataset:
         name, title = (str(text) for text in parts["name"])
     except BadRatings:
         raise
-    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+    except (archives.BadArchive, LookupError, TypeError, ValueError, OverflowError) as error:
         raise BadRatings(f"{path.name} is not a snapshot of ratings: {error}") from None
     return Dataset(ratings, name, title, "a snapshot", "as its source", ())
 

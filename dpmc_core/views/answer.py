@@ -6,14 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dpmc_core import registry
 from dpmc_core.answer import CLEAR, Finding, Inquiry, Payer, Protect, Told, Verdict, head
 from dpmc_core.errors import capital
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
 from dpmc_core.paired import Bracket
 from dpmc_core.problem import split_words
-from dpmc_core.views.lines import Picture
+from dpmc_core.views import stops
+from dpmc_core.views.cards import delta_text
+from dpmc_core.views.lines import Interval, Picture
 
 OFTEN: Mapping[int, str] = {1: "once", 12: "monthly", 52: "weekly", 365: "daily"}
 PROTECT: Mapping[Protect, str] = {
@@ -117,7 +118,10 @@ def _measured(finding: Finding) -> str:
     floor = _FLOORS.get(finding.mechanism.floor, "with the floor")
     if task is Task.RATINGS:
         shown, best, least = (_bracket(v, ".3f", 1.0, bare=k > 0) for k, v in enumerate(values))
-        return f"Predictions are off by {shown} (RMSE); {best} {without}; {least} {floor}."
+        return (
+            f"Predictions are off by {shown} rating points (RMSE); {best} {without}; {least}"
+            f" {floor}."
+        )
     base = 100 if min(v.value for v in values) >= 0.1 else 1000
     shown, best, least = (_bracket(v, ".0f", base, bare=k > 0) for k, v in enumerate(values))
     if task is Task.BINARY:
@@ -134,7 +138,8 @@ def _measured(finding: Finding) -> str:
 def _kept(finding: Finding) -> str:
     if finding.keeps is None:
         return ""
-    return f"You keep **{_percent(finding.keeps)}** of what personalisation adds."
+    unclear = "" if finding.keeps.low > 0 else f": {stops.UNCLEAR}"
+    return f"You keep **{_percent(finding.keeps)}** of what personalisation adds{unclear}."
 
 
 def _percent(share: Bracket) -> str:
@@ -158,7 +163,7 @@ def _bracket(found: Bracket, form: str, factor: float, *, bare: bool) -> str:
 def _unit(finding: Finding) -> str:
     question, cost = finding.question, finding.cost
     epsilon = f"epsilon {rounded(cost.certified.epsilon)}"
-    delta = f" at delta {_power(question.delta)}"
+    delta = f", delta {delta_text(question.delta)}"
     if cost.certified.delta:
         epsilon += delta
     if cost.replaced is not None and math.isfinite(cost.replaced):
@@ -166,8 +171,8 @@ def _unit(finding: Finding) -> str:
     words = f"Unit: {_UNITS[question.protect, question.task]}; one release; {epsilon}."
     if question.times > 1:
         words += (
-            f" **{capital(often_words(question.times))} for a year: {rounded(cost.year)}{delta}; to"
-            f" stay at {question.epsilon:g}, use {rounded(cost.each, down=True)} each.**"
+            f" **{capital(often_words(question.times))} for a year: epsilon {rounded(cost.year)}"
+            f"{delta}; to stay at {question.epsilon:g}, use {rounded(cost.each, down=True)} each.**"
         )
     return words
 
@@ -214,17 +219,16 @@ def rounded(value: float, *, down: bool = False) -> str:
     return f"{whole * unit:.4g}"
 
 
-def _power(value: float) -> str:
-    return f"{value:g}".replace("e-0", "e-")
-
-
 class AtEpsilon(NamedTuple):
     """At an epsilon of a curve: the metric of the method, and the share of the gain it keeps by
-    the means over seeds; None where there is no gain."""
+    the means over seeds; None without a gain. clear: whether the seeds tell it from none, as `said`
+    says."""
 
     epsilon: float
     value: float
     share: float | None
+    said: str
+    clear: bool = True
 
 
 def curve(picture: Picture, mechanism: str, reference: float | None = None) -> list[AtEpsilon]:
@@ -232,21 +236,13 @@ def curve(picture: Picture, mechanism: str, reference: float | None = None) -> l
     line = next((one for one in picture.lines if one.mechanism == mechanism), None)
     if line is None:
         return []
-    cls, sign = registry.get(mechanism), picture.metric.sign
-    best = reference
-    if best is None:
-        id = registry.REFERENCES[cls.task]
-        best = next((one.level.mean for one in picture.twins if one.mechanism == id), None)
+    best = None if reference is None else Interval(reference, 0.0, 0)
     found = []
     for epsilon, value in zip(line.epsilon.tolist(), line.band.mean.tolist(), strict=True):
-        levels = [guess.at(epsilon) for guess in picture.guesses if guess.mechanism == cls.floor]
-        levels += [level.level for level in picture.floors if level.mechanism == cls.floor]
-        floor = next((level.mean for level in levels if level is not None), None)
-        if floor is None or best is None:
-            continue
-        gain = sign * (best - floor)
-        share = sign * (value - floor) / gain if gain > 0 else None
-        found.append(AtEpsilon(epsilon, value, share))
+        kept = stops.kept(picture, line, epsilon, best)
+        if kept is not None:
+            share = kept.share if math.isfinite(kept.share) else None
+            found.append(AtEpsilon(epsilon, value, share, kept.words, kept.clear))
     return found
 
 
@@ -254,8 +250,10 @@ def curve_words(found: list[AtEpsilon], keep: float) -> str:
     """The smallest epsilon from which on the limit is kept by the means; "" without a curve."""
     if len(found) < 2:
         return ""
-    enough = [one.share is not None and one.share >= keep for one in found]
+    enough = [one.clear and one.share is not None and one.share >= keep for one in found]
     limit = f"{100 * keep:g} % of the gain"
+    if not found[-1].clear:
+        return f"Whether {limit} is kept cannot be told: the seeds show none."
     if not enough[-1]:
         return f"No epsilon up to {found[-1].epsilon:g} keeps {limit}, by the means over seeds."
     first = max((k + 1 for k, yes in enumerate(enough) if not yes), default=0)
@@ -268,7 +266,8 @@ def curve_table(found: list[AtEpsilon], picture: Picture) -> dict[str, list[str]
         "epsilon": [f"{one.epsilon:g}" for one in found],
         picture.metric.title: [picture.metric.text(one.value) for one in found],
         "share of the gain": [
-            "" if one.share is None else f"{100 * one.share:.0f} %" for one in found
+            f"{100 * one.share:.0f} %" if one.clear and one.share is not None else one.said
+            for one in found
         ],
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import NamedTuple
 
 from dpmc_core.errors import sentence
@@ -140,7 +141,7 @@ def table(rows: list[CardRow]) -> dict[str, list[str]]:
         "claimed": [epsilon_text(row.claimed) for row in rows],
         "certified": [epsilon_text(row.certified) for row in rows],
         PER_USER: [epsilon_text(row.per_user) for row in rows],
-        "delta": [f"{_delta(row.guarantee):g}" for row in rows],
+        "delta": [delta_text(_delta(row.guarantee)) for row in rows],
         "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
         "claimed and certified count": [_counts(card) for card in cards],
         PER_RATING: [epsilon_text(row.per_rating) for row in rows],
@@ -187,6 +188,8 @@ def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
     facts = [("claimed", claimed), ("certified", certified(own) + ", as sampled" * sampled)]
     if own.finite:
         facts.append(("one person", person(guarantee)))
+        if not guarantee.certified(USER_EMPTIED).finite:
+            facts.append(("not protected", "which items somebody rated: no epsilon covers it"))
     facts.append(("attacker", attacker(guarantee)))
     facts += [("mind", caveat) for caveat in guarantee.caveats]
     return Card(protects(guarantee), upheld(guarantee), tuple(facts))
@@ -292,6 +295,19 @@ def of_hundred(share: float) -> str:
     return "99.9" if share > 0.9995 else f"{100 * share:.1f}"
 
 
+def hundred(share: float) -> str:
+    """A chance as so many of 100; never rounded to all or none of them."""
+    rest = 100 * min(share, 1 - share)
+    if rest <= 0:
+        return f"{100 * share:.0f}"
+    digits = min(max(0, math.ceil(-math.log10(rest))), _DIGITS)
+    least = 10.0**-digits
+    return f"{min(max(100 * share, least), 100 - least):.{digits}f}"
+
+
+_DIGITS = 6
+
+
 def person(guarantee: Guarantee, ratings: int = _PERSON) -> str:
     """What is certified for all of one person's ratings together, in the same words everywhere.
 
@@ -315,8 +331,6 @@ def person(guarantee: Guarantee, ratings: int = _PERSON) -> str:
     if end > here.epsilon * _SLACK:
         limit = "up to the cap of" if cap else "without a cap up to"
         words += f"; it grows with each, {limit} {most:,} ratings: epsilon {epsilon_text(end)}"
-    if not guarantee.certified(USER_EMPTIED).finite:
-        words += "; which items were rated stays public, so no bound per user"
     return words
 
 
@@ -332,9 +346,14 @@ def percent(share: float) -> str:
 
 
 def budget_text(epsilon: float | None, delta: float = 0.0) -> str:
-    """An epsilon for people, with its delta where there is one: '1, delta 1e-06'."""
+    """An epsilon for people, with its delta where there is one: '1, delta 1e-6'."""
     finite = epsilon is not None and math.isfinite(epsilon)
-    return epsilon_text(epsilon) + (f", delta {delta:g}" if delta and finite else "")
+    return epsilon_text(epsilon) + (f", delta {delta_text(delta)}" if delta and finite else "")
+
+
+def delta_text(delta: float) -> str:
+    """'1e-6', everywhere."""
+    return re.sub(r"e-0*", "e-", f"{delta:g}")
 
 
 def epsilon_text(epsilon: float | None) -> str:

@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from dpmc_core import registry
 from dpmc_core.errors import capital
 from dpmc_core.views.lines import (
     AS_CLAIMED,
     LEVEL,
-    Interval,
     Line,
-    Picture,
     Placed,
     Reference,
     short,
@@ -109,10 +106,15 @@ def estimate_words(found: Estimate, first: float, last: float) -> str:
     value = short(found.value, 2)
     if found.seeds < 2:
         return f"{value} (one seed: no interval)"
+    kind = f"95 % bootstrap interval over {found.seeds} seeds, widened as a t interval"
+    return f"{value} ({kind}: {span_words(found, first, last)})"
+
+
+def span_words(found: Estimate, first: float, last: float) -> str:
+    """Its interval alone: '1.2 to 1.7', or beyond which end of the epsilons computed it goes."""
     low = f"below {short(first)}" if found.low < first else short(found.low, 2)
     high = f"beyond {short(last)}" if found.high > last else short(found.high, 2)
-    kind = f"95 % bootstrap interval over {found.seeds} seeds, widened as a t interval"
-    return f"{value} ({kind}: {low} to {high})"
+    return f"{low} to {high}"
 
 
 # --- who is better, and where ----------------------------------------------------------------
@@ -438,29 +440,40 @@ class Answer(NamedTuple):
 
 
 def smallest_epsilon(placed: Placed, wanted: float, rng: np.random.Generator) -> Answer:
+    """What one wanted value costs; see `smallest_epsilons`."""
+    return smallest_epsilons(placed, [wanted], rng)[0]
+
+
+def smallest_epsilons(
+    placed: Placed, wanted: Sequence[float], rng: np.random.Generator
+) -> list[Answer]:
     """Invert the monotone fit of the means: more epsilon cannot make a mechanism worse.
 
     The fit is isotonic least squares on the means over seeds, linear in log epsilon
-    between the epsilons computed; it is never extended beyond them.
+    between the epsilons computed; it is never extended beyond them. An answer for each wanted
+    value.
     """
     line = placed.line
     direction = line.metric.sign
     whole = complete(line.values)
-    x, goal = placed.x, direction * wanted
-    if whole.sum() >= 2:
+    x, seeds = placed.x, max(1, int(whole.sum()))
+    if seeds > 1:
         values = direction * line.values[:, whole]
         weights = np.ones(len(x))
         fitted = isotonic(values.mean(axis=1), weights)
-        drawn = resamples(values.shape[1], rng)
-        found = _reach(x, isotonic(means(values, drawn), weights), goal)
-        value = float(_reach(x, fitted[None], goal)[0])
-        where = estimate(value, found, values.shape[1])
+        drawn = isotonic(means(values, resamples(seeds, rng)), weights)
     else:
         weights = np.sum(~np.isnan(line.values), axis=1).astype(float)
         fitted = isotonic(direction * np.nanmean(line.values, axis=1), weights)
-        value = float(_reach(x, fitted[None], goal)[0])
-        where = Estimate(value, value, value, 1)
-    return Answer(placed, wanted, where, direction * float(fitted[-1]), _first(x, fitted))
+        drawn = fitted[None]
+    best, at = direction * float(fitted[-1]), _first(x, fitted)
+    found = []
+    for value in wanted:
+        goal = direction * value
+        epsilon = float(_reach(x, fitted[None], goal)[0])
+        where = estimate(epsilon, _reach(x, drawn, goal), seeds)
+        found.append(Answer(placed, value, where, best, at))
+    return found
 
 
 def answer_words(answer: Answer, without: Reference | None = None) -> str:
@@ -571,45 +584,6 @@ def _short_of_goal(answer: Answer) -> str:
     return f"{answer.placed.line.label} does not reach"
 
 
-def guess_words(picture: Picture) -> str:
-    """Below which epsilon nothing is clearly better than guessing; '' where something always is.
-
-    By the setting, which counts what each method protects.
-    """
-    floors = {registry.get(line.mechanism).floor for line in picture.lines}
-    rivals = [line for line in picture.lines if line.mechanism not in floors]
-    guesses = {line.mechanism: line for line in (*picture.lines, *picture.guesses)}
-    levels = {level.mechanism: level.level for level in picture.floors}
-    known = [line for line in rivals if _guess_of(line) in guesses or _guess_of(line) in levels]
-    seeds = [interval.seeds for line in known for interval in line.intervals]
-    if not known or len(known) < len(rivals) or min(seeds) < FEWEST:
-        return ""
-    starts = [_clears(line, guesses, levels) for line in known]
-    first = min(float(line.epsilon[0]) for line in known)
-    if min(starts) <= first:
-        return ""
-    if math.isinf(min(starts)):
-        return "No better than guessing at any epsilon"
-    return f"Below epsilon {short(min(starts))}, no better than guessing"
-
-
-def _guess_of(line: Line) -> str:
-    return registry.get(line.mechanism).floor
-
-
-def _clears(line: Line, guesses: Mapping[str, Line], levels: Mapping[str, Interval]) -> float:
-    """The smallest epsilon at which a line is clearly better than its own guess; inf for none."""
-    guess = guesses.get(_guess_of(line))
-    for epsilon, here in zip(line.epsilon.tolist(), line.intervals, strict=True):
-        other = levels.get(_guess_of(line)) if guess is None else guess.at(epsilon)
-        if other is None:
-            continue
-        gap = line.metric.sign * (here.mean - other.mean)
-        if gap > here.half_width + other.half_width:
-            return float(epsilon)
-    return math.inf
-
-
 # --- the slider of wanted values ---------------------------------------------------------------
 
 
@@ -648,7 +622,7 @@ def isotonic(values: Floats | Sequence[float], weights: Floats | Sequence[float]
 
 def _reach(x: Floats, fitted: Floats, goal: float) -> Floats:
     """The smallest epsilon at which each fit (draws x E) is at least the goal; inf for none."""
-    above = fitted >= goal
+    above = fitted >= goal - 1e-12  # equal means differ by rounding
     k = np.argmax(above, axis=1)
     row, before = np.arange(len(k)), np.maximum(k - 1, 0)
     low, high = fitted[row, before], fitted[row, k]

@@ -132,6 +132,13 @@ def published(what: Publishes) -> str:
     return what.value.split(";")[0].split(",")[0]
 
 
+def promised(card: Guarantee) -> str:
+    """What one card protects and whom it trusts, in a few words."""
+    what = _PROTECTS[card.change]
+    claimed = "" if cards.upheld(card) else " (claimed only)"
+    return f"{what[:1].lower()}{what[1:]}, {_TRUST[card.trust]}{claimed}"
+
+
 def _rank(choice: Choice) -> tuple[int, bool]:
     return list(PREDICTS.values()).index(choice.predicts), not choice.recommended
 

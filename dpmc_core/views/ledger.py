@@ -18,7 +18,7 @@ from dpmc_core.privacy import (
     Change,
 )
 from dpmc_core.views.answer import rounded
-from dpmc_core.views.cards import certified, epsilon_text
+from dpmc_core.views.cards import budget_text, certified, epsilon_text
 
 KINDS = {
     Kind.FIT: "private fit",
@@ -79,7 +79,7 @@ def released(study: Study, change: Change) -> str:
 
 
 def budget(found: Certified) -> str:
-    """'epsilon 2.15, delta 1e-06 per user', or that there is no bound."""
+    """'epsilon 2.15, delta 1e-6 per user', or that there is no bound."""
     if not found.finite:
         return f"no bound {found.change.label}"
     return certified(found)
@@ -127,9 +127,8 @@ def reasons(study: Study) -> list[str]:
 
 def repeated(found: Repeats, times: str, target: Certified) -> str:
     """What repeated releases add up to, and what each may spend."""
-    delta = f", delta {target.delta:g}" if target.delta else ""
     return (
-        f"{capital(times)} for a year: epsilon {epsilon_text(found.total)}{delta}"
+        f"{capital(times)} for a year: epsilon {budget_text(found.total, target.delta)}"
         f" {target.change.label}; to stay at {epsilon_text(target.epsilon)}, use"
         f" {rounded(found.each, down=True)} each."
     )

@@ -325,17 +325,19 @@ def metrics_of(task: Task) -> tuple[Metric, ...]:
     return RANKING if task is Task.RANKING else (headline(task),)
 
 
-def shipped(data: str, mechanism: str) -> tuple[Picture, ...] | None:
+def shipped(
+    data: str, mechanism: str, seeds: Collection[int] | None = None
+) -> tuple[Picture, ...] | None:
     """The curve that came with the program, in each metric; None where there is none.
 
-    Raises DpmcError where its file cannot be read.
+    seeds: only these. Raises DpmcError where its file cannot be read.
     """
     task = registry.get(mechanism).task
     file = files.load(data, task, [mechanism])
     if file is None:
         return None
     with file:
-        found = tuple(read(file, [mechanism], metric) for metric in metrics_of(task))
+        found = tuple(read(file, [mechanism], metric, seeds=seeds) for metric in metrics_of(task))
     return found if found[0].lines else None
 
 
@@ -419,6 +421,11 @@ def interval(values: Floats | Sequence[float]) -> Interval:
         return Interval(mean, 0.0, n)
     t = float(stdtrit(n - 1, 0.5 + LEVEL / 2))
     return Interval(mean, t * float(np.std(there, ddof=1)) / math.sqrt(n), n)
+
+
+def clearly_better(metric: Metric, one: Interval, other: Interval) -> bool:
+    """Whether two intervals lie apart, and which: 'clearly', wherever bands are looked at."""
+    return metric.sign * (one.mean - other.mean) > one.half_width + other.half_width
 
 
 def band_words(view: Band) -> str:
@@ -577,7 +584,7 @@ def is_below(line: Line, guess: Line) -> bool:
     """Whether a line is clearly worse than a guess at an epsilon that both have."""
     beside = dict(zip(guess.epsilon.tolist(), guess.intervals, strict=True))
     return any(
-        line.metric.sign * (other.mean - here.mean) > other.half_width + here.half_width
+        clearly_better(line.metric, other, here)
         for e, here in zip(line.epsilon.tolist(), line.intervals, strict=True)
         if (other := beside.get(e)) is not None
     )
@@ -673,21 +680,6 @@ def measured_words(picture: Picture) -> list[str]:
         f" measured at 1. Version {line.version}, default settings."
     )
     return [measured, *apart_words(picture)]
-
-
-def gains(picture: Picture, epsilon: float) -> list[str]:
-    """How far its line is from no privacy and from guessing there, one sentence each."""
-    here, metric = picture.lines[0].at(epsilon), picture.metric
-    if here is None:
-        return []
-    said = []
-    for name, level in picture.between(epsilon):
-        if name not in (WITHOUT, GUESSING):
-            continue
-        gap = metric.sign * (here.mean - level.mean)
-        size, side = metric.distance(gap), "better" if gap > 0 else "worse"
-        said.append(f"**{size}** {side} than {name}" if size else f"**Level** with {name}")
-    return said
 
 
 def words_at(picture: Picture, epsilon: float) -> str:

@@ -19,6 +19,7 @@ from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import Split, default_split, options_text, split_words
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.views import cards
+from dpmc_core.views.stops import kept_words
 from dpmc_core.views.text import escape_markdown
 from dpmc_core.views.training import Film, TopItem, top_items
 
@@ -73,13 +74,12 @@ def finding(result: Result) -> str:
     if best is not None and metric.reached(floor, best):
         return f"{shown}: nothing can be learnt here, no privacy reaches {metric.text(best)}"
     if not metric.distance(value - floor) or metric.sign * (value - floor) < 0:
-        return f"{shown}: no better than guessing ({metric.text(floor)})"
+        return f"{shown}: no better than guessing ({metric.text(floor)}) in this run"
     if best is None:
         return f"{shown}: {metric.distance(value - floor)} better than guessing"
     if metric.reached(value, best):
         return f"{shown}: as good as without privacy ({metric.text(best)})"
-    kept = (value - floor) / (best - floor)
-    return f"{shown}: keeps {100 * kept:.0f} % of what can be gained over guessing"
+    return f"{shown}: {kept_words((value - floor) / (best - floor))}, in this run"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -117,14 +117,10 @@ def keep(run: Run, about: str) -> KeptRun:
     result, film = run.result, run.film
     assert film is not None  # it was watched
     mechanism, problem = result.mechanism, result.problem
-    settings = {
-        name: number_text(value) if isinstance(value, float) else str(value)
-        for name, value in settings_dict(mechanism).items()
-    }
     facts = {
         "data": run.title,
         "mechanism": mechanism.name,
-        **settings,
+        **_settings(mechanism),
         "preparation": ", ".join(problem.steps) or "none",
         "held out": split_words(problem.split),
         "seed": "not kept" if run.fresh else str(result.seed),
@@ -151,6 +147,18 @@ def keep(run: Run, about: str) -> KeptRun:
         usual=frozenset(usual),
         stopped=result.stopped,
     )
+
+
+def _settings(mechanism: Mechanism) -> dict[str, str]:
+    """Its settings for people."""
+    return {
+        name: cards.delta_text(value) if name == "delta" else _text(value)
+        for name, value in settings_dict(mechanism).items()
+    }
+
+
+def _text(value: Any) -> str:
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 def differing(one: KeptRun, other: KeptRun) -> dict[str, list[str]]:
@@ -237,7 +245,7 @@ def markdown(run: Run) -> str:
         "",
         "## Settings",
         "",
-        *(f"- {k}: {v}" for k, v in settings_dict(result.mechanism).items()),
+        *(f"- {k}: {v}" for k, v in _settings(result.mechanism).items()),
         f"- preparation: {', '.join(problem.steps) or 'none'}",
         f"- rounds: {result.rounds}, {result.seconds:.1f} s",
         "- seed: from the operating system, not kept" if run.fresh else f"- seed: {result.seed}",

@@ -1,4 +1,5 @@
-"""One curve, stop by stop of the slider: what is kept, what an attacker gets, what is needed."""
+"""The numbers of a curve that several pages show, each by one rule: what is kept of the gain, from
+which epsilon on anything is, which epsilon a wanted quality takes, what an attacker gets."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmc_core import registry
+from dpmc_core.errors import capital
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     CELL,
@@ -25,102 +28,168 @@ from dpmc_core.privacy import (
     RandomizedResponse,
     SymbolChannel,
 )
-from dpmc_core.views.comparison import isotonic
-from dpmc_core.views.lines import GUESSING, WITHOUT, Interval, Line, Picture
+from dpmc_core.views.comparison import (
+    FEWEST,
+    reach_words,
+    same_seeds,
+    smallest_epsilons,
+    span_words,
+)
+from dpmc_core.views.lines import (
+    WITHOUT,
+    Count,
+    Interval,
+    Line,
+    Picture,
+    clearly_better,
+    place,
+    short,
+)
 from dpmc_core.views.noise import main_release, two_values
 
+UNCLEAR = "not clearly better than guessing"
 NEAR = 0.9  # share of the gain from which on there is little left to gain
 
 
 # --- what of the gain is kept ----------------------------------------------------------------
 
 
-def ends(picture: Picture, epsilon: float) -> tuple[Interval | None, Interval | None]:
-    """(guessing, no privacy) at an epsilon: the best guess that is there."""
-    between = picture.between(epsilon)
-    without = next((level for name, level in between if name == WITHOUT), None)
-    guesses = [level for name, level in between if name == GUESSING]
-    sign = picture.metric.sign
-    return max(guesses, key=lambda level: sign * level.mean, default=None), without
+class Kept(NamedTuple):
+    """What of the gain over guessing is left at an epsilon. share: by the means alone; clear:
+    whether the seeds tell it from guessing, and the gain from nothing: else `words` say so."""
+
+    share: float
+    clear: bool
+    words: str
 
 
-def kept(picture: Picture, line: Line, epsilon: float) -> float | None:
+def ends(picture: Picture, line: Line, epsilon: float) -> tuple[Interval | None, Interval | None]:
+    """(what the line's own guess reaches at an epsilon, what is reached without privacy)."""
+    own = registry.get(line.mechanism).floor
+    guesses = [level.level for level in picture.floors if level.mechanism == own]
+    guesses += [
+        at
+        for one in (*picture.guesses, *picture.lines)
+        if one.mechanism == own != line.mechanism and (at := one.at(epsilon)) is not None
+    ]
+    without = [level.level for name, level in picture.levels if name == WITHOUT]
+    return next(iter(guesses), None), next(iter(without), None)
+
+
+def kept(picture: Picture, line: Line, epsilon: float, best: Interval | None = None) -> Kept | None:
     """The share of what the data give over guessing that is left at an epsilon.
 
-    None where a number lacks, or where nothing is to be gained.
+    best: what the gain is measured against, else no privacy. None where a number lacks; without
+    words where one rests on too few seeds for an interval.
     """
-    here = line.at(epsilon)
-    guess, without = ends(picture, epsilon)
-    if here is None or guess is None or without is None:
+    here, (guess, without) = line.at(epsilon), ends(picture, line, epsilon)
+    best, metric = best or without, picture.metric
+    if here is None or guess is None or best is None:
         return None
-    gain = picture.metric.sign * (without.mean - guess.mean)
-    if gain <= guess.half_width + without.half_width:
-        return None
-    return picture.metric.sign * (here.mean - guess.mean) / gain
+    gain = metric.sign * (best.mean - guess.mean)
+    share = metric.sign * (here.mean - guess.mean) / gain if gain > 0 else math.nan
+    if min(here.seeds, guess.seeds) < FEWEST:
+        words = ""
+    elif not clearly_better(metric, best, guess):
+        words = "nothing to keep: no privacy is not clearly better than guessing either"
+    elif clearly_better(metric, here, guess):
+        return Kept(share, True, kept_words(share))
+    elif clearly_better(metric, best, here):
+        words = UNCLEAR
+    else:
+        words = f"nothing to keep: the gain ({metric.distance(gain)}) is within the noise"
+    return Kept(share, False, words)
 
 
-def kept_words(share: float | None) -> str:
-    """'keeps 79 % of the gain over guessing', or why not; nothing where it is not known."""
-    if share is None:
-        return ""
-    if share <= 0.005:
-        return "nothing gained over guessing"
+def kept_words(share: float) -> str:
+    """'keeps 79 % of the gain over guessing'."""
     return f"keeps {100 * share:.0f} % of the gain over guessing"
+
+
+def clear_from(picture: Picture, line: Line) -> float | None:
+    """The smallest epsilon at which a line is clearly better than its own guess; inf for none.
+
+    None where it is not known: without a guess, or of too few seeds.
+    """
+    points = [(e, line.at(e), ends(picture, line, e)[0]) for e in line.epsilon.tolist()]
+    known = [(e, here, guess) for e, here, guess in points if here and guess]
+    if not known or min(min(here.seeds, guess.seeds) for _, here, guess in known) < FEWEST:
+        return None
+    clear = (e for e, here, guess in known if clearly_better(line.metric, here, guess))
+    return next(clear, math.inf)
+
+
+def guess_words(picture: Picture) -> str:
+    """Below which epsilon no line is clearly better than guessing; '' where one always is.
+
+    By the setting, which counts what each method protects.
+    """
+    floors = {registry.get(line.mechanism).floor for line in picture.lines}
+    rivals = [line for line in picture.lines if line.mechanism not in floors]
+    starts = [clear_from(picture, line) for line in rivals]
+    known = [start for start in starts if start is not None]
+    if not known or len(known) < len(starts):
+        return ""
+    if math.isinf(min(known)):
+        return f"{capital(UNCLEAR)} at any epsilon"
+    if min(known) <= min(float(line.epsilon[0]) for line in rivals):
+        return ""
+    return f"Below epsilon {short(min(known))} {UNCLEAR}"
 
 
 def finding(picture: Picture, line: Line) -> str:
     """What the curve says, in a sentence; nothing where it says nothing for sure."""
-    sign = picture.metric.sign
-    better, near = [], []
-    for epsilon in line.epsilon.tolist():
-        here, (guess, _) = line.at(epsilon), ends(picture, epsilon)
-        share = kept(picture, line, epsilon)
-        if here is None or guess is None:
-            return ""
-        lead = sign * (here.mean - guess.mean)
-        better.append(lead > here.half_width + guess.half_width)
-        near.append(share is not None and share >= NEAR)
-    stops = [f"{epsilon:g}" for epsilon in line.epsilon]
-    said = []
-    if not any(better):
-        return f"No better than guessing up to epsilon {stops[-1]}"
-    first = _from_there_on(better)
-    if first is None:
-        return ""
-    if first > 0:
-        said.append(f"below epsilon {stops[first]} no better than guessing")
-    full = _from_there_on(near)
-    if full is not None:
-        where = f"from {stops[full]} on" if full else f"already at {stops[0]}"
+    said = [guess_words(picture._replace(lines=(line,)))]
+    found = [kept(picture, line, epsilon) for epsilon in line.epsilon.tolist()]
+    near = [one is not None and one.clear and one.share >= NEAR for one in found]
+    full = next((k + 1 for k in reversed(range(len(near))) if not near[k]), 0)
+    if full < len(near):
+        stop = f"{line.epsilon[full]:g}"
+        where = f"from {stop} on" if full else f"already at {stop}"
         said.append(f"{where} nine tenths of the gain are kept")
-    return "; ".join(said).capitalize() if said else ""
+    return capital("; ".join(filter(None, said)))
 
 
-def _from_there_on(holds: Sequence[bool]) -> int | None:
-    """The first place from which on it always holds; None where it does not hold at the end."""
-    k = len(holds)
-    while k and holds[k - 1]:
-        k -= 1
-    return k if k < len(holds) else None
+# --- the epsilon that a wanted quality takes -------------------------------------------------
 
 
 class Needed(NamedTuple):
-    """The monotone fit of a line: what it reaches at each of its epsilons, and the same of the ends
-    of its intervals. The first place that reaches a wanted value is the epsilon it takes.
-    """
+    """What a wanted quality takes, in words; at, low, high: the epsilon and the ends of its
+    interval as places among the stops, between two of them too; None beyond the last one."""
 
-    fit: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+    goal: str
+    words: str
+    at: float | None
+    low: float | None
+    high: float | None
 
 
-def needed(line: Line) -> Needed:
-    """More epsilon cannot make a method worse: increasing fits, or decreasing where less is
-    better."""
-    sign, band = line.metric.sign, line.band
-    weights = np.ones(len(band.x))
-    fits = [sign * isotonic(sign * side, weights) for side in (band.mean, band.low, band.high)]
-    return Needed(*(tuple(float(v) for v in fit) for fit in fits))
+def needed(line: Line, stops: Sequence[float], wanted: Sequence[float]) -> list[Needed]:
+    """The epsilon that Compare names, with the slider's stop from which on it is reached."""
+    placed, metric = place(line, Count.PAPER), line.metric
+    first, last = float(placed.x[0]), float(placed.x[-1])
+
+    def among(epsilon: float) -> float | None:
+        if epsilon > last:
+            return None
+        return float(np.interp(math.log(max(epsilon, first)), np.log(stops), range(len(stops))))
+
+    found = []
+    for one in smallest_epsilons(placed, wanted, same_seeds()):
+        goal = f"{'at most ' * metric.lower}{metric.text(one.wanted)}"
+        epsilon = one.epsilon
+        if math.isinf(epsilon.value):
+            text = f"{goal} is not reached up to epsilon {short(last)}."
+        else:
+            sure = "certified" if placed.solid else "claimed, not certified"
+            ends = at = ""
+            if epsilon.value > first:
+                stop = next((s for s in stops if s >= epsilon.value * (1 - 1e-9)), last)
+                at = f"; on the slider {stop:g}"
+                ends = f" ({span_words(epsilon, first, last)})" * (epsilon.seeds > 1)
+            text = f"{goal} takes epsilon {reach_words(one)}{ends} {placed.counts}, {sure}{at}."
+        found.append(Needed(goal, capital(text), *map(among, epsilon[:3])))
+    return found
 
 
 # --- the attacker ----------------------------------------------------------------------------

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
+from dpmc_core.errors import printable
+
 # Readers of Markdown look for addresses, emoji and arrows once more in what they have read, where
 # a backslash no longer helps: what must not be found then is parted by something unseen.
 _PART = "\0"
-_NEVER_SHOWN = re.compile(
-    r"[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 _FOUND_LATER = re.compile(r"@|:(?=//|material|[\w+-]+:)|www(?=\.)", re.IGNORECASE)
 _ARROW = re.compile(r"(?<![^\s\0])(?:<->|->|<-|--|>=|<=|~=)(?![^\s\0])")
 _SIGN = re.compile(r"[\\`*_{}\[\]<>#|~$:&@]|^[-+=]")
@@ -19,10 +18,9 @@ _NUMBER = re.compile(r"^(\d+)([.)])")
 def escape_markdown(text: str, unseen: str = "<!-- -->") -> str:
     """Markdown that is read as `text`, in one line.
 
-    What cannot be shown (control characters, turns of the writing direction, halves of characters)
-    becomes U+FFFD. unseen: Markdown of nothing at all.
+    What cannot be shown becomes what `printable` says. unseen: Markdown of nothing at all.
     """
-    text = " ".join(_NEVER_SHOWN.sub("\ufffd", text).split())
+    text = printable(" ".join(text.split()))
     text = _FOUND_LATER.sub(rf"\g<0>{_PART}", text)
     text = _ARROW.sub(lambda arrow: _PART.join(arrow[0]), text)
     text = _NUMBER.sub(r"\1\\\2", _SIGN.sub(r"\\\g<0>", text))

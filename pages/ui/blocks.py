@@ -115,14 +115,14 @@ def guarantee(card: Guarantee, id: str) -> None:
     means for an attacker."""
     shown = cards.card(card)
     st.markdown(f"**{shown.protects}**")
-    own = card.certified()
+    own, unit = card.certified(), card.change.label
     proved = cards.budget_text(own.epsilon, own.delta)
     if shown.upheld:
-        st.badge(f"certified: epsilon {proved}", icon=":material/verified:", color="green")
+        st.badge(f"certified: epsilon {proved} {unit}", icon=":material/verified:", color="green")
     else:
         claimed = cards.budget_text(*dataclasses.astuple(card.claimed)) if card.claimed else "none"
         st.badge(
-            f"claimed {claimed}, certified {proved}",
+            f"claimed {claimed}, certified {proved} {unit}",
             icon=":material/radio_button_unchecked:",
             color="orange",
         )

@@ -333,10 +333,8 @@ async def _asking(request: Request) -> Response:
     """What is asked at the moment."""
     _pace(_phones, request)
     room = _here()
-    view = room.view()
-    if not view.tested:
-        room.visited()
-    return _json(200, **view.public())
+    room.visited(request.headers.get("phone", ""))
+    return _json(200, **room.view().public())
 
 
 @_in_a_class

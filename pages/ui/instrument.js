@@ -475,40 +475,27 @@ class Instrument {
     show(this.answer, on)
     this.needs.setAttribute("aria-pressed", on)
     if (!on) return
-    const { places, fit, low, high } = view.needed
-    const sign = view.lower ? -1 : 1
-    const first = (side) => {
-      const k = side.findIndex((value) => sign * (value - this.wanted) >= -1e-12)
-      return k < 0 ? null : places[k]
-    }
-    const ends = sign > 0 ? [high, low] : [low, high]
-    const [least, here, most] = [first(ends[0]), first(fit), first(ends[1])]
-    const name = (place) => view.stops[place].epsilon
-    const text = view.percent ? `${Math.round(1000 * this.wanted) / 10} %` : `${this.wanted}`
-    const goal = view.lower ? `at most ${text}` : text
-    this.goal.style.top = `${this.height(this.wanted)}px`
+    const { step, first, answers } = view.needed
+    const wanted = this.rounded(this.wanted)
+    const { goal, words, at, low, high } = answers[Math.round(wanted / step) - first]
+    const last = view.stops.length - 1
+    this.goal.style.top = `${this.height(wanted)}px`
     this.goal.style.left = `${this.at(-view.room)}px`
-    this.goal.style.width = `${this.at(view.stops.length - 1 + view.room) - this.at(-view.room)}px`
+    this.goal.style.width = `${this.at(last + view.room) - this.at(-view.room)}px`
     say(this.goalText, `I need ${goal}`)
     const [bottom, top] = view.figure.layout.yaxis.range
     this.goal.setAttribute("aria-valuemin", bottom)
     this.goal.setAttribute("aria-valuemax", top)
     this.goal.setAttribute("aria-label", "the wanted quality")
-    this.goal.setAttribute("aria-valuenow", this.wanted)
+    this.goal.setAttribute("aria-valuenow", wanted)
     this.goal.setAttribute("aria-valuetext", goal)
-    show(this.need, here !== null)
-    if (here === null) {
-      say(this.answer, `${goal} is not reached up to epsilon ${name(places[places.length - 1])}.`)
-      return
-    }
-    const from = this.at(least === null ? here : least)
-    const to = this.at(most === null ? view.stops.length - 1 : most)
+    show(this.need, at !== null)
+    say(this.answer, words)
+    if (at === null) return
+    const from = this.at(low)
     this.need.style.left = `${from}px`
-    this.need.style.width = `${Math.max(2, to - from)}px`
-    this.need.style.setProperty("--here", `${this.at(here) - from}px`)
-    const until = most === null ? "more than " + name(places[places.length - 1]) : name(most)
-    const range = least === here && most === here ? "" : ` (${name(least === null ? here : least)} to ${until})`
-    say(this.answer, `${goal} takes epsilon ${name(here)}${range}, ${view.kind}.`)
+    this.need.style.width = `${Math.max(2, this.at(high === null ? last : high) - from)}px`
+    this.need.style.setProperty("--here", `${this.at(at) - from}px`)
   }
 
   // --- Guess ----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from dpmc_core.store import shipped as files
 from dpmc_core.sweep import Grid, Keys, presets
 from dpmc_core.views import ledger as words
 from dpmc_core.views import lines
+from dpmc_core.views.cards import delta_text
 from dpmc_core.views.lines import Line, Picture
 from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
@@ -30,6 +31,7 @@ GRIDS: Mapping[str, tuple[float, ...]] = {
     "fine": presets.EPSILONS,
     "wide": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
 }
+USUAL_SEEDS = 3  # of a curve that is computed here
 OWN = "own"  # epsilons that are typed in
 ON_DISK = (
     "Computing writes these ratings, without names, to a temporary folder that only this server's"
@@ -151,7 +153,10 @@ def read(
     def joined() -> tuple[Picture, ...]:
         pictures = found.pictures
         for id in mechanisms:
-            came = [picture.only(wanted.curves) for picture in shipped(where.name, id) or ()]
+            whole = shipped(where.name, id)
+            if whole and seeds is not None and not {*whole[0].lines[0].seeds.tolist()} <= {*seeds}:
+                whole = shipped(where.name, id, tuple(seeds))
+            came = [picture.only(wanted.curves) for picture in whole or ()]
             if came and came[0].lines:
                 sides = zip(pictures, came, strict=False)
                 pictures = tuple(
@@ -192,9 +197,20 @@ def _stored(
 
 
 @st.cache_resource(max_entries=100, show_spinner=False)
-def shipped(name: str, mechanism: str) -> tuple[Picture, ...] | None:
-    """The curve that came with the app, in each metric; None where there is none."""
-    return lines.shipped(name, mechanism)
+def shipped(
+    name: str, mechanism: str, seeds: tuple[int, ...] | None = None
+) -> tuple[Picture, ...] | None:
+    """The curve that came with the app, in each metric; None where there is none.
+
+    seeds: only these.
+    """
+    return lines.shipped(name, mechanism, seeds)
+
+
+def usual_seeds(name: str, task: Task) -> int:
+    """How many seeds the curves of a data set rest on, where nobody says."""
+    came = next(filter(None, (shipped(name, id) for id in registry.noisy(task))), None)
+    return USUAL_SEEDS if came is None else len(came[0].lines[0].seeds)
 
 
 @st.cache_resource(max_entries=20, show_spinner=False)
@@ -246,7 +262,7 @@ def ledger() -> None:
         return
     with folded:
         if found.count():
-            st.caption(f"Epsilon at delta {found.delta:g}, and what it is made of.")
+            st.caption(f"Epsilon at delta {delta_text(found.delta)}, and what it is made of.")
             blocks.show_table(words.table(found), alt="What each unit would cost")
             blocks.show_table(words.parts(found), alt="What it is made of")
         for text in (*words.reasons(found), *words.NOTES):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from importlib.util import find_spec
@@ -22,13 +23,14 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.sweep import Grid
 from dpmc_core.sweep.presets import BOTH, EPSILONS
 from dpmc_core.views import cards, lines, people, stops
-from dpmc_core.views.lines import Picture
+from dpmc_core.views.lines import Line, Picture
 from dpmc_core.views.people import Lists, People, Person, Scores, Shown
 from pages.ui.charts import Theme
 from pages.ui.charts import curve as charts_curve
 
 LOOK, CODE = (Path(__file__).parent / f"instrument.{kind}" for kind in ("css", "js"))
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
+_STEP = 0.005  # between two qualities that may be asked for
 _PERSON = 20  # ratings of somebody where no person is shown
 
 
@@ -117,14 +119,11 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "margin": charts_curve.MARGIN,
         "room": charts_curve.ROOM,
         "colors": charts_curve.colors(theme, first.id),
-        "lower": picture.metric.lower,
-        "percent": picture.metric.share,
-        "kind": "certified" if upheld else "claimed, not certified",
         "method": registry.get(first.id).name,
         "promise": cards.protects(made[0]),
         "unit": made[0].change.label,
         "stops": [_stop(picture, epsilon) for epsilon in epsilons],
-        "needed": None if line is None else _needed(picture, epsilons),
+        "needed": None if line is None else _needed(line, epsilons, fig.layout["yaxis"]["range"]),
         "questions": [
             [
                 {
@@ -181,23 +180,22 @@ def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:
     if line is None or here is None:
         return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
     half = f"± {metric.text(here.half_width)}" if here.seeds > 1 else ""
-    share = stops.kept(picture, line, epsilon)
+    half = " ".join(filter(None, (half, metric.unit)))
+    found = stops.kept(picture, line, epsilon)
     return {
         "epsilon": name,
         "text": metric.text(here.mean),
         "half": half,
-        "kept": stops.kept_words(share),
+        "kept": found.words if found else "",
         "value": here.mean,
     }
 
 
-def _needed(picture: Picture, epsilons: Sequence[float]) -> dict[str, Any]:
-    line = picture.lines[0]
-    fit = stops.needed(line)
-    places = [k for k, e in enumerate(epsilons) if line.at(e) is not None]
-    there = [k for k, e in enumerate(line.epsilon.tolist()) if e in epsilons]
-    sides = {name: [side[k] for k in there] for name, side in fit._asdict().items()}
-    return {"places": places, **sides, "step": 0.005}
+def _needed(line: Line, epsilons: Sequence[float], axis: Sequence[float]) -> dict[str, Any]:
+    """What each quality on the axis takes, from its lowest step on."""
+    first, last = math.ceil(axis[0] / _STEP - 1e-9), math.floor(axis[1] / _STEP + 1e-9)
+    found = stops.needed(line, epsilons, [k * _STEP for k in range(first, last + 1)])
+    return {"step": _STEP, "first": first, "answers": [one._asdict() for one in found]}
 
 
 def _people(

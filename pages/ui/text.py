@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 
+from dpmc_core.errors import printable
 from dpmc_core.views.text import escape_markdown
 
 
@@ -14,4 +15,4 @@ def escape(text: str) -> str:
 
 def in_chart(text: str) -> str:
     """Plain text in a chart, where tags and entities are obeyed; of quotes Plotly knows nothing."""
-    return html.escape(text, quote=False)
+    return html.escape(printable(text), quote=False)

@@ -80,7 +80,7 @@ def shares(
     counted: what an epsilon counts.
     """
     fig, look = figure(theme, height=320, showlegend=False), style(mechanism)
-    there = [(one.epsilon, one.share) for one in found if one.share is not None]
+    there = [(one.epsilon, one.share) for one in found if one.clear and one.share is not None]
     x = [e for e, _ in there]
     ends = (min([*x, epsilon]), max([*x, epsilon]))
     for at, name, color, dash, end, side in (

@@ -23,6 +23,7 @@ from dpmc_core.views.comparison import (
     Standing,
     isotonic,
     reach_words,
+    span_words,
     standing_words,
 )
 from dpmc_core.views.lines import (
@@ -35,7 +36,6 @@ from dpmc_core.views.lines import (
     Picture,
     Placed,
     envelope,
-    short,
     short_label,
 )
 from pages.ui.charts import (
@@ -562,10 +562,7 @@ def _span(answer: Answer) -> str:
     if answer.epsilon.seeds < 2:
         return "unknown: one seed"
     x = answer.placed.x
-    low, high = answer.epsilon.low, answer.epsilon.high
-    first = f"below {short(float(x[0]))}" if low <= x[0] else short(low, 2)
-    last = f"beyond {short(float(x[-1]))}" if high > x[-1] else short(high, 2)
-    return f"{first} to {last}"
+    return span_words(answer.epsilon, float(x[0]), float(x[-1]))
 
 
 def _cells(x: np.ndarray, across: Ends) -> list[Ends]:

@@ -91,10 +91,10 @@ def claimed_and_certified(
     return fig
 
 
-def certainty(
+def attacker(
     epsilons: Sequence[float], shares: Sequence[float], epsilon: float, theme: Theme
 ) -> Figure:
-    """The attacker's best certainty against epsilon."""
+    """How often the best attacker is right, against epsilon."""
     fig = figure(theme, height=320, showlegend=False)
     fig.draw(
         "scatter",
@@ -102,11 +102,11 @@ def certainty(
         y=list(shares),
         mode="lines",
         line={"color": theme.ink, "width": 2.5},
-        hovertemplate="epsilon %{x:g}: at most <b>%{y:.1%}</b> sure<extra></extra>",
+        hovertemplate="epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>",
     )
     rule(fig, epsilon, theme)
     fig.x(**EPSILON_AXIS)
-    fig.y(title="at most sure", tickformat=".0%", range=[0.48, 1.02])
+    fig.y(title="attacker right", tickformat=".0%", range=[0.48, 1.02])
     return fig
 
 

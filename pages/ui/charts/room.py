@@ -101,7 +101,7 @@ def shares(
 
 def _row(row: ShareRow, axis: ShareAxis, theme: Theme) -> str:
     note = f"<small>{_quoted(row.note)}</small>" if row.note else ""
-    strong = row.mark in (Mark.ESTIMATE, Mark.CERTAINTY)
+    strong = row.mark in (Mark.ESTIMATE, Mark.PEOPLE, Mark.CERTAINTY)
     color = shaded(ACCENT, theme) if strong else theme.muted
     return (
         f'<div class="row {row.mark.value}" style="--mark: {color}">'

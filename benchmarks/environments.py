@@ -1,0 +1,84 @@
+"""The app with the lowest and the highest of its dependencies, on the Pythons that are there.
+
+    python benchmarks/environments.py [PYTHON ...]
+
+PYTHON: commands, else those of python3.11 to python3.14 that can be called. The highest of each
+range in `pyproject.toml` is installed for every one of them and the lowest for the first, each in
+an environment of its own, and a set of tests runs there. Ends with 1 where one fails.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMES = [f"python3.{minor}" for minor in range(11, 15)]
+TESTS = [
+    *("tests/test_accounting.py", "tests/test_store.py", "tests/test_one_bit.py"),
+    *("tests/test_page_noise.py", "tests/test_page_train.py", "tests/test_page_answer.py"),
+]
+
+
+def wanted(*, lowest: bool) -> list[str]:
+    """What the core and the app ask for, as ranges or each at its lower end."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    ranges = project["dependencies"] + project["optional-dependencies"]["app"]
+    return [re.sub(r">=([\d.]+).*", r"==\1", text) if lowest else text for text in ranges]
+
+
+def version(python: str) -> str:
+    """Of an interpreter that is there; "" where none is."""
+    code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+    found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return found.stdout.strip() if found.returncode == 0 else ""
+
+
+def tried(python: str, packages: list[str]) -> str:
+    """What became of an environment."""
+    pinned = (ROOT / "requirements.txt").read_text("utf-8").split("# tests\n")[1].split()
+    with tempfile.TemporaryDirectory(prefix="dpmc-environment-") as name:
+        own = Path(name, "bin", "python")
+        steps = {
+            "no environment": [python, "-m", "venv", name],
+            "cannot be installed": [
+                *(str(own), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+                *(*packages, *pinned),
+            ],
+            "tests fail": [str(own), "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],
+        }
+        for what, words in steps.items():
+            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+            if done.returncode:
+                sys.stderr.write(f"{done.stdout}{done.stderr}"[-4000:])
+                return what
+        return done.stdout.strip().splitlines()[-1].strip("= ")
+
+
+def main() -> int:
+    asked = sys.argv[1:] or [name for name in NAMES if shutil.which(name)]
+    there = {python: version(python) for python in asked}
+    missing = [name for name in NAMES if not sys.argv[1:] and not there.get(name)]
+    if missing:
+        print(f"not here: {', '.join(missing)}")
+    pythons = [python for python, found in there.items() if found]
+    rows = [(python, "highest") for python in pythons]
+    rows[:0] = [(python, "lowest") for python in pythons[:1]]
+    bad = not rows
+    for python, end in rows:
+        start = time.perf_counter()
+        told = tried(python, wanted(lowest=end == "lowest"))
+        bad |= "passed" not in told
+        seconds = time.perf_counter() - start
+        print(f"Python {there[python]:8} {end:8} {seconds:5.0f} s  {told}", flush=True)
+    return int(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

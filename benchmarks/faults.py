@@ -1,0 +1,777 @@
+"""Faults of the machine, one at a time: what is said, whether a row is lost, what is left behind.
+
+    python benchmarks/faults.py [--only TEXT] [--quick]
+
+Damaged stores, killed sweeps and servers, full and read-only disks, two of a kind, a clock set
+back. A command either works, and its rows are those of an undisturbed run, or it says why not in a
+sentence and ends with 1; nothing of an upload is left on disk. Ends with 1 where something is not
+so. --quick: without what needs a second process. Small disks are mounted where that is allowed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from dpmc_core import store  # noqa: E402
+from dpmc_core.cli import main as dpmc  # noqa: E402
+from dpmc_core.cli.output import table  # noqa: E402
+from dpmc_core.store import Store, StoreError  # noqa: E402
+from tests import test_browser_server_ends as server_ends  # noqa: E402
+from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit  # noqa: E402
+from tests.class_helpers import Phone  # noqa: E402
+from tests.processes import alive, descendants, members, start, wait_until  # noqa: E402
+from tests.sweep_helpers import rows_of  # noqa: E402
+
+GRID = [
+    *("--data", "restaurants", "--mechanisms", "input-flip,majority", "--epsilons", "1,2"),
+    *("--seeds", "1:3", "--jobs", "1"),
+]
+LONG = [*GRID[:-4], "--seeds", "1:12", "--jobs", "2"]  # time enough to be killed in
+RELEASE = ["release", "movie-night", "input-flip", "--epsilon", "1", "--prepare", "binarise=3.5"]
+HANGS = 60  # seconds
+
+
+class Done(NamedTuple):
+    """What became of a command. status: None where it broke instead of ending."""
+
+    status: int | None
+    out: str = ""
+    err: str = ""
+
+    @property
+    def words(self) -> str:
+        """The last thing it said."""
+        return next((line for line in reversed(self.err.strip().splitlines()) if line), "")
+
+    def wrong(self, *statuses: int) -> str:
+        """What is not as it must be, nothing where all is; statuses: those that are fine."""
+        if self.status is None or "Traceback" in self.err:
+            return f"traceback: {self.words}"
+        if self.status not in statuses:
+            return f"status {self.status}: {self.words}"
+        return "" if self.status != 1 or self.words.startswith("dpmc: ") else "no sentence"
+
+
+class Row(NamedTuple):
+    """A line of the table. wrong: what is not as it must be."""
+
+    fault: str
+    what: str
+    found: str
+    wrong: str = ""
+
+
+def called(*words: object) -> Done:
+    """A command in this process, which is quicker than one of its own."""
+
+    def late(*_: object) -> None:
+        raise RuntimeError("it hangs")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(HANGS)
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        try:
+            status: int | None = dpmc([str(word) for word in words])
+        except Exception as error:
+            status = None
+            err.write(f"{type(error).__name__}: {error}")
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+    return Done(status, out.getvalue(), err.getvalue())
+
+
+def ran(*words: object, limit: int | None = None, **environment: object) -> Done:
+    """A command in a process of its own. limit: bytes that a file of it may have."""
+
+    def held() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    command = [sys.executable, "-m", "dpmc_core", *map(str, words)]
+    surroundings = os.environ | {name: str(value) for name, value in environment.items()}
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        preexec_fn=held,
+        timeout=5 * HANGS,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def told(done: Done, folder: Path) -> str:
+    """How it ended, for the table."""
+    words = done.words.removeprefix("dpmc: ").replace(f"{folder}/", "")
+    return f"{done.status}: {words}" if done.status == 1 else str(done.status)
+
+
+def both(*wrong: str) -> str:
+    return "; ".join(dict.fromkeys(filter(None, wrong)))
+
+
+def rows(path: Path) -> dict[str, object]:
+    with Store(path, read_only=True) as opened:
+        return rows_of(opened)
+
+
+def compared(path: Path, whole: dict[str, object], *, part: bool = False) -> str:
+    """What is wrong with the rows of a store; part: some may not be there yet."""
+    try:
+        there = rows(path)
+    except StoreError as error:
+        return str(error)
+    if part:
+        return "" if there.items() <= whole.items() else "other rows"
+    return "" if there == whole else f"{len(there)} rows, {len(whole)} undisturbed"
+
+
+class Undisturbed:
+    """What both grids find where nothing happens, made once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def path(self, grid: Sequence[str] = GRID) -> Path:
+        path = self._folder / f"undisturbed-{len(grid)}-{grid[-3].replace(':', '-')}.sqlite"
+        if not path.exists():
+            done = ran("sweep", *grid, "--store", path)
+            if done.status:
+                raise SystemExit(done.err)
+        return path
+
+    def rows(self, grid: Sequence[str] = GRID) -> dict[str, object]:
+        return rows(self.path(grid))
+
+
+# --- damaged stores ---------------------------------------------------------------------------
+
+
+def _sql(*statements: str) -> Callable[[Path], None]:
+    def apply(path: Path) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as opened:
+            for statement in ("PRAGMA foreign_keys = OFF", *statements):
+                opened.execute(statement)
+
+    return apply
+
+
+def _bytes(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    return lambda path: path.write_bytes(change(path.read_bytes())) and None
+
+
+def _beside(end: str, content: bytes | None) -> Callable[[Path], None]:
+    """Another file beside a store that lacks a row; None: a folder."""
+
+    def apply(path: Path) -> None:
+        _sql("DELETE FROM result WHERE id = 1")(path)
+        other = path.with_name(path.name + end)
+        other.unlink(missing_ok=True)
+        other.mkdir() if content is None else other.write_bytes(content)
+
+    return apply
+
+
+def _log(cut: bool) -> Callable[[Path], None]:
+    """The log of a program that was killed before it put its rows into the file."""
+
+    def apply(path: Path) -> None:
+        names = [path, path.with_name(path.name + "-wal")]
+        with closing(sqlite3.connect(path, isolation_level=None)) as opened:
+            opened.execute("UPDATE result SET seconds = seconds + 1")
+            kept = [name.read_bytes() for name in names]
+        for name, content in zip(names, kept, strict=True):
+            name.write_bytes(content)
+        if cut:
+            names[1].write_bytes(kept[1][: len(kept[1]) // 2] + b"?" * 50)
+
+    return apply
+
+
+def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def apply(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return apply
+
+
+def _set(table: str, value: str) -> Callable[[Path], None]:
+    return _sql(f"UPDATE {table} SET {value} WHERE id = (SELECT MIN(id) FROM {table})")
+
+
+_NOISE = bytes((k * 89 + 7) % 251 for k in range(9999))
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "cut in half": _bytes(lambda b: b[: len(b) // 2]),
+    "cut within a page": _bytes(lambda b: b[:-2000]),
+    "cut to 50 bytes": _bytes(lambda b: b[:50]),
+    "zero bytes": _bytes(lambda _: b""),
+    "all zeros": _bytes(lambda b: bytes(len(b))),
+    "header overwritten": _bytes(lambda b: _NOISE[:100] + b[100:]),
+    "page size overwritten": _bytes(lambda b: b[:16] + b"\x03\x01" + b[18:]),
+    "pages overwritten": _bytes(lambda b: b[:8192] + (_NOISE * 99)[: len(b) - 8192]),
+    "a page of zeros": _bytes(lambda b: b[: -3 * 4096] + bytes(4096) + b[-2 * 4096 :]),
+    "a newer version": _sql("PRAGMA user_version = 9"),
+    "another program's": _sql("PRAGMA application_id = 7"),
+    "no table result": _sql("DROP TABLE result"),
+    "no table card": _sql("DROP TABLE card"),
+    "no column seconds": _sql("ALTER TABLE result RENAME COLUMN seconds TO hours"),
+    "no column title": _sql("ALTER TABLE curve RENAME COLUMN title TO name2"),
+    "no index": _sql("DROP INDEX result_accuracy", "DROP INDEX result_of_curve"),
+    "rows twice, no unique key": _sql(
+        "CREATE TABLE twice AS SELECT * FROM result UNION ALL SELECT * FROM result",
+        "DROP TABLE result",
+        "ALTER TABLE twice RENAME TO result",
+    ),
+    "a metric is text": _set("result", "accuracy = 'much'"),
+    "an epsilon is text": _sql("UPDATE result SET epsilon = 'much' WHERE epsilon = 1"),
+    "a seed is text": _set("result", "seed = 'much'"),
+    "users are text": _set("curve", "users = 'many'"),
+    "users are negative": _set("curve", "users = -3"),
+    "a name is bytes": _set("curve", "mechanism = x'ff00'"),
+    "a name is no text": _set("curve", "mechanism = CAST(x'ff00' AS TEXT)"),
+    "settings are cut": _set("curve", "settings = '{'"),
+    "settings are a list": _set("curve", "settings = '[1]'"),
+    "preparation is a number": _set("curve", "prepare = '3'"),
+    "a card is a word": _set("card", "text = '\"x\"'"),
+    "a card is empty": _set("card", "text = '{}'"),
+    "a card is deep": _set("card", f"text = '{'[' * 100_000}'"),
+    "a curve is gone": _set("curve", "id = 99"),
+    "the cards are gone": _sql("DELETE FROM card"),
+    "a log left behind": _log(cut=False),
+    "a log left behind, torn": _log(cut=True),
+    "a log of noise": _beside("-wal", _NOISE),
+    "a journal of noise": _beside("-journal", _NOISE),
+    "claims of noise": _beside("-claims", _NOISE),
+    "claims are a folder": _beside("-claims", None),
+    "a table of ratings": _instead(lambda path: path.write_text("user,item\n" * 500)),
+    "a folder": _instead(Path.mkdir),
+    "a pipe": _instead(os.mkfifo),
+    "a link to itself": _instead(lambda path: path.symlink_to(path)),
+    "a link to a device": _instead(lambda path: path.symlink_to("/dev/full")),
+}
+
+
+def asked(path: Path) -> dict[object, object]:
+    """Everything that pages ask a store. Raises StoreError."""
+    found: dict[object, object] = {}
+    with Store(path, read_only=True) as opened:
+        for info in store.curves(opened):
+            found[info.key] = info
+            found[info.key, "top"] = store.top_lists(opened, info.id)
+            found[info.key, "card"] = store.certified(opened, info.id)
+            for ask in (store.summaries, store.points):
+                found[info.key, ask] = ask(opened, info.id, "accuracy")
+            found[info.key, "counts"] = store.counts(opened, info.source)
+    return found
+
+
+def answered(path: Path, whole: dict[object, object]) -> str:
+    """What is wrong with the answers that pages get."""
+    try:
+        return "" if asked(path) == whole else "other answers on pages"
+    except StoreError:
+        return ""
+    except Exception as error:
+        return f"on pages {type(error).__name__}: {error}"
+
+
+def exported(path: Path) -> tuple[Done, list[list[tuple[str, str]]]]:
+    done = called("store", "export", "-", "--store", path)
+    table = csv.DictReader(io.StringIO(done.out))
+    times = ("seconds", "finished", "version")
+    return done, sorted([(k, v) for k, v in row.items() if k not in times] for row in table)
+
+
+def damaged(folder: Path, sound: Path, names: Iterable[str] = DAMAGES) -> Iterator[Row]:
+    """Every damage: all that reads a store, what takes rows out, and the sweep that made it."""
+    whole, pages = exported(sound)[1], asked(sound)
+    for name in names:
+        path = folder / name.replace(" ", "-") / "results.sqlite"
+        path.parent.mkdir()
+        shutil.copy(sound, path)
+        DAMAGES[name](path)
+        wrong = []
+        for words in (["store"], ["store", "prune", "--mechanism", "none"], ["sweep", *GRID]):
+            swept = called(*words, "--store", path)
+            wrong.append(swept.wrong(0, 1))
+        done, there = exported(path)
+        wrong.append(done.wrong(0, 1))
+        if swept.status == 0:
+            wrong.append(answered(path, pages))
+            wrong.append("other rows in silence" if done.status == 0 and there != whole else "")
+        yield Row("damaged store", name, told(done, path.parent), both(*wrong))
+        shutil.rmtree(path.parent)
+
+
+# --- sweeps that are killed, two of them, and the clock -----------------------------------------
+
+
+def count(path: Path) -> int:
+    try:
+        return len(rows(path))
+    except StoreError:  # not made yet
+        return 0
+
+
+def killed(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+    """A sweep that is ended from outside, then the same command again."""
+    whole = undisturbed.rows(LONG)
+    for name, status in (("SIGKILL", -9), ("SIGTERM", 130), ("SIGHUP", -1)):
+        path = folder / name / "results.sqlite"
+        child = start(*LONG, "--store", path)
+        wrong = "" if wait_until(lambda path=path: count(path) > 3, HANGS) else "no rows came"
+        kin = descendants(child.pid)
+        child.send_signal(getattr(signal, name))
+        out, err = child.communicate(timeout=HANGS)
+        done = Done(child.returncode, out, err)
+        if not wait_until(lambda kin=kin: not any(map(alive, kin)), 10):
+            wrong = both(wrong, "workers live on")
+        wrong = both(wrong, done.wrong(status), compared(path, whole, part=True))
+        kept = count(path)
+        again = ran("sweep", *LONG, "--store", path)
+        found = f"{told(done, path.parent)}; {kept} rows kept, equal after the same again"
+        yield Row("sweep killed", name, found, both(wrong, again.wrong(0), compared(path, whole)))
+
+
+def two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+    path, whole = folder / "results.sqlite", undisturbed.rows(LONG)
+    pair = [start(*LONG, "--json", "--store", path) for _ in range(2)]
+    done = []
+    for child in pair:
+        out, err = child.communicate(timeout=5 * HANGS)
+        done.append(Done(child.returncode, out, err))
+    wrong = both(*(one.wrong(0) for one in done), compared(path, whole))
+    news = [json.loads(one.out.splitlines()[-1])["done"] for one in done] if not wrong else []
+    if news and sum(news) != len(whole):
+        wrong = f"{sum(news)} units computed, {len(whole)} to compute"
+    yield Row("two sweeps on one store", "at once", " + ".join(map(str, news)) + " units", wrong)
+
+
+# Python's clocks in a process and all that it starts; SQLite's own is not asked.
+_CLOCK = """
+import datetime, time
+_real, _begun = time.time, {begun}
+def shifted():
+    now = _real()
+    return {there}
+class Shifted(datetime.datetime):
+    __slots__ = ()
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(shifted(), tz)
+time.time, datetime.datetime = shifted, Shifted
+"""
+CLOCKS = {
+    "400 days back after a second": "now if now < _begun + 1 else now - 400 * 86400",
+    "back and forth each second": "now - 86400 * (int(now) % 2)",
+    "begins in 1970": "now - _begun",
+}
+
+
+def clock(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+    whole = undisturbed.rows()
+    for name, there in CLOCKS.items():
+        here = folder / name.replace(" ", "-")
+        here.mkdir()
+        (here / "sitecustomize.py").write_text(_CLOCK.format(begun=time.time(), there=there))
+        path, wrong = here / "results.sqlite", ""
+        for words in (
+            ["sweep", *GRID, "--store", path],
+            ["store", "export", here / "rows.parquet", "--store", path],
+            ["store", "prune", "--older-than", "1", "--dry-run", "--store", path],
+            [*RELEASE, "--out", here / "signs.npz"],
+            ["verify", here / "signs.npz"],
+        ):
+            done = ran(*words, PYTHONPATH=here, DPMC_HOME=here)
+            wrong = both(wrong, done.wrong(0))
+        yield Row(
+            "clock", name, "sweep, export, prune, release, verify", wrong or compared(path, whole)
+        )
+
+
+# --- disks --------------------------------------------------------------------------------------
+
+
+class NotTried(Exception):
+    """Here this cannot be had."""
+
+
+def mount(folder: Path, options: str) -> None:
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise NotTried("needs the right to mount a small file system") from None
+
+
+@contextmanager
+def small(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own with so little room."""
+    folder.mkdir()
+    mount(folder, f"size={size}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder: Path, room: int = 0) -> Path:
+    """A file that takes all there is but so many bytes."""
+    path = folder / "filler"
+    with open(path, "wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            file.truncate(max(0, file.tell() - room))
+    return path
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def full(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+    """A sweep, an export and a release onto a full disk, then the same again with room."""
+    whole, sound = undisturbed.rows(LONG), undisturbed.path(LONG)
+    for limit in (20_000, 200_000, 400_000):  # of a file: the store's, its log's, the exported one
+        path = folder / f"limit-{limit}" / "results.sqlite"
+        done = ran("sweep", *LONG, "--store", path, limit=limit)
+        wrong = both(done.wrong(1), compared(path, whole, part=True) if count(path) else "")
+        kept, again = count(path), ran("sweep", *LONG, "--store", path)
+        found = f"{told(done, path.parent)}; {kept} rows kept"
+        wrong = both(wrong, again.wrong(0), compared(path, whole))
+        yield Row("full disk: sweep", f"files of {limit:,} bytes", found, wrong)
+    for name, size in (("for a part of the rows", "250k"), ("for the tables only", "130k")):
+        with small(folder / f"disk-{size}", size) as disk:
+            path = disk / "results.sqlite"
+            done = ran("sweep", *LONG, "--store", path)
+            wrong = both(done.wrong(1), compared(path, whole, part=True) if count(path) else "")
+            kept = count(path)
+            subprocess.run(["mount", "-o", "remount,size=50m", str(disk)], check=True)
+            again = ran("sweep", *LONG, "--store", path)
+            wrong = both(wrong, again.wrong(0), compared(path, whole))
+            found = f"{told(done, disk)}; {kept} rows kept"
+            yield Row("full disk: sweep", f"room {name}", found, wrong)
+    with small(folder / "disk", "1m") as disk:
+        home = folder / "home"
+        for what, words in {
+            "export as CSV": ["store", "export", disk / "rows.csv", "--store", sound],
+            "export as Parquet": ["store", "export", disk / "rows.parquet", "--store", sound],
+            "a release": [*RELEASE, "--out", disk / "signs.npz"],
+            "a split": ["split", "movie-night", "--export", disk / "split"],
+        }.items():
+            filler = fill(disk, room=4096)
+            done = ran(*words, DPMC_HOME=home)
+            left = names(disk) - {"filler", "split"}
+            wrong = both(done.wrong(1), f"left: {left}" if left else "")
+            filler.unlink()
+            again = ran(*words, DPMC_HOME=home)
+            yield Row("full disk", what, told(done, disk), both(wrong, again.wrong(0)))
+            for path in disk.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        yield _ledger(disk, folder / "signs.npz")
+
+
+def _ledger(disk: Path, out: Path) -> Row:
+    """A release whose line in the ledger does not fit: the first 60 bytes of it are written."""
+    note = json.dumps({"source": "another's", "name": ""})
+    (disk / "ledger.jsonl").write_text(note.replace('""', f'"{"x" * (4035 - len(note))}"') + "\n")
+    filler = fill(disk)
+    done = ran(*RELEASE, "--out", out, DPMC_HOME=disk)
+    wrong = both(done.wrong(1), "released" if out.exists() else "")
+    filler.unlink()
+    again = ran(*RELEASE, "--out", out, DPMC_HOME=disk)
+    wrong = both(wrong, again.wrong(0))
+    return Row("full disk", "the ledger of a release", told(done, disk), wrong)
+
+
+def read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
+    """Reading goes on; what would write says so."""
+    sound, whole = undisturbed.path(), undisturbed.rows()
+    for name in ("a store", "a store with a log left behind"):
+        disk = folder / name.replace(" ", "-")
+        with small(disk, "20m"):
+            path = disk / "results.sqlite"
+            shutil.copy(sound, path)
+            if "log" in name:
+                _log(cut=False)(path)
+            subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+            done = ran("store", "export", "-", "--store", path)
+            wrong = both(done.wrong(0, 1), "" if done.status else compared(path, whole))
+            yield Row("read-only", f"{name}: read", told(done, disk), wrong)
+            for words in (
+                ["sweep", *LONG, "--store", path],
+                ["store", "prune", "--all", "--store", path],
+                [*RELEASE, "--out", disk / "signs.npz"],
+                ["store", "export", disk / "rows.csv", "--store", path],
+            ):
+                done = ran(*words)
+                yield Row("read-only", f"{name}: {words[0]}", told(done, disk), done.wrong(1))
+
+
+# --- servers ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        raise NotTried("needs Chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def place() -> Iterator[Path]:
+    """A home and a folder of temporary files; its name is short, for sockets have to fit."""
+    with TemporaryDirectory(prefix="f") as name:
+        (Path(name) / "temporary").mkdir()
+        yield Path(name)
+
+
+def left(folder: Path, secret: bytes, but: Sequence[str] = ()) -> str:
+    """What is on disk of an upload: its folder, and files with something of it."""
+    found = names(folder / "temporary")
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name not in but and secret in path.read_bytes():
+            found.add(str(path.relative_to(folder)))
+    return f"left on disk: {', '.join(sorted(found))}" if found else ""
+
+
+def broken(folder: Path) -> str:
+    return "traceback in its log" if "Traceback" in (folder / "server.log").read_text() else ""
+
+
+SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGHUP": -15}  # and how a server ends of each
+
+
+def swept_upload(_: Path, __: Undisturbed) -> Iterator[Row]:
+    """A server that is ended while it sweeps an upload and a sample."""
+    for name, status in SIGNALS.items():
+        with place() as here, chromium() as browser:
+            with server_ends.serve(here) as (server, process):
+                private, shared = server_ends.start_both(browser, server, here)
+                process.send_signal(getattr(signal, name))
+                found, begin = process.wait(HANGS), time.monotonic()
+                gone = wait_until(lambda group=private: not members(group), 3)
+                wait_until(lambda here=here: not names(here / "temporary"), 3)
+                seconds = time.monotonic() - begin
+                lives = bool(members(shared))
+                wrong = "" if found == status else f"status {found}"
+                wrong = both(wrong, "" if gone else "its sweep lives on", left(here, b"u7,i", OURS))
+            wrong = both(wrong, broken(here))
+            if lives:
+                os.killpg(shared, signal.SIGKILL)
+            if lives is not (name == "SIGKILL"):
+                wrong = both(wrong, f"the sample's sweep lives on: {lives}")
+            said = f"ended with {found}; nothing left after {seconds:.1f} s"
+            yield Row("server ended, upload swept", name, said, wrong)
+
+
+OURS = ("mine.csv", "server.log")  # what a person brought, and where the server says what it does
+
+
+def read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
+    """A server that is ended while it reads an upload, which never touches the disk."""
+    large = folder / "mine.csv"
+    with large.open("w") as file:
+        file.write("who,what,stars\n")
+        file.writelines(f"u7,i{k},{1 + k % 5}\n" for k in range(3_000_000))
+    for name, status in SIGNALS.items():
+        with place() as here, chromium() as browser:
+            with server_ends.serve(here) as (server, process):
+                page = browser.new_page()
+                visit(page, server + "data?way=upload")
+                with page.expect_file_chooser() as chooser:
+                    page.get_by_role("button", name="Upload", exact=True).click()
+                chooser.value.set_files(large)
+                page.get_by_role("spinbutton", name="Lowest possible rating").fill("1")
+                page.get_by_role("spinbutton", name="Highest possible rating").fill("5")
+                page.get_by_role("button", name="Read the ratings").click()
+                page.get_by_role("button", name="Stop", exact=True).first.wait_for()
+                process.send_signal(getattr(signal, name))
+                begin = time.monotonic()
+                found = process.wait(HANGS)
+                seconds = time.monotonic() - begin
+            wrong = both("" if found == status else f"status {found}", broken(here))
+            wrong = both(wrong, left(here, b"u7,i"))
+            said = f"ended with {found} after {seconds:.1f} s; nothing left"
+            yield Row("server ended, upload read", name, said, wrong)
+
+
+def class_ends(folder: Path, _: Undisturbed) -> Iterator[Row]:
+    """A server that is ended during a class: its reports were never on disk, its room is gone."""
+    questions = folder / "questions.txt"
+    questions.write_text("Tea?\n")
+    surroundings = {"DPMC_CLASS": "1", "DPMC_CLASS_QUESTIONS": str(questions)}
+    for name, status in SIGNALS.items():
+        with place() as here:
+            phones = [0xABCDEF + k for k in range(3)]
+            with serving(here, **surroundings) as (server, process):
+                old = Phone(server, 1).ask()
+                taken = [Phone(server, number).send(1)[0] for number in phones]
+                process.send_signal(getattr(signal, name))
+                found = process.wait(HANGS)
+            wrong = both("" if found == status else f"status {found}", broken(here))
+            wrong = both(wrong, "" if taken == [200] * 3 else f"reports: {taken}")
+            wrong = both(wrong, left(here, f"{phones[0]:032x}".encode()))
+            with serving(here, **surroundings) as (server, _):
+                late, said = Phone(server, phones[0]).send(1, room=old["room"])
+            wrong = both(wrong, "" if late == 409 else f"a late report: {late}")
+            told = f"ended with {found}; a late phone reads: {said.get('error')}"
+            yield Row("server ended, a class", name, told, wrong)
+
+
+def two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
+    """Two servers of one home: neither touches what the other's visitors do."""
+    with place() as here, chromium() as browser, server_ends.serve(here) as (first, killed):
+        groups = server_ends.start_both(browser, first, here)
+        with server_ends.serve(here) as (second, _):
+            wrong = "" if all(map(members, groups)) else "the second ended a sweep of the first"
+            page = browser.new_page()
+            page.goto(second + server_ends.SHARED)
+            page.get_by_text("runs ·").wait_for()
+            if not server_ends.button(page, "Start").is_disabled():
+                wrong = both(wrong, "started twice")
+            yield Row("two servers", "one home, both sweep", "the second sees the first's", wrong)
+            killed.kill()
+            killed.wait(HANGS)
+            gone = wait_until(lambda: not members(groups[0]), 3)
+            wait_until(lambda: not names(here / "temporary"), 3)
+            wrong = both("" if gone else "its sweep lives on", left(here, b"u7,i", OURS))
+            wrong = both(
+                wrong, "" if members(groups[1]) else "the shared sweep ended", broken(here)
+            )
+            server_ends.button(page, "Stop").click()
+            if not wait_until(lambda: not members(groups[1]), 10):
+                wrong = both(wrong, "the second cannot stop it")
+            yield Row("two servers", "the first is killed", "the second stops its sweep", wrong)
+            command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless"]
+            command += ["true", "--server.port", str(urlsplit(second).port)]
+            done = subprocess.run(
+                command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=False
+            )
+            said = (done.stderr or done.stdout).strip().splitlines()[-1]
+            wrong = "traceback" if "Traceback" in done.stderr + done.stdout else ""
+            wrong = both(wrong, "" if done.returncode else "status 0")
+            yield Row("two servers", "one port", f"{done.returncode}: {said}", wrong)
+
+
+def app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
+    """The app where nothing can be written: uploads are read, and sweeps say why not."""
+    for name in ("full disk", "read-only"):
+        with place() as here, small(here / "disk", "20m") as disk, chromium() as browser:
+            (disk / "temporary").mkdir()
+            fill(disk) if name == "full disk" else subprocess.run(
+                ["mount", "-o", "remount,ro", str(disk)], check=True
+            )
+            there = {"DPMC_HOME": str(disk), "TMPDIR": str(disk / "temporary")}
+            with serving(here, **there) as (server, _):
+                page = browser.new_page()
+                upload_ratings(page, server, here)
+                turn_to(page, "Compare")
+                settle(page)
+                for what in ("an upload is read, its sweep", "the sweep of a sample"):
+                    if "sample" in what:
+                        visit(page, server + server_ends.SHARED)
+                    server_ends.button(page, "Start").click()
+                    alert = (
+                        page.get_by_test_id("stAlert")
+                        .filter(has_text="written")
+                        .or_(page.get_by_test_id("stAlert").filter(has_text="disk"))
+                    )
+                    try:
+                        alert.first.wait_for()
+                        said, wrong = alert.first.inner_text().replace(str(disk), "DISK"), ""
+                    except Exception:
+                        said = "; ".join(page.get_by_test_id("stAlert").all_inner_texts())
+                        wrong = "no sentence"
+                    if page.get_by_test_id("stException").count():
+                        wrong = both(wrong, "an exception on the page")
+                    wrong = both(wrong, left(here, b"u7,i", OURS), left(disk, b"u7,i"))
+                    yield Row(f"{name}: app", what, said, both(wrong, broken(here)))
+
+
+FAULTS = {
+    "sweep killed": killed,
+    "two sweeps on one store": two_sweeps,
+    "clock": clock,
+    "full disk": full,
+    "read-only": read_only,
+    "app on a full and a read-only disk": app_disks,
+    "server ended, upload swept": swept_upload,
+    "server ended, upload read": read_upload,
+    "server ended, a class": class_ends,
+    "two servers": two_servers,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", metavar="TEXT", default="", help="faults whose name has it")
+    parser.add_argument("--quick", action="store_true", help="damaged stores only")
+    args = parser.parse_args()
+    found = []
+    with TemporaryDirectory(prefix="dpmc-faults-") as name:
+        folder = Path(name)
+        os.environ["DPMC_HOME"] = name
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup children ignore it
+        undisturbed = Undisturbed(folder)
+        for row in every(folder, undisturbed, args.only, args.quick):
+            found.append(row)
+            print(f"{'WRONG' if row.wrong else 'ok':6} {row.fault}: {row.what}", flush=True)
+    lines = [(row.fault, row.what, row.found, row.wrong or "-") for row in found]
+    print("\n" + table([("fault", "of what", "what is said", "wrong"), *lines]))
+    wrong = sum(bool(row.wrong) for row in found)
+    print(f"\n{len(found)} faults, {wrong} not as they must be")
+    sys.exit(bool(wrong))
+
+
+def every(
+    folder: Path, undisturbed: Undisturbed, only: str = "", quick: bool = False
+) -> Iterator[Row]:
+    (folder / "damaged").mkdir()
+    names = [name for name in DAMAGES if only in f"damaged store: {name}"]
+    yield from damaged(folder / "damaged", undisturbed.path(), names)
+    for name, fault in () if quick else FAULTS.items():
+        if only in name:
+            here = folder / name.replace(" ", "-")
+            here.mkdir()
+            try:
+                yield from fault(here, undisturbed)
+            except NotTried as why:
+                yield Row(name, "not tried", str(why))
+
+
+if __name__ == "__main__":
+    main()

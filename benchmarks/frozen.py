@@ -1,0 +1,224 @@
+"""What the program computes, frozen before a change of the house and compared after it.
+
+    python benchmarks/frozen.py write FILE.json       # before, by the program in this folder
+    python benchmarks/frozen.py check FILE.json       # after; an error where anything differs
+
+Each row is a command whose JSON, files or texts are kept: every method with every value of every
+setting that is a choice, all cards, protocols, one sweep, one answer, a quick experiment of each
+paper, all theorems, the lessons' numbers, and releases whose entropy is replaced by a fixed stream.
+Numbers may differ by one millionth, relatively (the order of a sum is no promise); times, versions
+and paths are left out. Rows run two at a time; `--only TEXT` takes those whose name has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLE = {"binary": "movie-night", "ratings": "jokes", "ranking": "bookshop-clicks"}
+QUICK = ("lwhm22-table-1", "z16-generated", "ryhh24-5b", "hxz15-cdf", "jtt18-table-1")
+PAPERS = ("lwhm22", "z16", "ryhh24", "hxz15", "jtt18")
+CHOICE = re.compile(r"one of (.*)")
+PASSING = {
+    "seconds",
+    "version",
+    "versions",
+    "time",
+    "when",
+    "made",
+    "path",
+    "file",
+    "store",
+    "platform",
+}
+# The samplers' only source is replaced: the same stream in every process.
+FIXED = (
+    "import hashlib, itertools, os, sys\n"
+    "count = itertools.count()\n"
+    "os.urandom = lambda n: hashlib.shake_128(b'%d' % next(count)).digest(n)\n"
+    "from dpmc_core.__main__ import main\n"
+    "sys.exit(main())\n"
+)
+Row = Callable[[], Any]
+
+
+def call(*words: str, fixed: bool = False) -> subprocess.CompletedProcess[str]:
+    """The command line, as a process of its own."""
+    with tempfile.TemporaryDirectory() as home:
+        start = ["-c", FIXED] if fixed else ["-m", "dpmc_core"]
+        done = subprocess.run(
+            [sys.executable, *start, *words],
+            cwd=ROOT,
+            env=os.environ | {"DPMC_HOME": home, "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode in (0, 1), done.stderr[-2000:]
+    return done
+
+
+def told(*words: str, fixed: bool = False) -> Any:
+    """Its JSON, or the sentence by which it refuses."""
+    done = call(*words, "--json", fixed=fixed)
+    return json.loads(done.stdout) if done.returncode == 0 else done.stderr.strip()
+
+
+def fits() -> Iterator[tuple[str, Row]]:
+    """Every method as it comes, and with every other value of a choice."""
+    for method in told("list"):
+        id, settings = method["id"], {one["name"]: one for one in method["settings"]}
+        words = ["fit", SAMPLE[method["task"]], id, "--seed", "1"]
+        words += ["--epsilon", "1"] if "epsilon" in settings else []
+        yield f"fit {id}", lambda words=words: told(*words)
+        published = "published" in settings.get("estimator", {}).get("accepts", "")
+        for name, setting in settings.items():
+            found = CHOICE.fullmatch(setting["accepts"])
+            for value in found.group(1).split(", ") if found else ():
+                if value == str(setting["default"]).lower():
+                    continue
+                value = value.replace("SIGMA", "0.5")
+                more = [*words, "--set", f"{name}={value}"]
+                if published and name != "estimator":
+                    more += ["--set", "estimator=published"]
+                yield f"fit {id} {' '.join(more[5:])}", lambda more=more: told(*more)
+
+
+def swept() -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        store, table = str(Path(folder, "s.sqlite")), Path(folder, "rows.csv")
+        grid = ["--mechanisms", "private-effects,dpals", "--epsilons", "0.5,2", "--seeds", "1:2"]
+        call("sweep", "--data", "jokes", *grid, "--store", store, "--jobs", "1")
+        call("store", "--store", store, "export", str(table))
+        rows = [line.split(",") for line in table.read_text(encoding="utf-8").splitlines()]
+        kept = [k for k, name in enumerate(rows[0]) if not PASSING & set(name.split("_"))]
+        return sorted([row[k] for k in kept if k < len(row)] for row in rows)
+
+
+def experiment(name: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        store = str(Path(folder, "s.sqlite"))
+        call("papers", name, "--run", "--seeds", "1", "--write", folder, "--store", store)
+        return [json.loads(path.read_bytes()) for path in sorted(Path(folder).glob("*.json"))]
+
+
+def lessons() -> Any:
+    """Every number of what is printed, in order; words may change."""
+    with tempfile.TemporaryDirectory() as folder:
+        call("lessons", "--out", folder)
+        return {
+            path.name: re.findall(r"(?<![\w#.-])\d+(?:[.,]\d+)*(?![\w;-])", path.read_text("utf-8"))
+            for path in sorted(Path(folder).iterdir())
+        }
+
+
+def released(sample: str, *words: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "r.npz")
+        card = told("release", sample, *words, "--epsilon", "1", "--out", str(path), fixed=True)
+        # in a process of its own: this one needs no NumPy
+        code = (
+            "import sys, json, hashlib, numpy as np\nf = np.load(sys.argv[1])\n"
+            "print(json.dumps({k: hashlib.sha256(f[k].tobytes()).hexdigest()"
+            " for k in f if k != 'card'}))"
+        )
+        arrays = subprocess.check_output([sys.executable, "-c", code, str(path)], text=True)
+        return {"card": card, "arrays": json.loads(arrays), "verify": told("verify", str(path))}
+
+
+def rows() -> dict[str, Row]:
+    """What is frozen, by name."""
+    found = dict(fits())
+    for epsilon in ("0.1", "1", "10"):
+        for data in ("movie-night", "bookshop-clicks"):
+            words = ("guarantees", "--epsilon", epsilon, "--data", data)
+            found[" ".join(words)] = lambda words=words: told(*words)
+    for unit in ("rating", "cell", "user", "user-replaced"):
+        for data in ("restaurants", "bookshop-clicks"):
+            words = ("recommend", data, "--unit", unit)
+            found[" ".join(words)] = lambda words=words: told(*words)
+    for words in (
+        ("protocol", "2", "restaurants", "--epsilon", "1", "--attack"),
+        ("protocol", "3", "restaurants", "--epsilon", "1", "--set", "leaves=2:5"),
+        ("protocol", "3", "restaurants", "--epsilon", "10", "--set", "picked=5", "--attack"),
+        ("protocol", "federated", "--epsilon", "1", "--set", "rounds=2"),
+        ("answer", "restaurants", "--seeds", "1:3", "--no-curve"),
+        ("answer", "bookshop-clicks", "--seeds", "1:2", "--no-curve", "--protect", "rating"),
+        ("audit", "randomised-response", "--epsilon", "1"),
+        ("audit", "output", "--epsilon", "1"),
+        ("data", "describe", "movie-night"),
+    ):
+        found[" ".join(words)] = lambda words=words: told(*words)
+    found |= {f"theory {paper}": lambda p=paper: told("papers", p, "--theory") for paper in PAPERS}
+    found |= {f"experiment {name}": lambda n=name: experiment(n) for name in QUICK}
+    found |= {"sweep": swept, "lessons": lessons}
+    found["release signs"] = lambda: released(
+        "movie-night", "input-flip", "--prepare", "binarise=3.5"
+    )
+    found["release items"] = lambda: released("jokes", "private-item-mean", "--delta", "1e-6")
+    found["release effects"] = lambda: released("jokes", "private-effects", "--delta", "1e-6")
+    return found
+
+
+def differences(one: Any, other: Any, place: str = "") -> Iterator[str]:
+    """Where two documents differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted((one.keys() | other.keys()) - PASSING):
+            if (key in one) != (key in other):
+                yield f"{place}/{key}: {'gone' if key in one else 'new'}"
+            else:
+                yield from differences(one[key], other[key], f"{place}/{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for k, (a, b) in enumerate(zip(one, other, strict=True)):
+            yield from differences(a, b, f"{place}/{k}")
+    elif not _same(one, other):
+        yield f"{place}: {str(one)[:80]} -> {str(other)[:80]}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    try:
+        near = math.isclose(float(one), float(other), rel_tol=1e-6, abs_tol=1e-9)
+    except (TypeError, ValueError):
+        near = False
+    return near or one == other
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("what", choices=("write", "check", "list"))
+    parser.add_argument("file", type=Path, nargs="?", default=Path("frozen.json"))
+    parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name has it")
+    args = parser.parse_args()
+    chosen = {name: row for name, row in rows().items() if args.only in name}
+    if args.what == "list":
+        print("\n".join(chosen))
+        return
+    before = json.loads(args.file.read_bytes()) if args.what == "check" else {}
+    now: dict[str, Any] = {}
+    bad = 0
+    with ThreadPoolExecutor(2) as pool:
+        for name, result in zip(chosen, pool.map(lambda row: row(), chosen.values()), strict=True):
+            now[name] = json.loads(json.dumps(result))
+            found = list(differences(before.get(name), now[name])) if before else []
+            bad += bool(found)
+            print(f"{'DIFFERS' if found else 'ok':8} {name}", *found[:5], sep="\n    ", flush=True)
+    if args.what == "write":
+        args.file.write_text(json.dumps(now, indent=0, sort_keys=True), encoding="utf-8")
+    gone = [name for name in before if args.only in name and name not in now]
+    print(f"{len(now)} rows, {bad} differ" + "".join(f"\ngone: {name}" for name in gone))
+    sys.exit(bool(bad or gone))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""How often a class's 95 % intervals hold what they are of, exactly.
+
+    python benchmarks/intervals.py [--phones 10 30 100 300] [--epsilons .5 1 2 3 5 10]
+
+Nothing is drawn: the chance of every outcome is computed, apart from the code that makes the
+intervals, and the least coverage is printed. Of this class: over every number of true yes. Of
+people like it: over every share, which is least just beyond the ends of the intervals. Once and in
+two rounds, whose reports are linked; of two questions the difference, whatever the answers to them
+have to do with each other. At last the half widths that 30 phones give, 9 of which say yes.
+"""
+
+import argparse
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.stats import binom
+
+from dpmc_core.room import Bounds, Linked, Poll, coin, difference
+
+EPSILONS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
+PHONES = (10, 30, 100, 300)
+
+
+def outcomes(phones: int, times: int, epsilon: float) -> list[Poll]:
+    """Every number of yes among the reports."""
+    yes = range(phones * times + 1)
+    return [Poll.joined([Linked(phones, times, k)], coin(epsilon)) for k in yes]
+
+
+def law(told: int, phones: int, times: int, epsilon: float) -> np.ndarray:
+    """Of the yes among the reports, where so many phones would say yes."""
+    lies, yes, no = coin(epsilon).matrix[0, 1], told * times, (phones - told) * times
+    return np.convolve(binom.pmf(range(yes + 1), yes, 1 - lies), binom.pmf(range(no + 1), no, lies))
+
+
+def mixed(share: float, phones: int, times: int, epsilon: float) -> np.ndarray:
+    """The same where each phone says yes with a chance."""
+    lies, said = coin(epsilon).matrix[0, 1], range(times + 1)
+    power = share * binom.pmf(said, times, 1 - lies) + (1 - share) * binom.pmf(said, times, lies)
+    found = np.ones(1)
+    while phones:
+        if phones % 2:
+            found = np.convolve(found, power)
+        power, phones = np.convolve(power, power), phones // 2
+    return found
+
+
+def held(bounds: Iterable[Bounds | None], truth: float) -> np.ndarray:
+    """Which intervals hold it; they end on whole phones."""
+    return np.array([b is not None and b.low - 1e-12 <= truth <= b.high + 1e-12 for b in bounds])
+
+
+def of_class(phones: int, times: int, epsilon: float) -> float:
+    """The least coverage over what the phones would say."""
+    found = [poll.of_class for poll in outcomes(phones, times, epsilon)]
+    return min(
+        law(told, phones, times, epsilon)[held(found, told / phones)].sum()
+        for told in range(phones + 1)
+    )
+
+
+def of_people(phones: int, times: int, epsilon: float) -> float:
+    """The least coverage over the shares of a population."""
+    found = [poll.of_people for poll in outcomes(phones, times, epsilon)]
+    ends = np.array([end for bounds in found for end in bounds[1:]])
+    shares = np.clip(np.concatenate([ends - 1e-7, ends + 1e-7]), 0, 1)
+    return min(
+        mixed(share, phones, times, epsilon)[held(found, share)].sum()
+        for share in np.unique(shares)
+    )
+
+
+def of_difference(phones: int, epsilons: tuple[float, float]) -> float:
+    """The least coverage over what the phones would say to two questions."""
+    one, other = (outcomes(phones, 1, epsilon) for epsilon in epsilons)
+    found = [[difference(a, b) for b in other] for a in one]
+    low, high = (np.array([[b[k] for b in row] for row in found]) for k in (1, 2))
+    laws = [np.array([law(k, phones, 1, e) for k in range(phones + 1)]) for e in epsilons]
+    least = 1.0
+    for d in range(-phones, phones + 1):
+        inside = (low - 1e-12 <= d / phones) & (d / phones <= high + 1e-12)
+        chances = laws[0] @ inside @ laws[1].T
+        least = min(least, np.diagonal(chances, -d).min())
+    return least
+
+
+def half_width(epsilon: float, times: int, kind: str, phones: int = 30, yes: int = 9) -> float:
+    """Half the interval, on average, in points."""
+    found = [getattr(poll, kind) for poll in outcomes(phones, times, epsilon)]
+    widths = np.array([b.high - b.low for b in found])
+    return 50 * float(law(yes, phones, times, epsilon) @ widths)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--phones", type=int, nargs="+", default=PHONES)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
+    options = parser.parse_args()
+    rows = []
+    for times in (1, 2):
+        for name, least in (("this class", of_class), ("people like it", of_people)):
+            for phones in options.phones:
+                row = [least(phones, times, epsilon) for epsilon in options.epsilons]
+                rows.append((f"{name}, {phones} phones, {'twice' if times > 1 else 'once'}", row))
+    for phones in (n for n in options.phones if n <= 30):
+        row = [of_difference(phones, (epsilon, epsilon)) for epsilon in options.epsilons]
+        rows.append((f"difference, {phones} phones", row))
+    print(
+        f"{'least coverage, exact, at epsilon':36}" + "".join(f"{e:8g}" for e in options.epsilons)
+    )
+    for name, row in rows:
+        print(f"{name:36}" + "".join(f"{value:8.4f}" for value in row))
+    print(f"least of all: {min(min(row) for _, row in rows):.6f}")
+    print("\nhalf widths in points, 30 phones, 9 of them yes")
+    for times in (1, 2):
+        for kind in ("of_class", "of_people"):
+            row = "".join(f"{half_width(e, times, kind):8.1f}" for e in options.epsilons)
+            print(f"{kind + (', twice' if times > 1 else ', once'):36}{row}")
+
+
+if __name__ == "__main__":
+    main()

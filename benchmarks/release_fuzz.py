@@ -1,0 +1,67 @@
+"""Released files, each damaged in one of nine ways: refused in a sentence, or the same arrays.
+
+    python benchmarks/release_fuzz.py [COUNT] [--seed N]
+
+Prints how many of each way were refused and accepted, every traceback, and the slowest. Ends with
+an error where one is neither or takes over 2 s. Needs the extra 'release'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from dpmc_core.release import export, write
+from tests.damaged import WAYS, outcome
+from tests.release_helpers import make, ratings_for
+
+SECONDS = 2.0
+IDS = ("private-item-mean", "private-pgd", "randomised-response", "input-flip", "output")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("count", nargs="?", type=int, default=20_000, help="files (20000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the first file; then 1 more each")
+    args = parser.parse_args()
+    counts: Counter[tuple[str, str]] = Counter()
+    slowest, start = (0.0, ""), time.perf_counter()
+    with tempfile.TemporaryDirectory() as name:
+        files = []
+        for id in IDS:
+            mechanism = make(id, {})
+            files.append(Path(name) / f"{id}.npz")
+            write(export(mechanism, ratings_for(mechanism.task)), files[-1])
+        for seed in range(args.seed, args.seed + args.count):
+            draw, whole = Random(seed), files[seed % len(files)]
+            way = WAYS[seed // len(files) % len(WAYS)]
+            began = time.process_time()
+            try:
+                found = outcome(whole, way(whole.read_bytes(), draw), Path(name) / "damaged.npz")
+            except Exception:  # what a person would see as a traceback, or other numbers
+                found = "WRONG"
+                print(f"--- seed {seed}, {way.__name__}\n{traceback.format_exc(limit=-4)}")
+            seconds = time.process_time() - began
+            found = "WRONG" if seconds > SECONDS else found
+            slowest = max(slowest, (seconds, f"seed {seed}, {way.__name__}"))
+            counts[way.__name__, found] += 1
+    print(f"{args.count:,} files in {time.perf_counter() - start:.0f} s")
+    results = ("refused", "accepted", "WRONG")
+    print(f"  {'damaged by':12}" + "".join(f"{result:>10}" for result in results))
+    for way in WAYS:
+        row = "".join(f"{counts[way.__name__, result]:>10,}" for result in results)
+        print(f"  {way.__name__:12}{row}")
+    print(f"slowest: {slowest[0]:.2f} s, {slowest[1]}")
+    sys.exit(any(result == "WRONG" for _, result in counts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""The one door for archives from outside: ZIP files, the arrays in them, and JSON.
+
+Sizes that a file states are held against each other and against its own before memory is taken,
+and archives inside an archive are never opened. All that can be wrong ends in `BadArchive`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.errors import DpmcError, shown
+
+MEMBERS = 1_000  # files in an archive
+LARGEST = 4_000_000_000  # bytes unpacked, all together
+DEPTH = 20  # of lists and objects of JSON within each other
+_DEEP = f"its JSON is nested more than {DEPTH} deep"
+_RATIO = 1_100  # no deflated byte stands for more
+_CHUNK = 1 << 16  # so at most 70 MB at a time
+_END, _LOCAL = b"PK\x05\x06", b"PK\x03\x04"
+_ZIP64 = b"\x01\x00\x10\x00"  # how the field begins that NumPy writes for sizes of 64 bits
+_HEADER = re.compile(
+    r"\{'descr': '([<>|][iufU]\d{1,9})', 'fortran_order': (True|False),"
+    r" 'shape': \(((?:|\d{1,18},|\d{1,18}(?:, \d{1,18})+))\), \} *\n"
+)
+# RuntimeError: also recursion, and what zipfile has not implemented
+_FAULTS = (
+    *(OSError, ValueError, EOFError, RuntimeError, MemoryError, ArithmeticError, LookupError),
+    *(TypeError, AttributeError, struct.error, zlib.error, zipfile.BadZipFile),
+)
+
+
+class BadArchive(DpmcError):
+    """A file from outside that is damaged or beyond the limits; reason: in words."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name, self.reason = name, reason
+        super().__init__(f"{name} cannot be read: {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.reason)
+
+
+@contextmanager
+def _door(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _FAULTS as error:
+        told = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise BadArchive(path.name, told if told.isprintable() else shown(told)) from None
+
+
+def read_json(text: str | bytes) -> Any:
+    """A JSON value of moderate depth. Raises ValueError."""
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError(_DEEP) from None
+    layer = [found]
+    for _ in range(DEPTH):
+        layer = [
+            part
+            for one in layer
+            if isinstance(one, list | dict)
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not layer:
+            return found
+    raise ValueError(_DEEP)
+
+
+def arrays(path: Path, *, alone: bool = False) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file by name; alone: and there may be no byte beside them.
+
+    Raises BadArchive.
+    """
+    found = {}
+    for member, pieces in contents(path, alone=alone):
+        with _door(path):
+            name = member.filename
+            if not name.endswith(".npy"):
+                raise ValueError(f"it holds {shown(name)}, which is no array of NumPy")
+            found[name.removesuffix(".npy")] = _array(name, member.file_size, pieces)
+    return found
+
+
+def array(path: Path) -> NDArray[Any]:
+    """The array of an .npy file. Raises BadArchive."""
+    with _door(path), path.open("rb") as file:
+        return _array(path.name, path.stat().st_size, iter(lambda: file.read(_CHUNK), b""))
+
+
+def contents(
+    path: Path, limit: int = LARGEST, *, alone: bool = False
+) -> Iterator[tuple[zipfile.ZipInfo, Iterator[bytes]]]:
+    """Each file of a ZIP archive with its bytes, folders left out.
+
+    limit: bytes unpacked, all together. The bytes are to be read before the next file is asked
+    for; their length and checksum are found wrong at their end. Raises BadArchive.
+    """
+    with _door(path):
+        file = path.open("rb")
+    with file:
+        with _door(path):
+            members = _members(file, limit, alone)
+        for member in members:
+            if not member.is_dir():
+                yield member, _pieces(path, file, member)
+
+
+def _members(file: IO[bytes], limit: int, alone: bool) -> list[zipfile.ZipInfo]:
+    """The files of the archive in the order in which they lie, sizes checked."""
+    size = file.seek(0, 2)
+    start = max(0, size - (1 << 16) - 22)
+    file.seek(start)
+    tail = file.read()
+    end = tail.rfind(_END)
+    if end < 0 or len(tail) < end + 22:
+        raise zipfile.BadZipFile("it is no ZIP archive, or cut short")
+    many, directory = struct.unpack_from("<HL", tail, end + 10)
+    if many > MEMBERS or directory > min(512 * MEMBERS, size):  # before any of it is read
+        raise ValueError(f"it states more than {MEMBERS:,} files")
+    stored = zipfile.ZipFile(file)
+    members = sorted(stored.infolist(), key=lambda member: member.header_offset)
+    if len({member.filename for member in members}) < len(members):
+        raise ValueError("it holds two files of one name")
+    total = sum(member.file_size for member in members)
+    if total > limit:
+        raise ValueError(f"it would unpack to more than {limit:,} bytes")
+    for member in members:
+        name, packed = shown(member.filename), member.compress_size
+        if member.flag_bits & 0x61:
+            raise ValueError(f"{name} is encrypted or patched")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{name} is packed by method {member.compress_type}, not by deflate")
+        ratio = _RATIO if member.compress_type else 1
+        if packed > size or member.file_size > ratio * packed:
+            raise ValueError(f"{name} states more bytes than it can hold")
+    if alone:
+        place = 0
+        for member in members:
+            _, name_length, extra = _local(file, member)
+            field = file.read(extra)
+            plain = extra == 0 or (extra == 20 and field.startswith(_ZIP64))
+            folder = member.is_dir()  # nobody would look into it
+            if member.header_offset != place or not plain or member.flag_bits or folder:
+                raise ValueError("it holds bytes that belong to no array")
+            place += 30 + name_length + extra + member.compress_size
+        listed = sum(46 + len(member.filename.encode()) for member in members)
+        if (place, place + listed + 22) != (stored.start_dir, size):
+            raise ValueError("it holds bytes that belong to no array")
+    return members
+
+
+def _local(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[int, int, int]:
+    """Method and lengths of name and extra field in a file's own header, which ends after these."""
+    file.seek(member.header_offset)
+    mark, _, flags, method, *_, name, extra = struct.unpack("<4s5H3L2H", file.read(30))
+    coding = "utf-8" if flags & 0x800 else "cp437"
+    if mark != _LOCAL or file.read(name).decode(coding) != member.orig_filename:
+        raise zipfile.BadZipFile(f"{shown(member.filename)} is not where the directory says")
+    return method, name, extra
+
+
+def _pieces(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[bytes]:
+    with _door(path):
+        method, _, extra = _local(file, member)
+        file.seek(extra, 1)
+        unpacker = zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type else None
+        wrong = zipfile.BadZipFile(f"{shown(member.filename)} is damaged")
+        total = check = 0
+        for start in range(0, member.compress_size, _CHUNK):
+            piece = file.read(min(_CHUNK, member.compress_size - start))
+            if unpacker is not None:
+                piece = unpacker.decompress(piece)
+            total, check = total + len(piece), zlib.crc32(piece, check)
+            if total > member.file_size:
+                raise wrong
+            yield piece
+        ended = unpacker is None or (unpacker.eof and not unpacker.unused_data)
+        if not ended or (method, total, check) != (
+            member.compress_type, member.file_size, member.CRC
+        ):  # fmt: skip
+            raise wrong
+
+
+def _array(name: str, size: int, pieces: Iterable[bytes]) -> NDArray[Any]:
+    """One array in NumPy's format, of numbers or text: exactly what its header says."""
+    content, place = np.empty(size, dtype=np.uint8), 0
+    for piece in pieces:
+        content[place : place + len(piece)] = np.frombuffer(piece, dtype=np.uint8)
+        place += len(piece)
+    wrong = f"{shown(name)} is no plain array of NumPy"
+    head = content[:10].tobytes()
+    if not head.startswith(b"\x93NUMPY\x01\x00") or place != size:
+        raise ValueError(wrong)
+    start = 10 + int.from_bytes(head[8:], "little")
+    found = _HEADER.fullmatch(content[10:start].tobytes().decode("latin-1"))
+    if found is None:
+        raise ValueError(wrong)
+    kind, turned = np.dtype(found[1]), found[2] == "True"
+    shape = tuple(int(n) for n in found[3].split(",") if n)
+    if kind.itemsize == 0 or math.prod(shape) * kind.itemsize != size - start:
+        raise ValueError(f"{shown(name)} has other bytes than its shape and type need")
+    if kind.kind == "U":
+        codes = content[start:].view(np.dtype("u4").newbyteorder(kind.byteorder))
+        if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
+            raise ValueError(f"{shown(name)} has text that is none")
+    flat = content[start:].view(kind)
+    return flat.reshape(shape[::-1]).T if turned else flat.reshape(shape)

@@ -1,0 +1,160 @@
+"""Released files, each damaged by accident or by somebody, from a seed."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from dpmc_core.errors import DpmcError
+from dpmc_core.verify import verify
+from tests.release_helpers import load
+
+_END, _ENTRY, _LOCAL = b"PK\x05\x06", b"PK\x01\x02", b"PK\x03\x04"
+_ABSURD = (0, 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
+
+
+def flipped(content: bytes, draw: Random) -> bytes:
+    """One to three bits."""
+    out = bytearray(content)
+    for _ in range(draw.randint(1, 3)):
+        out[draw.randrange(len(out))] ^= 1 << draw.randrange(8)
+    return bytes(out)
+
+
+def cut(content: bytes, draw: Random) -> bytes:
+    """A part is missing, at the end or within."""
+    start = draw.randrange(len(content))
+    end = len(content) if draw.random() < 0.5 else draw.randrange(start, len(content))
+    return content[:start] + content[end:]
+
+
+def added(content: bytes, draw: Random) -> bytes:
+    """Bytes that belong to nothing."""
+    more, place = draw.randbytes(draw.randint(1, 200)), draw.choice((0, None, -1))
+    if place is None:  # as the comment of the archive, which is allowed there
+        return content[:-2] + struct.pack("<H", len(more)) + more
+    return more + content if place == 0 else content + more
+
+
+def swapped(content: bytes, draw: Random) -> bytes:
+    """Two headers change places."""
+    mark = draw.choice((_LOCAL, _ENTRY))
+    places = [k for k in range(len(content)) if content.startswith(mark, k)]
+    one, other = sorted(draw.sample(places, 2))
+    size, out = 30 if mark == _LOCAL else 46, bytearray(content)
+    out[one : one + size], out[other : other + size] = (
+        content[other : other + size],
+        content[one : one + size],
+    )
+    return bytes(out)
+
+
+def absurd(content: bytes, draw: Random) -> bytes:
+    """A size, a place, a method or a flag in the directory that nothing bears out."""
+    places = [k for k in range(len(content)) if content.startswith(_ENTRY, k)]
+    at, out = draw.choice(places), bytearray(content)
+    field, kind = draw.choice(((8, "H"), (10, "H"), (16, "L"), (20, "L"), (24, "L"), (42, "L")))
+    largest = 2 ** (8 * struct.calcsize(kind)) - 1
+    struct.pack_into(f"<{kind}", out, at + field, draw.choice(_ABSURD) & largest)
+    if draw.random() < 0.3:  # and of the directory itself
+        struct.pack_into("<L", out, len(content) - draw.choice((6, 10)), draw.choice(_ABSURD))
+    return bytes(out)
+
+
+def _rebuilt(content: bytes, draw: Random, change: Any) -> bytes:
+    """The archive written anew, the bytes of one file changed, all its sizes and sums right."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(sink, "w") as new:
+        names = old.namelist()
+        chosen = draw.choice(names)
+        for name in names:
+            inner = old.read(name)
+            new.writestr(zipfile.ZipInfo(name), change(inner) if name == chosen else inner)
+    return sink.getvalue()
+
+
+def header(content: bytes, draw: Random) -> bytes:
+    """An array whose own header says something else, nested or huge."""
+    texts = (
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (10%s,), }" % ("0" * 29),
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 99999999999999999), }",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': '<U0', 'fortran_order': False, 'shape': (999999999999,), }",
+        "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }",
+        "(" * draw.randint(1, 20_000),
+        "{'descr': '<U999999999', 'fortran_order': False, 'shape': (), }",
+    )
+    text = draw.choice(texts).encode() + b"\n"
+
+    head = b"\x93NUMPY" + draw.choice((b"\1\0", b"\2\0")) + struct.pack("<H", len(text)) + text
+    return _rebuilt(content, draw, lambda inner: head + inner[128:])
+
+
+def inside(content: bytes, draw: Random) -> bytes:
+    """Bits of an array's own bytes, sums made anew: what only its digest, or nothing, shows."""
+    return _rebuilt(content, draw, lambda inner: flipped(inner, draw))
+
+
+def deep(content: bytes, draw: Random) -> bytes:
+    """A card that is nested too deep, at the top or within."""
+    depth = draw.choice((21, 1000, 100_000))
+    nest = "[" * depth + "]" * depth
+
+    def change(card: str) -> str:
+        place = draw.choice(("", '"times": 1', '"cap": null'))
+        return card.replace(place, f"{place.partition(':')[0]}: {nest}", 1) if place else nest
+
+    with np.load(io.BytesIO(content)) as file:
+        arrays = {name: file[name] for name in file.files}
+    arrays["card"] = np.array(change(str(arrays["card"])))
+    sink = io.BytesIO()
+    np.savez_compressed(sink, allow_pickle=False, **arrays)
+    return sink.getvalue()
+
+
+def bomb(_: bytes, draw: Random) -> bytes:
+    """A file that unpacks to more than it states, or to a thousand times its size."""
+    size = draw.choice((2**20, 2**24))
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = packer.compress(bytes(size)) + packer.flush()
+    stated = draw.choice((64, size, 2**31 - 1))
+    head = struct.pack(
+        "<5H3L2H", 20, 0, 8, 0, 33, zlib.crc32(bytes(size)), len(packed), stated, 8, 0
+    )
+    body = _LOCAL + head + b"card.npy" + packed
+    entry = (
+        _ENTRY + struct.pack("<H", 20) + head + struct.pack("<3H2L", 0, 0, 0, 0, 0) + b"card.npy"
+    )
+    end = _END + struct.pack("<4H2LH", 0, 0, 1, 1, len(entry), len(body), 0)
+    return body + entry + end
+
+
+WAYS = (flipped, cut, added, swapped, absurd, header, inside, deep, bomb)
+
+
+def outcome(whole: Path, damaged: bytes, place: Path) -> str:
+    """What verification says of it: "refused", or "accepted" where it holds the same.
+
+    Raises what is neither: any error but a sentence, or other arrays.
+    """
+    place.write_bytes(damaged)
+    try:
+        found = verify(place)
+    except DpmcError as error:
+        if len(str(error)) > 2_000 or not str(error).isprintable():
+            raise AssertionError(f"no sentence: {str(error)[:200]!r}") from None
+        return "refused"
+    card, arrays = load(whole)
+    assert json.dumps(found.card) == json.dumps(card)
+    _, others = load(place)
+    assert arrays.keys() == others.keys()
+    assert all(arrays[n].tobytes() == others[n].tobytes() for n in arrays)
+    return "accepted"

@@ -1,0 +1,219 @@
+"""The door for archives from outside: what is whole comes through, all else ends in a sentence."""
+
+import io
+import json
+import struct
+import tracemalloc
+import zipfile
+from contextlib import suppress
+from random import Random
+
+import numpy as np
+import pytest
+
+from dpmc_core import archives
+from dpmc_core.archives import BadArchive
+from dpmc_core.data import public_sets
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.solvers.least_squares_mf import PublicUserFactors
+from dpmc_core.sweep.sources import read_snapshot
+
+WHOLE = {
+    "a": np.arange(12.0).reshape(3, 4),
+    "b": np.asfortranarray(np.arange(6).reshape(2, 3)),
+    "c": np.array("häß"),
+    "d": np.array(3, dtype=np.uint8),
+    "e": np.zeros((0, 3), dtype=np.float32),
+    "f": np.array(["", "xy"]),
+    "g": np.array([], dtype=str),
+}
+
+
+@pytest.mark.parametrize("written", [np.savez, np.savez_compressed])
+def test_arrays_come_as_numpy_reads_them(written, tmp_path):
+    written(tmp_path / "a.npz", allow_pickle=False, **WHOLE)
+    found = archives.arrays(tmp_path / "a.npz", alone=True)
+    with np.load(tmp_path / "a.npz") as file:
+        assert list(found) == file.files
+        for name in file.files:
+            assert found[name].dtype == file[name].dtype
+            np.testing.assert_array_equal(found[name], file[name])
+    np.save(tmp_path / "a.npy", WHOLE["b"])
+    np.testing.assert_array_equal(archives.array(tmp_path / "a.npy"), WHOLE["b"])
+
+
+def zipped(path, *members, comment=b"", **change):
+    """A ZIP of (name, bytes), then fields of its first directory entry as given."""
+    with zipfile.ZipFile(path, "w") as file:
+        file.comment = comment
+        for name, content in members:
+            file.writestr(zipfile.ZipInfo(name), content)
+    content = bytearray(path.read_bytes())
+    at = content.index(b"PK\x01\x02")
+    for field, value in change.items():
+        place, kind = {"flags": (8, "H"), "method": (10, "H"), "size": (24, "L")}[field]
+        struct.pack_into(f"<{kind}", content, at + place, value)
+    path.write_bytes(content)
+
+
+def npy(array=WHOLE["a"], header=None, **options):
+    sink = io.BytesIO()
+    np.save(sink, array, **options)
+    content = sink.getvalue()
+    if header is None:
+        return content
+    text = header.encode() + b"\n"
+    return content[:8] + struct.pack("<H", len(text)) + text + content[128:]
+
+
+SHAPED = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }"
+
+
+@pytest.mark.parametrize(
+    ("members", "change", "words"),
+    [
+        ([("a.npy", npy())], {"flags": 1}, "encrypted"),
+        ([("a.npy", npy())], {"method": 12}, "method 12"),
+        ([("a.npy", npy())], {"method": 99}, "method 99"),
+        ([("a.npy", npy())], {"size": 2**31}, "more bytes than it can hold"),
+        ([("a.npy", npy())] * 2, {}, "two files of one name"),
+        ([(f"{k}.npy", b"") for k in range(archives.MEMBERS + 1)], {}, "more than 1,000 files"),
+        ([("a.txt", b"hello")], {}, "'a.txt', which is no array"),
+        ([("a\x1b.txt", b"hello")], {}, r"a\\x1b\.txt"),
+        ([("a.npy", b"PK\x03\x04")], {}, "no plain array"),
+        ([("a.npy", npy(np.array([{}], dtype=object), allow_pickle=True))], {}, "no plain array"),
+        ([("a.npy", npy(np.zeros(2, dtype="f8,f4")))], {}, "no plain array"),
+        ([("a.npy", npy(header=SHAPED % "10" + "0" * 30))], {}, "no plain array"),
+        ([("a.npy", npy(header=SHAPED % "999999999, 999999999"))], {}, "other bytes"),
+        ([("a.npy", npy(header=SHAPED % "3, 5"))], {}, "other bytes"),
+        ([("a.npy", npy(header="(" * 60_000))], {}, "no plain array"),
+        ([("a.npy", npy(header=(SHAPED % "3, 4").replace("f8", "U0")))], {}, "other bytes"),
+        ([("a.npy", npy(header=(SHAPED % "3, 8").replace("f8", "U1")))], {}, "text that is none"),
+        ([("a.npy", npy() + b"more")], {}, "other bytes"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory(
+    members, change, words, tmp_path
+):
+    path = tmp_path / "a.npz"
+    zipped(path, *members, **change)
+    tracemalloc.start()
+    with pytest.raises(BadArchive, match=words) as error:
+        archives.arrays(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5e6
+    assert str(error.value).isprintable()
+
+
+def test_no_byte_beside_the_arrays_where_they_are_to_be_alone(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, allow_pickle=False, **WHOLE)
+    whole = path.read_bytes()
+    entry = whole.index(b"PK\x01\x02")
+    comment = whole[:-2] + b"\x03\x00abc"
+    extra = bytearray(whole)
+    extra[30 + len("a.npy") : 32 + len("a.npy")] = b"\x99\x99"  # a field of an unknown kind
+    for content in (b"abc" + whole, comment, bytes(extra), whole[:entry] + b"abc" + whole[entry:]):
+        path.write_bytes(content)
+        with pytest.raises(BadArchive):
+            archives.arrays(path, alone=True)
+    zipped(path, ("a.npy", npy()), ("b/", b""))
+    with pytest.raises(BadArchive):
+        archives.arrays(path, alone=True)
+
+
+def test_a_stream_that_goes_on_behind_its_end_is_damaged(tmp_path):
+    """A ZIP may hold bytes behind the end of what is deflated, which no reader shows."""
+    import zlib
+
+    inner = npy()
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = packer.compress(inner) + packer.flush()
+    for more in (b"", b"raw ratings"):
+        data = packed + more
+        head = struct.pack(
+            "<5H3L2H", 20, 0, 8, 0, 33, zlib.crc32(inner), len(data), len(inner), 5, 0
+        )
+        body = b"PK\x03\x04" + head + b"a.npy" + data
+        entry = b"PK\x01\x02\x14\x00" + head + bytes(14) + b"a.npy"
+        end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 1, 1, len(entry), len(body), 0)
+        (tmp_path / "a.npz").write_bytes(body + entry + end)
+        if more:
+            with pytest.raises(BadArchive, match="damaged"):
+                archives.arrays(tmp_path / "a.npz")
+        else:
+            np.testing.assert_array_equal(archives.arrays(tmp_path / "a.npz")["a"], WHOLE["a"])
+
+
+@pytest.mark.parametrize("depth", [1, archives.DEPTH, archives.DEPTH + 1, 1000, 100_000])
+def test_json_is_read_to_a_depth(depth):
+    text = "[" * depth + "]" * depth
+    if depth <= archives.DEPTH:
+        assert archives.read_json(text) == json.loads(text)
+    else:
+        with pytest.raises(ValueError, match="nested"):
+            archives.read_json(text)
+
+
+def test_every_reader_ends_in_its_own_sentence(tmp_path):
+    """A few hundred damaged files for the readers of snapshots, of factors and of archives."""
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, allow_pickle=False, **WHOLE)
+    np.save(tmp_path / "whole.npy", WHOLE["a"])
+    whole, plain = path.read_bytes(), (tmp_path / "whole.npy").read_bytes()
+    for seed in range(300):
+        draw = Random(seed)
+        damaged = bytearray(whole)
+        for _ in range(3):
+            damaged[draw.randrange(len(damaged))] = draw.randrange(256)
+        path.write_bytes(damaged[: draw.choice((None, draw.randrange(len(damaged))))])
+        with pytest.raises(BadRatings, match="not a snapshot"):
+            read_snapshot(path)
+        with suppress(BadArchive):
+            for _, pieces in archives.contents(path):
+                list(pieces)
+        flipped = bytearray(plain)
+        flipped[draw.randrange(128)] ^= 1 << draw.randrange(8)
+        (tmp_path / "a.npy").write_bytes(flipped)
+        with suppress(InvalidSetting):
+            PublicUserFactors(str(tmp_path / "a.npy")).load(3, 4)
+
+
+def test_the_note_beside_a_set_may_be_anything(tmp_path):
+    """It is read before anybody asked for it, so it must not end a program."""
+    from dpmc_core.data import datasets
+
+    (tmp_path / "a.csv").write_text("user,item,rating\na,b,3\n")
+    for text in ("[" * 100_000, '{"set": []}', '{"set": "ml-1m", "files": {"a.csv": 3}}'):
+        (tmp_path / public_sets.NOTE).write_text(text)
+        found = datasets.load(tmp_path / "a.csv", low=1, high=5)
+        assert len(found.ratings) == 1
+
+
+# Damaged releases
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory):
+    pytest.importorskip("opendp", reason="needs the extra 'release'")
+    from dpmc_core.release import export, write
+    from tests.release_helpers import make, ratings_for
+
+    folder, found = tmp_path_factory.mktemp("whole"), []
+    for id in ("private-item-mean", "private-pgd", "input-flip"):
+        mechanism = make(id, {})
+        found.append(folder / f"{id}.npz")
+        write(export(mechanism, ratings_for(mechanism.task)), found[-1])
+    return found
+
+
+@pytest.mark.parametrize("way", range(9))
+def test_a_damaged_release_is_refused_in_a_sentence_or_holds_the_same(way, releases, tmp_path):
+    """`benchmarks/release_fuzz.py` goes on with 20,000."""
+    from tests.damaged import WAYS, outcome
+
+    for seed in range(40):
+        whole = releases[seed % len(releases)]
+        outcome(whole, WAYS[way](whole.read_bytes(), Random(seed)), tmp_path / "damaged.npz")
