@@ -16,7 +16,7 @@ from dpmc_core.refute import small_data
 from dpmc_core.views import audits, cards, groups
 from dpmc_core.views.groups import Choice, Group
 from dpmc_core.views.lights import Lights
-from pages.ui import blocks, classroom, runs, shell, sources, state, widgets
+from pages.ui import blocks, runs, shell, sources, state, widgets
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.charts import shaded, style
 from pages.ui.jobs import Snapshot, look
@@ -297,9 +297,8 @@ def attempt(id: str, epsilon: float) -> None:
         if job is not None and job.about != about:
             job = None
         now = look(job)
-        pressed = blocks.start_and_stop(job, now, "Try to refute it", ":material/policy:")
-        if not blocks.switched_off() and pressed:
-            state.jobs().start(AUDIT, runs.audit(mechanism, flaw, SEED), about, classroom.places())
+        if blocks.start_and_stop(job, now, "Try to refute it", ":material/policy:"):
+            state.jobs().start(AUDIT, runs.audit(mechanism, flaw, SEED), about=about)
             st.rerun()
     blocks.ticking(job, now, found_so_far)
 

@@ -167,7 +167,20 @@ def test_a_server_that_cannot_answer_a_websocket_closes_it():
     assert through(EVIL, "websocket")[0]["type"] == "websocket.close"
 
 
-def through(host, kind="http", at="127.0.0.1"):
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_the_door_by_itself(monkeypatch, kind):
+    """The same without a server around it, and what no server would pass on."""
+    monkeypatch.setenv("DPMC_HOSTS", "lab.example, 203.0.113.7 [2001:db8::7]")
+    for host in OWN:
+        assert through(host, kind, origins=(f"https://{host}",)) == [], host
+    for host in (*ELSE, *(f"{host}, {EVIL}" for host in OWN)):
+        assert through(host, kind), host
+    for origin in (f"http://{EVIL}", "null", "", "localhost", "http://localhost:1"):
+        assert through("localhost", kind, origins=(origin,)), origin
+        assert through("localhost", kind, origins=("http://localhost", origin)), origin
+
+
+def through(host, kind="http", at="127.0.0.1", origins=()):
     """What is sent instead of reaching the app."""
 
     async def app(scope, receive, send):
@@ -178,6 +191,7 @@ def through(host, kind="http", at="127.0.0.1"):
 
     sent = []
     server = None if at is None else (at, 8501)
-    scope = {"type": kind, "path": "/", "headers": [(b"host", host.encode())], "server": server}
+    headers = [(b"host", host.encode("latin-1")), *((b"origin", o.encode()) for o in origins)]
+    scope = {"type": kind, "path": "/", "headers": headers, "server": server}
     asyncio.run(door.Door(app)(scope, None, send))
     return sent

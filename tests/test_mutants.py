@@ -25,6 +25,7 @@ MECHANISMS = {  # each with every operator
 AROUND = {
     *("reading", "command line", "verify", "release", "catalogue", "ledger", "selection", "local"),
     *("item effects", "own side", "taste", "composition", "sampled sums", "rounding"),
+    *("phone", "server", "class"),
 }
 
 

@@ -401,9 +401,6 @@ def test_a_visitor_trains_on_samples_alone():
     assert button(app, "Train").disabled
     assert button(app, "Step").disabled
     assert "only the teacher may" in all_text(app)
-    button(app, "Train").click().run()  # as a page that was tampered with would
-    assert not app.progress
-    assert not cards(app)
     app = open_page("train", **LAB)
     assert not button(app, "Train").disabled
 
@@ -426,7 +423,3 @@ def test_the_teacher_switches_visitors_runs_off_and_what_they_began_ends(monkeyp
     app = open_page("train", **LAB)
     assert button(app, "Train").disabled
     assert "switched off" in all_text(app)
-    app = open_page("guarantees")
-    press(app, "Try to refute it")
-    assert "switched off" in all_text(app)
-    assert not app.progress

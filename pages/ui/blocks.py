@@ -58,12 +58,6 @@ def reserved(what: str, instead: str) -> bool:
     return True
 
 
-def switched_off() -> bool:
-    """Whether this session may start no runs at the moment; a sentence says so."""
-    why = "Runs of visitors are switched off at the moment."
-    return not classroom.visitors_train() and reserved("start a run", why)
-
-
 def picture(
     fig: Figure, *, alt: str, key: str | None = None, config: Mapping[str, Any] = _TOOLS
 ) -> None:
