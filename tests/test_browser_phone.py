@@ -356,7 +356,7 @@ def test_a_phone_wants_the_exact_threshold_at_every_epsilon(page, server):
     for more, taken in ends:
         rows = [[epsilon, below + more] for epsilon, below in table]
         found = page.evaluate("rows => rows.map(([e, b]) => keepsItsWord(e, b))", rows)
-        assert found == [taken] * len(rows), more
+        assert set(found) == {taken}, more
     half = rooms.DRAWS // 2
     found = page.evaluate("half => [half - 1, half].map(b => keepsItsWord(0.1, b))", half)
     assert found == [True, False]
