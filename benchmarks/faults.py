@@ -81,14 +81,16 @@ class Row(NamedTuple):
     wrong: str = ""
 
 
-def called(*words: object) -> Done:
-    """A command in this process, which is quicker than one of its own."""
+def called(*words: object, home: Path | None = None) -> Done:
+    """A command in this process, which is quicker than one of its own. home: for the time being."""
 
     def late(*_: object) -> None:
         raise RuntimeError("it hangs")
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(HANGS)
+    signal.alarm(5 * HANGS)
+    if home is not None:
+        os.environ["DPMC_HOME"] = str(home)
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         try:
             status: int | None = dpmc([str(word) for word in words])
@@ -481,7 +483,7 @@ def full(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
             wrong = both(wrong, again.wrong(0), compared(path, whole))
             found = f"{told(done, disk)}; {kept} rows kept"
             yield Row("full disk: sweep", f"room {name}", found, wrong)
-    with small(folder / "disk", "1m") as disk:
+    with small(folder / "disk", "20m") as disk:
         home = folder / "home"
         for what, words in {
             "export as CSV": ["store", "export", disk / "rows.csv", "--store", sound],
@@ -490,11 +492,11 @@ def full(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
             "a split": ["split", "movie-night", "--export", disk / "split"],
         }.items():
             filler = fill(disk, room=4096)
-            done = ran(*words, DPMC_HOME=home)
+            done = called(*words, home=home)
             left = names(disk) - {"filler", "split"}
             wrong = both(done.wrong(1), f"left: {left}" if left else "")
             filler.unlink()
-            again = ran(*words, DPMC_HOME=home)
+            again = called(*words, home=home)
             yield Row("full disk", what, told(done, disk), both(wrong, again.wrong(0)))
             for path in disk.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -506,10 +508,10 @@ def _ledger(disk: Path, out: Path) -> Row:
     note = json.dumps({"source": "another's", "name": ""})
     (disk / "ledger.jsonl").write_text(note.replace('""', f'"{"x" * (4035 - len(note))}"') + "\n")
     filler = fill(disk)
-    done = ran(*RELEASE, "--out", out, DPMC_HOME=disk)
+    done = called(*RELEASE, "--out", out, home=disk)
     wrong = both(done.wrong(1), "released" if out.exists() else "")
     filler.unlink()
-    again = ran(*RELEASE, "--out", out, DPMC_HOME=disk)
+    again = called(*RELEASE, "--out", out, home=disk)
     wrong = both(wrong, again.wrong(0))
     return Row("full disk", "the ledger of a release", told(done, disk), wrong)
 
@@ -525,7 +527,7 @@ def read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
             if "log" in name:
                 _log(cut=False)(path)
             subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-            done = ran("store", "export", "-", "--store", path)
+            done = called("store", "export", "-", "--store", path)
             wrong = both(done.wrong(0, 1), "" if done.status else compared(path, whole))
             yield Row("read-only", f"{name}: read", told(done, disk), wrong)
             for words in (
@@ -534,7 +536,7 @@ def read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
                 [*RELEASE, "--out", disk / "signs.npz"],
                 ["store", "export", disk / "rows.csv", "--store", path],
             ):
-                done = ran(*words)
+                done = called(*words)
                 yield Row("read-only", f"{name}: {words[0]}", told(done, disk), done.wrong(1))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -62,6 +63,11 @@ def whole_file(path: Path) -> Iterator[Path]:
         yield part
         part.chmod(0o666 & ~_umask())
         part.replace(path)
+    except OSError as error:  # of a full disk the system does not even name the file
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        why = os.strerror(error.errno).lower()
+        raise DpmcError(f"{path} could not be written: {why}; nothing of it is left") from None
     finally:
         part.unlink(missing_ok=True)
 

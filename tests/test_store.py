@@ -1,6 +1,7 @@
 """The result store: nothing stored is ever lost, and every trouble is a sentence."""
 
 import csv
+import errno
 import json
 import os
 import re
@@ -263,6 +264,19 @@ def test_an_export_is_complete_or_not_there(opened, tmp_path, monkeypatch):
         store.write_file(opened, store.curves(opened), old)
     assert old.read_text() == "what was here"
     assert {path.name for path in tmp_path.iterdir()} == {"new", "rows.csv"}
+
+
+def test_an_export_onto_a_full_disk_names_the_file_and_leaves_nothing(
+    opened, tmp_path, monkeypatch
+):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    opened.add([record()])
+    monkeypatch.setattr("dpmc_core.store.export.records", full)
+    with pytest.raises(DpmcError, match=r"rows\.csv could not be written: no space"):
+        store.write_file(opened, store.curves(opened), tmp_path / "rows.csv")
+    assert {path.name for path in tmp_path.iterdir()} == {"new"}
 
 
 def test_an_export_needs_a_known_kind_and_a_folder(opened, tmp_path):
