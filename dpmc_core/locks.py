@@ -76,16 +76,16 @@ def remove(folder: Path) -> None:
 def end_with_owner() -> None:
     """In a process whose environment names a folder (OWNED): end at once, and remove the folder,
     where nobody holds the lock in it any more."""
-    folder = Path(os.environ.get(OWNED, ""))
-
-    def outlive() -> None:
-        if (folder / OWNER).exists():  # else it is gone already, or none of ours
-            with suppress(OSError), hold(folder / OWNER, wait=True) or nullcontext():
-                remove(folder)
-        os._exit(1)  # its workers end with it
-
     if AVAILABLE and OWNED in os.environ:
-        threading.Thread(target=outlive, daemon=True).start()
+        threading.Thread(target=outlive, args=(Path(os.environ[OWNED]),), daemon=True).start()
+
+
+def outlive(folder: Path) -> None:
+    """Wait until nobody holds the lock in a folder, remove it, and end this process."""
+    if (folder / OWNER).exists():  # else it is gone already, or none of ours
+        with suppress(OSError), hold(folder / OWNER, wait=True) or nullcontext():
+            remove(folder)
+    os._exit(1)  # its workers end with it
 
 
 class Claims:

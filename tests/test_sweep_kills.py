@@ -138,6 +138,22 @@ def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_
             os.killpg(group, signal.SIGKILL)
 
 
+def test_a_private_folder_goes_with_its_owner_when_its_sweep_is_long_over(short):
+    code = "\n".join([*OWNER.splitlines()[:7], "print(folder.path, flush=True)", "time.sleep(600)"])
+    owner = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(short), "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    folder = Path(owner.stdout.readline().strip())
+    assert (folder / "results.sqlite").exists()
+    kill(owner.pid)
+    owner.communicate()
+    assert wait_until(lambda: not list(short.iterdir()), 3)
+
+
 def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
     child = start(*GRID, "--store", path)

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import stat
+import subprocess
 import sys
 import tempfile
 from contextlib import suppress
@@ -18,6 +19,9 @@ from dpmc_core.sweep.grid import Grid
 from dpmc_core.sweep.sources import SNAPSHOT, write_snapshot
 
 _NAME = "dpmc-private-{}"
+_WATCH = (
+    "import pathlib, sys; from dpmc_core import locks; locks.outlive(pathlib.Path(sys.argv[1]))"
+)
 _NAMES = re.compile(_NAME.format("[0-9a-f]{16}"))
 
 
@@ -33,8 +37,9 @@ class PrivateFolder:
     """A folder of this user alone for sweeps on one upload: ratings, store and temporary files.
 
     Nothing is on disk before `write`, and nothing after `close`. This process holds a lock in the
-    folder for as long as it lives: where it is killed its children end and remove the folder
-    (`locks.end_with_owner`), and what is left where there were none is known: see `orphans`.
+    folder for as long as it lives: where it is killed its children end (`locks.end_with_owner`),
+    and a process that does nothing else removes the folder; what is left where the whole machine
+    stopped is known: see `orphans`.
     Pass `environment` to the child, and its command `data` and `store`; end it before `close`.
     """
 
@@ -44,6 +49,7 @@ class PrivateFolder:
         self.data = self.path / f"ratings{SNAPSHOT}"
         self.store = self.path / "results.sqlite"
         self._lock: IO[str] | None = None
+        self._watch: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def orphans(cls) -> list[PrivateFolder]:
@@ -80,6 +86,14 @@ class PrivateFolder:
             self.close()
             locks.remove(making)
             raise
+        if locks.AVAILABLE:
+            self._watch = subprocess.Popen(
+                (sys.executable, "-c", _WATCH, str(self.path)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a closed terminal ends the server alone
+            )
 
     def close(self) -> None:
         """Remove the folder with everything in it."""
@@ -88,6 +102,9 @@ class PrivateFolder:
         locks.remove(self.path)
         self._lock.close()
         self._lock = None
+        if self._watch is not None:
+            self._watch.kill()
+            self._watch.wait()
 
 
 def _owner(folder: Path) -> Path:
