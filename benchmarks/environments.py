@@ -9,6 +9,7 @@ an environment of its own, and a set of tests runs there. Ends with 1 where one 
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -62,9 +63,11 @@ def tried(python: str, packages: list[str]) -> str:
 
 
 def main() -> int:
-    asked = sys.argv[1:] or [name for name in NAMES if shutil.which(name)]
-    there = {python: version(python) for python in asked}
-    missing = [name for name in NAMES if not sys.argv[1:] and not there.get(name)]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("python", nargs="*", help="commands (python3.11 to python3.14)")
+    given = parser.parse_args().python
+    there = {python: version(python) for python in given or filter(shutil.which, NAMES)}
+    missing = [name for name in NAMES if not given and not there.get(name)]
     if missing:
         print(f"not here: {', '.join(missing)}")
     pythons = [python for python, found in there.items() if found]

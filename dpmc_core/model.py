@@ -46,7 +46,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class ArrayPart:
     """An array of a release.
 
     shape: a letter is a size that the noise decides, `most` at most, the same wherever it stands.
@@ -74,7 +74,7 @@ class OwnSide:
 
     formula: str
     columns: Collection[int]
-    arrays: Mapping[str, Part] = field(default_factory=dict)
+    arrays: Mapping[str, ArrayPart] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

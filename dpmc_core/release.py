@@ -34,7 +34,7 @@ from dpmc_core.data.transforms import is_free, parse_step
 from dpmc_core.errors import CannotRelease, InvalidSetting, shown
 from dpmc_core.experiment import settings_dict
 from dpmc_core.faults import planted
-from dpmc_core.model import Constant, Dense, Mechanism, Model, OwnSide, Part, Step, Task
+from dpmc_core.model import ArrayPart, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
 from dpmc_core.paths import check_new, whole_file
 from dpmc_core.privacy import (
     Additive,
@@ -78,7 +78,7 @@ NAMES = ("item_ids", "user_ids")
 USER_ROWS = frozenset({"users", "left", "matrix"})  # arrays that have a place for every user
 
 Found = Mapping[str, NDArray[Any]]
-Parts = Mapping[str, Part]
+Parts = Mapping[str, ArrayPart]
 
 
 def coordinates(release: Release, observed: int) -> int:
@@ -273,8 +273,8 @@ def parts_of(
     """
     users, items = plain.public.shape
     named = {
-        "item_ids": Part((items,), "id of each item", "text", optional=True),
-        "user_ids": Part((users,), "id of each user", "text", optional=True),
+        "item_ids": ArrayPart((items,), "id of each item", "text", optional=True),
+        "user_ids": ArrayPart((users,), "id of each user", "text", optional=True),
     }
     if catalogue.origin is Origin.GIVEN:  # which has them all
         named = {name: dataclasses.replace(part, optional=False) for name, part in named.items()}
@@ -282,19 +282,19 @@ def parts_of(
     if plain.trust is Trust.LOCAL:
         parts = _report_parts(mechanism, plain, observed)
     elif plain.publishes is Publishes.ONE_NUMBER:
-        parts = {"number": Part((1,), "the prediction for every cell")}
+        parts = {"number": ArrayPart((1,), "the prediction for every cell")}
         formula = "everybody's prediction is the number"
         del named["item_ids"]
     elif plain.publishes is Publishes.MATRIX:
         if getattr(mechanism, "dense", "matrix" in found):
-            parts = {"matrix": Part((users, items), "completed matrix, users x items")}
+            parts = {"matrix": ArrayPart((users, items), "completed matrix, users x items")}
             formula = "the prediction for user i and item j is matrix_ij"
         else:
             most = max(_MOST_FACTORS, min(users, items))
             words = "users x r: the completed matrix is left right'"
             parts = {
-                "left": Part((users, "r"), words, most=most),
-                "right": Part((items, "r"), "items x r", most=most),
+                "left": ArrayPart((users, "r"), words, most=most),
+                "right": ArrayPart((items, "r"), "items x r", most=most),
             }
             formula = "the prediction for user i and item j is left_i . right_j"
     else:
@@ -308,7 +308,7 @@ def parts_of(
             own = _own_side(mechanism, plain.public, columns)
         words = "a user's scores are the own factors times these; the own ones stay with the user"
         words = words if plain.notion is Notion.JOINT else plain.publishes.value
-        parts = {"items": Part((items, columns), f"items x r: {words}"), **own.arrays}
+        parts = {"items": ArrayPart((items, columns), f"items x r: {words}"), **own.arrays}
         formula = own.formula
     if not catalogue.named:
         named = {}
@@ -325,7 +325,7 @@ def _own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSid
     return OwnSide(none, range(1, public.items + 1))
 
 
-def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, Part]:
+def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArrayPart]:
     """The reports of users: the local mechanisms publish exactly these."""
     ((_, release),) = plain.releases
     public = plain.public
@@ -347,7 +347,7 @@ def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict
         "items": (f"item {cells}, counted from 0", "int32", 0, public.items - 1),
         "symbols": (f"randomised symbol {cells}; {meaning}", "uint8", first, last),
     }
-    return {name: Part((count,), *row) for name, row in rows.items()}
+    return {name: ArrayPart((count,), *row) for name, row in rows.items()}
 
 
 def array_faults(parts: Parts, arrays: Found) -> list[str]:
@@ -368,7 +368,7 @@ def array_faults(parts: Parts, arrays: Found) -> list[str]:
     ]
 
 
-def _fault(part: Part, array: NDArray[Any], sizes: dict[str, int]) -> str:
+def _fault(part: ArrayPart, array: NDArray[Any], sizes: dict[str, int]) -> str:
     """What keeps an array from being this part; sizes: those of letters, found so far."""
     shape = tuple(
         sizes.setdefault(n, min(size, part.most)) if isinstance(n, str) else n

@@ -228,9 +228,9 @@ class Poll:
         return Bounds(self.share, low, high)
 
     @property
-    def _parts(self) -> tuple[_Part, ...]:
+    def _parts(self) -> tuple[_Flipped, ...]:
         linked = self.linked or (Linked(self.reports, 1, self.yes),)
-        return tuple(_Part(*one, _flips(self.channel)) for one in linked)
+        return tuple(_Flipped(*one, _flips(self.channel)) for one in linked)
 
 
 def difference(one: Poll, other: Poll, alarm: float = MISSED) -> Bounds | None:
@@ -259,7 +259,7 @@ _FINEST = 64  # of the grid's steps in the smallest weight
 _CLOSE = 1e-9  # what a tail may be off
 
 
-class _Part(NamedTuple):
+class _Flipped(NamedTuple):
     """Linked reports, and the chance f that one of them tells the opposite."""
 
     people: int
@@ -268,7 +268,7 @@ class _Part(NamedTuple):
     chance: float
 
     @property
-    def mirrored(self) -> _Part:
+    def mirrored(self) -> _Flipped:
         """The same with yes for no."""
         return self._replace(yes=self.people * self.times - self.yes)
 
@@ -290,7 +290,7 @@ def _laws(people: int, times: int, chance: float, step: int) -> NDArray[np.float
     """Row N: the law of the yes reported where N of them would answer yes."""
     last = step * people * times
     size = _power_of_two(last + 1)
-    yes, no = (np.log(wave) for wave in _Part(people, times, 0, chance).waves(step, size))
+    yes, no = (np.log(wave) for wave in _Flipped(people, times, 0, chance).waves(step, size))
     many = np.arange(people + 1)[:, None]
     laws: NDArray[np.float64] = np.fft.irfft(np.exp(many * yes + (people - many) * no), size)
     return np.maximum(laws[:, : last + 1], 0.0)
@@ -300,7 +300,7 @@ def _power_of_two(least: int) -> int:
     return max(2, 1 << (least - 1).bit_length())
 
 
-def _steps(parts: Sequence[_Part]) -> list[int]:
+def _steps(parts: Sequence[_Flipped]) -> list[int]:
     """The weight of a reported yes in each part, in steps of a grid: as 1/(times (1 - 2f))."""
     each = np.array([1 / (part.times * (1 - 2 * part.chance)) for part in parts])
     each /= each.min()
@@ -311,7 +311,7 @@ def _steps(parts: Sequence[_Part]) -> list[int]:
 
 
 @lru_cache(maxsize=1024)
-def _among(parts: tuple[_Part, ...], tail: float) -> tuple[int, int]:
+def _among(parts: tuple[_Flipped, ...], tail: float) -> tuple[int, int]:
     """How many at least, and at most, would answer yes: those for whom neither so many reported yes
     nor so few had a chance of only `tail`, however they are spread over the parts."""
     people = sum(part.people for part in parts)
@@ -320,7 +320,7 @@ def _among(parts: tuple[_Part, ...], tail: float) -> tuple[int, int]:
     return (low, high) if low <= high else (min(low, people), min(low, people))
 
 
-def _fewest(parts: Sequence[_Part], tail: float) -> int:
+def _fewest(parts: Sequence[_Flipped], tail: float) -> int:
     """How many at least; all of them where even that makes so many reports too unlikely."""
     *rest, (last, step) = sorted(
         zip(parts, _steps(parts), strict=True), key=lambda one: one[0].people
@@ -357,7 +357,7 @@ def _worst(above: NDArray[np.float64], laws: NDArray[np.float64]) -> NDArray[np.
 
 
 @lru_cache(maxsize=1024)
-def _in_population(parts: tuple[_Part, ...], tail: float) -> tuple[float, float]:
+def _in_population(parts: tuple[_Flipped, ...], tail: float) -> tuple[float, float]:
     """As `_among`, for the share of a population."""
     if all(part.times == 1 for part in parts):  # Clopper and Pearson, through the channel
         (part,) = parts
@@ -372,7 +372,7 @@ def _in_population(parts: tuple[_Part, ...], tail: float) -> tuple[float, float]
     return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
-def _least_share(parts: Sequence[_Part], tail: float) -> float:
+def _least_share(parts: Sequence[_Flipped], tail: float) -> float:
     law, told = _mixed(parts)
 
     def above(share: float) -> float:
@@ -385,14 +385,14 @@ def _least_share(parts: Sequence[_Part], tail: float) -> float:
 
 
 @lru_cache(maxsize=64)
-def _likely(parts: tuple[_Part, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _likely(parts: tuple[_Flipped, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How likely each share of a population is after the reports, where all were alike before."""
     law, told = _mixed(parts)
     likely = np.array([max(law(share)[told], 0.0) for share in _SHARES])
     return _SHARES, likely / likely.sum()
 
 
-def _mixed(parts: Sequence[_Part]) -> tuple[Callable[[float], NDArray[np.float64]], int]:
+def _mixed(parts: Sequence[_Flipped]) -> tuple[Callable[[float], NDArray[np.float64]], int]:
     """The law of the statistic by the share of a population, and what it was."""
     steps = _steps(parts)
     told = sum(step * part.yes for step, part in zip(steps, parts, strict=True))

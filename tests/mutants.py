@@ -2058,8 +2058,8 @@ SERVER = _family(
     (
         "an upload's folder stays",
         SKIPPED,
-        "                remove(folder)\n",
-        "                pass\n",
+        "            remove(folder)\n",
+        "            pass\n",
         named(
             "sweep_kills",
             "test_a_private_sweep_ends_with_its_owner_and_its_folder_goes[False-SIGKILL]",
@@ -2267,8 +2267,8 @@ COMMAND_LINE = (
         (
             "reports are written as they are",
             OTHER,
-            "contextlib.redirect_stdout(cast(Any, Shown(sys.stdout)))",
-            "contextlib.nullcontext(cast(Any, Shown(sys.stdout)))",
+            "contextlib.redirect_stdout(cast(Any, Printable(sys.stdout)))",
+            "contextlib.nullcontext(cast(Any, Printable(sys.stdout)))",
             _SHOWN,
         ),
         (

@@ -17,6 +17,7 @@ PAGES = ROOT / "pages"
 # Each module may import those before it; a package counts as one place.
 ORDER = [
     "errors",
+    "archives",
     "stopping",
     "version",
     "paths",

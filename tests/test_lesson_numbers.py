@@ -13,18 +13,19 @@ from collections import defaultdict
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 
 import mpmath
 import numpy as np
 import pytest
+from lesson_helpers import settings_of
+from scipy.stats import t
 
 from dpmc_core.lessons import LESSONS, paper
 from dpmc_core.lessons.frame import Bend, Dots, Spans, Worlds
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.refute.probe import run
-from tests.test_lessons import settings_of
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -137,25 +138,38 @@ def reach(people, f):
 
 @cache
 def scores(file, metric):
-    """Means over seeds, by mechanism and epsilon."""
+    """Of each seed, by mechanism and epsilon."""
     found = defaultdict(list)
     with (ROOT / "sample_data" / "curves" / file).open(encoding="utf-8") as stream:
         for row in csv.DictReader(line for line in stream if not line.startswith("#")):
             if row["metric"] == metric:
                 epsilon = float(row["epsilon"]) if row["epsilon"] else None
                 found[row["mechanism"], epsilon].append(float(row["value"]))
-    return {key: mean(values) for key, values in found.items()}
+    return found
 
 
-def kept(mechanism, epsilon):
+def ends(mechanism, epsilon):
+    """Its scores, those of its guess, and those without privacy."""
     if mechanism == "private-effects":
         found = scores("movie-night-ratings.csv", "rmse")
         guess, clear = found["user-mean", None], found["reference-ratings", None]
     else:
         found = scores("movie-night.csv", "accuracy")
-        guess = max(found["majority", None], found["private-majority", epsilon])
+        guess = max(found["majority", None], found["private-majority", epsilon], key=mean)
         clear = found["reference-binary", None]
-    return (found[mechanism, epsilon] - guess) / (clear - guess)
+    return found[mechanism, epsilon], guess, clear
+
+
+def kept(mechanism, epsilon):
+    here, guess, clear = map(mean, ends(mechanism, epsilon))
+    return (here - guess) / (clear - guess)
+
+
+def told(mechanism, epsilon):
+    """The share in percent, where 95 % intervals over seeds tell it from guessing."""
+    here, guess, _ = ends(mechanism, epsilon)
+    reach = sum(t.ppf(0.975, len(v) - 1) * stdev(v) / len(v) ** 0.5 for v in (here, guess))
+    return [100 * kept(mechanism, epsilon)] if abs(mean(here) - mean(guess)) > reach else []
 
 
 @cache
@@ -340,8 +354,7 @@ def claim(key, m, *_):
         shown = [least * e, e, audited(), 1, CELLS * e, CELLS]
         return [1, math.e, 1, own_least, CELLS], shown, [], lines
     scale = FILM_CELLS * 2 * BOUND / e
-    loose, flips = kept("output", e), kept("input-flip", e)
-    gains = [e, *([] if loose <= 0 else [100 * loose]), *([] if flips <= 0 else [100 * flips]), e]
+    gains = [e, *told("output", e), *told("input-flip", e), e]
     lines = {
         "flips, certified": tuple(kept("input-flip", s) for s in STOPS),
         "this method, only claimed": tuple(kept("output", s) for s in STOPS),
@@ -353,7 +366,7 @@ def claim(key, m, *_):
 def choose(key, m, *_):
     e, whole = m["epsilon"], "private-effects"
     chance = right(e)
-    numbers = [100 * kept("input-flip", e), 50, 50, 100 * chance, 100]
+    numbers = [*told("input-flip", e), 50, 50, 100 * chance, 100]
     beside = [20, 100 * right(e, 20), 100]
     if key == "price":
         before = [1, *per_cent(*(kept("input-flip", s) for s in (0.3, 1, 3)))]
@@ -363,10 +376,10 @@ def choose(key, m, *_):
     if key == "decide":
         world = [max(0, kept("input-flip", e)), chance, right(e, 20)]
         return [], [e, *numbers, 100, 50, 50], [], world
-    theirs = [100 * kept(whole, e), 50, 50, 100 * gaussian(e), 100]
+    theirs = [*told(whole, e), 50, 50, 100 * gaussian(e), 100]
     if key == "unit":
         own, other = kept(whole, 1), kept("input-flip", 1)
-        shown = [*theirs, 100 * kept("input-flip", e), e, e, 1e-6]
+        shown = [*theirs, *told("input-flip", e), e, e, 1e-6]
         lines = {
             "Each rating, even from the server": tuple(kept("input-flip", s) for s in STOPS),
             "A whole person, server trusted": tuple(kept(whole, s) for s in STOPS),

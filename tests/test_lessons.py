@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from lesson_helpers import settings_of
 from scipy.stats import beta
 from source_helpers import docstrings_of
 
@@ -38,21 +39,6 @@ FILES = [
     for path in sorted(Path(lessons.__file__).parent.glob("*.py"))
     if path.name not in FRAME and "LESSON = Lesson(" in path.read_text("utf-8")
 ]
-
-
-def settings_of(slide):
-    """Everything that can be moved, at a few places each, in all combinations."""
-    choices = []
-    for control in slide.move:
-        if isinstance(control, Stops):
-            values = control.values
-            choices.append({values[0], values[len(values) // 2], control.start, values[-1]})
-        elif isinstance(control, Pick):
-            choices.append(set(control.options))
-        else:
-            choices.append({control.start, control.start + 1})
-    for chosen in product(*choices):
-        yield dict(zip((control.key for control in slide.move), chosen, strict=True))
 
 
 def test_there_is_one_file_for_each_lesson_and_each_is_listed():

@@ -21,7 +21,7 @@ from dpmc_core import release as exporting
 from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import CannotRelease
 from dpmc_core.mechanisms.per_user import PrivateItemMean
-from dpmc_core.model import Part, Task
+from dpmc_core.model import ArrayPart, Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -467,7 +467,7 @@ def test_that_check_sees_user_factors(monkeypatch):
     monkeypatch.setattr(exporting, "_of_model", lambda _m, _g, model: {"left": model.factors.left})
     with pytest.raises(CannotRelease, match=r"arrays\.left .*does not belong"):
         heard("private-svd", monkeypatch, ratings_for(Task.RATINGS))
-    told = {"left": Part((USERS, "r"))}
+    told = {"left": ArrayPart((USERS, "r"))}
     monkeypatch.setattr(exporting, "parts_of", lambda *_: (told, ""))
     one, two = (
         heard("private-svd", monkeypatch, ratings_for(Task.RATINGS, pattern=p)) for p in (7, 8)

@@ -32,7 +32,7 @@ from dpmc_core.cli import (
     verify,
 )
 from dpmc_core.cli.arguments import join_negative_ranges
-from dpmc_core.cli.output import INTERRUPTED, UNREAD, Shown
+from dpmc_core.cli.output import INTERRUPTED, UNREAD, Printable
 from dpmc_core.errors import DpmcError, printable
 
 DONE, FAILED = 0, 1
@@ -72,7 +72,7 @@ def _run(argv: Sequence[str]) -> int:
     try:
         for file in files:
             plugins.load(file)
-        with contextlib.redirect_stdout(cast(Any, Shown(sys.stdout))):
+        with contextlib.redirect_stdout(cast(Any, Printable(sys.stdout))):
             args.command(args)
     except BrokenPipeError:
         raise

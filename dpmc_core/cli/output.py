@@ -22,7 +22,7 @@ REDRAW = 0.1  # seconds between redraws on a terminal
 REPEAT = 10.0  # seconds between plain lines elsewhere
 
 
-class Shown:
+class Printable:
     """A stream on which what others wrote is shown and never obeyed; lines end where they end."""
 
     def __init__(self, stream: Any) -> None:

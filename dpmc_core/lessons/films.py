@@ -12,7 +12,7 @@ from dpmc_core.privacy import Guarantee
 from dpmc_core.sweep.presets import EPSILONS
 from dpmc_core.views import lines, stops
 from dpmc_core.views.lines import Picture
-from dpmc_core.views.stops import Kept
+from dpmc_core.views.stops import KeptShare
 
 DATA = "movie-night"
 RATED = 20  # ratings of the person whose values are asked about together
@@ -39,7 +39,7 @@ def kept_words(mechanism: str, epsilon: float) -> str:
     return found.words if found.clear else f"is {found.words}"
 
 
-def _kept(mechanism: str, epsilon: float) -> Kept:
+def _kept(mechanism: str, epsilon: float) -> KeptShare:
     picture = curve(mechanism)
     found = stops.kept(picture, picture.lines[0], epsilon)
     if found is None:

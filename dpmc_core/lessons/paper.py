@@ -152,7 +152,7 @@ def others(slide: Slide) -> Iterator[tuple[str, str, str]]:
                 yield control.label, name, next((one for one in says if one not in before), says[0])
 
 
-class Part(NamedTuple):
+class PlanPart(NamedTuple):
     """A part of a plan: something done on the page Class in so many minutes, or a lesson.
 
     keys: of its slides; all of them where none is named.
@@ -179,7 +179,7 @@ class Part(NamedTuple):
         return lesson.minutes * len(self.slides) / len(lesson.slides) if lesson else 0.0
 
 
-_BEGIN = Part(
+_BEGIN = PlanPart(
     "Begin",
     minutes=5,
     teacher="Opens a room on the page Class, shows its code and asks the first question; results"
@@ -187,14 +187,14 @@ _BEGIN = Part(
     " that is worth.",
     all="Scans the code, answers, gets the worksheet.",
 )
-_LOCK = Part(
+_LOCK = PlanPart(
     "Lock",
     minutes=4,
     teacher="On the page Class: waits until most phones have answered, then presses Lock (L), and"
     " the results appear. Asks first: how many of us do you expect?",
     all="Guesses, then compares the reports as sent with the estimate and its interval.",
 )
-_AGAIN = Part(
+_AGAIN = PlanPart(
     "Ask again",
     minutes=4,
     teacher="On the page Class: presses Ask again (A), waits until most have answered a second"
@@ -202,32 +202,32 @@ _AGAIN = Part(
     " who began at even nothing, and more with the slider on a suspicion.",
     all="Answers again, reads on the phone what has been spent, and says who gains by it.",
 )
-_END = Part(
+_END = PlanPart(
     "End",
     minutes=5,
     teacher="Asks three people for their sentence, and what they would still not answer. Ends the"
     " room: its reports are gone.",
     all="Says what was new, and keeps the worksheet.",
 )
-_PLANS: Mapping[int, tuple[Part, ...]] = {
+_PLANS: Mapping[int, tuple[PlanPart, ...]] = {
     45: (
         _BEGIN,
-        Part(lesson="coin", keys=("throw", "deny", "evidence")),
+        PlanPart(lesson="coin", keys=("throw", "deny", "evidence")),
         _LOCK,
-        Part(lesson="crowd", keys=("count", "undo")),
-        Part(lesson="attacker", keys=("even", "suspicion")),
+        PlanPart(lesson="crowd", keys=("count", "undo")),
+        PlanPart(lesson="attacker", keys=("even", "suspicion")),
         _AGAIN,
-        Part(lesson="again", keys=("add",)),
+        PlanPart(lesson="again", keys=("add",)),
         _END,
     ),
     90: (
         _BEGIN,
-        Part(lesson="coin"),
+        PlanPart(lesson="coin"),
         _LOCK,
-        Part(lesson="crowd"),
-        Part(lesson="attacker"),
+        PlanPart(lesson="crowd"),
+        PlanPart(lesson="attacker"),
         _AGAIN,
-        *(Part(lesson=id) for id in ("again", "claim", "choose")),
+        *(PlanPart(lesson=id) for id in ("again", "claim", "choose")),
         _END,
     ),
 }
@@ -278,7 +278,7 @@ def schedule(minutes: int) -> Iterator[Turn]:
         yield Turn(start, end, *_done(part, _LOCK in parts[:k]))
 
 
-def _done(part: Part, locked: bool) -> tuple[str, str, str]:
+def _done(part: PlanPart, locked: bool) -> tuple[str, str, str]:
     """What a part is called, and what the teacher and the class do in it; locked: whether the
     class's own reports are to be seen."""
     if not part.lesson:

@@ -24,7 +24,7 @@ from dpmc_core.mechanisms.per_user import (
     user_gaussian,
 )
 from dpmc_core.metrics import rmse
-from dpmc_core.model import Estimator, Factors, OwnSide, Part, Step
+from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, setting
@@ -209,7 +209,10 @@ class UserFrankWolfe(Calibrated, ABC, Generic[R]):
             " p = (1 - shares_t) p + w V_St, and u and p are scaled alike until |p| is row_norm"
             " at most"
         )
-        taken = {"row_norm": Part(()), **dict.fromkeys(("shares", "steps"), Part((self.rounds,)))}
+        taken = {
+            "row_norm": ArrayPart(()),
+            **dict.fromkeys(("shares", "steps"), ArrayPart((self.rounds,))),
+        }
         ranks = range(self.rounds, self.rounds + 1)
         return self.side(public, columns, ranks, self.most(public), finds, **taken)
 
@@ -458,7 +461,7 @@ class PrivateSvd(Calibrated):
         rank = min(self.rank, gram_items(public))
         if self.aware:
             return regression_side(columns, range(rank + 1))
-        finds, density = "u = V_S' y / density", Part(())
+        finds, density = "u = V_S' y / density", ArrayPart(())
         ranks = range(rank, rank + 1)
         return self.side(public, columns, ranks, self.most(public), finds, density=density)
 
@@ -549,11 +552,11 @@ class PrivatePgd(Calibrated):
         most = self.rounds * largest
         return self.side(
             *(public, columns, range(1, largest + 1), self.most(public), finds),
-            row_norm=Part(()),
-            steps=Part((self.rounds,)),
-            bases=Part((public.items, "k"), most=most),
-            ratios=Part(("k",), most=most),
-            ends=Part((self.rounds,), type="int64", low=1, high="k", rising=True),
+            row_norm=ArrayPart(()),
+            steps=ArrayPart((self.rounds,)),
+            bases=ArrayPart((public.items, "k"), most=most),
+            ratios=ArrayPart(("k",), most=most),
+            ends=ArrayPart((self.rounds,), type="int64", low=1, high="k", rising=True),
         )
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Estimator, Factors, OwnSide, Part, Step, Task
+from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step, Task
 from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
@@ -236,7 +236,7 @@ class EffectsFirst(CappedPerUser):
         ranks: range,
         kept: int | None,
         finds: str,
-        **arrays: Part,
+        **arrays: ArrayPart,
     ) -> OwnSide:
         """How a user finds the own row of factors whose first columns V were fitted to rows.
 
@@ -246,7 +246,7 @@ class EffectsFirst(CappedPerUser):
         some = "all" if kept is None else f"at most {kept}, chosen at random,"
         others = OWN + 1 if self.aware else 2
         v = columns - others
-        first: Mapping[str, Part] = {}
+        first: Mapping[str, ArrayPart] = {}
         if self.aware:
             first = regression_side(OWN + 1).arrays
             words = (
@@ -265,7 +265,7 @@ class EffectsFirst(CappedPerUser):
         if held < public.items:
             words += " Of S only the items in `columns`, counted from 0, are kept."
             last = public.items - 1
-            arrays["columns"] = Part((held,), type="int64", high=last, rising=True)
+            arrays["columns"] = ArrayPart((held,), type="int64", high=last, rising=True)
         widths = range(ranks.start + others, ranks.stop + others)
         return OwnSide(f"{words} {finds}; {end}", widths, {**first, **arrays})
 
@@ -434,7 +434,7 @@ def regression_side(columns: int, directions: Collection[int] = (0,)) -> OwnSide
         f"items is [Z, e], e its last column. {_REGRESSION}; the prediction for item j is"
         " mean + e_j + Z_j theta",
         [OWN + 1 + taste for taste in directions],
-        {"mean": Part(()), "ridge": Part((columns - 1, columns - 1))},
+        {"mean": ArrayPart(()), "ridge": ArrayPart((columns - 1, columns - 1))},
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.mechanisms.per_user import check_delta, user_gaussian
-from dpmc_core.model import Factors, OwnSide, Part, Step, Task
+from dpmc_core.model import ArrayPart, Factors, OwnSide, Step, Task
 from dpmc_core.privacy import (
     CELL,
     USER_EMPTIED,
@@ -217,7 +217,10 @@ class PrivateTaste:
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         if columns == 1:  # no taste was heard
             return _SAME_FOR_ALL
-        arrays = {"features": Part((public.items, self.rank)), "centre": Part((self.rank,))}
+        arrays = {
+            "features": ArrayPart((public.items, self.rank)),
+            "centre": ArrayPart((self.rank,)),
+        }
         return OwnSide(_OWN_PROFILE, (self.rank + 1,), arrays)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:

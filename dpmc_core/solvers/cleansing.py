@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.model import Model, OwnSide, Part
+from dpmc_core.model import ArrayPart, Model, OwnSide
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import ridge_rows
@@ -138,7 +138,7 @@ class Cleansing:
             f" u = (V_S' V_S + noise I)^-1 V_S' y; the prediction for item j is"
             f" {public.middle!r} + b + e_j + V_j u",
             () if self.predictor is Predictor.NEIGHBOURS else range(2, self.rank + 3),
-            {"noise": Part(())},
+            {"noise": ArrayPart(())},
         )
 
     def products(self, cells: Pattern, residuals: Floats) -> tuple[Floats, Floats]:

@@ -54,7 +54,7 @@ NEAR = 0.9  # share of the gain from which on there is little left to gain
 # --- what of the gain is kept ----------------------------------------------------------------
 
 
-class Kept(NamedTuple):
+class KeptShare(NamedTuple):
     """What of the gain over guessing is left at an epsilon. share: by the means alone; clear:
     whether the seeds tell it from guessing, and the gain from nothing: else `words` say so."""
 
@@ -76,7 +76,9 @@ def ends(picture: Picture, line: Line, epsilon: float) -> tuple[Interval | None,
     return next(iter(guesses), None), next(iter(without), None)
 
 
-def kept(picture: Picture, line: Line, epsilon: float, best: Interval | None = None) -> Kept | None:
+def kept(
+    picture: Picture, line: Line, epsilon: float, best: Interval | None = None
+) -> KeptShare | None:
     """The share of what the data give over guessing that is left at an epsilon.
 
     best: what the gain is measured against, else no privacy. None where a number lacks; without
@@ -93,12 +95,12 @@ def kept(picture: Picture, line: Line, epsilon: float, best: Interval | None = N
     elif not clearly_better(metric, best, guess):
         words = "nothing to keep: no privacy is not clearly better than guessing either"
     elif clearly_better(metric, here, guess):
-        return Kept(share, True, kept_words(share))
+        return KeptShare(share, True, kept_words(share))
     elif clearly_better(metric, best, here):
         words = UNCLEAR
     else:
         words = f"nothing to keep: the gain ({metric.distance(gain)}) is within the noise"
-    return Kept(share, False, words)
+    return KeptShare(share, False, words)
 
 
 def kept_words(share: float) -> str:
