@@ -1,0 +1,20 @@
+"""What tests of the lessons share."""
+
+from itertools import product
+
+from dpmc_core.lessons.frame import Pick, Stops
+
+
+def settings_of(slide):
+    """Everything that can be moved, at a few places each, in all combinations."""
+    choices = []
+    for control in slide.move:
+        if isinstance(control, Stops):
+            values = control.values
+            choices.append({values[0], values[len(values) // 2], control.start, values[-1]})
+        elif isinstance(control, Pick):
+            choices.append(set(control.options))
+        else:
+            choices.append({control.start, control.start + 1})
+    for chosen in product(*choices):
+        yield dict(zip((control.key for control in slide.move), chosen, strict=True))
