@@ -169,7 +169,8 @@ def told(mechanism, epsilon):
     """The share in percent, where 95 % intervals over seeds tell it from guessing."""
     here, guess, _ = ends(mechanism, epsilon)
     reach = sum(t.ppf(0.975, len(v) - 1) * stdev(v) / len(v) ** 0.5 for v in (here, guess))
-    return [100 * kept(mechanism, epsilon)] if abs(mean(here) - mean(guess)) > reach else []
+    share = kept(mechanism, epsilon)
+    return [100 * share] if share > 0 and abs(mean(here) - mean(guess)) > reach else []
 
 
 @cache

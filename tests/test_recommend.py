@@ -178,7 +178,7 @@ def test_the_command_as_printed_certifies_no_more_than_asked(capsys, stars, task
     text = said(capsys, stars, *asked)
     assert text.splitlines()[-1] == found["command"]
     assert f"({found['mechanism']})" in text
-    assert (", delta 1e-05 per" in " ".join(text.split())) is ("delta" in found["settings"])
+    assert (", delta 1e-5 per" in " ".join(text.split())) is ("delta" in found["settings"])
     program, *words = shlex.split(found["command"])
     assert program == "dpmc"
     args = build_parser().parse_args(words)

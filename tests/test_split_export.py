@@ -172,12 +172,10 @@ def test_it_says_what_to_do_next(file, tmp_path, capsys):
     folder = tmp_path / "split"
     assert main(["split", str(file), "--range", "1:5", "--export", str(folder)]) == 0
     said = capsys.readouterr().out
-    timed = "time" in file.read_text().splitlines()[0]
     command = shlex.split(said.strip().splitlines()[-1])
-    split = ["--leave-last"] if timed else ["--holdout", "0.2"]
+    reference = ["--reference", "VALUE"]
     assert command[:3] == ["dpmc", "answer", str(file)]
-    assert command[3:] == ["--task", "ratings", "--range=1:5", *split, "--reference", "VALUE"]
+    assert command[3:] == ["--task", "ratings", "--range=1:5", "--holdout", "0.2", *reference]
     assert "RMSE" in said
-    words = "the latest rating of every user" if timed else "a random 20 % of the ratings"
-    assert f"{words}, seed 1" in said
-    assert ("seeds 1 to 5" in " ".join(said.split())) == (not timed)
+    assert "a random 20 % of the ratings, seed 1" in said
+    assert "seeds 1 to 5" in " ".join(said.split())

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pickle
+import signal
 import stat
 import subprocess
 import sys
@@ -248,7 +249,8 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
     (tmp_path / "dpmc-private-notes").mkdir()
     code = (
         "import sys; from tests.sweep_helpers import make_dataset; from dpmc_core import sweep;"
-        "folder = sweep.PrivateFolder(make_dataset()); folder.write(); print(folder.path.name);"
+        "folder = sweep.PrivateFolder(make_dataset()); folder.write();"
+        "print(folder.path.name, folder._watch.pid);"
         "sys.stdout.flush(); sys.stdin.read()"
     )
     other = subprocess.Popen(
@@ -259,9 +261,11 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
         stdout=subprocess.PIPE,
         text=True,
     )
-    theirs = tmp_path / other.stdout.readline().strip()
+    name, watch = other.stdout.readline().split()
+    theirs = tmp_path / name
     assert theirs.exists()
     assert sweep.PrivateFolder.orphans() == []
+    os.kill(int(watch), signal.SIGKILL)  # as where the whole machine stops
     other.kill()
     other.communicate()
     (orphan,) = sweep.PrivateFolder.orphans()

@@ -455,7 +455,7 @@ def test_with_a_delta_nobody_is_sure_and_the_relation_asked_is_told():
     share = (math.exp(replaced.epsilon) + replaced.delta) / (1 + math.exp(replaced.epsilon))
     assert f"by epsilon and delta alone {100 * share:.1f}" in words
     assert "delta 1e-6" in cards.certified(card.certified())
-    assert cards.table([cards.card_row("name", card)])["delta"] == ["1e-06"]
+    assert cards.table([cards.card_row("name", card)])["delta"] == ["1e-6"]
 
 
 def test_twenty_ratings_together_are_told_at_a_delta_too():
