@@ -7,6 +7,7 @@ import pytest
 
 from app import SECTIONS
 from dpmc_core.lessons import LESSONS
+from dpmc_core.room import TWICE
 from tests.browser_helpers import settle, visit
 from tests.class_helpers import in_class, opened
 
@@ -131,9 +132,11 @@ def test_an_open_room_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
     visit(tab, server + "room")
-    for label in ("Open the room", "Ask 30 simulated phones", "Ask again", "Next question"):
+    asked = ("Ask 30 simulated phones", "Lock")
+    for label in ("Open the room", *asked, "Ask again", "Lock", "Next question", *asked):
         tab.get_by_role("button", name=label).click()
         settle(tab)
+        tab.wait_for_timeout(1000 * TWICE)  # pressed at once, a button counts once
     tab.get_by_text("All questions so far").wait_for()
     tab.get_by_text("The chart in words and numbers").click()
     settle(tab)
