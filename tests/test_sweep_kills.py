@@ -109,18 +109,23 @@ def short():
     shutil.rmtree(path)
 
 
-@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("at_work", [True, False])
-def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_work):
-    """Within three seconds, though nobody is left to ask it: at work, or only just begun."""
-    owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER],
+def owns(short, code):
+    """A process whose temporary files are in a folder."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
         cwd=ROOT,
         env=os.environ | {"TMPDIR": str(short), "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup's tests too
     )
+
+
+@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("at_work", [True, False])
+def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_work):
+    """Within three seconds, though nobody is left to ask it: at work, or only just begun."""
+    owner = owns(short, OWNER)
     group, folder = owner.stdout.readline().split()
     group, folder = int(group), Path(folder)
     assert folder.parent == short
@@ -140,13 +145,7 @@ def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_
 
 def test_a_private_folder_goes_with_its_owner_when_its_sweep_is_long_over(short):
     code = "\n".join([*OWNER.splitlines()[:7], "print(folder.path, flush=True)", "time.sleep(600)"])
-    owner = subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env=os.environ | {"TMPDIR": str(short), "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    owner = owns(short, code)
     folder = Path(owner.stdout.readline().strip())
     assert (folder / "results.sqlite").exists()
     kill(owner.pid)
