@@ -295,9 +295,13 @@ def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = _open(_uri(path, "mode=rwc"))
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = FULL")  # a row is on the disk before the next
-    connection.execute("PRAGMA wal_autocheckpoint = 250")  # pages: the log stays under 1 MB or so
+    try:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")  # a row is on the disk before the next
+        connection.execute("PRAGMA wal_autocheckpoint = 250")  # pages: the log stays under 1 MB
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
