@@ -686,14 +686,14 @@ def _id_text(value: Any, kind: str) -> str:
 
 
 def _stands_for_two(value: float, kind: str) -> bool:
-    """Whether a neighbour of a whole number is written to a file of that type as the same bytes."""
+    """Whether whole numbers about it, or smaller ones, are written to a file as the same bytes."""
     if not value.is_integer():
         return False
     try:
-        written = {struct.pack(STORED[kind], int(value) + step) for step in (-1, 0, 1)}
+        written = {struct.pack(STORED[kind], abs(int(value)) + step) for step in (-2, -1, 0, 1)}
     except OverflowError:
         return True  # at the end of the type
-    return len(written) < 3
+    return len(written) < 4
 
 
 def _value_text(value: Any) -> str:
@@ -798,7 +798,7 @@ def _times(texts: Sequence[str]) -> list[int] | None:
         return None  # numbers among dates: nobody knows their unit
     unit = 1
     if numbers:
-        while unit < 10**9 and statistics.median(numbers) / unit > YEAR_5138:
+        while unit < 10**9 and statistics.median(map(abs, numbers)) / unit > YEAR_5138:
             unit *= 1000
     seconds = [math.floor(float(value) / unit) for value in found if value is not None]
     return seconds if min(seconds) >= YEAR_1 and max(seconds) < YEAR_10000 else None
