@@ -18,12 +18,12 @@ import time
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.faults import faults_of
+from dpmc_core.lab.refute import Method, Refuted, refute, small_data
+from dpmc_core.lab.refute.canaries import Keeper
+from dpmc_core.lab.refute.faults import faults_of
 from dpmc_core.privacy import RATING, Gaussian
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
 from dpmc_core.privacy.audit import canary_audit, gaussian_canary_bound
-from dpmc_core.refute import Method, Refuted, refute, small_data
-from dpmc_core.refute.canaries import Keeper
 
 CANARIES = 40  # where each takes a run to score
 NOISY = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]

@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpmc_core import registry
-from dpmc_core.cli import build_parser, main
 from dpmc_core.data import ReadOptions
+from dpmc_core.lab.cli import build_parser, main
 from dpmc_core.settings import settings_of
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,19 +21,19 @@ from scipy import stats
 
 from dpmc_core import metrics
 from dpmc_core.data import datasets
-from dpmc_core.model import Task
-from dpmc_core.privacy import Shares
-from dpmc_core.problem import build_problem
-from dpmc_core.protocol import simulate, trusted
-from dpmc_core.protocol.scenarios import (
+from dpmc_core.lab.protocol import simulate, trusted
+from dpmc_core.lab.protocol.scenarios import (
     DynamicUsers,
     Leaves,
     ProtocolAborted,
     ScenarioRun,
     StaticUsers,
 )
-from dpmc_core.protocol.trusted import reference_items
-from dpmc_core.views.scenarios import gap_words
+from dpmc_core.lab.protocol.trusted import reference_items
+from dpmc_core.lab.views.scenarios import gap_words
+from dpmc_core.model import Task
+from dpmc_core.privacy import Shares
+from dpmc_core.problem import build_problem
 
 ML_100K = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k"
 

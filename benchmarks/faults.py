@@ -32,10 +32,10 @@ from urllib.parse import urlsplit
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from dpmc_core import store  # noqa: E402
-from dpmc_core.cli import main as dpmc  # noqa: E402
-from dpmc_core.cli.output import table  # noqa: E402
-from dpmc_core.store import Store, StoreError  # noqa: E402
+from dpmc_core.lab import store  # noqa: E402
+from dpmc_core.lab.cli import main as dpmc  # noqa: E402
+from dpmc_core.lab.cli.output import table  # noqa: E402
+from dpmc_core.lab.store import Store, StoreError  # noqa: E402
 from tests import test_browser_server_ends as server_ends  # noqa: E402
 from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit  # noqa: E402
 from tests.class_helpers import Phone  # noqa: E402
@@ -378,9 +378,9 @@ def two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
 # Commands, one after the other, in a process whose clock is moved.
 _CLOCK = """
 import datetime, json, sys, time
-from dpmc_core import ledger
-from dpmc_core.cli import main, store
-from dpmc_core.store import connection
+from dpmc_core.lab.study import ledger
+from dpmc_core.lab.cli import main, store
+from dpmc_core.lab.store import connection
 real, begun = time.time, time.time()
 def shifted():
     now = real()

@@ -37,7 +37,7 @@ from streamlit.testing.v1 import AppTest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.lab.sweep.presets import EPSILONS
 
 TIDY = 20.0  # seconds between two looks of the server at what has ended, see pages/ui/server.py
 PATIENCE = 60.0  # seconds after which an answer counts as lost

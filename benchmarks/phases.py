@@ -3,7 +3,7 @@
     python benchmarks/phases.py [--epsilon E ...] [--growth G ...] [--most M] [--draws N]
 
 Six generated shapes, each drawn twice: on the first draws the constants of the rule (`affordable`
-in dpmc_core/protocol/phases.py) and the growth of epsilon are looked for, on the second what is
+in dpmc_core/lab/protocol/phases.py) and the growth of epsilon are looked for, on the second what is
 found stands beside the constants in force. The cost: test RMSE above that of scenario 1 with the
 same form of noise, as a share of the ratings' range, mean over shapes, epsilons and draws of start
 and noise. Written down before the first run: those in force stay where what is found is not better
@@ -30,11 +30,11 @@ from dpmc_core import metrics
 from dpmc_core.data import synthetic
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.synthetic import Shape
+from dpmc_core.lab.protocol import phases
+from dpmc_core.lab.protocol.scenarios import StaticUsers
+from dpmc_core.lab.protocol.trusted import in_phases
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
-from dpmc_core.protocol import phases
-from dpmc_core.protocol.scenarios import StaticUsers
-from dpmc_core.protocol.trusted import in_phases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.rows import with_offsets
 

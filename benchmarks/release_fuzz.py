@@ -19,7 +19,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from dpmc_core.release import export, write
+from dpmc_core.lab.study.release import export, write
 from tests.damaged import WAYS, outcome
 from tests.release_helpers import make, ratings_for
 

@@ -17,11 +17,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from dpmc_core import store
+from dpmc_core.lab import store
+from dpmc_core.lab.store import Store, digest
+from dpmc_core.lab.store.rows import UNIT_COLUMNS
+from dpmc_core.lab.views import lines
 from dpmc_core.metrics import METRICS
-from dpmc_core.store import Store, digest
-from dpmc_core.store.rows import UNIT_COLUMNS
-from dpmc_core.views import lines
 
 EPSILONS = (0.1, 0.2, 0.5, 0.7, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0)
 MECHANISMS = ("input-flip", "objective", "objective-statistic", "gradient", "output")

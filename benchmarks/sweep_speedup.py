@@ -18,7 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from dpmc_core import registry, sweep
+from dpmc_core import registry
+from dpmc_core.lab import sweep
 from dpmc_core.model import Task
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,10 +13,12 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 def entry() -> None:
     """The console script."""
     try:
-        from dpmc_core import locks
+        from dpmc_core.lab import locks
 
         locks.end_with_owner()  # before the seconds that the rest takes to load
-        from dpmc_core.cli import main  # here: after the lines above, and so that Ctrl-C is clean
+        from dpmc_core.lab.cli import (
+            main,  # here: after the lines above, and so that Ctrl-C is clean
+        )
 
         status = main()
     except KeyboardInterrupt:

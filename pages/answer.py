@@ -4,20 +4,21 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from dpmc_core import answer as core
-from dpmc_core import glossary, sweep
-from dpmc_core.answer import Finding, Inquiry, Kept, Protect
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
+from dpmc_core.lab import sweep
+from dpmc_core.lab.store import StoreError, digest
+from dpmc_core.lab.study import answer as core
+from dpmc_core.lab.study.answer import Finding, Inquiry, Kept, Protect
+from dpmc_core.lab.study.recommend import Advice
+from dpmc_core.lab.sweep import Keys, Unit
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.views import answer as words
+from dpmc_core.lab.views import groups, lines
+from dpmc_core.lab.views.lines import Picture
 from dpmc_core.model import Task
 from dpmc_core.privacy import DELTA
-from dpmc_core.recommend import Advice
-from dpmc_core.store import StoreError, digest
-from dpmc_core.sweep import Keys, Unit
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import answer as words
-from dpmc_core.views import groups, lines
-from dpmc_core.views.lines import Picture
 from pages.ui import blocks, rows, shell, sources, state, sweeps, widgets
 from pages.ui.charts import answer as charts_answer
 from pages.ui.rows import Place

@@ -8,16 +8,18 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from dpmc_core import glossary, registry, store
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.lab import store
+from dpmc_core.lab.store import Store
+from dpmc_core.lab.sweep import Grid, Keys, parse_epsilons
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.views import as_published, comparison, lines, stops
+from dpmc_core.lab.views.comparison import Standing, same_seeds
+from dpmc_core.lab.views.lines import Count, Picture, Placed
 from dpmc_core.metrics import Metric, headline
 from dpmc_core.model import Task
 from dpmc_core.problem import default_split
-from dpmc_core.store import Store
-from dpmc_core.sweep import Grid, Keys, parse_epsilons
-from dpmc_core.views import as_published, comparison, lines, stops
-from dpmc_core.views.comparison import Standing, same_seeds
-from dpmc_core.views.lines import Count, Picture, Placed
 from pages.ui import (
     blocks,
     classroom,

@@ -6,16 +6,17 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dpmc_core import glossary, registry
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.faults import Flaw, faults_of
+from dpmc_core.lab.refute import small_data
+from dpmc_core.lab.refute.faults import Flaw, faults_of
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.views import audits, cards, groups
+from dpmc_core.lab.views.groups import Choice, Group
+from dpmc_core.lab.views.lights import Lights
 from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.refute import small_data
-from dpmc_core.views import audits, cards, groups
-from dpmc_core.views.groups import Choice, Group
-from dpmc_core.views.lights import Lights
 from pages.ui import blocks, runs, shell, sources, state, widgets
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.charts import shaded, style

@@ -6,11 +6,11 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core import glossary
-from dpmc_core.glossary import Term
-from dpmc_core.lessons import LESSONS
-from dpmc_core.lessons.frame import Control, Lesson, Pick, Predict, Reveal, Slide, Stops
-from dpmc_core.lessons.paper import SHEETS
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.teach.glossary import Term
+from dpmc_core.lab.teach.lessons import LESSONS
+from dpmc_core.lab.teach.lessons.frame import Control, Lesson, Pick, Predict, Reveal, Slide, Stops
+from dpmc_core.lab.teach.lessons.paper import SHEETS
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
 from pages.ui.blocks import escape
 from pages.ui.charts import lessons as charts_lessons

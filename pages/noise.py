@@ -4,15 +4,17 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from dpmc_core import glossary, registry
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError
+from dpmc_core.lab.papers import recovery
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.views import implicit, noise
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.views import implicit, noise, recovery
 from pages.ui import (
     blocks,
     shell,

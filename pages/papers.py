@@ -7,12 +7,13 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core import papers, paths
+from dpmc_core import paths
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.papers import picture, results, words
-from dpmc_core.papers.frame import Paper
-from dpmc_core.papers.verdicts import MEANING, Accuracy, Privacy
-from dpmc_core.papers.words import Look
+from dpmc_core.lab import papers
+from dpmc_core.lab.papers import picture, results, words
+from dpmc_core.lab.papers.frame import Paper
+from dpmc_core.lab.papers.verdicts import MEANING, Accuracy, Privacy
+from dpmc_core.lab.papers.words import Look
 from pages.ui import blocks, classroom, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 from pages.ui.sweeps import Sweep

@@ -6,19 +6,20 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core import glossary, registry
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.lab.protocol.attacks import sum_attacks
+from dpmc_core.lab.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build
+from dpmc_core.lab.protocol.scenarios import Scenario
+from dpmc_core.lab.protocol.simulate import SCENARIOS
+from dpmc_core.lab.protocol.trusted import Gap, gap
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.views import federated, messages, scenarios
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee, Shares
 from dpmc_core.problem import build_problem
-from dpmc_core.protocol.attacks import sum_attacks
-from dpmc_core.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build
-from dpmc_core.protocol.scenarios import Scenario
-from dpmc_core.protocol.simulate import SCENARIOS
-from dpmc_core.protocol.trusted import Gap, gap
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.views import federated, messages, scenarios
 from pages.ui import blocks, shell, sources, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dpmc_core import glossary
-from dpmc_core import room as core
 from dpmc_core.errors import DpmcError
-from dpmc_core.room import CLASS, LONGEST, QUESTIONS, READY, Room, View
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import cards
-from dpmc_core.views import room as words
-from dpmc_core.views.room import ShareRow
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.teach import room as core
+from dpmc_core.lab.teach import room_view as words
+from dpmc_core.lab.teach.room import CLASS, LONGEST, QUESTIONS, READY, Room, View
+from dpmc_core.lab.teach.room_view import ShareRow
+from dpmc_core.lab.views import cards
 from pages.ui import blocks, classroom, shell, state
 from pages.ui.charts import room as charts_room
 

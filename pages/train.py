@@ -6,10 +6,15 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core import glossary, ledger, registry
+from dpmc_core import registry
 from dpmc_core.data import Dataset
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError
+from dpmc_core.lab.study import ledger
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.views import as_published, cards, lines, run_card, training
+from dpmc_core.lab.views.run_card import KeptRun, Run
+from dpmc_core.lab.views.training import Film, TopItem
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import (
@@ -20,9 +25,6 @@ from dpmc_core.problem import (
     prepared_facts,
     split_words,
 )
-from dpmc_core.views import as_published, cards, lines, run_card, training
-from dpmc_core.views.run_card import KeptRun, Run
-from dpmc_core.views.training import Film, TopItem
 from pages.ui import (
     blocks,
     classroom,

@@ -9,19 +9,19 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.answer import Finding, Protect, method_for
 from dpmc_core.errors import DpmcError
+from dpmc_core.lab.store import Store, StoreError, StoreMissing
+from dpmc_core.lab.study.answer import Finding, Protect, method_for
+from dpmc_core.lab.sweep import LISTS_OF, Grid, Keys
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.views import answer as words
+from dpmc_core.lab.views import cards, groups, lines, people, ranking
+from dpmc_core.lab.views.lines import Line, Picture
+from dpmc_core.lab.views.people import Scores, Shown
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.store import Store, StoreError, StoreMissing
-from dpmc_core.sweep import LISTS_OF, Grid, Keys
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import answer as words
-from dpmc_core.views import cards, groups, lines, people, ranking
-from dpmc_core.views.lines import Line, Picture
-from dpmc_core.views.people import Scores, Shown
 from pages.ui import (
     blocks,
     classroom,

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from dpmc_core import plugins
-from dpmc_core.cli import main
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
+from dpmc_core.lab.cli import main
 from dpmc_core.ratings import Ratings
 from tests.browser_helpers import serving
 

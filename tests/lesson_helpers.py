@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from dpmc_core.lessons.frame import Pick, Stops
+from dpmc_core.lab.teach.lessons.frame import Pick, Stops
 
 
 def settings_of(slide):

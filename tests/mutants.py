@@ -1333,7 +1333,7 @@ _NO_TWO = "test_no_two_phases_share_noise_masks_or_secrets"
 PROTOCOL = (
     _family(
         "protocol",
-        "protocol/scenarios.py",
+        "lab/protocol/scenarios.py",
         ("scale", SCALE, "scale=term.scale,", "scale=0.97 * term.scale,", named("protocol", _LAW)),
         (
             "scenario 2: no shares of noise",
@@ -1538,7 +1538,7 @@ PROTOCOL = (
     )
     + _family(
         "protocol",
-        "protocol/messages.py",
+        "lab/protocol/messages.py",
         (
             "sums may wrap around",
             CLIP,
@@ -1554,7 +1554,7 @@ _PARTIES = "test_no_two_parties_rounds_or_cells_share_their_noise"
 
 FEDERATED = _family(
     "federated",
-    "protocol/federated.py",
+    "lab/protocol/federated.py",
     (
         "scale",
         SCALE,
@@ -1716,7 +1716,7 @@ SECURE = (
     )
     + _family(
         "secure path",
-        "release.py",
+        "lab/study/release.py",
         (
             "sensitivities are not raised by the rounding",
             OTHER,
@@ -1878,7 +1878,7 @@ KERNEL = [
 
 ROOM = _family(
     "room",
-    "room.py",
+    "lab/teach/room.py",
     (
         "a phone: the opposite too rarely",
         SCALE,
@@ -2054,7 +2054,7 @@ SERVER = _family(
     ),
 ) + _family(
     "server",
-    "locks.py",
+    "lab/locks.py",
     (
         "an upload's folder stays",
         SKIPPED,
@@ -2107,7 +2107,7 @@ CLASSROOM = _family(
     ),
 ) + _family(
     "class",
-    "room.py",
+    "lab/teach/room.py",
     (
         "nobody waits to be let in",
         SKIPPED,
@@ -2263,7 +2263,7 @@ COMMAND_LINE = (
     )
     + _family(
         "command line",
-        "cli/__init__.py",
+        "lab/cli/__init__.py",
         (
             "reports are written as they are",
             OTHER,
@@ -2327,7 +2327,7 @@ _ONE = "private-item-mean"
 
 VERIFY = _family(
     "verify",
-    "verify.py",
+    "lab/study/verify.py",
     (
         "users and items read off the ratings",
         SKIPPED,
@@ -2445,7 +2445,7 @@ VERIFY = _family(
 RELEASE = [
     *_family(
         "release",
-        "release.py",
+        "lab/study/release.py",
         (
             "columns as many as somebody likes",
             CLIP,
@@ -2635,7 +2635,7 @@ CATALOGUE = [
     ),
     *_family(
         "catalogue",
-        "cli/release.py",
+        "lab/cli/release.py",
         (
             "places told by the ids where a promise covers existence",
             OTHER,
@@ -2949,7 +2949,7 @@ CORE = [
          "return math.frexp(scale)[1] - _FINE", _ON_GRID),
     ),
     *_family(
-        "rounding", "release.py",
+        "rounding", "lab/study/release.py",
         ("a sampled sum's rounding is free", OTHER,
          "return sensitivity * (1 + rounding / release.term_epsilon)", "return sensitivity",
          named("coins", "test_the_rounding_of_a_sampled_sum_is_counted")),
@@ -2962,7 +2962,7 @@ CORE = [
          named("secure_noise", "test_more_answers_than_the_card_counts_are_never_written")),
     ),
     *_family(
-        "ledger", "ledger.py",
+        "ledger", "lab/study/ledger.py",
         ("repeats spend nothing more", OTHER, "again, found = card.repeated(count), ",
          "again, found = card, ", _TOGETHER),
         ("runs of a row count once", OTHER, "costs=costs_of(mechanism.guarantee(public), count)",

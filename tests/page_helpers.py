@@ -7,10 +7,10 @@ import numpy as np
 from streamlit.testing.v1 import AppTest
 
 from dpmc_core import registry
+from dpmc_core.lab.store import CurveInfo
+from dpmc_core.lab.views import lines
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING
-from dpmc_core.store import CurveInfo
-from dpmc_core.views import lines
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dpmc_core.protocol.messages import Traffic
-from dpmc_core.protocol.scenarios import DynamicUsers, ScenarioRun, StaticUsers
+from dpmc_core.lab.protocol.messages import Traffic
+from dpmc_core.lab.protocol.scenarios import DynamicUsers, ScenarioRun, StaticUsers
 from dpmc_core.ratings import PublicFacts, Ratings
 
 BOTH = [StaticUsers, DynamicUsers]

@@ -6,9 +6,9 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.errors import CannotRelease
+from dpmc_core.lab.study.release import check, digest
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.release import check, digest
 from dpmc_core.settings import parse_setting
 
 USERS, ITEMS = 24, 16

@@ -4,10 +4,11 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from dpmc_core import registry, store, sweep
+from dpmc_core import registry
 from dpmc_core.data.datasets import Dataset
+from dpmc_core.lab import store, sweep
+from dpmc_core.lab.sweep import pools
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.sweep import pools
 
 USERS, ITEMS = 30, 20
 TIMES = ("seconds", "finished", "version")

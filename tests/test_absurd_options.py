@@ -24,7 +24,7 @@ from benchmarks.command_line import (
     refused,
     run,
 )
-from dpmc_core.cli import build_parser, main
+from dpmc_core.lab.cli import build_parser, main
 
 DPMC = (sys.executable, "-m", "dpmc_core")
 SHORT = [*DPMC, "data", "check", FILE, *RANGE]

@@ -13,15 +13,19 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpmc_core import answer as core
-from dpmc_core import metrics, registry, sweep
-from dpmc_core.answer import ByUser, Inquiry, Kept, Protect, Verdict
-from dpmc_core.cli import main
+from dpmc_core import metrics, registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.experiment import measure, run
+from dpmc_core.lab import sweep
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.store import Store
+from dpmc_core.lab.study import answer as core
+from dpmc_core.lab.study.answer import ByUser, Inquiry, Kept, Protect, Verdict
+from dpmc_core.lab.study.paired import Bracket
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.views import answer as words
 from dpmc_core.model import Task
-from dpmc_core.paired import Bracket
 from dpmc_core.privacy import USER_EMPTIED, Change
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
 from dpmc_core.problem import (
@@ -29,9 +33,6 @@ from dpmc_core.problem import (
     usual_task,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.store import Store
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import answer as words
 
 FACTS = PublicFacts(users=600, items=200, low=1, high=5)
 

@@ -14,130 +14,106 @@ ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "dpmc_core"
 PAGES = ROOT / "pages"
 
-# Each module may import those before it; a package counts as one place.
+# Each place may import those before it: modules and packages of the core, then those of the lab.
 ORDER = [
-    "errors",
-    "archives",
-    "stopping",
-    "version",
-    "paths",
-    "locks",
-    "settings",
-    "ratings",
-    "privacy",
-    "model",
-    "links",
-    "data",
-    "metrics",
-    "glossary",
-    "toplists",
-    "bounds",
-    "solvers",
-    "mechanisms",
-    "registry",
-    "plugins",
-    "problem",
-    "split_files",
-    "recommend",
-    "experiment",
-    "faults",
-    "release",
-    "refute",
-    "deployment",
-    "verify",
-    "store",
-    "sweep",
-    "ledger",
-    "choice",
-    "paired",
-    "answer",
-    "protocol",
-    "room",
-    "views",
-    "papers",
-    "lessons",
-    "cli",
+    *("errors", "archives", "stopping", "version", "paths", "settings", "ratings", "privacy"),
+    *("model", "links", "data", "metrics", "solvers", "mechanisms", "registry", "plugins"),
+    *("problem", "experiment"),
+    *("lab.locks", "lab.refute", "lab.store", "lab.sweep", "lab.study", "lab.protocol"),
+    *("lab.views", "lab.teach", "lab.papers", "lab.cli"),
     "__main__",
 ]
 DRAWS = {"laplace", "normal", "standard_normal", "gamma", "standard_gamma", "exponential"}
 PLAIN = {name for name in dir(np.random.Generator) if not name.startswith("_")}
-CORE_FILES = sorted(CORE.rglob("*.py"))
-PAGE_FILES = sorted(PAGES.rglob("*.py"))
-TEST_FILES = sorted((ROOT / "tests").glob("*.py"))
+TREES = {
+    path: ast.parse(path.read_text(encoding="utf-8"))
+    for folder in (CORE, PAGES, ROOT / "tests")
+    for path in sorted(folder.rglob("*.py"))
+}
 
 
-def name_of(path):
-    return str(path.relative_to(ROOT))
+def under(*folder):
+    """Files and their trees below a folder of the project, by name from that folder."""
+    top = ROOT.joinpath(*folder)
+    return {str(path.relative_to(top)): tree for path, tree in TREES.items() if top in path.parents}
 
 
-def tree_of(path):
-    return ast.parse(path.read_text(encoding="utf-8"))
+def place_of(name):
+    """The module or package directly under dpmc_core, or under its lab, that a file belongs to."""
+    parts = name.removesuffix(".py").split("/")
+    return ".".join(parts[: 2 if parts[0] == "lab" else 1])
 
 
-def place_of(path):
-    """The module or package directly under dpmc_core that a file belongs to."""
-    return path.relative_to(CORE).parts[0].removesuffix(".py")
-
-
-def test_every_place_has_its_rank():
-    places = {place_of(path) for path in CORE_FILES} - {"__init__"}
-    assert places <= set(ORDER)
-
-
-def test_every_package_says_what_it_is():
-    for path in (*CORE.rglob("__init__.py"), *PAGES.rglob("__init__.py")):
-        assert ast.get_docstring(tree_of(path)), name_of(path)
-
-
-def imports_of(path):
+def imports_of(tree):
     """Dotted names of everything a file imports, at the top or inside functions."""
-    for node in ast.walk(tree_of(path)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name_of(path)}: relative import"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
-def test_core_imports_flow_down(path):
-    place = place_of(path)
-    if place == "__init__":  # lazy: see the tests of the front door
-        return
-    for imported in imports_of(path):
-        package, *rest = imported.split(".")
-        assert package not in {"streamlit", "plotly", "pages", "app"}, imported
-        if package != "dpmc_core" or not rest:
+def calls_of(tree):
+    """Names of functions called by their bare name."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {function.id for function in calls if isinstance(function, ast.Name)}
+
+
+def test_every_package_says_what_it_is():
+    for path, tree in TREES.items():
+        assert path.name != "__init__.py" or path.parent.name == "tests" or ast.get_docstring(tree)
+
+
+def test_no_import_is_relative():
+    for path, tree in TREES.items():
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        assert not any(node.level for node in nodes), path
+
+
+def test_core_imports_flow_down_and_none_from_the_lab():
+    for name, tree in under("dpmc_core").items():
+        place = place_of(name)
+        if place in ("__init__", "lab.__init__"):  # lazy: see the tests of the front door
             continue
-        target = rest[0]
-        if target == place:
-            assert path.parent != CORE, f"{name_of(path)} imports itself"
-            if place == "mechanisms":  # a family imports nothing of another, but their common base
-                assert imported.startswith("dpmc_core.mechanisms.per_user."), imported
-        else:
-            assert ORDER.index(target) < ORDER.index(place), f"{name_of(path)} imports {imported}"
+        for imported in imports_of(tree):
+            package, *rest = imported.split(".")
+            assert package not in {"streamlit", "plotly", "pages", "app"}, f"{name}: {imported}"
+            if package != "dpmc_core" or not rest:
+                continue
+            target = place_of("/".join(rest))
+            if target == place:
+                assert "/" in name.removeprefix("lab/"), f"{name} imports itself"
+                if place == "mechanisms":  # a family imports nothing of another, but their base
+                    assert imported.startswith("dpmc_core.mechanisms.per_user."), imported
+            else:
+                assert ORDER.index(target) < ORDER.index(place), f"{name} imports {imported}"
 
 
-@pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
-def test_only_releases_reach_the_noise(path):
+def test_only_releases_reach_the_noise():
+    reach = {
+        name
+        for name, tree in under("dpmc_core").items()
+        if any(imported.startswith("dpmc_core.privacy.noise") for imported in imports_of(tree))
+    }
     names = ("releases.py", "channels.py", "shares.py", "sampled.py")
-    reaches = any(name.startswith("dpmc_core.privacy.noise") for name in imports_of(path))
-    assert reaches == (path in {CORE / "privacy" / name for name in names})
+    assert reach == {f"privacy/{name}" for name in names}
 
 
-@pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
-def test_mechanisms_do_not_know_the_secure_source(path):
+def test_mechanisms_do_not_know_the_secure_source():
     """The one that runs a mechanism chooses the randomness; the releases make use of it."""
     knows = {"noise.py", "releases.py", "__init__.py"}  # the last for what is harmless
-    knows = {*(f"privacy/{name}" for name in knows), "release.py", "cli/release.py"}
-    if any(f"{name}.".startswith("dpmc_core.privacy.exact_noise.") for name in imports_of(path)):
-        assert str(path.relative_to(CORE)) in knows
+    knows = {*(f"privacy/{name}" for name in knows)}
+    knows |= {"lab/study/release.py", "lab/cli/release.py"}
+    for name, tree in under("dpmc_core").items():
+        found = (f"{imported}." for imported in imports_of(tree))
+        if any(imported.startswith("dpmc_core.privacy.exact_noise.") for imported in found):
+            assert name in knows
 
 
-@pytest.mark.parametrize("path", sorted((CORE / "mechanisms").glob("*.py")), ids=name_of)
-def test_mechanisms_draw_no_noise_of_their_own(path):
-    drawn = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
-    assert not drawn & DRAWS
+def test_mechanisms_draw_no_noise_of_their_own():
+    for name, tree in under("dpmc_core", "mechanisms").items():
+        drawn = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not drawn & DRAWS, name
 
 
 def generators(function):
@@ -148,60 +124,50 @@ def generators(function):
             yield argument.arg
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        path
-        for folder in ("mechanisms", "solvers")
-        for path in sorted((CORE / folder).glob("*.py"))
-        if path.name != "plain.py"  # without privacy
-    ],
-    ids=name_of,
-)
-def test_mechanisms_and_solvers_draw_by_releases_or_by_name(path):
+def test_mechanisms_and_solvers_draw_by_releases_or_by_name():
     """Also on paths that no test takes."""
-    for function in ast.walk(tree_of(path)):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        given = {f"self.{name}" for name in ("rng", "_rng")} | set(generators(function))
-        for node in ast.walk(function):
-            if isinstance(node, ast.Attribute) and node.attr in PLAIN:
-                assert ast.unparse(node.value) not in given, ast.unparse(node)
+    files = under("dpmc_core", "mechanisms") | under("dpmc_core", "solvers")
+    del files["plain.py"]  # without privacy
+    for name, tree in files.items():
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            given = {f"self.{field}" for field in ("rng", "_rng")} | set(generators(function))
+            for node in ast.walk(function):
+                if isinstance(node, ast.Attribute) and node.attr in PLAIN:
+                    assert ast.unparse(node.value) not in given, f"{name}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
-def test_core_prints_nothing_and_configures_no_logging(path):
-    if place_of(path) == "cli":
-        return
-    calls = {n.func.id for n in ast.walk(tree_of(path)) if _calls_a_name(n)}
-    assert not calls & {"print", "input"}
-    assert not any(name.split(".")[0] == "logging" for name in imports_of(path))
+def test_core_prints_nothing_and_configures_no_logging():
+    for name, tree in under("dpmc_core").items():
+        if place_of(name) != "lab.cli":
+            assert not calls_of(tree) & {"print", "input"}, name
+            assert not any(found.split(".")[0] == "logging" for found in imports_of(tree)), name
 
 
-def _calls_a_name(node):
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+def test_a_page_holds_no_maths():
+    for name, tree in under("pages").items():
+        roots = {imported.split(".")[0] for imported in imports_of(tree)}
+        assert "/" in name or not roots & {"numpy", "scipy"}, name
 
 
-@pytest.mark.parametrize("path", sorted(PAGES.glob("*.py")), ids=name_of)
-def test_a_page_holds_no_maths(path):
-    assert not {name.split(".")[0] for name in imports_of(path)} & {"numpy", "scipy"}
-
-
-@pytest.mark.parametrize("path", PAGE_FILES, ids=name_of)
-def test_pages_and_the_command_line_stand_side_by_side(path):
+def test_pages_and_the_command_line_stand_side_by_side():
     """What both need is in the core: a page starts `dpmc` as a process, it does not import it."""
-    assert not [name for name in imports_of(path) if f"{name}.".startswith("dpmc_core.cli.")]
+    for name, tree in under("pages").items():
+        found = [f"{imported}." for imported in imports_of(tree)]
+        assert not any(imported.startswith("dpmc_core.lab.cli.") for imported in found), name
 
 
-@pytest.mark.parametrize("path", TEST_FILES, ids=name_of)
-def test_what_tests_share_is_in_no_test_module(path):
-    tests = {file.stem for file in TEST_FILES if file.name.startswith("test_")}
-    for imported in imports_of(path):
-        assert not tests & set(imported.split(".")[:2]), f"{name_of(path)} imports {imported}"
+def test_what_tests_share_is_in_no_test_module():
+    files = under("tests")
+    tests = {name.removesuffix(".py") for name in files if name.startswith("test_")}
+    for name, tree in files.items():
+        for imported in imports_of(tree):
+            assert not tests & set(imported.split(".")[:2]), f"{name} imports {imported}"
 
 
 def test_the_front_door_shows_type_checkers_what_it_loads_later():
-    tree = tree_of(CORE / "__init__.py")
+    tree = TREES[CORE / "__init__.py"]
     at_the_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [node.module for node in at_the_top] == ["__future__", "typing"]
     (guard,) = [node for node in tree.body if isinstance(node, ast.If)]
@@ -254,8 +220,9 @@ def test_importing_the_registry_is_quick():
 
 def test_a_class_name_means_one_thing():
     places = {}
-    for path in (*CORE_FILES, *PAGE_FILES):
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(name_of(path))
+    for path, tree in TREES.items():
+        if CORE in path.parents or PAGES in path.parents:
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert not {name: where for name, where in places.items() if len(where) > 1}

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core.bounds import frank_wolfe as bounds
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.lab.papers.bounds import frank_wolfe as bounds
 from dpmc_core.model import Factors
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
+from dpmc_core.lab.store import shipped
+from dpmc_core.lab.views import lines
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
-from dpmc_core.store import shipped
-from dpmc_core.views import lines
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
 
 pytestmark = pytest.mark.browser

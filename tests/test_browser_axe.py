@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app import SECTIONS
-from dpmc_core.lessons import LESSONS
-from dpmc_core.room import TWICE
+from dpmc_core.lab.teach.lessons import LESSONS
+from dpmc_core.lab.teach.room import TWICE
 from tests.browser_helpers import settle, visit
 from tests.class_helpers import in_class, opened
 

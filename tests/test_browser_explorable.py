@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from dpmc_core.sweep.presets import EPSILONS
+from dpmc_core.lab.sweep.presets import EPSILONS
 from pages.ui import explorable
 from tests.browser_helpers import visit
 

@@ -4,8 +4,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dpmc_core.lessons import LESSONS
-from dpmc_core.lessons.frame import Stops, Throws
+from dpmc_core.lab.teach.lessons import LESSONS
+from dpmc_core.lab.teach.lessons.frame import Stops, Throws
 from tests.browser_helpers import settle, turn_to, visit
 
 pytestmark = pytest.mark.browser

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.views import groups
+from dpmc_core.lab.views import groups
 from tests.browser_helpers import settle, turn_to, visit
 
 pytestmark = pytest.mark.browser

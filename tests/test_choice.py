@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core import choice as core
 from dpmc_core import registry
-from dpmc_core.choice import Scored, contest, held_out
-from dpmc_core.cli import main
 from dpmc_core.data import Dataset, datasets
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.study import choice as core
+from dpmc_core.lab.study.choice import Scored, contest, held_out
 from dpmc_core.model import Constant, Task
 from dpmc_core.privacy import (
     CELL,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.cli.output import Progress
+from dpmc_core.lab.cli.output import Progress
 from dpmc_core.problem import SEED
 from dpmc_core.version import version
 

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from dpmc_core import privacy, registry
 from dpmc_core.errors import CannotRelease, InvalidSetting
+from dpmc_core.lab.study.release import ADDITIVE, CHANNELS, check, export, secured
 from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Estimator, Task
 from dpmc_core.privacy import (
@@ -33,7 +34,6 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.privacy.importance import amplified_losses, importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.release import ADDITIVE, CHANNELS, check, export, secured
 from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.implicit import binary_matrix
 from tests.statistics_helpers import assert_frequencies

@@ -8,13 +8,13 @@ import pytest
 from scipy.stats import t as student
 from store_helpers import record
 
-from dpmc_core import store
+from dpmc_core.lab import store
+from dpmc_core.lab.store import CurveInfo, Store
+from dpmc_core.lab.views import comparison, lines, stops
+from dpmc_core.lab.views.lines import Count, Line
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.store import CurveInfo, Store
-from dpmc_core.views import comparison, lines, stops
-from dpmc_core.views.lines import Count, Line
 
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
 

@@ -12,10 +12,10 @@ import pytest
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.cli import explorable as command
 from dpmc_core.data.samples import SAMPLES
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views.answer import PROTECT
+from dpmc_core.lab.cli import explorable as command
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.views.answer import PROTECT
 from pages.ui import explorable, instrument, scene
 from tests.page_helpers import all_text, open_page
 from tests.page_helpers import instrument as shown_on_the_page

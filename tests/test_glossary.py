@@ -10,8 +10,8 @@ import pytest
 from page_helpers import open_page
 from source_helpers import docstrings_of
 
-from dpmc_core import glossary
-from dpmc_core.glossary import LONGEST, TERMS
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.teach.glossary import LONGEST, TERMS
 from dpmc_core.metrics import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,13 +8,13 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.data.samples import SAMPLES
+from dpmc_core.lab.store import curves, shipped
+from dpmc_core.lab.study.recommend import recommend
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.views import cards, groups
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, Trust
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.recommend import recommend
-from dpmc_core.store import curves, shipped
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import cards, groups
 from pages.ui import sources
 from tests.page_helpers import open_page
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.bounds import implicit as bounds
 from dpmc_core.data import synthetic
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.lab.papers.bounds import implicit as bounds
+from dpmc_core.lab.views import implicit as views
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
 from dpmc_core.privacy import importance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
-from dpmc_core.views import implicit as views
 
 PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
 SPLIT = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}

@@ -9,10 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from dpmc_core import ledger, registry
+from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.ledger import Kind, LedgerEntry, Study
+from dpmc_core.lab.store import Store, default_path
+from dpmc_core.lab.study import ledger
+from dpmc_core.lab.study.ledger import Kind, LedgerEntry, Study
+from dpmc_core.lab.views import ledger as words
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -25,8 +28,6 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import Pure, gaussian_epsilon, gaussian_mu
 from dpmc_core.privacy.selection import RandomRuns, Selection
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.store import Store, default_path
-from dpmc_core.views import ledger as words
 from tests.store_helpers import record
 
 FACTS = PublicFacts(users=300, items=40, low=1, high=5)

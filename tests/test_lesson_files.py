@@ -12,10 +12,10 @@ from page_helpers import all_text, open_page
 from page_helpers import plain as plain_markdown
 
 from app import SECTIONS
-from dpmc_core import glossary
-from dpmc_core.cli import main
-from dpmc_core.lessons import LESSONS, again, films, paper
-from dpmc_core.lessons.paper import SHEETS
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.teach.lessons import LESSONS, again, films, paper
+from dpmc_core.lab.teach.lessons.paper import SHEETS
 from pages.ui import classroom
 
 EMPTY = {"meta", "input", "br", "hr", "link", "img", "line", "rect", "circle", "polyline", "path"}

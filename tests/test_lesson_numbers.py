@@ -21,11 +21,11 @@ import pytest
 from lesson_helpers import settings_of
 from scipy.stats import t
 
-from dpmc_core.lessons import LESSONS, paper
-from dpmc_core.lessons.frame import Bend, Dots, Spans, Worlds
+from dpmc_core.lab.refute.probe import run
+from dpmc_core.lab.teach.lessons import LESSONS, paper
+from dpmc_core.lab.teach.lessons.frame import Bend, Dots, Spans, Worlds
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.refute.probe import run
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -210,7 +210,7 @@ def lit(whose):
 
 
 def audited():
-    told = json.loads((ROOT / "dpmc_core" / "refute" / "measured.json").read_text("utf-8"))
+    told = json.loads((ROOT / "dpmc_core" / "lab" / "refute" / "measured.json").read_text("utf-8"))
     return next(one["measured"] for one in told if one["mechanism"] == "output")
 
 

@@ -12,10 +12,10 @@ from lesson_helpers import settings_of
 from scipy.stats import beta
 from source_helpers import docstrings_of
 
-from dpmc_core import lessons
-from dpmc_core.lessons import LESSONS, attacker, coin, crowd
-from dpmc_core.lessons.drawing import svg
-from dpmc_core.lessons.frame import (
+from dpmc_core.lab.teach import lessons
+from dpmc_core.lab.teach.lessons import LESSONS, attacker, coin, crowd
+from dpmc_core.lab.teach.lessons.drawing import svg
+from dpmc_core.lab.teach.lessons.frame import (
     Bend,
     Cells,
     Dots,
@@ -27,8 +27,8 @@ from dpmc_core.lessons.frame import (
     people,
     percent,
 )
-from dpmc_core.room import Bounds, Room
-from dpmc_core.views.cards import hundred
+from dpmc_core.lab.teach.room import Bounds, Room
+from dpmc_core.lab.views.cards import hundred
 
 SLIDES = {
     f"{lesson.id}/{slide.key}": slide for lesson in LESSONS.values() for slide in lesson.slides

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lessons import LESSONS, again, choose, claim, films
-from dpmc_core.lessons.frame import percent
+from dpmc_core.lab.refute.run import one_rating_apart
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.teach.lessons import LESSONS, again, choose, claim, films
+from dpmc_core.lab.teach.lessons.frame import percent
+from dpmc_core.lab.teach.room import Room
+from dpmc_core.lab.views.cards import hundred
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING
-from dpmc_core.refute.run import one_rating_apart
-from dpmc_core.room import Room
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views.cards import hundred
 
 CURVE = Path(__file__).resolve().parent.parent / "sample_data" / "curves" / "movie-night.csv"
 

@@ -11,15 +11,15 @@ import pytest
 import streamlit as st
 
 from dpmc_core import registry
+from dpmc_core.lab.sweep import Grid
+from dpmc_core.lab.views import comparison, noise
+from dpmc_core.lab.views.comparison import limits
+from dpmc_core.lab.views.lines import Picture, Reference
+from dpmc_core.lab.views.looks import STYLES
+from dpmc_core.lab.views.noise import BeforeAfter
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import noisy
-from dpmc_core.sweep import Grid
-from dpmc_core.views import comparison, noise
-from dpmc_core.views.comparison import limits
-from dpmc_core.views.lines import Picture, Reference
-from dpmc_core.views.looks import STYLES
-from dpmc_core.views.noise import BeforeAfter
 from pages.ui import blocks, charts, report
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import noise as charts_noise

@@ -65,7 +65,7 @@ def test_its_links_lead_somewhere(book):
 
 
 def test_its_commands_are_understood(book):
-    from dpmc_core.cli import build_parser
+    from dpmc_core.lab.cli import build_parser
 
     text = "".join("".join(c["source"]) for c in book["cells"] if c["cell_type"] == "markdown")
     commands = re.findall(r"`dpmc (\w[^`]+)`", text)

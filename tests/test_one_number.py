@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.cli import main
 from dpmc_core.data import datasets
 from dpmc_core.experiment import run
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.views import cards, lines
 from dpmc_core.model import Task
-from dpmc_core.views import cards, lines
 from pages.ui import private, sources, sweeps
 from tests.page_helpers import (
     all_text,

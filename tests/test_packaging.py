@@ -36,7 +36,7 @@ def installed(tmp_path_factory):
 
 def dpmc(site, elsewhere, *argv, check=True):
     code = (
-        "import sys, dpmc_core; from dpmc_core.cli import main;"
+        "import sys, dpmc_core; from dpmc_core.lab.cli import main;"
         f"assert dpmc_core.__file__.startswith({str(site)!r}); sys.exit(main(sys.argv[1:]))"
     )
     return subprocess.run(

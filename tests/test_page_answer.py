@@ -5,9 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from dpmc_core.answer import Protect
-from dpmc_core.cli import main
 from dpmc_core.data import datasets
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.study.answer import Protect
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import private, sources, sweeps

@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core.cli import main
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.protocol.federated import SERVER, VARIANTS, FederatedRun, build
+from dpmc_core.lab.views import federated, messages
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.privacy import USER_REPLACED
-from dpmc_core.protocol.federated import SERVER, VARIANTS, FederatedRun, build
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.views import federated, messages
 from tests.page_helpers import button, charts_of, open_page, plain, texts
 
 SMALL = {"parties": 3, "rounds": 2, "local": 2}

@@ -11,10 +11,10 @@ import time
 import pytest
 
 from dpmc_core import registry
+from dpmc_core.lab.refute import refute
+from dpmc_core.lab.views import audits, cards, groups
 from dpmc_core.privacy import ROW_VALUES, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.refute import refute
-from dpmc_core.views import audits, cards, groups
 from pages.ui import runs
 from tests.page_helpers import all_text, button, charts_of, open_page, plain
 

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from dpmc_core import papers
-from dpmc_core.papers import picture, results, words
-from dpmc_core.papers.frame import Made, Series, Stamp
-from dpmc_core.views import looks
+from dpmc_core.lab import papers
+from dpmc_core.lab.papers import picture, results, words
+from dpmc_core.lab.papers.frame import Made, Series, Stamp
+from dpmc_core.lab.views import looks
 from pages.ui import sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, spec
 

@@ -5,11 +5,11 @@ import pytest
 
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
+from dpmc_core.lab.protocol import attacks
+from dpmc_core.lab.protocol.federated import FLOW
+from dpmc_core.lab.views import messages, scenarios
 from dpmc_core.privacy import Shares
-from dpmc_core.protocol import attacks
-from dpmc_core.protocol.federated import FLOW
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.views import messages, scenarios
 from pages.ui import charts
 from pages.ui.charts import protocol as charts_protocol
 from tests.page_helpers import button, charts_of, open_page, plain, texts

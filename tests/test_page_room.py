@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpmc_core import room as core
 from dpmc_core.data import download
 from dpmc_core.errors import DpmcError
-from dpmc_core.room import CLASS, LONGEST, READY, Sender
-from dpmc_core.views import room as words
+from dpmc_core.lab.teach import room as core
+from dpmc_core.lab.teach import room_view as words
+from dpmc_core.lab.teach.room import CLASS, LONGEST, READY, Sender
 from pages.ui import classroom, rows
 from tests.page_helpers import all_text, button, open_page, plain, texts
 

@@ -10,9 +10,9 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
+from dpmc_core.lab.views.training import FRAMES, SIDE
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
-from dpmc_core.views.training import FRAMES, SIDE
 from pages.ui import blocks, charts, classroom, jobs, runs
 from pages.ui.shelf import Shelf
 from tests.page_helpers import all_text, button, charts_of, ledger_of, open_page, texts

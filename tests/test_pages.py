@@ -12,20 +12,21 @@ import weakref
 import plotly.graph_objects as plotly
 import pytest
 
-from dpmc_core import experiment, registry, sweep
-from dpmc_core.cli import main
+from dpmc_core import experiment, registry
 from dpmc_core.data import datasets, download, public_sets
 from dpmc_core.data.transforms import CapPerUser
+from dpmc_core.lab import sweep
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.protocol.federated import FLOW
+from dpmc_core.lab.store import Store, shipped
+from dpmc_core.lab.sweep import Grid
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.views import cards, lines, run_card, stops
 from dpmc_core.metrics import METRICS
 from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
 from dpmc_core.problem import SEED, LeaveLast, RandomShare, build_problem
-from dpmc_core.protocol.federated import FLOW
 from dpmc_core.ratings import Ratings
-from dpmc_core.store import Store, shipped
-from dpmc_core.sweep import Grid
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import cards, lines, run_card, stops
 from pages.ui import charts, private
 from pages.ui.charts import curve as charts_curve
 from tests.page_helpers import (
@@ -827,7 +828,7 @@ def test_every_mechanism_has_a_look_of_its_own():
 
 
 def test_the_report_stands_alone():
-    from dpmc_core.views.run_card import Run
+    from dpmc_core.lab.views.run_card import Run
     from pages.ui import blocks, report
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
@@ -845,7 +846,7 @@ def test_clicks_are_ranked_on_every_page():
     """The sample of clicks offers the ranking family, and a run shows both candidate sets."""
     from dpmc_core import experiment
     from dpmc_core.data import datasets
-    from dpmc_core.views import ranking
+    from dpmc_core.lab.views import ranking
 
     app = open_page("train", data="bookshop-clicks", mechanism="dpimf-optimal")
     options = app.radio(key="mechanism").options

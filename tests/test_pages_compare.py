@@ -11,14 +11,15 @@ import pytest
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dpmc_core import paths, registry, sweep
+from dpmc_core import paths, registry
 from dpmc_core.data import datasets
+from dpmc_core.lab import sweep
+from dpmc_core.lab.store import Store, default_path, queries, shipped
+from dpmc_core.lab.sweep import Grid
+from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
+from dpmc_core.lab.views import comparison, lines
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
-from dpmc_core.store import Store, default_path, queries, shipped
-from dpmc_core.sweep import Grid
-from dpmc_core.sweep.presets import BOTH, EPSILONS
-from dpmc_core.views import comparison, lines
 from pages.ui import private, rows, sources, sweeps
 from tests.page_helpers import (
     all_text,

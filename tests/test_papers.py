@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core import papers, registry, sweep
-from dpmc_core.cli import main
+from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
-from dpmc_core.papers import frame, picture, report, results, run, ryhh24, verdicts, words
-from dpmc_core.papers.frame import (
+from dpmc_core.lab import papers, sweep
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.papers import frame, picture, report, results, run, ryhh24, verdicts, words
+from dpmc_core.lab.papers.frame import (
     Axis,
     Experiment,
     GridRecipe,
@@ -29,13 +30,13 @@ from dpmc_core.papers.frame import (
     Stamp,
     Statement,
 )
-from dpmc_core.papers.verdicts import Accuracy, Privacy
+from dpmc_core.lab.papers.verdicts import Accuracy, Privacy
+from dpmc_core.lab.store import Store
+from dpmc_core.lab.sweep import Grid
+from dpmc_core.lab.views.lines import Interval, interval
 from dpmc_core.privacy import RATING, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.stopping import Stopped
-from dpmc_core.store import Store
-from dpmc_core.sweep import Grid
-from dpmc_core.views.lines import Interval, interval
 
 ROOT = Path(__file__).resolve().parent.parent
 ALL = list(papers.experiments())

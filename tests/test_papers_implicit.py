@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core import papers, registry
+from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Implicit
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.lab import papers
+from dpmc_core.lab.papers import hxz15, parties, run, ryhh24
+from dpmc_core.lab.papers.frame import Piece, PieceRecipe
+from dpmc_core.lab.papers.parties import Size
+from dpmc_core.lab.protocol.scenarios import StaticUsers
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
-from dpmc_core.papers import hxz15, parties, run, ryhh24
-from dpmc_core.papers.frame import Piece, PieceRecipe
-from dpmc_core.papers.parties import Size
 from dpmc_core.privacy import RATING
 from dpmc_core.problem import LeaveLast, Problem, build_problem
-from dpmc_core.protocol.scenarios import StaticUsers
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmc_core import papers, registry, sweep
-from dpmc_core.papers import frame, jtt18, lwhm22, picture, words, z16
-from dpmc_core.papers.frame import GridRecipe, Made, Series, Stamp
+from dpmc_core import registry
+from dpmc_core.lab import papers, sweep
+from dpmc_core.lab.papers import frame, jtt18, lwhm22, picture, recovery, words, z16
+from dpmc_core.lab.papers.frame import GridRecipe, Made, Series, Stamp
+from dpmc_core.lab.views.lines import Interval
 from dpmc_core.settings import setting_text
-from dpmc_core.views import recovery
-from dpmc_core.views.lines import Interval
 
 STAMP = Stamp("0", "none", {}, "1:5", {}, 0.0)
 MINE = [

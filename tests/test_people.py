@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmc_core import registry, sweep, toplists
+from dpmc_core import registry
 from dpmc_core.data import SAMPLES, datasets
+from dpmc_core.lab import sweep
+from dpmc_core.lab.store import Store, shipped, top_lists
+from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.views import comparison, lines, people, stops
+from dpmc_core.lab.views.people import Person
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.store import Store, shipped, top_lists
-from dpmc_core.sweep import LISTS_OF, Grid
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import comparison, lines, people, stops
-from dpmc_core.views.people import Person
 from pages.ui import rows
 from tests.page_helpers import placed_line
 from tests.sweep_helpers import InThisProcess

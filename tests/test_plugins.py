@@ -13,10 +13,10 @@ import pytest
 
 import dpmc_core as dpmc
 from dpmc_core import plugins, registry
-from dpmc_core.cli import main
 from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.store import Store, curves, records
 from dpmc_core.mechanisms.plain import Clear
-from dpmc_core.store import Store, curves, records
 
 ROOT = Path(__file__).resolve().parent.parent
 SECTION = (ROOT / "docs" / "adding-a-mechanism.md").read_text(encoding="utf-8")

@@ -9,9 +9,8 @@ from scipy import stats
 
 from dpmc_core import privacy
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.privacy import RATING, Shares
-from dpmc_core.protocol import attacks
-from dpmc_core.protocol.messages import (
+from dpmc_core.lab.protocol import attacks
+from dpmc_core.lab.protocol.messages import (
     RECOMMENDER,
     THIRD_PARTY,
     FixedPoint,
@@ -19,7 +18,7 @@ from dpmc_core.protocol.messages import (
     Traffic,
     Transcript,
 )
-from dpmc_core.protocol.scenarios import (
+from dpmc_core.lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_NOISE,
     HIDDEN_SHARE,
@@ -32,7 +31,8 @@ from dpmc_core.protocol.scenarios import (
     ScenarioRun,
     StaticUsers,
 )
-from dpmc_core.protocol.trusted import reference_items
+from dpmc_core.lab.protocol.trusted import reference_items
+from dpmc_core.privacy import RATING, Shares
 from tests.protocol_helpers import BOTH, assert_counts, play, ratings_of, received
 from tests.statistics_helpers import assert_drawn_from, assert_frequencies
 

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from reading_helpers import cells, upload
 
-from dpmc_core.cli import main
 from dpmc_core.data import Refused, datasets
 from dpmc_core.data.lines import QUOTE
 from dpmc_core.data.source import BLOCK, LineCount
 from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_core.lab.cli import main
 
 HEAD = "user,item,rating\n"
 

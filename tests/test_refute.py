@@ -20,7 +20,15 @@ from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.errors import CannotRelease, InvalidSetting
-from dpmc_core.faults import Flaw, faults_of, plant, planted
+from dpmc_core.lab.refute import Method, Refuted, refute, sampler, small_data
+from dpmc_core.lab.refute.canaries import CanaryPlan, Keeper, plans
+from dpmc_core.lab.refute.faults import Flaw, faults_of, plant, planted
+from dpmc_core.lab.refute.pairs import RatingTable, changed, neighbours
+from dpmc_core.lab.refute.probe import run
+from dpmc_core.lab.refute.shipped import _records, shipped
+from dpmc_core.lab.study.release import export
+from dpmc_core.lab.views import audits
+from dpmc_core.lab.views.lights import known_instance, lights
 from dpmc_core.model import Constant, Step, Task
 from dpmc_core.privacy import (
     CELL,
@@ -41,14 +49,6 @@ from dpmc_core.privacy import (
     witness,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.refute import Method, Refuted, refute, sampler, small_data
-from dpmc_core.refute.canaries import CanaryPlan, Keeper, plans
-from dpmc_core.refute.pairs import RatingTable, changed, neighbours
-from dpmc_core.refute.probe import run
-from dpmc_core.refute.shipped import _records, shipped
-from dpmc_core.release import export
-from dpmc_core.views import audits
-from dpmc_core.views.lights import known_instance, lights
 
 LOCAL = ["input-flip", "private-majority", "modified-laplace", "randomised-response", "dplcf"]
 ADDITIVE = ["objective", "gradient", "private-mean", "private-popularity", "private-taste"]
@@ -455,7 +455,7 @@ def test_one_rating_lights_up_the_matrix():
 
 
 def test_what_was_measured_ships_for_every_mechanism_as_it_is_now():
-    """After a change of results: dpmc audit --all --write dpmc_core/refute/measured.json"""
+    """After a change of results: dpmc audit --all --write dpmc_core/lab/refute/measured.json"""
     for id in NOISY:
         found = shipped(registry.create(id, epsilon=1.0))
         assert found is not None, id

@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks import intervals
-from dpmc_core import room
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.room import Linked, NotTaken, Poll, Receipt, Room, Sender, Waits
+from dpmc_core.lab.teach import room
+from dpmc_core.lab.teach.room import Linked, NotTaken, Poll, Receipt, Room, Sender, Waits
 
 PHONES = [f"{k:032x}" for k in range(30)]
 

@@ -8,11 +8,11 @@ import re
 
 import pytest
 
-from dpmc_core import room
-from dpmc_core.room import Bounds, Room, Sender
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import room as words
-from dpmc_core.views.room import Mark, ShareRow
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.teach import room
+from dpmc_core.lab.teach import room_view as words
+from dpmc_core.lab.teach.room import Bounds, Room, Sender
+from dpmc_core.lab.teach.room_view import Mark, ShareRow
 from pages.ui import charts
 from pages.ui.charts import room as charts_room
 

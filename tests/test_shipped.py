@@ -6,17 +6,18 @@ import json
 import numpy as np
 import pytest
 
-from dpmc_core import experiment, registry, sweep
+from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import BadRatings
+from dpmc_core.lab import sweep
+from dpmc_core.lab.store import Store, curves, records, shipped
+from dpmc_core.lab.sweep import Grid
+from dpmc_core.lab.sweep.presets import EPSILONS, PRESETS
+from dpmc_core.lab.views import lines
 from dpmc_core.metrics import METRICS, headline
 from dpmc_core.model import Estimator, Task
 from dpmc_core.problem import build_problem, default_split
-from dpmc_core.store import Store, curves, records, shipped
-from dpmc_core.sweep import Grid
-from dpmc_core.sweep.presets import EPSILONS, PRESETS
-from dpmc_core.views import lines
 from tests.sweep_helpers import InThisProcess
 
 IDS = ("input-flip", "output")

@@ -8,10 +8,11 @@ import shlex
 import numpy as np
 import pytest
 
-from dpmc_core import metrics, split_files
-from dpmc_core.cli import main
+from dpmc_core import metrics
 from dpmc_core.data import datasets, parse_step, read_pair
 from dpmc_core.errors import DpmcError
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.study import split_files
 from dpmc_core.model import Factors, Task
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, build_problem
 

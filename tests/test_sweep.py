@@ -21,15 +21,16 @@ from sweep_helpers import (
     rows_of,
 )
 
-from dpmc_core import experiment, locks, registry, store, sweep
+from dpmc_core import experiment, registry
 from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.lab import locks, store, sweep
+from dpmc_core.lab.store import Store, StoreError, connection
+from dpmc_core.lab.sweep import grid as grids
+from dpmc_core.lab.sweep import worker
+from dpmc_core.lab.sweep.run import ALONE, BREAKS, COMPANY
 from dpmc_core.model import AddsNoiseLast, Constant, Step, Task
 from dpmc_core.privacy import witness
 from dpmc_core.problem import LeaveLast, build_problem
-from dpmc_core.store import Store, StoreError, connection
-from dpmc_core.sweep import grid as grids
-from dpmc_core.sweep import worker
-from dpmc_core.sweep.run import ALONE, BREAKS, COMPANY
 
 GUESS, REFERENCE = "private-majority", "reference-binary"  # what stands beside one-bit methods
 
@@ -276,7 +277,7 @@ def test_every_task_is_split_as_a_single_run_of_it(opened):
 
 
 def test_the_curve_of_a_unit_is_the_curve_its_row_is_in(plan, opened):
-    from dpmc_core import store
+    from dpmc_core.lab import store
 
     run(plan, opened)
     assert {info.key for info in store.curves(opened)} == set(plan.keys.curves)
@@ -531,7 +532,7 @@ def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
 
 def test_what_is_told_is_what_the_store_has(plan, undisturbed, opened, monkeypatch):
     """Also while another sweep writes, and in the moment of the stop."""
-    monkeypatch.setattr(sys.modules["dpmc_core.sweep.run"], "SPARING", 0)
+    monkeypatch.setattr(sys.modules["dpmc_core.lab.sweep.run"], "SPARING", 0)
     theirs = [undisturbed_record(plan, opened.path, unit) for unit in plan.units[8:20]]
     told, there = [], []
 
@@ -593,7 +594,7 @@ def test_units_tell_what_they_are(plan):
 @pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")
 def test_what_another_process_has_claimed_is_waited_for_and_taken_over(plan, undisturbed, opened):
     code = (
-        "import sys; from dpmc_core.store import Store\n"
+        "import sys; from dpmc_core.lab.store import Store\n"
         "with Store(sys.argv[1]) as store, store.claims() as claims:\n"
         "    print(*map(claims.take, sys.argv[2:]), flush=True); sys.stdin.read()"
     )

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dpmc_core import sweep as core
 from dpmc_core.errors import DpmcError
-from dpmc_core.store import Store, queries
+from dpmc_core.lab import sweep as core
+from dpmc_core.lab.store import Store, queries
 from pages.ui import private, sweeps
 from tests.processes import members
 

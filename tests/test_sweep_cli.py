@@ -19,13 +19,13 @@ from processes import alive, descendants, needs_proc, wait_until
 from store_helpers import as_nobody, needs_modes, open_folder, record
 from sweep_helpers import rows_of
 
-from dpmc_core.cli import main
-from dpmc_core.cli import sweep as command
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.store import Store
-from dpmc_core.store import rows as tables
-from dpmc_core.store.connection import WAIT
-from dpmc_core.sweep import SweepReport, parse_epsilons, parse_seeds, pools
+from dpmc_core.lab.cli import main
+from dpmc_core.lab.cli import sweep as command
+from dpmc_core.lab.store import Store
+from dpmc_core.lab.store import rows as tables
+from dpmc_core.lab.store.connection import WAIT
+from dpmc_core.lab.sweep import SweepReport, parse_epsilons, parse_seeds, pools
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [

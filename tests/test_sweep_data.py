@@ -18,16 +18,17 @@ import pytest
 from store_helpers import needs_modes
 from sweep_helpers import make_dataset, make_pair, make_source
 
-from dpmc_core import locks, papers, registry, store, sweep
-from dpmc_core.cli import build_parser
-from dpmc_core.cli.sweep import grid_of
+from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.lab import locks, papers, store, sweep
+from dpmc_core.lab.cli import build_parser
+from dpmc_core.lab.cli.sweep import grid_of
+from dpmc_core.lab.store import Store
+from dpmc_core.lab.sweep import Grid, presets, private
+from dpmc_core.lab.sweep.sources import SNAPSHOT, read_snapshot, write_snapshot
 from dpmc_core.model import Factors
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
-from dpmc_core.store import Store
-from dpmc_core.sweep import Grid, presets, private
-from dpmc_core.sweep.sources import SNAPSHOT, read_snapshot, write_snapshot
 
 ROOT = Path(__file__).resolve().parent.parent
 

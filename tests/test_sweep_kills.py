@@ -26,7 +26,7 @@ from processes import (
 )
 from sweep_helpers import rows_of
 
-from dpmc_core.store import Store, StoreError
+from dpmc_core.lab.store import Store, StoreError
 
 pytestmark = needs_proc
 
@@ -88,7 +88,7 @@ OWNER = """
 import json, sys, time
 from pages.ui import sweeps
 from tests.sweep_helpers import make_dataset
-from dpmc_core import sweep
+from dpmc_core.lab import sweep
 folder = sweep.PrivateFolder(make_dataset())
 folder.write()
 grid = sweep.Grid(data=[str(folder.data)], mechanisms=["gradient"], epsilons=[1.0],

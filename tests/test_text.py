@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from dpmc_core import store
 from dpmc_core.errors import printable
-from dpmc_core.store import Store, guarded
-from dpmc_core.views.text import escape_markdown
+from dpmc_core.lab import store
+from dpmc_core.lab.store import Store, guarded
+from dpmc_core.lab.views.text import escape_markdown
 from pages.ui.text import escape, in_chart
 from tests.hostile import HOSTILE, PIECES, shown
 from tests.store_helpers import record

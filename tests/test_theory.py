@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpmc_core import papers, registry
-from dpmc_core.bounds import collection, frank_wolfe, implicit, one_bit
+from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.lab import papers
+from dpmc_core.lab.papers import recovery, theory, verdicts, words
+from dpmc_core.lab.papers.bounds import frank_wolfe, implicit, one_bit
+from dpmc_core.lab.views.lines import short
 from dpmc_core.links import LOGISTIC, Probit
-from dpmc_core.papers import verdicts, words
+from dpmc_core.mechanisms import collection
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.views import recovery, theory
-from dpmc_core.views.lines import short
 
 LINKS = (LOGISTIC, Probit(), Probit(0.8))
 

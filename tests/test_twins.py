@@ -7,12 +7,12 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
+from dpmc_core.lab.store import shipped
+from dpmc_core.lab.views import lines
+from dpmc_core.lab.views.lines import Interval, Picture, Reference, interval
 from dpmc_core.metrics import METRICS, headline
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem, generator
-from dpmc_core.store import shipped
-from dpmc_core.views import lines
-from dpmc_core.views.lines import Interval, Picture, Reference, interval
 
 DATA = "bookshop-clicks"
 VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")

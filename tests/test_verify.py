@@ -17,14 +17,14 @@ pytest.importorskip("opendp", reason="needs the extra 'release'")
 
 from dpmc_core import registry
 from dpmc_core.data import public_sets
-from dpmc_core.deployment import deployment_card
 from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting, NotVerified
+from dpmc_core.lab.study.deployment import deployment_card
+from dpmc_core.lab.study.release import export, write
+from dpmc_core.lab.study.verify import sign_lines, signed, unnoticed, verify
 from dpmc_core.privacy import Publishes, Trust
 from dpmc_core.ratings import Catalogue, Origin
-from dpmc_core.release import export, write
 from dpmc_core.solvers import sizes
 from dpmc_core.solvers.trust_region import minimise_in_ball
-from dpmc_core.verify import sign_lines, signed, unnoticed, verify
 from tests.release_helpers import (
     ITEMS,
     RELEASED,
@@ -321,7 +321,7 @@ def test_a_version_is_one_or_refused(files, version, tmp_path):
 
 def forged(path, mechanism, ratings, monkeypatch, **public):
     """A file that its writer released against the rules, or with other public facts on its card."""
-    from dpmc_core import release
+    from dpmc_core.lab.study import release
 
     facts = dataclasses.replace(ratings.public, **public)
     rest = (facts, ratings.catalogue, len(ratings))

@@ -14,9 +14,9 @@ from plotly.basedatatypes import BaseFigure
 
 from dpmc_core.errors import capital, sentence
 from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.lab.store import guarded
+from dpmc_core.lab.views import audits, cards
 from dpmc_core.privacy import Guarantee
-from dpmc_core.store import guarded
-from dpmc_core.views import audits, cards
 from pages.ui import classroom
 from pages.ui.charts import Figure
 from pages.ui.jobs import AT_ONCE, Job, Snapshot

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from dpmc_core import registry
-from dpmc_core.answer import Protect, method_for
 from dpmc_core.data import datasets
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import DpmcError, capital, sentence
+from dpmc_core.lab.study.answer import Protect, method_for
+from dpmc_core.lab.views import answer as words
+from dpmc_core.lab.views import cards, lines
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import prepared_facts
-from dpmc_core.views import answer as words
-from dpmc_core.views import cards, lines
 from pages.ui import scene
 from pages.ui.charts import DARK, LIGHT
 from pages.ui.scene import Scene

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.ledger import LedgerEntry
-from dpmc_core.sweep import PrivateFolder
+from dpmc_core.lab.study.ledger import LedgerEntry
+from dpmc_core.lab.sweep import PrivateFolder
 from pages.ui import sweeps
 
 sessions: weakref.WeakSet[Private] = weakref.WeakSet()

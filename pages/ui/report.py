@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import plotly.io as pio
 
-from dpmc_core import glossary
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.views import cards, document, ranking, run_card, training
+from dpmc_core.lab.views.run_card import Run
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
-from dpmc_core.views import cards, document, ranking, run_card, training
-from dpmc_core.views.run_card import Run
 from pages.ui.charts import LIGHT, Figure, Theme
 from pages.ui.charts import ranking as charts_ranking
 from pages.ui.charts import train as charts_train

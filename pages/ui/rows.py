@@ -9,19 +9,20 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-from dpmc_core import ledger as core
-from dpmc_core import paths, registry, store, sweep
+from dpmc_core import paths, registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.ledger import Study
+from dpmc_core.lab import store, sweep
+from dpmc_core.lab.store import Store, StoreMissing, default_path
+from dpmc_core.lab.store import shipped as files
+from dpmc_core.lab.study import ledger as core
+from dpmc_core.lab.study.ledger import Study
+from dpmc_core.lab.sweep import Grid, Keys, presets
+from dpmc_core.lab.views import ledger as words
+from dpmc_core.lab.views import lines
+from dpmc_core.lab.views.cards import delta_text
+from dpmc_core.lab.views.lines import Line, Picture
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Task
-from dpmc_core.store import Store, StoreMissing, default_path
-from dpmc_core.store import shipped as files
-from dpmc_core.sweep import Grid, Keys, presets
-from dpmc_core.views import ledger as words
-from dpmc_core.views import lines
-from dpmc_core.views.cards import delta_text
-from dpmc_core.views.lines import Line, Picture
 from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
 

@@ -12,19 +12,19 @@ from typing import Any
 from dpmc_core import experiment, registry
 from dpmc_core.data import Dataset, Refused, datasets, download
 from dpmc_core.errors import DpmcError
-from dpmc_core.faults import Flaw
+from dpmc_core.lab.refute import Report, refute
+from dpmc_core.lab.refute.faults import Flaw
+from dpmc_core.lab.views import noise
+from dpmc_core.lab.views.lights import Lights, known_instance, lights
+from dpmc_core.lab.views.run_card import Run
+from dpmc_core.lab.views.training import Camera, Film
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.privacy import witness
 from dpmc_core.problem import Problem, build_problem, default_split, generator
 from dpmc_core.ratings import Ratings
-from dpmc_core.refute import Report, refute
 from dpmc_core.stopping import stopping
-from dpmc_core.views import noise
-from dpmc_core.views.lights import Lights, known_instance, lights
-from dpmc_core.views.run_card import Run
-from dpmc_core.views.training import Camera, Film
 from pages.ui.jobs import Tell, Work
 
 # Seconds that looking at held-out ratings while training may take in all, and the part of the

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
+from dpmc_core.lab.sweep import Grid
+from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
+from dpmc_core.lab.views import cards, lines, people, stops
+from dpmc_core.lab.views.lines import Line, Picture
+from dpmc_core.lab.views.people import Lists, People, Person, Scores, Shown
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.sweep import Grid
-from dpmc_core.sweep.presets import BOTH, EPSILONS
-from dpmc_core.views import cards, lines, people, stops
-from dpmc_core.views.lines import Line, Picture
-from dpmc_core.views.people import Lists, People, Person, Scores, Shown
 from pages.ui.charts import Theme
 from pages.ui.charts import curve as charts_curve
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # every page has a shelf, only Train the machinery to fill it
-    from dpmc_core.views.run_card import KeptRun
+    from dpmc_core.lab.views.run_card import KeptRun
 
 
 class Shelf:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 
 from dpmc_core.errors import printable
-from dpmc_core.views.text import escape_markdown
+from dpmc_core.lab.views.text import escape_markdown
 
 
 def escape(text: str) -> str:

@@ -10,14 +10,15 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from dpmc_core import glossary, registry
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.views import groups
+from dpmc_core.lab.views.groups import Choice
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
 from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
-from dpmc_core.sweep.presets import EPSILONS
-from dpmc_core.views import groups
-from dpmc_core.views.groups import Choice
 from pages.ui import blocks, rows, sources, state
 
 T = TypeVar("T")

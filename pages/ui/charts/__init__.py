@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.views.audits import Tick
-from dpmc_core.views.lines import Band
-from dpmc_core.views.looks import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
-from dpmc_core.views.looks import style as style
+from dpmc_core.lab.views.audits import Tick
+from dpmc_core.lab.views.lines import Band
+from dpmc_core.lab.views.looks import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
+from dpmc_core.lab.views.looks import style as style
 
 Floats = NDArray[np.float64]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dpmc_core.paired import Bracket
-from dpmc_core.views.answer import AtEpsilon
-from dpmc_core.views.lines import GUESSING
+from dpmc_core.lab.study.paired import Bracket
+from dpmc_core.lab.views.answer import AtEpsilon
+from dpmc_core.lab.views.lines import GUESSING
 from pages.ui.charts import (
     EPSILON_AXIS,
     Figure,

@@ -15,10 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.metrics import Metric
-from dpmc_core.views import cards
-from dpmc_core.views.audits import tick_of
-from dpmc_core.views.comparison import (
+from dpmc_core.lab.views import cards
+from dpmc_core.lab.views.audits import tick_of
+from dpmc_core.lab.views.comparison import (
     Answer,
     Standing,
     isotonic,
@@ -26,7 +25,7 @@ from dpmc_core.views.comparison import (
     span_words,
     standing_words,
 )
-from dpmc_core.views.lines import (
+from dpmc_core.lab.views.lines import (
     AS_CLAIMED,
     ENVELOPE,
     GUESSING,
@@ -38,6 +37,7 @@ from dpmc_core.views.lines import (
     envelope,
     short_label,
 )
+from dpmc_core.metrics import Metric
 from pages.ui.charts import (
     EPSILON_AXIS,
     LIGHT,

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core.views.audits import tick_of
-from dpmc_core.views.lines import GUESSING, WITHOUT, Line, Picture
+from dpmc_core.lab.views.audits import tick_of
+from dpmc_core.lab.views.lines import GUESSING, WITHOUT, Line, Picture
 from pages.ui.charts import (
     Figure,
     Style,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from dpmc_core.refute import Method, Refuted, Report
-from dpmc_core.views.audits import Tick
-from dpmc_core.views.cards import CardRow, epsilon_text
-from dpmc_core.views.lights import Lights
+from dpmc_core.lab.refute import Method, Refuted, Report
+from dpmc_core.lab.views.audits import Tick
+from dpmc_core.lab.views.cards import CardRow, epsilon_text
+from dpmc_core.lab.views.lights import Lights
 from pages.ui.charts import EPSILON_AXIS, Figure, Theme, figure, powers, rule, style, tick
 
 

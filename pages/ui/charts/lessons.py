@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpmc_core.lessons.drawing import Colors, svg
-from dpmc_core.lessons.frame import Drawing
+from dpmc_core.lab.teach.lessons.drawing import Colors, svg
+from dpmc_core.lab.teach.lessons.frame import Drawing
 from pages.ui.charts import ENDS, Theme, shaded
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.views.implicit import COEFFICIENTS, SamplingWeights, VariantNoise, variant
-from dpmc_core.views.noise import (
+from dpmc_core.lab.papers.recovery import RecoveryBounds, near
+from dpmc_core.lab.views.implicit import COEFFICIENTS, SamplingWeights, VariantNoise, variant
+from dpmc_core.lab.views.noise import (
     Axes,
     BeforeAfter,
     ChannelChances,
@@ -19,7 +20,6 @@ from dpmc_core.views.noise import (
     coded,
     two_values,
 )
-from dpmc_core.views.recovery import RecoveryBounds, near
 from pages.ui.charts import (
     ENDS,
     EPSILON_AXIS,

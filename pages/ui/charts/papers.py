@@ -6,10 +6,10 @@ import textwrap
 
 import numpy as np
 
-from dpmc_core.papers import picture
-from dpmc_core.papers.frame import Axis, Series
-from dpmc_core.papers.words import Look
-from dpmc_core.views.lines import Band
+from dpmc_core.lab.papers import picture
+from dpmc_core.lab.papers.frame import Axis, Series
+from dpmc_core.lab.papers.words import Look
+from dpmc_core.lab.views.lines import Band
 from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, shaded, ticks
 
 HEIGHT = 380

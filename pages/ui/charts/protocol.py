@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpmc_core.lab.protocol.federated import SERVER
+from dpmc_core.lab.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
+from dpmc_core.lab.views.federated import NAMES
+from dpmc_core.lab.views.messages import BytesCurve, bytes_text
 from dpmc_core.mechanisms.dpimf import Profiles
-from dpmc_core.protocol.federated import SERVER
-from dpmc_core.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
-from dpmc_core.views.federated import NAMES
-from dpmc_core.views.messages import BytesCurve, bytes_text
 from pages.ui.charts import (
     ACCENT,
     Figure,

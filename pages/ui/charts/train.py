@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from dpmc_core.lab.views import training
+from dpmc_core.lab.views.run_card import KeptRun
+from dpmc_core.lab.views.training import CalibrationCurve, ErrorCdf
 from dpmc_core.metrics import Metric
-from dpmc_core.views import training
-from dpmc_core.views.run_card import KeptRun
-from dpmc_core.views.training import CalibrationCurve, ErrorCdf
 from pages.ui.charts import Figure, Style, Theme, figure, horizontal, line, style, wrapped
 
 View = TypeVar("View")

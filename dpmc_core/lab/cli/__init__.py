@@ -1,0 +1,146 @@
+"""The command line `dpmc`: one file per command, each thin over the core."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+from dpmc_core import plugins
+from dpmc_core.errors import DpmcError, printable
+from dpmc_core.lab.cli import (
+    answer,
+    audit,
+    choose,
+    data,
+    explorable,
+    fit,
+    guarantees,
+    ledger,
+    lessons,
+    listing,
+    papers,
+    protocol,
+    recommend,
+    release,
+    split,
+    store,
+    sweep,
+    verify,
+)
+from dpmc_core.lab.cli.arguments import join_negative_ranges
+from dpmc_core.lab.cli.output import INTERRUPTED, UNREAD, Printable
+
+DONE, FAILED = 0, 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Exit status: 0 done, 1 a DpmcError, 2 usage, 130 interrupted, 141 nobody
+    reads what it writes."""
+    if sys.stderr is None:  # closed: nobody reads it either
+        sys.stderr = io.StringIO()
+    if sys.stdout is None:
+        print(
+            "dpmc: standard output is closed: send it to a file, or to /dev/null", file=sys.stderr
+        )
+        return FAILED
+    if isinstance(sys.stdout, io.TextIOWrapper):  # of a terminal that has no such letters
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        status = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        status = UNREAD
+    except OSError as error:
+        print(f"dpmc: {_words(error)}", file=sys.stderr)
+        status = FAILED
+    if status in (UNREAD, FAILED):
+        _drop_unwritten()
+    return status
+
+
+def _run(argv: Sequence[str]) -> int:
+    try:
+        args = build_parser().parse_args(join_negative_ranges(argv))
+    except SystemExit as stop:  # argparse has already said why
+        return stop.code if isinstance(stop.code, int) else FAILED
+    files: Sequence[str] = getattr(args, "plugin", ())
+    try:
+        for file in files:
+            plugins.load(file)
+        with contextlib.redirect_stdout(cast(Any, Printable(sys.stdout))):
+            args.command(args)
+    except BrokenPipeError:
+        raise
+    except KeyboardInterrupt:
+        print("dpmc: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except (DpmcError, OSError) as error:
+        print(f"dpmc: {_words(error)}", file=sys.stderr)
+        return FAILED
+    except MemoryError:
+        print("dpmc: not enough memory; take smaller data or another method", file=sys.stderr)
+        return FAILED
+    except Exception as error:
+        if not files:
+            raise  # a fault of ours; of a plugin its author needs no more than the line
+        words = printable(plugins.words(error))
+        print(f"dpmc: with {printable(', '.join(files))}: {words}", file=sys.stderr)
+        return FAILED
+    return DONE
+
+
+def _drop_unwritten() -> None:
+    """Let nothing be written at the end of the process where it cannot be."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _words(error: DpmcError | OSError) -> str:
+    """The sentence of an error of ours; the file and what is wrong with it, of the system's."""
+    if isinstance(error, DpmcError):
+        return str(error)
+    what, where = (error.strerror or str(error)).lower(), error.filename2 or error.filename
+    return printable(what if where is None else f"{where}: {what}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """What it says of a word shows the word, whatever is in it."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
+class _Version(argparse.Action):
+    """Looked up when asked: reading it takes longer than starting."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        from dpmc_core.version import version
+
+        print(f"dpmc {version()}")
+        parser.exit()
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands with their help."""
+    parser = _Parser(
+        prog="dpmc",
+        description="Differentially private matrix completion: train, compare, check the claims.",
+        epilog="Try: dpmc fit movie-night input-flip --epsilon 2",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    groups = (
+        *(listing, data, recommend, answer, fit, split, choose, release, verify),
+        *(guarantees, audit, ledger, protocol, papers, sweep, store, lessons, explorable),
+    )
+    for group in groups:
+        group.add_to(commands)
+    return parser

@@ -1,0 +1,147 @@
+"""Whole runs on a problem, measured and counted: scenarios 2 and 3, and what both flows report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core import experiment, metrics
+from dpmc_core.lab.protocol import attacks
+from dpmc_core.lab.protocol.messages import Traffic, Transcript
+from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
+from dpmc_core.lab.protocol.trusted import Gap, exact_items, reference_items
+from dpmc_core.model import Mechanism, Model, Task
+from dpmc_core.problem import Problem, generator
+from dpmc_core.registry import create
+from dpmc_core.settings import settings_of, show_setting
+
+Floats = NDArray[np.float64]
+
+SCENARIOS: dict[str, type[Scenario]] = {cls.number: cls for cls in (StaticUsers, DynamicUsers)}
+
+
+def start(
+    settings: Scenario, problem: Problem, seed: int, *, watch: int | None = None
+) -> ScenarioRun:
+    """A run on the training ratings, before its first message. Raises DpmcError."""
+    rng = generator(seed, f"scenario {settings.number} on {problem.train.fingerprint}")
+    return ScenarioRun(settings, problem.train, rng, watch=watch)
+
+
+def report(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> dict[str, Any]:
+    """What a run found, as plain JSON values; everything about raw ratings is evaluation only.
+
+    gap: from scenario 1, on the same problem.
+    """
+    settings, public = run.settings, run.public
+    return {
+        "scenario": settings.number,
+        "title": settings.title,
+        "data": data_facts(problem),
+        "settings": shown_settings(settings),
+        "seed": seed,
+        "guarantee": settings.guarantee(public).as_dict(),
+        "rounds": run.rounds,
+        "phases": len(run.phases),
+        "skipped": {
+            "items nobody rated": len(run.skipped.unrated),
+            "items with too few raters": len(run.skipped.too_few),
+            "items too few were there to make noise for": len(run.skipped.unmade),
+            "users without ratings": len(run.skipped.silent),
+        },
+        **measured(Task.RATINGS, run.model(), problem, seed, map(create, ("global-mean", "pmf"))),
+        "difference from scenario 1": _largest(run, reference_items(run)),
+        "difference from the exact minimum": _largest(run, exact_items(run)),
+        "gap": gap.as_dict(),
+        "communication": communication(run.transcript, formula(run))
+        | {"bytes per user": run.transcript.total.bytes / public.users},
+    }
+
+
+def _largest(run: ScenarioRun, others: Floats) -> float:
+    """The largest difference from the item factors of a run, in rating points."""
+    return float(np.abs(run.items - others).max())
+
+
+def formula(run: ScenarioRun) -> Traffic | None:
+    """The whole traffic from the number of raters; None where attendance was left to chance."""
+    if not run.settings.known_attendance:
+        return None
+    return Traffic.total(run.settings.cost(run.raters, run.public.users).values())
+
+
+def attack(run: ScenarioRun) -> dict[str, Any]:
+    """Every attack on the watched item of a finished run, as plain JSON values."""
+    item = run.wire.watch
+    assert item is not None
+    compared, attended = attacks.difference_attack(run), attacks.attendance_attack(run, item)
+    sums = attacks.sum_attacks(run)
+    return {
+        "difference": {
+            "users": len(compared),
+            "recovered": sum(f.succeeds for f in compared),
+            "largest error": max((f.error for f in compared), default=None),
+        },
+        "attendance": {
+            "users": len(attended),
+            "recovered": sum(f.succeeds for f in attended),
+            "centred": any(f.centred for f in attended),
+            "largest relative error": max((f.relative_error for f in attended), default=None),
+        },
+        "passive": sums.passive,
+        "active": sums.active,
+        "largest entry of A": sums.largest,
+    }
+
+
+def data_facts(problem: Problem) -> dict[str, Any]:
+    """The data of a report."""
+    train = problem.train
+    return {
+        "name": problem.name,
+        "users": train.public.users,
+        "items": train.public.items,
+        "ratings": len(train),
+        "fingerprint": train.fingerprint,
+    }
+
+
+def shown_settings(*parts: Any) -> dict[str, Any]:
+    """The settings of dataclasses as plain JSON values, by name; later ones count."""
+    return {
+        s.name: show_setting(getattr(part, s.name))
+        for part in parts
+        for s in settings_of(type(part))
+    }
+
+
+def measured(
+    task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[Mechanism]
+) -> dict[str, Any]:
+    """Metrics of a model and of what stands beside it, on the test ratings."""
+
+    def evaluate(model: Model) -> dict[str, float]:
+        rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
+        return metrics.evaluate(task, model, problem.train, problem.test, rng)
+
+    found = {}
+    for other in baselines:
+        *_, last = other.fit(problem.train, generator(seed, other.id))
+        assert last.model is not None
+        found[other.id] = evaluate(last.model)
+    return {
+        "metrics": evaluate(model),
+        "baselines": found,
+        "evaluation": experiment.EVALUATION_ONLY,
+    }
+
+
+def communication(transcript: Transcript, expected: Traffic | None) -> dict[str, Any]:
+    """Counted messages and bytes, by kind and together, beside those by formula."""
+    return transcript.total._asdict() | {
+        "by kind": {kind: sent._asdict() for kind, sent in transcript.traffic.items()},
+        "by formula": None if expected is None else expected._asdict(),
+    }

@@ -1,0 +1,177 @@
+"""Curves that ship with the sample data: small CSV files, read as the rows they were written from.
+
+The precomputed files of sample_data/curves are written again with
+
+    dpmc sweep --preset samples --curves sample_data/curves
+
+which also writes what people are shown (JSON, see views/people.py). The first line of a file is a
+comment with its stamp: what its rows have in common. Metrics are evaluation only: they are measured
+on raw held-out ratings.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from dpmc_core import registry
+from dpmc_core.data.datasets import Dataset
+from dpmc_core.errors import BadRatings
+from dpmc_core.lab.store.connection import MEMORY, Store
+from dpmc_core.lab.store.rows import PUBLIC, Record, every_unit, unit_key, without_epsilon
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.settings import parse_setting
+
+FOLDER = Path(__file__).resolve().parents[3] / "sample_data" / "curves"  # also in a wheel
+_COLUMNS = ("data", "mechanism", "epsilon", "seed", "metric", "value")
+
+
+def file_name(data: str, task: Task) -> str:
+    """Where the curves of a data set and a task are kept; they differ in preparation and split."""
+    name = data.replace("/", "-").replace(":", "-")
+    return f"{name}.csv" if task is Task.BINARY else f"{name}-{task.value}.csv"
+
+
+def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[str]) -> None:
+    """The rows of one data set and task: the stamp as a comment line, then CSV.
+
+    A mechanism is named with what is not its default. source: fingerprint of the data set.
+    """
+    rows = list(records)
+    first = min(rows, key=lambda row: int(row["seed"]))["data"]
+    stamp = {
+        "version": ", ".join(sorted({row["version"] for row in rows})),
+        "data": dataset.name,
+        "title": dataset.title,
+        "public": {name: first[name] for name in PUBLIC},
+        "ratings": len(dataset.ratings),
+        "fingerprint": dataset.ratings.fingerprint,
+        "prepared": first["prepared"],
+        "steps": first["prepare"],
+        "split": first["split"],
+        "settings": {_variant(row): without_epsilon(row["settings"]) for row in rows},
+        "revisions": {_variant(row): row["revision"] for row in rows},
+        "source": source,
+    }
+    stream.write("# " + json.dumps(stamp) + "\n")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for row in rows:
+        epsilon = row["settings"].get("epsilon")
+        at = "" if epsilon is None else f"{epsilon:g}"
+        for metric, value in row["metrics"].items():
+            writer.writerow((dataset.name, _variant(row), at, row["seed"], metric, f"{value:.6g}"))
+
+
+def _variant(row: Record) -> str:
+    """The id of a row's mechanism, then its settings that are not the defaults."""
+    changed = registry.changed_settings(row["mechanism"], without_epsilon(row["settings"]))
+    return " ".join([row["mechanism"], *(f"{name}={v}" for name, v in sorted(changed.items()))])
+
+
+def read(stream: IO[str], mechanisms: Collection[str] | None = None) -> Store:
+    """The rows of a file in a store of their own, which lies in memory: close it after use.
+
+    mechanisms: only these, with what stands beside them. Left out is what this program would
+    compute in another way: another revision, or other defaults. What a file
+    does not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is
+    not one of ours.
+    """
+    try:
+        stamp = json.loads(stream.readline().removeprefix("# "))
+        found = [name for name in stamp["settings"] if _is_current(stamp, name)]
+        if mechanisms is not None:
+            wanted = {other for id in mechanisms for other in _with_baselines(id)}
+            found = [name for name in found if name.split()[0] in wanted]
+        rows = list(_records(stamp, found, csv.DictReader(stream)))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadRatings(f"the file of curves cannot be read: {error}") from None
+    store = Store(MEMORY)
+    store.add(rows)
+    return store
+
+
+def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> Store | None:
+    """The precomputed curves of a sample data set for a task, or None where there are none."""
+    path = FOLDER / file_name(data, task)
+    if not path.is_file():
+        return None
+    with path.open("r", encoding="utf-8", newline="") as stream:
+        return read(stream, mechanisms)
+
+
+def ready(data: str, task: Task) -> frozenset[str]:
+    """Ids of the mechanisms whose curve for a data set and task came with this program."""
+    path = FOLDER / file_name(data, task)
+    if not path.is_file():
+        return frozenset()
+    with path.open("r", encoding="utf-8") as stream:
+        stamp = json.loads(stream.readline().removeprefix("# "))
+    return frozenset(name.split()[0] for name in stamp["settings"] if _is_current(stamp, name))
+
+
+def _with_baselines(id: str) -> tuple[str, ...]:
+    cls = registry.get(id)
+    return id, cls.floor, cls.twin, registry.REFERENCES[cls.task]
+
+
+def _is_current(stamp: Mapping[str, Any], name: str) -> bool:
+    cls = registry.MECHANISMS.get(name.split()[0])
+    if cls is None or cls.revision != stamp["revisions"][name]:
+        return False
+    return name == _variant({"mechanism": cls.id, "settings": stamp["settings"][name]})
+
+
+def _records(
+    stamp: Mapping[str, Any], mechanisms: Collection[str], lines: Iterable[Mapping[str, str]]
+) -> Iterator[Record]:
+    public = PublicFacts(**stamp["public"])
+    measured: dict[tuple[str, str, str], dict[str, float]] = {}
+    for line in lines:
+        if line["mechanism"] in mechanisms:
+            place = line["mechanism"], line["epsilon"], line["seed"]
+            measured.setdefault(place, {})[line["metric"]] = float(line["value"])
+    cards: dict[tuple[str, str], tuple[Mechanism, dict[str, Any]]] = {}
+    for (name, at, seed), metrics in measured.items():
+        id, *changed = name.split()
+        settings = dict(stamp["settings"][name])
+        if at:
+            settings["epsilon"] = float(at)
+        if (name, at) not in cards:
+            texts = (word.split("=", 1) for word in changed)
+            chosen = {key: parse_setting(registry.get(id), key, text) for key, text in texts}
+            mechanism = registry.create(id, epsilon=settings.get("epsilon"), **chosen)
+            card = mechanism.guarantee(public).given(tuple(stamp["prepared"]))
+            cards[name, at] = mechanism, {**card.as_dict(), **every_unit(card)}
+        mechanism, guarantee = cards[name, at]
+        fixed = stamp["source"], stamp["steps"], stamp["split"], id, mechanism.revision
+        yield {
+            "key": unit_key(*fixed, settings, int(seed)),
+            "version": stamp["version"],
+            "mechanism": id,
+            "revision": mechanism.revision,
+            "task": mechanism.task.value,
+            "seed": int(seed),
+            "data": {
+                **stamp["public"],
+                "name": stamp["data"],
+                "title": stamp["title"],
+                "source": stamp["source"],
+                "fingerprint": "",
+                "ratings": 0,
+                "test_ratings": 0,
+                "split": stamp["split"],
+                "prepare": stamp["steps"],
+                "prepared": stamp["prepared"],
+            },
+            "settings": settings,
+            "guarantee": guarantee,
+            "metrics": metrics,
+            "rounds": 0,
+            "stopped": False,
+            "seconds": 0.0,
+        }

@@ -1,0 +1,594 @@
+"""A model that may leave the house: fitted with exact noise, cut to what its card publishes.
+
+`export` fits a mechanism with a `SecureSource` and returns the published arrays with their card,
+which certifies them with the rounding of the exact samplers in it. Refused is what no proof covers:
+an infinite certified value, noise without an exact sampler, preparation read off the data. What the
+card does not count is not in the result either: no user factors where the card keeps them with the
+users, no measures, times or counts of the raw ratings.
+
+Which users and items there are decides the shape of what is published, so somebody has to say how
+that is known (`Ratings.catalogue`); the card says so, too. The card follows from the mechanism, the
+public facts, the catalogue and the arrays alone: `verify` makes it again, and both hold the arrays
+against the same `parts_of`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.data.transforms import is_free, parse_step
+from dpmc_core.errors import CannotRelease, InvalidSetting, shown
+from dpmc_core.experiment import settings_dict
+from dpmc_core.lab.refute.faults import planted
+from dpmc_core.model import ArrayPart, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
+from dpmc_core.paths import check_new, whole_file
+from dpmc_core.privacy import (
+    Additive,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    Notion,
+    Publication,
+    Publishes,
+    RandomizedResponse,
+    Release,
+    SampledLaplace,
+    SymbolChannel,
+    Trust,
+    exact_noise,
+    sensitivity_at,
+    witness,
+)
+from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
+from dpmc_core.version import version
+
+# What has an exact sampler. By exact type: another kind of noise may well be a subclass.
+ADDITIVE = (Laplace, Gaussian, SampledLaplace)
+CHANNELS = (RandomizedResponse, SymbolChannel)
+
+LARGEST = 100_000_000  # draws of exact noise
+SECONDS = 15e-6  # that one draw takes, roughly
+_LARGEST_CHANNEL = 10_000_000_000  # cells, at 8 random bytes each
+
+LIMITS = (
+    "not covered: the rounding of floating point inside a query, before its noise, and how long"
+    " the computation takes",
+    "every release of the same ratings spends its budget again: this card counts one",
+)
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+PACKAGES = ("opendp", "numpy", "scipy")  # whose versions the card has besides its own
+_NO_FACTORS = "with these settings {} has no factors that could be written"
+_MOST_FACTORS = 20  # of a completed matrix, however small: ten of the pattern, taste and effects
+NAMES = ("item_ids", "user_ids")
+USER_ROWS = frozenset({"users", "left", "matrix"})  # arrays that have a place for every user
+
+Found = Mapping[str, NDArray[Any]]
+Parts = Mapping[str, ArrayPart]
+
+
+def coordinates(release: Release, observed: int) -> int:
+    """How many numbers one publication has; observed: the number of ratings."""
+    return math.prod(observed if n is None else n for n in release.shape)
+
+
+def secured(guarantee: Guarantee, observed: int) -> Guarantee:
+    """The card of the same releases, sampled by a `SecureSource`.
+
+    Each sensitivity is raised to the one at which the release's own formula gives the epsilon, or
+    mu, of the exact sampler. Between units they still convert, for k changes of a value are
+    rounded no more often than one. Every release must be of a type in ADDITIVE or CHANNELS.
+    """
+    exact = guarantee.releases.each(lambda release: _secured(release, observed))
+    return dataclasses.replace(guarantee, releases=exact)
+
+
+def _secured(release: Release, observed: int) -> Release:
+    count = coordinates(release, observed)
+    table = {
+        change: max(s, _raised(release, count, s)) for change, s in release.sensitivity.items()
+    }
+    return dataclasses.replace(release, sensitivity=table)
+
+
+def _raised(release: Release, count: int, sensitivity: float) -> float:
+    if type(release) is Laplace:
+        return release.scale * exact_noise.laplace_epsilon(release.scale, count, sensitivity)
+    if type(release) is SampledLaplace:
+        # A drawn term is rounded with the sum: its e^{aw} grows by e^r at most, and so does
+        # 1 + q (e^{aw} - 1). One grid step more than the rounding itself pays for the floats here.
+        step = 2.0 ** exact_noise.grid(release.scale, count)
+        rounding = exact_noise.laplace_epsilon(release.scale, count, step)
+        return sensitivity * (1 + rounding / release.term_epsilon)
+    if type(release) is Gaussian:
+        return release.scale * exact_noise.gaussian_mu(release.scale, count, sensitivity)
+    assert isinstance(release, CHANNELS)
+    once = dataclasses.replace(release, times=1).loss(1.0).epsilon
+    return (
+        sensitivity * exact_noise.channel_epsilon(release.matrix) / once
+        if once > 0
+        else sensitivity
+    )
+
+
+def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:
+    """What a `SecureSource` may draw under the card, as its `drawn` counts it."""
+    found: Counter[tuple[str, float, int]] = Counter()
+    for _, release in guarantee.releases:
+        count = coordinates(release, observed)
+        if isinstance(release, ADDITIVE):
+            kind = "laplace" if isinstance(release, Laplace) else "gaussian"
+            found[kind, release.scale, count] += release.times
+            if isinstance(release, SampledLaplace):
+                found["coin", 0.0, 1] += release.times * observed
+        else:
+            found["channel", 0.0, 1] += release.times * count
+    return found
+
+
+def _draws(guarantee: Guarantee, observed: int) -> tuple[int, int]:
+    """(values of Laplace and Gaussian noise, cells of channels and coins) that are drawn."""
+    drawn = counted(guarantee, observed)
+    cells = drawn.pop(("channel", 0.0, 1), 0) + drawn.pop(("coin", 0.0, 1), 0)
+    return sum(count * times for (_, _, count), times in drawn.items()), cells
+
+
+@dataclass(frozen=True, eq=False)
+class Export:
+    """arrays: what is published; card: plain JSON values; guarantee: as sampled, its sensitivities
+    raised by what rounding costs."""
+
+    arrays: Found
+    card: Mapping[str, Any]
+    guarantee: Guarantee
+
+
+def check(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> None:
+    """Raise CannotRelease, with the reason, where these ratings may not be released so.
+
+    steps: the preparation, as command-line text.
+    """
+    fault = planted(mechanism)
+    if fault is not None:
+        raise CannotRelease(f"{mechanism.id} has a planted fault ({fault.words}): for audits only")
+    guarantee = mechanism.guarantee(ratings.public)
+    check_steps((*ratings.prepared, *reads_of(steps)), guarantee)
+    check_covered(mechanism, guarantee)
+    draws, cells = _draws(guarantee, len(ratings))
+    if draws > LARGEST or cells > _LARGEST_CHANNEL:
+        many, most = (draws, LARGEST) if draws > LARGEST else (cells, _LARGEST_CHANNEL)
+        raise CannotRelease(
+            f"{mechanism.id} would draw {many:,} exact noise values here, and at most {most:,} are"
+            " drawn (about half an hour): take fewer items, users or rounds"
+        )
+    if ratings.catalogue.origin is Origin.READ:
+        raise CannotRelease(
+            "which users and items there are was read off the ratings, and the shape of a release"
+            " would tell it: give what was known before (--catalogue items.txt with --users N or"
+            " users.txt), or say that it is public (--catalogue from-data)"
+        )
+
+
+def reads_of(steps: Iterable[str]) -> tuple[str, ...]:
+    """What the steps read off the ratings, in words."""
+    return tuple(reads for text in steps if (reads := parse_step(text).reads))
+
+
+def check_steps(reads: Iterable[str], guarantee: Guarantee) -> None:
+    """Raise CannotRelease unless all that preparation reads, in words, is free for the card."""
+    for step in reads:
+        if not is_free(step, guarantee.change):
+            raise CannotRelease(
+                f"no noise covers {step}: prepare with values that are public, for example"
+                " binarise=3.5, or leave the step out"
+            )
+
+
+def check_covered(mechanism: Mechanism, guarantee: Guarantee) -> None:
+    """Raise CannotRelease unless the card is finite and all of its noise can be sampled exactly."""
+    found = guarantee.certified()
+    if not found.finite:
+        raise CannotRelease(
+            f"{mechanism.id} has no finite certified epsilon {found.change.label}, so it is not"
+            f" released as private: {found.reason}"
+        )
+    for _, release in guarantee.releases:
+        if type(release) not in (*ADDITIVE, *CHANNELS):
+            raise CannotRelease(
+                f"{mechanism.id} cannot be released: the noise of '{release.query}'"
+                f" ({type(release).__name__}) is neither coordinate-wise Laplace or Gaussian nor a"
+                " discrete channel, and has no exact sampler here"
+            )
+
+
+def waiting(mechanism: Mechanism, ratings: Ratings) -> float:
+    """Roughly how many seconds the exact Laplace and Gaussian noise takes."""
+    return SECONDS * _draws(mechanism.guarantee(ratings.public), len(ratings))[0]
+
+
+def export(
+    mechanism: Mechanism,
+    ratings: Ratings,
+    steps: Sequence[str] = (),
+    on_step: Callable[[Mechanism, Step], None] | None = None,
+) -> Export:
+    """Fit all prepared ratings with exact noise; steps: the preparation, for the card.
+
+    Raises CannotRelease (see `check`), also where opendp is not installed.
+    """
+    check(mechanism, ratings, steps)
+    source = exact_noise.SecureSource()
+    plain = mechanism.guarantee(ratings.public)
+    expected, model = counted(plain, len(ratings)), None
+    local = plain.trust is Trust.LOCAL
+    with ExitStack() as stack:
+        outputs = stack.enter_context(witness()) if local else []
+        for step in mechanism.fit(ratings, source):
+            model = step.model or model
+            if on_step is not None:
+                on_step(mechanism, step)
+            if local and source.drawn == expected:
+                break  # all that is published is there
+    if not source.drawn <= expected:
+        raise CannotRelease(f"{mechanism.id} drew other noise than its card counts: a fault here")
+    arrays = _reports(ratings, outputs) if local else _of_model(mechanism, plain, model)
+    parts, formula = parts_of(mechanism, plain, ratings.catalogue, len(ratings), arrays)
+    arrays |= {
+        name: np.array(ids, dtype=str)
+        for name, ids in zip(NAMES, (ratings.item_ids, ratings.user_ids), strict=True)
+        if name in parts and ids is not None
+    }
+    faults = array_faults(parts, arrays)
+    if faults:
+        raise CannotRelease("; ".join(faults))
+    guarantee, card = card_of(
+        *(mechanism, ratings.public, len(ratings), steps, ratings.catalogue),
+        *(arrays, parts, formula),
+    )
+    card["versions"] = {"dpmc-lab": version()} | {p: metadata.version(p) for p in PACKAGES}
+    return Export(arrays, card | {"sha256": digest(card)}, guarantee)
+
+
+def parts_of(
+    mechanism: Mechanism, plain: Guarantee, catalogue: Catalogue, observed: int, found: Found
+) -> tuple[Parts, str]:
+    """What a release of the mechanism consists of, and the formula of a user's own predictions.
+
+    found: its arrays, of which only the columns of item factors are looked at, and the form of a
+    model that does not say its own. Raises CannotRelease where there is nothing to write.
+    """
+    users, items = plain.public.shape
+    named = {
+        "item_ids": ArrayPart((items,), "id of each item", "text", optional=True),
+        "user_ids": ArrayPart((users,), "id of each user", "text", optional=True),
+    }
+    if catalogue.origin is Origin.GIVEN:  # which has them all
+        named = {name: dataclasses.replace(part, optional=False) for name, part in named.items()}
+    formula, parts = "", {}
+    if plain.trust is Trust.LOCAL:
+        parts = _report_parts(mechanism, plain, observed)
+    elif plain.publishes is Publishes.ONE_NUMBER:
+        parts = {"number": ArrayPart((1,), "the prediction for every cell")}
+        formula = "everybody's prediction is the number"
+        del named["item_ids"]
+    elif plain.publishes is Publishes.MATRIX:
+        if getattr(mechanism, "dense", "matrix" in found):
+            parts = {"matrix": ArrayPart((users, items), "completed matrix, users x items")}
+            formula = "the prediction for user i and item j is matrix_ij"
+        else:
+            most = max(_MOST_FACTORS, min(users, items))
+            words = "users x r: the completed matrix is left right'"
+            parts = {
+                "left": ArrayPart((users, "r"), words, most=most),
+                "right": ArrayPart((items, "r"), "items x r", most=most),
+            }
+            formula = "the prediction for user i and item j is left_i . right_j"
+    else:
+        shape = found["items"].shape if "items" in found else ()
+        columns = shape[-1] if shape else 0
+        own = _own_side(mechanism, plain.public, columns)
+        if columns not in own.columns:
+            if not own.columns:
+                raise CannotRelease(_NO_FACTORS.format(mechanism.id))
+            columns = max(own.columns)
+            own = _own_side(mechanism, plain.public, columns)
+        words = "a user's scores are the own factors times these; the own ones stay with the user"
+        words = words if plain.notion is Notion.JOINT else plain.publishes.value
+        parts = {"items": ArrayPart((items, columns), f"items x r: {words}"), **own.arrays}
+        formula = own.formula
+    if not catalogue.named:
+        named = {}
+    elif not (catalogue.users_listed and USER_ROWS & set(parts)):
+        named.pop("user_ids")
+    return {**parts, **named}, formula
+
+
+def _own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSide:
+    if hasattr(mechanism, "own_side"):
+        found: OwnSide = mechanism.own_side(public, columns)
+        return found
+    none = "the method gives no formula for the own predictions"
+    return OwnSide(none, range(1, public.items + 1))
+
+
+def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArrayPart]:
+    """The reports of users: the local mechanisms publish exactly these."""
+    ((_, release),) = plain.releases
+    public = plain.public
+    count: int | str = observed if None in release.shape else "n"
+    first, last = 1, 1  # of bits, ones are reported
+    if isinstance(release, SymbolChannel):
+        cells, last = "of each reported cell", len(release.levels)
+        meaning = f"1..{last}: ratings spread evenly over the public range"
+    elif None in release.shape:
+        cells, first = "of each rating", 0
+    else:
+        cells = "of each cell that reports another than 0"
+    if mechanism.task is Task.BINARY:
+        meaning = "1: the sign is reported as +1, 0: as -1"
+    elif not isinstance(release, SymbolChannel):
+        meaning = "1: reported as present"
+    rows = {
+        "users": (f"user {cells}, counted from 0", "int32", 0, public.users - 1),
+        "items": (f"item {cells}, counted from 0", "int32", 0, public.items - 1),
+        "symbols": (f"randomised symbol {cells}; {meaning}", "uint8", first, last),
+    }
+    return {name: ArrayPart((count,), *row) for name, row in rows.items()}
+
+
+def array_faults(parts: Parts, arrays: Found) -> list[str]:
+    """What keeps arrays from being exactly these parts; names first, and then alone."""
+    faults = [
+        f"arrays.{name} is in the file and does not belong there" for name in arrays.keys() - parts
+    ]
+    faults += [
+        f"arrays.{name} is not in the file"
+        for name, part in parts.items()
+        if name not in arrays and not part.optional
+    ]
+    sizes: dict[str, int] = {}
+    return faults or [
+        f"arrays.{name} {fault}"
+        for name, part in parts.items()
+        if name in arrays and (fault := _fault(part, arrays[name], sizes))
+    ]
+
+
+def _fault(part: ArrayPart, array: NDArray[Any], sizes: dict[str, int]) -> str:
+    """What keeps an array from being this part; sizes: those of letters, found so far."""
+    shape = tuple(
+        sizes.setdefault(n, min(size, part.most)) if isinstance(n, str) else n
+        for n, size in zip(part.shape, (*array.shape, *part.shape), strict=False)
+    )
+    text = part.type == "text"
+    plain = array.dtype.kind == "U" if text else array.dtype == np.dtype(part.type)
+    if array.shape != shape or not plain:
+        got, want = (" x ".join(map(str, s)) or "()" for s in (array.shape, shape))
+        return f"must be {part.type} of shape {want}, got {array.dtype} of shape {got}"
+    if text:
+        ids = array.tolist()
+        if np.array(ids).dtype != array.dtype:
+            return f"must be {np.array(ids).dtype}, got {array.dtype}"
+        if len(set(ids)) < len(ids):
+            return "has an id twice"
+        bad = next(filter(_CONTROL.search, ids), None)
+        return "" if bad is None else f"has an id with control characters, {shown(bad)}"
+    if array.dtype.kind == "f":
+        return "" if np.isfinite(array).all() else "has values that are not finite"
+    high = part.high if isinstance(part.high, int) else sizes[part.high]
+    if array.size and (array.min() < part.low or array.max() > high):
+        return f"has values outside {part.low}..{high}"
+    rises = bool((np.diff(array) > 0).all()) and (part.high == high or int(array[-1]) == high)
+    return "" if rises or not part.rising else "must rise to its end"
+
+
+def _reports(ratings: Ratings, outputs: Sequence[Publication]) -> dict[str, NDArray[Any]]:
+    """What users reported."""
+    (publication,) = outputs
+    release, published = publication.release, publication.published
+    users: NDArray[Any]
+    items: NDArray[Any]
+    if isinstance(release, SymbolChannel):
+        from scipy.sparse import coo_array
+
+        reported = coo_array(published)
+        (users, items), symbols = reported.coords, reported.data
+    elif published.ndim == 1:
+        users, items, symbols = ratings.users, ratings.items, published
+    else:
+        users, items = np.nonzero(published)
+        symbols = published[users, items]
+    return {
+        "users": users.astype(np.int32),
+        "items": items.astype(np.int32),
+        "symbols": symbols.astype(np.uint8),
+    }
+
+
+def _of_model(
+    mechanism: Mechanism, guarantee: Guarantee, model: Model | None
+) -> dict[str, NDArray[Any]]:
+    """The parts of a model that its card publishes: user factors only with a completed matrix."""
+    whole = guarantee.publishes is Publishes.MATRIX
+    if isinstance(model, Dense) and whole:
+        return {"matrix": model.matrix}
+    if isinstance(model, Constant):
+        return {"number": np.array([model.value])}
+    factors = None if model is None else model.factors
+    if factors is None:
+        raise CannotRelease(_NO_FACTORS.format(mechanism.id))
+    if whole:
+        return {"left": factors.left, "right": factors.right}
+    return {"items": factors.right, **factors.own}
+
+
+def direct(guarantee: Guarantee, name: str) -> Additive | None:
+    """The release whose noisy answer an array is, unchanged; None where it is computed from it."""
+    if guarantee.trust is Trust.LOCAL:
+        return None
+    if name == "items" and guarantee.publishes is Publishes.ITEM_COUNTS:
+        return guarantee.per_item
+    shape = guarantee.public.shape if name == "matrix" else None
+    found = (release for _, release in guarantee.releases if release.shape == shape)
+    return next((release for release in found if isinstance(release, Additive)), None)
+
+
+def on_grid(release: Additive, array: NDArray[Any]) -> bool:
+    """Whether all numbers are multiples of the step on which exact noise is drawn."""
+    with np.errstate(over="ignore"):  # what is beyond the floats is a multiple, too
+        steps = array / 2.0 ** exact_noise.grid(release.scale, array.size)
+    return bool(np.array_equal(steps, np.rint(steps)))
+
+
+def certificate(
+    mechanism: Mechanism, public: PublicFacts, observed: int, catalogue: Catalogue
+) -> Guarantee:
+    """The card's guarantee: as sampled, with the conditions under which it holds."""
+    found = secured(mechanism.guarantee(public), observed)
+    known = (catalogue.condition,) if found.change.covers_existence else ()
+    return dataclasses.replace(found, caveats=(*found.caveats, *known, *LIMITS))
+
+
+def card_of(
+    mechanism: Mechanism,
+    public: PublicFacts,
+    observed: int,
+    steps: Sequence[str],
+    catalogue: Catalogue,
+    arrays: Found,
+    parts: Parts,
+    formula: str,
+) -> tuple[Guarantee, dict[str, Any]]:
+    """The guarantee and the card but for what only its writer knows: versions and a digest.
+
+    No seed, no measure, no fingerprint, which would all tell of raw ratings. observed: the number
+    of ratings, which matters where it is public; parts, formula: of `parts_of`, which arrays fit.
+    """
+    plain = mechanism.guarantee(public)
+    guarantee = certificate(mechanism, public, observed, catalogue)
+    existence = guarantee.change.covers_existence
+    card = {
+        "mechanism": mechanism.id,
+        "revision": mechanism.revision,
+        "task": mechanism.task.value,
+        "data": dataclasses.asdict(public) | {"prepare": list(steps)},
+        "settings": settings_dict(mechanism),
+        "catalogue": {
+            "origin": catalogue.origin.value,
+            "source": catalogue.source,
+            "users_listed": catalogue.users_listed,
+            "condition": catalogue.condition
+            if existence
+            else "none: which ratings exist is public here, and with it which users and items",
+        },
+        "guarantee": guarantee.as_dict(),
+        "releases": [
+            _line(name, release, exact, guarantee, observed)
+            for (name, release), (_, exact) in zip(plain.releases, guarantee.releases, strict=True)
+        ],
+        "randomness": "operating system; no seed",
+        "arrays": {
+            name: {
+                "shape": list(array.shape),
+                "type": str(array.dtype),
+                "what": parts[name].what,
+                "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest(),
+            }
+            for name, array in arrays.items()
+        },
+        "rows": _rows(catalogue, set(arrays), existence),
+        "predictions": formula,
+    }
+    return guarantee, card
+
+
+def digest(card: Mapping[str, Any]) -> str:
+    """SHA-256 of a card without its own entry, so that no edit goes unnoticed."""
+    rest = {name: value for name, value in card.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _rows(catalogue: Catalogue, arrays: Collection[str], existence: bool) -> dict[str, str]:
+    """Whose the rows of users and of items are, for those that are published."""
+    sorted_ids = "by id: as numbers where all are whole numbers, else as text"
+    order = {
+        Origin.DECLARED: "by the index that came with the ratings",
+        Origin.PUBLIC: "1, 2, ... of the set",
+    }.get(catalogue.origin, f"{sorted_ids}; the ids are not in the file")
+    found = {}
+    if "number" not in arrays:
+        found["items"] = "in the order of item_ids" if "item_ids" in arrays else order
+    if USER_ROWS & set(arrays):
+        if "user_ids" in arrays:
+            order = "in the order of user_ids"
+        elif catalogue.origin is Origin.GIVEN:
+            order = f"{sorted_ids}, then the others"
+            if existence:  # see `on_catalogue`
+                order = "at places drawn at random, which nobody kept"
+        found["users"] = order
+    return found
+
+
+def _line(
+    name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int
+) -> dict[str, Any]:
+    """One release: its noise as sampled, and what it spends in the card's own unit."""
+    change, public = guarantee.change, guarantee.public
+    count = coordinates(plain, observed)
+    line: dict[str, Any] = {
+        "name": name,
+        "query": plain.query,
+        "coordinates": count,
+        "times": plain.times,
+        "sensitivity": sensitivity_at(plain.sensitivity, change, public),
+    }
+    spent = sensitivity_at(exact.sensitivity, change, public)
+    if isinstance(plain, Laplace | Gaussian):
+        k = exact_noise.grid(plain.scale, count)
+        law = "Laplace" if isinstance(plain, Laplace) else "Gaussian"
+        noise: dict[str, Any] = {"noise": f"discrete {law} on multiples of 2^{k}"}
+        noise |= {"scale": plain.scale, "grid": k}
+        if isinstance(plain, SampledLaplace):
+            noise["coins"] = "chances 1/weight, rounded down to multiples of 2^-62"
+            noise["budget"] = plain.budget  # of a term: what its weight is solved for
+    else:
+        assert isinstance(plain, RandomizedResponse | SymbolChannel)
+        noise = {"noise": "channel, chances rounded to multiples of 2^-62"}
+        noise["channel"] = [list(row) for row in plain.channel]
+    loss = exact.loss(spent)
+    worth = {"mu": loss.mu} if isinstance(plain, Gaussian) else {"epsilon": loss.epsilon}
+    return line | noise | worth
+
+
+def check_path(path: Path) -> None:
+    """Raise where an export cannot be written there: told before the work."""
+    if path.suffix.lower() != ".npz":
+        raise InvalidSetting("--out", "a file named .npz", path.name)
+    check_new(path)
+
+
+def write(found: Export, path: Path) -> None:
+    """Write an .npz file without pickles: the arrays, and `card` as JSON text; whole or not at all.
+
+    Row k of an array belongs to the k-th of `item_ids` or `user_ids`, where these are written; else
+    the card says in which order rows are. Read it with numpy.load(path);
+    json.loads(str(file["card"])) is the card.
+    """
+    check_path(path)
+    card = np.array(json.dumps(found.card, allow_nan=False))
+    with whole_file(path) as part, part.open("wb") as stream:
+        np.savez_compressed(stream, allow_pickle=False, card=card, **found.arrays)

@@ -1,0 +1,49 @@
+"""Grids of runs over local processes or a cluster: the same rows whatever ran them, and when."""
+
+from __future__ import annotations
+
+from dpmc_core.lab.sweep.grid import (
+    Grid,
+    Keys,
+    Plan,
+    Unit,
+    parse_epsilons,
+    parse_seeds,
+    pieces,
+    plan,
+    seeds_text,
+)
+from dpmc_core.lab.sweep.pools import ClusterPool, LocalPool, check_address, default_jobs, warm_up
+from dpmc_core.lab.sweep.private import PrivateFolder, command
+from dpmc_core.lab.sweep.run import SweepReport, run
+from dpmc_core.lab.sweep.sources import Pair, SweepData, Whole, lean, open_source
+from dpmc_core.lab.sweep.worker import LISTS_OF, problem_of, run_here
+
+__all__ = [
+    "LISTS_OF",
+    "ClusterPool",
+    "Grid",
+    "Keys",
+    "LocalPool",
+    "Pair",
+    "Plan",
+    "PrivateFolder",
+    "SweepData",
+    "SweepReport",
+    "Unit",
+    "Whole",
+    "check_address",
+    "command",
+    "default_jobs",
+    "lean",
+    "open_source",
+    "parse_epsilons",
+    "parse_seeds",
+    "pieces",
+    "plan",
+    "problem_of",
+    "run",
+    "run_here",
+    "seeds_text",
+    "warm_up",
+]

@@ -1,0 +1,225 @@
+"""What a sweep runs on: a data set, an official pair of files, or data drawn anew for each seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core import archives
+from dpmc_core.data import Dataset, datasets, download, read_pair, samples
+from dpmc_core.data.datasets import EACH
+from dpmc_core.errors import BadRatings
+from dpmc_core.lab.store import digest
+from dpmc_core.ratings import PublicFacts, Ratings
+
+SNAPSHOT = ".dpmc.npz"  # how the name of a private file of ratings ends
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """One data set, split by each unit."""
+
+    dataset: Dataset
+    per_seed: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return self.dataset.name
+
+    @property
+    def title(self) -> str:
+        return self.dataset.title
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return digest("whole", _content(self.dataset.ratings), _truth(self.dataset))[:16]
+
+    def at(self, seed: int) -> Dataset:  # noqa: ARG002
+        return self.dataset
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Official training and test ratings over one index space."""
+
+    train: Ratings
+    test: Ratings
+    name: str
+    title: str
+    per_seed: ClassVar[bool] = False
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return digest("pair", _content(self.train), _content(self.test))[:16]
+
+    def at(self, seed: int) -> tuple[Ratings, Ratings]:  # noqa: ARG002
+        return self.train, self.test
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Generated ratings, a new draw for each seed. sample: one of `samples.DRAWN`; options: of its
+    generator, all but its seed."""
+
+    sample: str
+    options: Mapping[str, Any]
+    per_seed: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        words = "".join(f",{name}={value}" for name, value in self.options.items())
+        return f"{self.sample}:seed={EACH}{words}"
+
+    @property
+    def title(self) -> str:
+        known = {**samples.SAMPLES, **samples.ON_DEMAND}
+        return f"{known[self.sample].title}, drawn anew for each seed"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        # One draw stands for the generator: were that changed, old results would not be mixed in.
+        shown = {name: str(value) for name, value in self.options.items()}
+        return digest("drawn", shown, _content(self.at(0).ratings))[:16]
+
+    def at(self, seed: int) -> Dataset:
+        return datasets.load(self.sample, seed=seed, **self.options)
+
+
+# Where the ratings of a unit come from; small enough to travel to a worker process. fingerprint:
+# content hash of everything that results can depend on. per_seed: whether the ratings, before any
+# split, depend on the seed. at(seed): a data set to split, or (training, test) ratings.
+SweepData = Whole | Pair | Drawn
+
+
+def open_source(data: str, test: str | None = None, **options: Any) -> SweepData:
+    """DATA as typed: what `datasets.load` opens, an official fold, a snapshot, or generated data.
+
+    A fold: FOLDER/u1 where that has u1.base and u1.test, FOLDER a path or a downloaded set's name.
+    Generated: one-bit-lab:NAME=VALUE,... or another of `samples.DRAWN`; with seed=each drawn anew
+    for the seed of each unit.
+    test: official test ratings. options: of reading a file. Raises DpmcError or OSError.
+    """
+    fold = None if test else _fold(data)
+    if test is not None or fold is not None:
+        train, tested_on = (_located(data), _located(test or "")) if fold is None else fold
+        pair = read_pair(train, tested_on, **options)
+        name = f"{train.resolve().parent.name}/{train.stem if fold else train.name}"
+        return lean(Pair(*pair, name, f"{name}, tested on {tested_on.name}"))
+    if (anew := datasets.drawn(data)) is not None:
+        return _generated(*anew)
+    if data.endswith(SNAPSHOT) and Path(data).is_file():
+        return lean(Whole(read_snapshot(Path(data))))
+    return lean(Whole(datasets.load(data, **options)))
+
+
+def lean(source: Whole | Pair) -> Whole | Pair:
+    """The same without names of users and items, which no result depends on."""
+    if isinstance(source, Pair):
+        train, test = _nameless(source.train), _nameless(source.test)
+        return Pair(train, test, source.name, source.title)
+    ratings = _nameless(source.dataset.ratings)
+    return Whole(dataclasses.replace(source.dataset, ratings=ratings, genres=None))
+
+
+def write_snapshot(dataset: Dataset, path: Path) -> None:
+    """Write cells, values, times and public facts, readable by this user alone (mode 0600).
+
+    What an upload becomes while a sweep of its own runs on it. Names of users and items are left
+    out. The file must not exist yet.
+    """
+    ratings, public = dataset.ratings, dataset.ratings.public
+    arrays: dict[str, NDArray[Any]] = {
+        "users": ratings.users,
+        "items": ratings.items,
+        "values": ratings.values,
+        "shape": np.array([public.users, public.items, public.cap or 0]),
+        "range": np.array([public.low, public.high]),
+        "prepared": np.array(ratings.prepared, dtype=np.str_),
+        "name": np.array([dataset.name, dataset.title]),
+    }
+    if ratings.times is not None:
+        arrays["times"] = ratings.times
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def read_snapshot(path: Path) -> Dataset:
+    """The inverse of `write_snapshot`. Raises BadRatings where the file is not one of ours."""
+    try:
+        parts = archives.arrays(path)
+        users, items, cap = (int(n) for n in parts["shape"])
+        low, high = (float(end) for end in parts["range"])
+        public = PublicFacts(users=users, items=items, low=low, high=high, cap=cap or None)
+        ratings = Ratings.build(
+            parts["users"],
+            parts["items"],
+            parts["values"],
+            public,
+            times=parts.get("times"),
+            prepared=tuple(str(step) for step in parts["prepared"]),
+        )
+        name, title = (str(text) for text in parts["name"])
+    except BadRatings:
+        raise
+    except (archives.BadArchive, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise BadRatings(f"{path.name} is not a snapshot of ratings: {error}") from None
+    return Dataset(ratings, name, title, "a snapshot", "as its source", ())
+
+
+def _generated(sample: str, options: dict[str, Any]) -> SweepData:
+    if options.get("seed") == EACH:
+        del options["seed"]
+        drawn = Drawn(sample, options)
+        drawn.at(0)  # a wrong option is told now
+        return drawn
+    plain = ",".join(f"{name}={value}" for name, value in options.items())
+    found = datasets.load(sample, **options)
+    return lean(Whole(dataclasses.replace(found, name=f"{sample}:{plain}")))
+
+
+def _fold(data: str) -> tuple[Path, Path] | None:
+    """The two files of an official split, where `data` is their common stem."""
+    path = _located(data)
+    if not path.exists():
+        for train in (path.with_name(f"{path.name}.{end}") for end in ("base", "train")):
+            test = path.with_name(f"{path.name}.test")
+            if train.is_file() and test.is_file():
+                return train, test
+    return None
+
+
+def _located(data: str) -> Path:
+    """The path itself, or below the folder of a downloaded set that its first part names."""
+    path = Path(data)
+    if path.parent.exists() or path.parts[0] not in download.ARCHIVES:
+        return path
+    return download.downloaded(path.parts[0]).joinpath(*path.parts[1:])
+
+
+def _nameless(ratings: Ratings) -> Ratings:
+    return dataclasses.replace(ratings, user_ids=None, item_ids=None, titles=None)
+
+
+def _content(ratings: Ratings) -> list[str | None]:
+    times = None if ratings.times is None else _hash(ratings.times)
+    return [ratings.fingerprint, times]
+
+
+def _truth(dataset: Dataset) -> list[str] | None:
+    if dataset.truth is None:
+        return None
+    return [_hash(dataset.truth.left), _hash(dataset.truth.right)]
+
+
+def _hash(array: np.ndarray[Any, Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -1,0 +1,1 @@
+"""A class as data, lessons, and the words of the field."""

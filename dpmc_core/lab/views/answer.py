@@ -1,0 +1,333 @@
+"""The answer in its fixed words: each number from a run, each sentence left out without one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dpmc_core.errors import capital
+from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.lab.study.answer import CLEAR, Finding, Inquiry, Payer, Protect, Told, Verdict, head
+from dpmc_core.lab.study.paired import Bracket
+from dpmc_core.lab.views import stops
+from dpmc_core.lab.views.cards import delta_text
+from dpmc_core.lab.views.lines import Interval, Picture
+from dpmc_core.model import Task
+from dpmc_core.problem import split_words
+
+OFTEN: Mapping[int, str] = {1: "once", 12: "monthly", 52: "weekly", 365: "daily"}
+PROTECT: Mapping[Protect, str] = {
+    Protect.RATING: "each rating, even from the server",
+    Protect.PERSON: "the whole person, server trusted",
+}
+_FLOORS = {
+    "private-popularity": "with a private popular list",
+    "local-popularity": "with a private popular list",
+    "user-mean": "with each user's own mean",
+    "local-mean": "with the private mean rating alone",
+    "private-majority": "with one private guess for all",
+}
+_UNITS = {(Protect.PERSON, task): "everything one user rated" for task in Task} | {
+    (Protect.RATING, Task.BINARY): "whether one rating is a like (who rated what is public)",
+    (Protect.RATING, Task.RATINGS): "one user's rating of one item, and whether there is one",
+    (Protect.RATING, Task.RANKING): "whether one user has one item",
+}
+_ASKED = {(Protect.PERSON, task): "was this user's data used?" for task in Task} | {
+    (Protect.RATING, Task.BINARY): "was this rating a like?",
+    (Protect.RATING, Task.RATINGS): "did this user rate this item?",
+    (Protect.RATING, Task.RANKING): "does this user have this item?",
+}
+_AGAINST = {
+    Protect.PERSON: "Protects against readers of the published model and of others'"
+    " recommendations. **Not against your servers, staff, logs or a breach.**",
+    Protect.RATING: "Protects against whoever holds the reports: readers, your servers, staff, logs"
+    " or a breach. **Not against a look at the user's own device, nor all of a user's ratings"
+    " together.**",
+}
+
+
+class Said(NamedTuple):
+    """A finding in sentences, in Markdown's bold; empty where there is no number for one."""
+
+    verdict: str
+    found: str
+    unit: str
+    attacker: str
+    against: str
+    pays: str
+    caution: str
+    tested: str
+
+
+def said(finding: Finding) -> Said:
+    """Everything there is to say of a finding."""
+    return Said(
+        verdict_words(finding),
+        f"{_measured(finding)} {_kept(finding)}".strip(),
+        _unit(finding),
+        _attacker(finding),
+        _AGAINST[finding.question.protect],
+        _pays(finding),
+        f"Offline test on raw data, {_fits(finding)}: do not publish.",
+        _tested(finding),
+    )
+
+
+def told_words(told: Told, question: Inquiry, own: bool = True) -> str:
+    """How many items noise does not hide, before any fit."""
+    whose = "your" if own else "the"
+    count = f"{told.items:,}" if told.items else "none"
+    return (
+        f"Epsilon {question.epsilon:g} can tell **{count}** of {whose} {told.of:,} items from noise"
+    )
+
+
+def told_rule(task: Task, protect: Protect) -> str:
+    """What that counts."""
+    signs = task is Task.BINARY and protect is Protect.RATING
+    what = "surplus of likes or dislikes" if signs else "count"
+    return (
+        f"Told: a {what} above {CLEAR:g} standard deviations of the noise on it. Counted on raw"
+        " data, before any fit: for your eyes."
+    )
+
+
+def often_words(times: int) -> str:
+    """How often one publishes in a year."""
+    return OFTEN.get(times, f"{times:,} times a year")
+
+
+def verdict_words(finding: Finding) -> str:
+    """The verdict with the limit it is measured against."""
+    limit = f"(keep {100 * finding.question.keep:g} % of the gain)"
+    return {
+        Verdict.AFFORDABLE: f"**Affordable** at your limit {limit}.",
+        Verdict.NOT_AFFORDABLE: f"**Not affordable** at your limit {limit}.",
+        Verdict.CANNOT_TELL: f"**Cannot tell**: the interval crosses the limit {limit}.",
+        Verdict.NO_GAIN: "**Cannot tell**: personalisation adds nothing measurable here.",
+        Verdict.TOO_EARLY: "**Cannot tell** yet: an interval takes two seeds and two users.",
+    }[finding.verdict]
+
+
+def _measured(finding: Finding) -> str:
+    """The metric with privacy, without, and of the floor."""
+    task, own = finding.question.task, finding.question.reference is not None
+    values = finding.method, finding.reference, finding.floor
+    without = "by your own model" if own else "without privacy"
+    floor = _FLOORS.get(finding.mechanism.floor, "with the floor")
+    if task is Task.RATINGS:
+        shown, best, least = (_bracket(v, ".3f", 1.0, bare=k > 0) for k, v in enumerate(values))
+        return (
+            f"Predictions are off by {shown} rating points (RMSE); {best} {without}; {least}"
+            f" {floor}."
+        )
+    base = 100 if min(v.value for v in values) >= 0.1 else 1000
+    shown, best, least = (_bracket(v, ".0f", base, bare=k > 0) for k, v in enumerate(values))
+    if task is Task.BINARY:
+        return (
+            f"Of {base:,} held-out ratings, {shown} are told right as like or dislike; {best}"
+            f" {without}; {least} {floor}."
+        )
+    return (
+        f"Of {base:,} users shown ten items, {shown} find the held-out one; {best} {without};"
+        f" {least} {floor}."
+    )
+
+
+def _kept(finding: Finding) -> str:
+    if finding.keeps is None:
+        return ""
+    unclear = "" if finding.keeps.low > 0 else f": {stops.UNCLEAR}"
+    return f"You keep **{_percent(finding.keeps)}** of what personalisation adds{unclear}."
+
+
+def _percent(share: Bracket) -> str:
+    value, low, high = (100 * part for part in share)
+    if not math.isfinite(low + high):
+        ends = "no bound on one side"
+    elif round(low) < 0:
+        ends = f"{low:.0f} to {high:.0f}"
+    else:
+        ends = f"{low:.0f}-{high:.0f}"
+    return f"{value:.0f} % ({ends})".replace("-0 %", "0 %")
+
+
+def _bracket(found: Bracket, form: str, factor: float, *, bare: bool) -> str:
+    value, low, high = (f"{factor * max(part, 0):{form}}" for part in found)
+    if bare or not math.isfinite(found.high - found.low):
+        return value
+    return f"{value} ({low}-{high})"
+
+
+def _unit(finding: Finding) -> str:
+    question, cost = finding.question, finding.cost
+    epsilon = f"epsilon {rounded(cost.certified.epsilon)}"
+    delta = f", delta {delta_text(question.delta)}"
+    if cost.certified.delta:
+        epsilon += delta
+    if cost.replaced is not None and math.isfinite(cost.replaced):
+        epsilon += f" (replacing a row: {rounded(cost.replaced)})"
+    words = f"Unit: {_UNITS[question.protect, question.task]}; one release; {epsilon}."
+    if question.times > 1:
+        words += (
+            f" **{capital(often_words(question.times))} for a year: epsilon {rounded(cost.year)}"
+            f"{delta}; to stay at {question.epsilon:g}, use {rounded(cost.each, down=True)} each.**"
+        )
+    return words
+
+
+def _attacker(finding: Finding) -> str:
+    question, attack = finding.question, finding.attack
+    asked = _ASKED[question.protect, question.task]
+    right = 100 * attack.right
+    often = f"{right:.0f}" if attack.exact else f"at most {math.ceil(right - 1e-9):.0f}"
+    return f"Best attacker asking “{asked}”: right {often} times in 100; a coin 50."
+
+
+def _pays(finding: Finding) -> str:
+    groups = "; ".join(map(_payer, finding.pays))
+    return f"Pays most: {groups}." if groups else ""
+
+
+def _payer(payer: Payer) -> str:
+    if payer.by == "users":
+        return f"users under {payer.limit:,} ratings"
+    return f"items outside the top {payer.limit:,}"
+
+
+def _fits(finding: Finding) -> str:
+    return f"{finding.fits:,} private fit{'' if finding.fits == 1 else 's'}"
+
+
+def _tested(finding: Finding) -> str:
+    seeds = f"{finding.seeds} seed{'' if finding.seeds == 1 else 's'}"
+    return (
+        f"{finding.mechanism.name}, certified. Tested on {split_words(finding.split)}:"
+        f" {finding.users:,} user{'' if finding.users == 1 else 's'}, {seeds}."
+        " Intervals (95 %) are paired over users and seeds."
+    )
+
+
+def rounded(value: float, *, down: bool = False) -> str:
+    """Three digits, or two downwards, so that the promise is not overstated."""
+    if value <= 0 or not math.isfinite(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value * (1 + 1e-9))) - (1 if down else 2))
+    steps = value / unit
+    whole = math.floor(steps + 1e-6) if down else math.ceil(steps - 1e-6)
+    return f"{whole * unit:.4g}"
+
+
+class AtEpsilon(NamedTuple):
+    """At an epsilon of a curve: the metric of the method, and the share of the gain it keeps by
+    the means over seeds; None without a gain. clear: whether the seeds tell it from none, as `said`
+    says."""
+
+    epsilon: float
+    value: float
+    share: float | None
+    said: str
+    clear: bool = True
+
+
+def curve(picture: Picture, mechanism: str, reference: float | None = None) -> list[AtEpsilon]:
+    """What each computed epsilon keeps; nothing where floor or reference is missing."""
+    line = next((one for one in picture.lines if one.mechanism == mechanism), None)
+    if line is None:
+        return []
+    best = None if reference is None else Interval(reference, 0.0, 0)
+    found = []
+    for epsilon, value in zip(line.epsilon.tolist(), line.band.mean.tolist(), strict=True):
+        kept = stops.kept(picture, line, epsilon, best)
+        if kept is not None:
+            share = kept.share if math.isfinite(kept.share) else None
+            found.append(AtEpsilon(epsilon, value, share, kept.words, kept.clear))
+    return found
+
+
+def curve_words(found: list[AtEpsilon], keep: float) -> str:
+    """The smallest epsilon from which on the limit is kept by the means; "" without a curve."""
+    if len(found) < 2:
+        return ""
+    enough = [one.clear and one.share is not None and one.share >= keep for one in found]
+    limit = f"{100 * keep:g} % of the gain"
+    if not found[-1].clear:
+        return f"Whether {limit} is kept cannot be told: the seeds show none."
+    if not enough[-1]:
+        return f"No epsilon up to {found[-1].epsilon:g} keeps {limit}, by the means over seeds."
+    first = max((k + 1 for k, yes in enumerate(enough) if not yes), default=0)
+    return f"From epsilon {found[first].epsilon:g} on, {limit} is kept, by the means over seeds."
+
+
+def curve_table(found: list[AtEpsilon], picture: Picture) -> dict[str, list[str]]:
+    """The same as columns."""
+    return {
+        "epsilon": [f"{one.epsilon:g}" for one in found],
+        picture.metric.title: [picture.metric.text(one.value) for one in found],
+        "share of the gain": [
+            f"{100 * one.share:.0f} %" if one.clear and one.share is not None else one.said
+            for one in found
+        ],
+    }
+
+
+def as_dict(finding: Finding) -> dict[str, Any]:
+    """A finding as plain JSON values; null for what is infinite or not there."""
+    question = finding.question
+    values = {
+        "method": finding.method,
+        "reference": finding.reference,
+        "floor": finding.floor,
+        "kept": finding.keeps,
+    }
+    cost = finding.cost._asdict()
+    return {
+        "verdict": finding.verdict.value,
+        "keep": question.keep,
+        "mechanism": finding.mechanism.id,
+        "floor": finding.mechanism.floor,
+        "metric": question.metric.name,
+        **{name: None if found is None else _ends(found) for name, found in values.items()},
+        "unit": question.change.unit,
+        "neighbours": question.change.neighbours,
+        "certified": {
+            "epsilon": finding.cost.certified.epsilon,
+            "delta": finding.cost.certified.delta,
+        },
+        "replaced": _finite(cost["replaced"]),
+        "releases_a_year": question.times,
+        "epsilon_of_a_year": _finite(cost["year"]),
+        "delta_of_a_year": question.delta,
+        "epsilon_each": _finite(cost["each"]),
+        "attacker": finding.attack._asdict(),
+        "pays_most": [
+            {
+                "by": payer.by,
+                "limit": payer.limit,
+                "loss": _ends(payer.loss),
+                "others": _ends(payer.others),
+            }
+            for payer in finding.pays
+        ],
+        "split": finding.split,
+        "users": finding.users,
+        "seeds": finding.seeds,
+        "private_fits": finding.fits,
+        "most_rated_items": head(finding.public.items),
+        "said": {name: plain(text) for name, text in said(finding)._asdict().items() if text},
+        "evaluation": EVALUATION_ONLY,
+    }
+
+
+def plain(text: str) -> str:
+    """Without the marks of bold."""
+    return text.replace("**", "")
+
+
+def _ends(found: Bracket) -> dict[str, float | None]:
+    return {name: _finite(value) for name, value in found._asdict().items()}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

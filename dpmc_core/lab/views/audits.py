@@ -1,0 +1,206 @@
+"""What an audit found, in words and rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dpmc_core import registry
+from dpmc_core.experiment import settings_dict
+from dpmc_core.lab.refute import ChangedRow, Measured, Method, Refuted, Report, Spent
+from dpmc_core.lab.refute.faults import Flaw
+from dpmc_core.lab.refute.report import TIGHT
+from dpmc_core.lab.refute.shipped import Shipped, shipped
+from dpmc_core.lab.views import cards
+from dpmc_core.lab.views.lines import Line
+from dpmc_core.privacy import Change
+
+METHODS = {
+    Method.PROBE: "Sensitivity probe",
+    Method.CANARIES: "Canaries",
+    Method.SAMPLER: "Sampler",
+}
+FLAWS = {
+    Flaw.HALVED: "Half the noise",
+    Flaw.SHARED: "One draw for all",
+    Flaw.UNCLIPPED: "No clip",
+}
+NOT_YET = "Not yet a bound."
+
+
+def verdict(report: Report) -> str:
+    """One sentence on all findings."""
+    if report.refuted is Refuted.NOTHING:
+        if not report.valid:
+            return NOT_YET
+        passed = _passed(report)
+        if passed:
+            return f"{passed}; chance does that in 1 of 20 audits: try other seeds."
+        least = cards.epsilon_text(report.measured)
+        return f"No contradiction found (at least {least}); privacy is not confirmed by this."
+    return _refuted(report)
+
+
+def _passed(report: Report) -> str:
+    """Which limit the bound is above, if any."""
+    for limit, word in (
+        (report.certified.epsilon, "certified"),
+        (report.claimed, "claimed"),
+    ):
+        if limit is not None and report.measured > limit * TIGHT:
+            least = cards.epsilon_text(report.measured)
+            return f"At least {least} where {cards.epsilon_text(limit)} is {word}"
+    return ""
+
+
+def _refuted(report: Report) -> str:
+    passed = _passed(report)
+    if passed:
+        return f"Refuted: {passed[0].lower()}{passed[1:]}."
+    unfit = [
+        (found, release)
+        for found in report.findings
+        if found.refuted is Refuted.CERTIFICATE
+        for release in found.releases
+        if not release.fits
+    ]
+    found, release = unfit[0]
+    others = f" (and {len(unfit) - 1} more)" if len(unfit) > 1 else ""
+    return f"Refuted: {_unfit(found.method, release)}{others}."
+
+
+def _unfit(method: Method, release: Spent) -> str:
+    if method is Method.PROBE:
+        return (
+            f"'{release.name}' moves by {release.measured:.4g} where the card allows"
+            f" {release.allowed:.4g}"
+        )
+    if release.measured > release.allowed:
+        return (
+            f"the noise of '{release.name}' leaves at least {release.measured:.3g} where the card"
+            f" counts {release.allowed:.3g}"
+        )
+    return f"the noise of '{release.name}' is not what the card says"
+
+
+def noticed(report: Report) -> str:
+    """Whether a planted fault was noticed; '' where none was."""
+    if report.flaw is None:
+        return ""
+    saw = "noticed" if report.refuted is not Refuted.NOTHING else "not noticed"
+    return f"Planted in a copy: {report.flaw.words}. The audit has {saw} it."
+
+
+def finding(found: Measured, change: Change) -> str:
+    """One sentence on what one method found."""
+    if not found.valid:
+        return NOT_YET
+    if found.method is Method.SAMPLER:
+        unfit = [release.name for release in found.releases if not release.fits]
+        if unfit:
+            return f"Noise that is not what the card says: {', '.join(unfit)}."
+        return "All noise is what the card says, as far as draws can tell."
+    least = f"At least {cards.epsilon_text(found.epsilon)} {change.label}"
+    if found.method is Method.CANARIES:
+        least += (
+            f" ({100 * (found.confidence or 0):g} %): {found.right} of {found.guesses} guesses"
+            f" right, {found.canaries} canaries"
+        )
+    elif found.pair is not None:
+        least += f", exact: {pair(found.pair)}"
+    return f"{least}.{f' Given {found.given}.' if found.given else ''}"
+
+
+def pair(found: ChangedRow) -> str:
+    """What differs between the two data sets of a probe."""
+    gone = [value is None for value in found.after]
+    came = [value is None for value in found.before]
+    who, count = f"user {found.user}", len(found.items)
+    if count == 1:
+        change = f"from {_rating(found.before[0])} to {_rating(found.after[0])}"
+        what, does = f"item {found.items[0]} of {who}", f"goes {change}"
+    else:
+        what = f"{count} ratings of {who}"
+        does = "disappear" if all(gone) else "appear" if all(came) else "become others"
+    stay = "1 other stays" if found.rest == 1 else f"{found.rest or 'no'} others stay"
+    return f"{what} {does}, {stay}"
+
+
+def _rating(value: float | None) -> str:
+    return "missing" if value is None else f"{value:g}"
+
+
+def releases(found: Measured) -> list[tuple[str, ...]]:
+    """Rows of one method's releases, the head first."""
+    probe = found.method is Method.PROBE
+    head = ("release", "moves", "card allows", "norm") if probe else _SAMPLED
+    rows: list[tuple[str, ...]] = [head]
+    for release in found.releases:
+        measured, allowed = f"{release.measured:.4g}", cards.epsilon_text(release.allowed)
+        last = release.norm if probe else f"{release.p_value:.2g}"
+        mark = "" if release.counts or not probe else " (after earlier answers)"
+        rows.append((release.name + mark, measured, allowed, last))
+    return rows
+
+
+_SAMPLED = ("release", "at least", "card counts", "p")
+
+
+def tick(found: Shipped) -> str:
+    """What was measured beforehand, as it stands beside claimed and certified."""
+    how = "exact" if found.confidence is None else f"{100 * found.confidence:g} %"
+    return f"at least {cards.epsilon_text(found.measured)} ({METHODS[Method(found.method)]}, {how})"
+
+
+class Tick(NamedTuple):
+    """What was measured at one setting of epsilon: at least so much; words: and how."""
+
+    epsilon: float
+    measured: float
+    counts: str
+    words: str
+
+
+def tick_of(line: Line) -> Tick | None:
+    """What ships of a curve; None where nothing was measured at its settings."""
+    found = shipped_of(line.mechanism)
+    if found is None or line.at(found.epsilon) is None:
+        return None
+    usual = settings_dict(registry.create(line.mechanism, epsilon=found.epsilon))
+    if any(usual.get(name) != value for name, value in line.info.settings.items()):
+        return None
+    return as_tick(found)
+
+
+def as_tick(found: Shipped) -> Tick:
+    """The same of what was measured."""
+    words = f"set to {found.epsilon:g}, measured {tick(found)}"
+    return Tick(found.epsilon, found.measured, found.change.label, words)
+
+
+def shipped_of(id: str) -> Shipped | None:
+    """What ships of a mechanism with its default settings at epsilon 1."""
+    private = id in registry.MECHANISMS and registry.adds_noise(registry.get(id))
+    return shipped(registry.create(id, epsilon=1.0)) if private else None
+
+
+def table(report: Report) -> dict[str, list[str]]:
+    """Every release of every method in columns of text."""
+    columns: dict[str, list[str]] = {
+        "method": [],
+        "release": [],
+        "measured": [],
+        "the card": [],
+        "of": [],
+    }
+    for found in report.findings:
+        for release in found.releases:
+            row = (
+                METHODS[found.method],
+                release.name,
+                f"{release.measured:.4g}",
+                cards.epsilon_text(release.allowed),
+                release.norm,
+            )
+            for column, text in zip(columns.values(), row, strict=True):
+                column.append(text)
+    return columns

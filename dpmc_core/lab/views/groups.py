@@ -1,0 +1,157 @@
+"""Mechanisms by what they promise: what is protected, whom one trusts, what is published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from dpmc_core import registry
+from dpmc_core.errors import DpmcError
+from dpmc_core.lab.study.recommend import advised
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.views import cards
+from dpmc_core.model import Task
+from dpmc_core.privacy import (
+    CELL,
+    RATING,
+    ROW_VALUES,
+    USER_EMPTIED,
+    USER_REPLACED,
+    Guarantee,
+    Publishes,
+    Trust,
+)
+from dpmc_core.problem import prepared_facts
+from dpmc_core.ratings import PublicFacts
+
+PREDICTS = {Task.BINARY: "likes", Task.RATINGS: "ratings", Task.RANKING: "top lists"}
+ANY = PublicFacts(users=100, items=100, low=0, high=1)  # to group by, where no data are at hand
+_PROTECTS = {  # in the order of the groups
+    RATING: "Each rating's value",
+    ROW_VALUES: "All values of one person",
+    CELL: "Each rating and that it exists",
+    USER_EMPTIED: "The whole person",
+    USER_REPLACED: "The whole person",
+}
+_TRUST = {
+    Trust.LOCAL: "even from the server",
+    Trust.CURATOR: "server trusted",
+    Trust.AGGREGATOR: "third party trusted",
+    Trust.FEDERATED: "each party trusted with its own users",
+}
+
+
+class Choice(NamedTuple):
+    """One mechanism of a group. upheld: what is certified covers its claim.
+
+    recommended: for which epsilons the rule advises it, in words; empty where for none.
+    """
+
+    id: str
+    name: str
+    predicts: str
+    publishes: str
+    upheld: bool
+    recommended: str
+
+
+class Group(NamedTuple):
+    """Mechanisms that protect the same and trust the same, those recommended first."""
+
+    protects: str
+    trust: str
+    choices: tuple[Choice, ...]
+
+    @property
+    def rank(self) -> int:
+        """Of its trust: from what asks for none to what asks for most."""
+        return list(_TRUST.values()).index(self.trust)
+
+    @property
+    def title(self) -> str:
+        return f"{self.protects}, {self.trust}"
+
+
+def cards_of(
+    ids: Iterable[str], public: PublicFacts, epsilon: float = 1.0
+) -> tuple[dict[str, Guarantee], tuple[DpmcError, ...]]:
+    """The cards on public facts, and what hinders the others, each problem once."""
+    found: dict[str, Guarantee] = {}
+    problems: dict[str, DpmcError] = {}
+    for id in ids:
+        try:
+            facts = prepared_facts(public, registry.get(id).task)
+            found[id] = registry.create(id, epsilon=epsilon).guarantee(facts)
+        except DpmcError as error:
+            problems.setdefault(str(error), error)
+    return found, tuple(problems.values())
+
+
+def grouped(found: Mapping[str, Guarantee]) -> tuple[Group, ...]:
+    """Mechanisms by their cards, from what protects least to what protects most."""
+    groups: dict[tuple[str, Trust], list[Choice]] = {}
+    order = {protects: k for k, protects in enumerate(dict.fromkeys(_PROTECTS.values()))}
+    for id, card in found.items():
+        choice = Choice(
+            id=id,
+            name=registry.get(id).name,
+            predicts=PREDICTS[registry.get(id).task],
+            publishes=published(card.publishes),
+            upheld=cards.upheld(card),
+            recommended=_recommended(id, card),
+        )
+        groups.setdefault((_PROTECTS[card.change], card.trust), []).append(choice)
+    places = sorted(groups, key=lambda g: (order[g[0]], list(_TRUST).index(g[1])))
+    return tuple(
+        Group(protects, _TRUST[trust], tuple(sorted(groups[protects, trust], key=_rank)))
+        for protects, trust in places
+    )
+
+
+def summary(groups: Iterable[Group], epsilon: float) -> str:
+    """The finding: how many claims are not proved."""
+    choices = [choice for group in groups for choice in group.choices]
+    open_ = sum(not choice.upheld for choice in choices)
+    if not open_:
+        return f"All {len(choices)} claims are proved at epsilon {epsilon:g}"
+    verb = "is" if open_ == 1 else "are"
+    return f"{open_} of {len(choices)} claims {verb} not proved at epsilon {epsilon:g}"
+
+
+def words(groups: Iterable[Group]) -> str:
+    """The groups as text."""
+    said = []
+    for group in groups:
+        names = [f"{c.name}{'' if c.upheld else ' (claimed only)'}" for c in group.choices]
+        said.append(f"{group.title}: {', '.join(names)}.")
+    return " ".join(said)
+
+
+def published(what: Publishes) -> str:
+    """What leaves the trusted side, in a few words."""
+    return what.value.split(";")[0].split(",")[0]
+
+
+def promised(card: Guarantee) -> str:
+    """What one card protects and whom it trusts, in a few words."""
+    what = _PROTECTS[card.change]
+    claimed = "" if cards.upheld(card) else " (claimed only)"
+    return f"{what[:1].lower()}{what[1:]}, {_TRUST[card.trust]}{claimed}"
+
+
+def _rank(choice: Choice) -> tuple[int, bool]:
+    return list(PREDICTS.values()).index(choice.predicts), not choice.recommended
+
+
+def _recommended(id: str, card: Guarantee) -> str:
+    task = registry.get(id).task
+    here = [e for e in EPSILONS if _advised(task, card, e) == id]
+    if not here:
+        return ""
+    if here[-1] < EPSILONS[-1]:
+        return f"recommended up to epsilon {here[-1]:g}"
+    return "recommended" + f" from epsilon {here[0]:g} on" * (here[0] > EPSILONS[0])
+
+
+def _advised(task: Task, card: Guarantee, epsilon: float) -> str | None:
+    return advised(task, card.change, card.public, epsilon, card.trust)

@@ -1,0 +1,709 @@
+"""Curves of mechanisms out of a result store: their bands over seeds, and what an epsilon counts.
+
+Precomputed curves are rows of a store too, and are read by the same code.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from dpmc_core import registry
+from dpmc_core.errors import sentence
+from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.lab.store import CurveInfo, Store, certified, curves, points
+from dpmc_core.lab.store import shipped as files
+from dpmc_core.lab.views import cards
+from dpmc_core.metrics import RANKING, Metric, headline
+from dpmc_core.model import Task
+from dpmc_core.privacy import RATING, USER_EMPTIED, Change
+from dpmc_core.problem import split_words
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEVEL = 0.95
+MOST_SEEDS = 200  # drawn of a curve, where the caller does not say which
+_SLACK = 1 + 1e-9  # claimed and certified may differ in the last digits
+
+
+class Interval(NamedTuple):
+    """A mean over seeds with its 95 % t interval.
+
+    Where there is a single seed the interval is the mean itself: it says nothing.
+    """
+
+    mean: float
+    half_width: float
+    seeds: int
+
+
+class Band(NamedTuple):
+    """The interval at each x; seeds: how many each rests on."""
+
+    x: Floats
+    mean: Floats
+    low: Floats
+    high: Floats
+    seeds: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A metric of one mechanism with its settings, by epsilon and seed.
+
+    info: the curve in its store. label: the name with what is not default. epsilon: the setting,
+    increasing (E). seeds: (S). values: E x S, NaN where there is none yet. claimed: (E), NaN where
+    nothing is claimed. change: of the claim. certified: (E) by the change's column name, inf where
+    infinite; reasons: why, by the same names. prepared: what was read off the data, in
+    words; version: of the program that computed it; both of the smallest epsilon.
+    """
+
+    info: CurveInfo
+    label: str
+    metric: Metric
+    epsilon: Floats
+    seeds: Ints
+    values: Floats
+    claimed: Floats
+    change: Change
+    certified: Mapping[str, Floats]
+    reasons: Mapping[str, str]
+    prepared: tuple[str, ...] = ()
+    version: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.info.key
+
+    @property
+    def mechanism(self) -> str:
+        return self.info.mechanism
+
+    @cached_property
+    def intervals(self) -> tuple[Interval, ...]:
+        """Its interval at each epsilon."""
+        return tuple(interval(row) for row in self.values)
+
+    @cached_property
+    def band(self) -> Band:
+        """Its intervals at the setting."""
+        mean = np.array([one.mean for one in self.intervals])
+        half = np.array([one.half_width for one in self.intervals])
+        seeds = np.array([one.seeds for one in self.intervals])
+        return Band(self.epsilon, mean, mean - half, mean + half, seeds)
+
+    def at(self, epsilon: float) -> Interval | None:
+        """The interval at a computed epsilon; None elsewhere: values are never interpolated."""
+        near = np.flatnonzero(np.abs(self.epsilon - epsilon) <= 1e-9 * epsilon)
+        return self.intervals[near[0]] if len(near) else None
+
+    def has(self, epsilons: Iterable[float], seeds: Iterable[int]) -> bool:
+        """Whether every seed has a value at every epsilon."""
+        epsilons, seeds = list(epsilons), list(seeds)
+        rows = np.isin(self.epsilon, epsilons)
+        columns = np.isin(self.seeds, seeds)
+        found = self.values[rows][:, columns]
+        return found.shape == (len(epsilons), len(seeds)) and not bool(np.isnan(found).any())
+
+    def joined(self, other: Line) -> Line:
+        """With the values of the same curve from elsewhere, where this one has none."""
+        grid, drawn = (
+            np.array(sorted({*mine.tolist(), *theirs.tolist()}))
+            for mine, theirs in ((self.epsilon, other.epsilon), (self.seeds, other.seeds))
+        )
+        values = np.full((len(grid), len(drawn)), math.nan)
+        for line in (other, self):
+            cells = np.ix_(np.searchsorted(grid, line.epsilon), np.searchsorted(drawn, line.seeds))
+            values[cells] = np.where(np.isnan(line.values), values[cells], line.values)
+
+        def together(mine: Floats, theirs: Floats) -> Floats:
+            facts = dict(zip(other.epsilon.tolist(), theirs.tolist(), strict=True))
+            facts |= dict(zip(self.epsilon.tolist(), mine.tolist(), strict=True))
+            return np.array([facts[epsilon] for epsilon in grid.tolist()])
+
+        return replace(
+            self,
+            epsilon=grid,
+            seeds=drawn,
+            values=values,
+            claimed=together(self.claimed, other.claimed),
+            certified={
+                unit: together(x, other.certified[unit]) for unit, x in self.certified.items()
+            },
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A method without epsilon: the same at every epsilon. values: one per seed."""
+
+    key: str
+    mechanism: str
+    label: str
+    metric: Metric
+    values: Floats
+
+    @cached_property
+    def level(self) -> Interval:
+        return interval(self.values)
+
+
+WITHOUT, GUESSING = "no privacy", "guessing"
+
+
+class Picture(NamedTuple):
+    """What a chart shows: lines, and between which floors and methods without privacy they run.
+
+    floors: guesses that need no data of others, or that are not private; guesses: private ones,
+    which depend on epsilon too. twins: the reference, and papers' own methods without privacy.
+    came: of the lines, those that came with the program.
+    """
+
+    metric: Metric
+    lines: tuple[Line, ...] = ()
+    floors: tuple[Reference, ...] = ()
+    twins: tuple[Reference, ...] = ()
+    came: tuple[Line, ...] = ()
+    guesses: tuple[Line, ...] = ()
+
+    @property
+    def levels(self) -> list[tuple[str, Reference]]:
+        """The lines without an epsilon, each with what it stands for."""
+        twins = [(_without(level), level) for level in self.twins]
+        return twins + [(GUESSING, level) for level in self.floors]
+
+    def between(self, epsilon: float) -> list[tuple[str, Interval]]:
+        """What its lines run between at an epsilon, as far as it is there."""
+        guesses = [(GUESSING, guess.at(epsilon)) for guess in self.guesses]
+        levels = [(name, level.level) for name, level in self.levels]
+        return [*levels, *((name, at) for name, at in guesses if at is not None)]
+
+    def only(self, keys: Collection[str]) -> Picture:
+        """With its lines of these curves alone."""
+        kept = (line for line in self.lines if line.key in keys)
+        return self._replace(lines=tuple(kept))
+
+    def filled(
+        self,
+        other: Picture,
+        mechanisms: Sequence[str],
+        enough: Callable[[Line], bool] = lambda _: True,
+    ) -> Picture:
+        """With lines that came with the program where this one has none, or none that is enough.
+
+        mechanisms: in the order of their lines.
+        """
+        own, theirs = (
+            {line.label: line for line in side if line.mechanism in mechanisms}
+            for side in (self.lines, other.lines)
+        )
+        good = {label for label, line in own.items() if enough(line)}
+        came = [line for label, line in theirs.items() if label not in good]
+        first, second = (self, other) if good else (other, self)
+        found = own | {line.label: line for line in came}
+        guesses = {line.label: line for line in (*second.guesses, *first.guesses)}
+        return Picture(
+            self.metric,
+            _ordered(found.values(), mechanisms),
+            _together(first.floors, second.floors),
+            _together(first.twins, second.twins),
+            (*self.came, *came),
+            tuple(guess for guess in guesses.values() if guess.mechanism not in mechanisms),
+        )
+
+    def joined(self, other: Picture, mechanisms: Sequence[str]) -> Picture:
+        """With every value that came with the program and that this one has not.
+
+        mechanisms: in the order of their lines.
+        """
+        own = {line.label: line for line in self.lines}
+        came = [
+            line
+            for line in other.lines
+            if line.mechanism in mechanisms
+            and not (line.label in own and own[line.label].has(line.epsilon, line.seeds))
+        ]
+        guesses = _joined(self.guesses, other.guesses)
+        return Picture(
+            self.metric,
+            _ordered(_joined(self.lines, came), mechanisms),
+            _fuller(self.floors, other.floors),
+            _fuller(self.twins, other.twins),
+            (*self.came, *came),
+            tuple(guess for guess in guesses if guess.mechanism not in mechanisms),
+        )
+
+
+def _ordered(found: Iterable[Line], mechanisms: Sequence[str]) -> tuple[Line, ...]:
+    rank = {id: k for k, id in enumerate(mechanisms)}
+    return tuple(sorted(found, key=lambda line: (rank[line.mechanism], len(line.label))))
+
+
+def _joined(own: Sequence[Line], came: Sequence[Line]) -> list[Line]:
+    found = {line.label: line for line in own}
+    for line in came:
+        known = found.get(line.label)
+        found[line.label] = line if known is None else known.joined(line)
+    return list(found.values())
+
+
+def _fuller(own: Sequence[Reference], came: Sequence[Reference]) -> tuple[Reference, ...]:
+    """Each reference once, from where it has more seeds."""
+    found: dict[str, Reference] = {}
+    for level in (*own, *came):
+        known = found.get(level.mechanism)
+        if known is None or len(level.values) > len(known.values):
+            found[level.mechanism] = level
+    return tuple(found.values())
+
+
+def _without(level: Reference) -> str:
+    cls = registry.get(level.mechanism)
+    if level.mechanism == registry.REFERENCES[cls.task]:
+        return WITHOUT
+    return f"{WITHOUT}: {level.label.removesuffix(', no privacy')}"
+
+
+def _together(some: Sequence[Reference], more: Sequence[Reference]) -> tuple[Reference, ...]:
+    known = {level.mechanism for level in some}
+    return (*some, *(level for level in more if level.mechanism not in known))
+
+
+def read(
+    store: Store,
+    mechanisms: Sequence[str],
+    metric: Metric,
+    *,
+    keys: Collection[str] | None = None,
+    epsilons: Collection[float] | None = None,
+    seeds: Collection[int] | None = None,
+) -> Picture:
+    """The curves of some mechanisms with their floors and twins, as far as a store has them.
+
+    keys: of the curves; else all that the store has. epsilons, seeds: only these.
+    """
+    found = curves(store, keys=keys, count=False)
+    classes = [registry.get(id) for id in mechanisms]
+    # A million rows must not be read twice: methods with and without an epsilon apart.
+    floors = {cls.floor for cls in classes} - {*mechanisms}
+    noisy = [info for info in found if info.mechanism in mechanisms]
+    noisy.sort(key=lambda info: (mechanisms.index(info.mechanism), len(label(info))))
+    guesses = [
+        info
+        for info in found
+        if info.mechanism in floors and registry.adds_noise(registry.get(info.mechanism))
+    ]
+    lines, guessed = (
+        [_line(store, info, metric, epsilons, seeds) for info in side] for side in (noisy, guesses)
+    )
+    references = {registry.REFERENCES[cls.task] for cls in classes}
+    levels = [
+        [_reference(store, info, metric, seeds) for info in found if info.mechanism in ids]
+        for ids in (floors, references, {cls.twin for cls in classes} - references)
+    ]
+    trivial, best, own = (tuple(level for level in side if level is not None) for side in levels)
+    return Picture(
+        metric,
+        tuple(line for line in lines if line is not None),
+        trivial,
+        (*best, *own),
+        guesses=tuple(line for line in guessed if line is not None),
+    )
+
+
+def metrics_of(task: Task) -> tuple[Metric, ...]:
+    """What is drawn of a task, the headline first."""
+    return RANKING if task is Task.RANKING else (headline(task),)
+
+
+def shipped(
+    data: str, mechanism: str, seeds: Collection[int] | None = None
+) -> tuple[Picture, ...] | None:
+    """The curve that came with the program, in each metric; None where there is none.
+
+    seeds: only these. Raises DpmcError where its file cannot be read.
+    """
+    task = registry.get(mechanism).task
+    file = files.load(data, task, [mechanism])
+    if file is None:
+        return None
+    with file:
+        found = tuple(read(file, [mechanism], metric, seeds=seeds) for metric in metrics_of(task))
+    return found if found[0].lines else None
+
+
+def _line(
+    store: Store,
+    info: CurveInfo,
+    metric: Metric,
+    epsilons: Collection[float] | None,
+    seeds: Collection[int] | None,
+) -> Line | None:
+    measured = {
+        (epsilon, seed): value
+        for (epsilon, seed), value in _points(store, info, metric, seeds).items()
+        if epsilon is not None and (epsilons is None or epsilon in epsilons)
+    }
+    if not measured:
+        return None
+    grid, drawn = (sorted(set(side)) for side in zip(*measured, strict=True))
+    facts = certified(store, info.id)
+    there = [facts[epsilon] for epsilon in grid]
+    return Line(
+        info=info,
+        label=label(info),
+        metric=metric,
+        epsilon=np.array(grid, dtype=float),
+        seeds=np.array(drawn),
+        values=np.array([[measured.get((e, s), math.nan) for s in drawn] for e in grid]),
+        claimed=_numbers([fact.claimed for fact in there], math.nan),
+        change=there[0].change,
+        certified={
+            unit: _numbers([fact.units[unit] for fact in there], math.inf)
+            for unit in there[0].units
+        },
+        reasons=there[0].reasons,
+        prepared=there[0].prepared,
+        version=there[0].version,
+    )
+
+
+def _reference(
+    store: Store, info: CurveInfo, metric: Metric, seeds: Collection[int] | None
+) -> Reference | None:
+    values = [
+        value
+        for (epsilon, _), value in _points(store, info, metric, seeds).items()
+        if epsilon is None
+    ]
+    if not values:
+        return None
+    return Reference(info.key, info.mechanism, label(info), metric, np.array(values))
+
+
+def _points(
+    store: Store, info: CurveInfo, metric: Metric, seeds: Collection[int] | None
+) -> Mapping[tuple[float | None, int], float]:
+    return points(store, info.id, metric.name, MOST_SEEDS if seeds is None else seeds)
+
+
+def label(info: CurveInfo) -> str:
+    """The mechanism's name with the settings that are not its defaults."""
+    cls = registry.MECHANISMS.get(info.mechanism)
+    name = info.mechanism if cls is None else cls.name
+    changed = registry.changed_settings(info.mechanism, info.settings)
+    words = ", ".join(f"{key} {str(value).lower()}" for key, value in changed.items())
+    return f"{name} ({words})" if words else name
+
+
+def _numbers(values: Sequence[float | None], missing: float) -> Floats:
+    return np.array([missing if value is None else value for value in values], dtype=float)
+
+
+# --- over seeds ------------------------------------------------------------------------------
+
+
+def interval(values: Floats | Sequence[float]) -> Interval:
+    """Mean and half width of the t interval of the values that are there."""
+    there = np.asarray(values, dtype=float)
+    there = there[~np.isnan(there)]
+    mean, n = float(np.mean(there)), len(there)
+    if n < 2:
+        return Interval(mean, 0.0, n)
+    t = float(stdtrit(n - 1, 0.5 + LEVEL / 2))
+    return Interval(mean, t * float(np.std(there, ddof=1)) / math.sqrt(n), n)
+
+
+def clearly_better(metric: Metric, one: Interval, other: Interval) -> bool:
+    """Whether two intervals lie apart, and which: 'clearly', wherever bands are looked at."""
+    return metric.sign * (one.mean - other.mean) > one.half_width + other.half_width
+
+
+def band_words(view: Band) -> str:
+    """What the band is, for the caption."""
+    few, many = int(view.seeds.min()), int(view.seeds.max())
+    if many == 1:
+        return "one seed: no band"
+    over = f"{few}" if few == many else f"{few} to {many}"
+    return f"band: 95 % t interval of the mean over {over} seeds"
+
+
+# --- on an axis ------------------------------------------------------------------------------
+
+
+class Count(enum.Enum):
+    """What an epsilon on the axis counts."""
+
+    PAPER = "as each paper counts"
+    RATING = "same unit: per rating"
+    USER = "same unit: per user"
+
+
+AS_CLAIMED = ", as claimed"  # after the unit of a line that has nothing finite in the one asked for
+
+
+class Placed(NamedTuple):
+    """A line on an epsilon axis. x: (E). counts: the unit of x, in words.
+
+    solid: whether x is certified in that unit; where not, x is what is claimed, the line is drawn
+    hollow, and `reason` says why.
+    """
+
+    line: Line
+    x: Floats
+    counts: str
+    solid: bool
+    reason: str
+
+    @property
+    def band(self) -> Band:
+        return self.line.band._replace(x=self.x)
+
+
+def place(line: Line, count: Count) -> Placed:
+    """The line on the axis of a unit. It is never dropped: where nothing finite is certified in
+    that unit it stands, hollow, at what is claimed."""
+    shown = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
+    if count is Count.PAPER:
+        own = line.certified[line.change.value]
+        solid = bool((own <= shown * _SLACK).all())
+        return Placed(line, shown, line.change.label, solid, "" if solid else _short_of(line, own))
+    counted = {Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]
+    x, words = line.certified[counted.value], counted.label
+    if np.isfinite(x).all():
+        return Placed(line, x, words, True, "")
+    why = line.reasons.get(counted.value, "some epsilons have no finite certified value")
+    return Placed(
+        line,
+        shown,
+        line.change.label + AS_CLAIMED,
+        False,
+        f"nothing finite is certified {words}: {why}",
+    )
+
+
+def _short_of(line: Line, own: Floats) -> str:
+    if not np.isfinite(own).all():
+        why = line.reasons.get(line.change.value, "")
+        return f"claimed, not certified: {why}"
+    factor = float(np.max(own / np.where(np.isnan(line.claimed), line.epsilon, line.claimed)))
+    return f"certified is up to {short(factor, 3)} times what is claimed {line.change.label}"
+
+
+def short(value: float, digits: int = 4) -> str:
+    """A number for people, without powers of ten: 2,170,000 rather than 2.17e+06."""
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+# --- the best of all ---------------------------------------------------------------------------
+
+ENVELOPE = "best of all, chosen on test data: evaluation only"
+
+
+class Envelope(NamedTuple):
+    """The best of several lines at each epsilon: no method, because test data chose it.
+
+    x: (E). value: (E), on seeds that had no say in the choice. winners: (E) labels. counts: unit.
+    """
+
+    x: Floats
+    value: Floats
+    winners: tuple[str, ...]
+    counts: str
+
+
+def envelope(placed: Sequence[Placed]) -> Envelope | None:
+    """Over the certified lines of the unit that most have; None for fewer than two, or one seed.
+
+    At each epsilon every other seed chooses, and the others measure what was chosen.
+    """
+    solid = [one for one in placed if one.solid and len(one.line.seeds) > 1]
+    units = [one.counts for one in solid]
+    counts = max(units, key=units.count, default="")
+    rivals = [one for one in solid if one.counts == counts]
+    if len(rivals) < 2:
+        return None
+    sign = rivals[0].line.metric.sign
+    found: list[tuple[float, float, str]] = []
+    for x in sorted({float(f"{x:.6g}") for one in rivals for x in one.x}):
+        rows = [
+            (one.line.label, one.line.values[k])
+            for one in rivals
+            for k in np.flatnonzero(np.isclose(one.x, x, rtol=1e-5))[:1]
+        ]
+        halves = [(name, row[::2], row[1::2]) for name, row in rows]
+        whole = [one for one in halves if not np.isnan(one[1]).all() and not np.isnan(one[2]).all()]
+        if len(whole) > 1:
+            name, _, held = max(whole, key=lambda one: sign * float(np.nanmean(one[1])))
+            found.append((x, float(np.nanmean(held)), name))
+    if not found:
+        return None
+    epsilons, values, winners = zip(*found, strict=True)
+    return Envelope(np.array(epsilons), np.array(values), winners, counts)
+
+
+# --- above the reference ---------------------------------------------------------------------
+
+
+def apart_words(picture: Picture) -> list[str]:
+    """A sentence for the lines somewhere clearly better than the reference, and for those that are
+    somewhere clearly worse than their own private guess at the same epsilon."""
+    references = [level.level for name, level in picture.levels if name == WITHOUT]
+    above = [line for line in picture.lines if any(is_above(line, one) for one in references)]
+    below = [
+        line
+        for line in picture.lines
+        for guess in picture.guesses
+        if guess.mechanism == registry.get(line.mechanism).floor and is_below(line, guess)
+    ]
+    sides = ("Below", "Above") if picture.metric.lower else ("Above", "Below")  # the better first
+    told = (
+        (
+            above,
+            "the line without privacy in places: what that method believes fits less well here",
+        ),
+        (below, "guessing in places: noise is taken for taste"),
+    )
+    return [
+        f"{side} {words} ({'; '.join(line.label for line in found)})."
+        for side, (found, words) in zip(sides, told, strict=True)
+        if found
+    ]
+
+
+def is_below(line: Line, guess: Line) -> bool:
+    """Whether a line is clearly worse than a guess at an epsilon that both have."""
+    beside = dict(zip(guess.epsilon.tolist(), guess.intervals, strict=True))
+    return any(
+        clearly_better(line.metric, other, here)
+        for e, here in zip(line.epsilon.tolist(), line.intervals, strict=True)
+        if (other := beside.get(e)) is not None
+    )
+
+
+def is_above(line: Line, reference: Interval) -> bool:
+    """Whether a line's band is somewhere clearly better than a level."""
+    over = line.band
+    if line.metric.lower:
+        return float(over.high.min()) < reference.mean - reference.half_width
+    return float(over.low.max()) > reference.mean + reference.half_width
+
+
+# --- in words and numbers --------------------------------------------------------------------
+
+
+def came_words(picture: Picture) -> str:
+    """Which lines came with the program; nothing where it is none."""
+    if not picture.came:
+        return ""
+    seeds = max(len(line.seeds) for line in picture.came)
+    versions = ", ".join(sorted({line.version for line in picture.came}))
+    text = f"Computed beforehand: version {versions}, {seeds} seeds"
+    if len({line.label for line in picture.came}) < len(picture.lines):
+        text += f" ({'; '.join(line.label for line in picture.came)})"
+    return f"{text}."
+
+
+def caption(placed: Sequence[Placed]) -> str:
+    """What a band and a mark mean; nothing without lines."""
+    said = "; ".join(sorted({band_words(one.band) for one in placed}))
+    return (
+        f"{sentence(said)} Filled: certified; hollow: only claimed; a tick: measured at 1."
+        if said
+        else ""
+    )
+
+
+def words(picture: Picture, placed: Sequence[Placed]) -> str:
+    """Several lines as text."""
+    text = picture.metric.text
+    parts = [f"{picture.metric.title} against epsilon"]
+    for one in placed:
+        mean = one.band.mean
+        parts.append(
+            f"{one.line.label} ({one.counts}{'' if one.solid else ', not certified'}) from"
+            f" {text(mean[0])} at epsilon {one.x[0]:.3g} to {text(mean[-1])} at {one.x[-1]:.3g}"
+        )
+    parts += [f"{name}: {text(level.level.mean)}" for name, level in picture.levels]
+    parts += [f"{GUESSING}: {line.label}" for line in picture.guesses]
+    return "; ".join(parts) + "."
+
+
+def table(placed: Sequence[Placed]) -> dict[str, list[object]]:
+    """Every point of several lines, values as people read them."""
+    found: dict[str, list[object]] = {
+        name: []
+        for name in ("mechanism", "epsilon", "counts", "certified", "mean", "from", "to", "seeds")
+    }
+    for one in placed:
+        for x, *rest, seeds in zip(*one.band, strict=True):
+            spoken = [one.line.metric.text(float(v)) for v in rest]
+            values = (one.line.label, float(f"{x:.4g}"), one.counts, one.solid, *spoken)
+            for column, value in zip(found.values(), (*values, int(seeds)), strict=True):
+                column.append(value)
+    return found
+
+
+def means_table(placed: Sequence[Placed]) -> dict[str, list[str]]:
+    """Means by the epsilon each mechanism was run at; names are short, settings stay."""
+    found = {"mechanism": [short_label(one.line) for one in placed]}
+    for epsilon in sorted({float(e) for one in placed for e in one.line.epsilon}):
+        there = [(one.line.metric, one.line.at(epsilon)) for one in placed]
+        found[f"{epsilon:g}"] = ["" if at is None else m.text(at.mean) for m, at in there]
+    return found
+
+
+def short_label(line: Line) -> str:
+    """Its label for a narrow place."""
+    name = registry.get(line.mechanism).name
+    return line.label.replace(name, cards.SHORT.get(line.mechanism, name), 1)
+
+
+# --- one line, looked at from one epsilon ----------------------------------------------------
+
+
+def measured_words(picture: Picture) -> list[str]:
+    """What the numbers of its first line are, and what one would not expect of it."""
+    line = picture.lines[0]
+    measured = (
+        f"{sentence(EVALUATION_ONLY)} {sentence(band_words(line.band))} Tested on"
+        f" {split_words(line.info.split)}. Filled is certified, hollow only claimed, a tick"
+        f" measured at 1. Version {line.version}, default settings."
+    )
+    return [measured, *apart_words(picture)]
+
+
+def words_at(picture: Picture, epsilon: float) -> str:
+    """Its line and where that stands there, as text."""
+    text, parts = picture.metric.text, []
+    for line in picture.lines:
+        here, mean = line.at(epsilon), line.band.mean
+        parts.append(
+            f"{picture.metric.title} of {line.label} against epsilon: {text(mean[0])} at epsilon"
+            f" {line.epsilon[0]:g}, {text(mean[-1])} at epsilon {line.epsilon[-1]:g}"
+        )
+        if here is not None:
+            parts.append(f"at the chosen epsilon {epsilon:g}: {text(here.mean)}")
+    parts += [f"{name}: {text(level.mean)}" for name, level in picture.between(epsilon)]
+    return "; ".join(parts) + "."
+
+
+def table_of(line: Line) -> dict[str, list[float]]:
+    """One line as columns."""
+    view = line.band
+    return {
+        "epsilon": view.x.tolist(),
+        f"mean {line.metric.spoken}": view.mean.round(4).tolist(),
+        "interval from": view.low.round(4).tolist(),
+        "to": view.high.round(4).tolist(),
+        "seeds": view.seeds.tolist(),
+    }

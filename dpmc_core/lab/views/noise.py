@@ -1,0 +1,576 @@
+"""Pictures of the noise itself, in numbers, words and tables: densities and channels, scales
+against epsilon, and releases before and after it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core import registry
+from dpmc_core.errors import DpmcError, capital
+from dpmc_core.experiment import publications
+from dpmc_core.lab.views.cards import percent
+from dpmc_core.lab.views.data import title, user_name
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import (
+    CELL,
+    RATING,
+    USER_EMPTIED,
+    USER_REPLACED,
+    Additive,
+    Guarantee,
+    Laplace,
+    LocalChannel,
+    ModifiedLaplace,
+    RandomizedResponse,
+    Release,
+    SymbolChannel,
+    sensitivity_at,
+)
+from dpmc_core.ratings import PublicFacts, Ratings
+
+Floats = NDArray[np.float64]
+
+
+def main_release(guarantee: Guarantee) -> Release | None:
+    """The release that carries most values: the one worth a picture; None without releases."""
+    releases = [release for _, release in guarantee.releases]
+    return max(releases, key=lambda r: (len(r.shape), r.times), default=None)
+
+
+def describe(release: Release) -> str:
+    """The noise of a release in one sentence."""
+    times = f", {release.times} times" if release.times > 1 else ""
+    if isinstance(release, RandomizedResponse):
+        kept = ", ".join(dict.fromkeys(percent(p) for p in release.matrix.diagonal()))
+        return f"{capital(release.query)}: kept with chance {kept}, else changed{times}."
+    if isinstance(release, LocalChannel):
+        rated, missing = 100 * release.reported_if_rated, 100 * release.reported_if_missing
+        how, ends = "as itself or another symbol", ", as any symbol alike"
+        if isinstance(release, ModifiedLaplace):
+            how, ends = f"with Laplace noise of scale {release.scale:.4g}", ", as noise alone"
+        return (
+            f"Every cell of a row: a rated one is reported with chance {rated:.3g} %, {how}; a"
+            f" missing one with chance {missing:.3g} %{ends}."
+        )
+    if isinstance(release, Additive):
+        kind = "Laplace" if isinstance(release, Laplace) else type(release).__name__
+        return f"{kind} noise of scale {release.scale:.4g} on the {release.query}{times}."
+    return f"Noise on the {release.query}{times}."
+
+
+def two_values(task: Task) -> tuple[str, str] | None:
+    """What 0 and 1 (or -1 and +1) stand for; None where a task's values are numbers."""
+    return {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}.get(task)
+
+
+class Axes(NamedTuple):
+    """The axes of a density, the same for every epsilon: the noise from -reach to reach, and the
+    density up to top."""
+
+    reach: float
+    top: float
+
+
+class Density(NamedTuple):
+    """Additive noise of one coordinate inside a frame: exact density on a grid (None where it has
+    no closed form) and a histogram of draws, as a density too.
+
+    half: half of the noise is no larger. beyond: the share of draws outside the frame.
+    """
+
+    query: str
+    scale: float
+    x: Floats
+    density: Floats | None
+    bar_centers: Floats
+    bar_heights: Floats
+    frame: Axes
+    half: float
+    beyond: float
+
+
+_TALL = 5.25  # how much higher than the density at epsilon 1 a frame reaches
+_BARS = 48
+
+
+def density(
+    release: Additive | ModifiedLaplace,
+    seed: int = 0,
+    draws: int = 5_000,
+    within: Axes | None = None,
+) -> Density:
+    """Exact density within a frame (default: its own), with `draws` fresh samples."""
+    noise = _additive(release)
+    reach = within.reach if within else 6 * noise.scale
+    near = np.linspace(-6 * noise.scale, 6 * noise.scale, 201)  # where a narrow density is bent
+    x = np.linspace(-reach, reach, 401)
+    x = np.union1d(x, near[np.abs(near) <= reach])
+    sample = noise.sample(draws, np.random.default_rng(seed))
+    counts, edges = np.histogram(sample, bins=_BARS, range=(-reach, reach))
+    heights = counts / (len(sample) * (edges[1] - edges[0]))
+    exact = _density(noise, x)
+    size = np.abs(sample)
+    return Density(
+        query=release.query,
+        scale=release.scale,
+        x=x,
+        density=exact,
+        bar_centers=(edges[:-1] + edges[1:]) / 2,
+        bar_heights=heights,
+        frame=within or Axes(reach, 1.1 * float((heights if exact is None else exact).max())),
+        half=_half(noise, size),
+        beyond=float((size > reach).mean()),
+    )
+
+
+def frame(release: Additive | ModifiedLaplace) -> Axes:
+    """The axes on which a release is drawn at every epsilon; release: at epsilon 1."""
+    own = density(release)
+    return Axes(own.frame.reach, _TALL * own.frame.top / 1.1)
+
+
+def _additive(release: Additive | ModifiedLaplace) -> Additive:
+    if isinstance(release, ModifiedLaplace):  # the noise on a reported value, on its own
+        return Laplace(query=release.query, shape=(None,), sensitivity={}, scale=release.scale)
+    return release
+
+
+def _density(noise: Additive, x: Floats) -> Floats | None:
+    try:
+        return noise.density(x)
+    except NotImplementedError:
+        return None
+
+
+def _half(noise: Additive, size: Floats) -> float:
+    """The median size of the noise: by its density, or else that of draws."""
+    x = np.linspace(0, 8 * noise.scale, 2001)
+    exact = _density(noise, x)
+    if exact is None:
+        return float(np.median(size))
+    inside = np.concatenate([[0.0], np.cumsum((exact[1:] + exact[:-1]) * np.diff(x))])
+    return float(np.interp(0.5, inside, x))
+
+
+def view(release: Release, usual: Release) -> Density | ChannelChances:
+    """A release's noise on the axes of every epsilon; usual: the same release at epsilon 1.
+
+    Raises DpmcError for noise that has no picture.
+    """
+    if isinstance(release, RandomizedResponse | SymbolChannel):
+        return channel(release)
+    if isinstance(release, Additive | ModifiedLaplace) and isinstance(usual, type(release)):
+        return density(release, within=frame(usual))
+    raise DpmcError(f"'{release.query}' has no noise to draw")
+
+
+def shape_table(
+    views: Mapping[float, Mapping[str, Density | ChannelChances]], task: Task
+) -> dict[str, list[Any]]:
+    """The noise at one or two epsilons as columns: {epsilon: {release: its noise}}."""
+    first = next(iter(views.values()))
+    if len(first) == 1 and isinstance(only := next(iter(first.values())), ChannelChances):
+        table = channel_table(only, task)
+        for epsilon, found in list(views.items())[1:]:
+            (there,) = found.values()
+            if isinstance(there, ChannelChances):
+                table[f"chance at epsilon {epsilon:g}"] = channel_table(there, task)["chance"]
+        return table
+    columns: dict[str, list[Any]] = {"release": [one.query for one in first.values()]}
+    for epsilon, found in views.items():
+        at = [one for one in found.values() if isinstance(one, Density)]
+        columns[f"scale at epsilon {epsilon:g}"] = [float(f"{one.scale:.4g}") for one in at]
+        columns[f"half within, at epsilon {epsilon:g}"] = [float(f"{one.half:.4g}") for one in at]
+    return columns
+
+
+class Ruler(NamedTuple):
+    """How far one rating, or one person, can move one released number; in the release's unit."""
+
+    length: float
+    words: str
+
+
+def ruler(release: Release, public: PublicFacts) -> Ruler | None:
+    """One rating step in a release's own unit; None where no bound is known.
+
+    On a collected rating it is one point of the range. Else it is what the release's sensitivity
+    says of the smallest change that it names: a matrix counts all its cells together.
+    """
+    if isinstance(release, ModifiedLaplace):
+        point = 2 / (public.high - public.low)
+        return Ruler(point, f"one point on the scale {public.low:g} to {public.high:g}")
+    for change, what in _MOVES.items():
+        if change in release.sensitivity:
+            length = sensitivity_at(release.sensitivity, change, public)
+            whole = " in all" if release.shape == (public.users, public.items) else ""
+            return Ruler(length, f"{what} moves it by at most {_number(length)}{whole}")
+    return None
+
+
+_MOVES = {
+    RATING: "one rating",
+    CELL: "one rating",
+    USER_EMPTIED: "one person",
+    USER_REPLACED: "one person",
+}
+
+
+def shape_words(views: Mapping[float, Sequence[Density | ChannelChances]]) -> str:
+    """What the noise is at one epsilon, or how it differs at another; {epsilon: its releases}.
+
+    The main release comes first; the first epsilon is the chosen one, the second the pinned one.
+    """
+    epsilon, *pinned = views
+    changed = [v for v in views[epsilon] if isinstance(v, ChannelChances)]
+    if changed:
+        words = f"At epsilon {epsilon:g}, {_flips(changed[0])} of the answers are changed"
+        for other in pinned:
+            there = next(v for v in views[other] if isinstance(v, ChannelChances))
+            words += f"; at epsilon {other:g}, {_flips(there)}"
+        return f"{words}."
+    halves = {e: [v.half for v in found if isinstance(v, Density)] for e, found in views.items()}
+    own = halves[epsilon]
+    words = f"At epsilon {epsilon:g}, half of the noise is within ±{_number(own[0])}"
+    for other in pinned:
+        half = halves[other]
+        larger = half[0] > own[0]
+        times = [b / a if larger else a / b for a, b in zip(own, half, strict=True)]
+        ends = dict.fromkeys(map(_number, (min(times), max(times))))
+        words += f"; at epsilon {other:g}, within ±{_number(half[0])}: {' to '.join(ends)} times"
+        words += " larger" if larger else " smaller"
+        words += f", in each of {len(own)} releases" if len(own) > 1 else ""
+    return f"{words}."
+
+
+def _flips(view: ChannelChances) -> str:
+    return percent(float(1 - view.matrix.diagonal().min()))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+class ChannelChances(NamedTuple):
+    """The chance of each output for each input, and shares among draws."""
+
+    query: str
+    matrix: Floats
+    drawn: Floats
+
+
+def channel(
+    release: RandomizedResponse | SymbolChannel, seed: int = 0, draws: int = 1_000
+) -> ChannelChances:
+    """The channel matrix and the shares of `draws` fresh outputs for each input."""
+    rng = np.random.default_rng(seed)
+    drawn = np.empty_like(release.matrix)
+    for symbol in range(len(drawn)):
+        outputs = _outputs(release, symbol, draws, rng)
+        drawn[symbol] = np.bincount(outputs, minlength=drawn.shape[1]) / draws
+    return ChannelChances(release.query, release.matrix, drawn)
+
+
+def _outputs(
+    release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
+) -> NDArray[np.integer]:
+    """Fresh outputs for one input; of a symbol channel 0 is a missing cell."""
+    if isinstance(release, RandomizedResponse):
+        loose = dataclasses.replace(release, shape=(None,), sensitivity={})
+        return loose.publish(np.full(draws, symbol), rng)
+    from scipy.sparse import csr_array
+
+    row = dataclasses.replace(release, shape=(1, draws), sensitivity={})
+    cells = (np.full(draws, float(symbol)), np.arange(draws), [0, draws])
+    given = csr_array(cells, shape=(1, draws)) if symbol else csr_array((1, draws))
+    reported = row.publish(given, rng).data.astype(np.int64)
+    return np.concatenate([reported, np.zeros(draws - len(reported), dtype=np.int64)])
+
+
+def channel_table(view: ChannelChances, task: Task) -> dict[str, list[Any]]:
+    """Every chance of the channel as a row: input, output, exact chance, share of draws."""
+    names: Sequence[Any] = range(len(view.matrix))
+    if len(view.matrix) == 2:
+        names = two_values(task) or names
+    cells = [(a, o) for a in range(len(view.matrix)) for o in range(view.matrix.shape[1])]
+    return {
+        "true value": [names[a] for a, _ in cells],
+        "answer": [names[o] for _, o in cells],
+        "chance": [round(float(view.matrix[c]), 5) for c in cells],
+        "share of draws": [round(float(view.drawn[c]), 5) for c in cells],
+    }
+
+
+class Scale(NamedTuple):
+    """Noise of one release against epsilon; unit says what is measured."""
+
+    query: str
+    unit: str
+    epsilon: Floats
+    scale: Floats
+
+
+def scales(
+    id: str,
+    epsilons: Sequence[float],
+    public: PublicFacts,
+    settings: dict[str, Any],
+    *,
+    main: bool = False,
+) -> tuple[Scale, ...]:
+    """The noise of each release of a mechanism on a grid of epsilons, all else fixed.
+
+    main: only of the release that carries most values.
+    """
+    found: dict[str, tuple[str, str, list[float], list[float]]] = {}
+    for epsilon in epsilons:
+        guarantee = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
+        only = main_release(guarantee) if main else None
+        for name, release in guarantee.releases:
+            if only is not None and release is not only:
+                continue
+            unit, size = _size(release)
+            _, _, xs, ys = found.setdefault(name, (release.query, unit, [], []))
+            xs.append(epsilon)
+            ys.append(size)
+    return tuple(Scale(q, unit, np.array(x), np.array(y)) for q, unit, x, y in found.values())
+
+
+def _size(release: Release) -> tuple[str, float]:
+    """What is measured against epsilon, and how large it is."""
+    if isinstance(release, Additive | ModifiedLaplace):
+        return "noise scale", release.scale
+    if isinstance(release, RandomizedResponse):
+        return "chance of a changed answer", float(1 - release.matrix.diagonal().min())
+    if isinstance(release, LocalChannel):
+        changed = 1 - release.reported_if_rated + release.reported_if_missing
+        return "chance of a changed answer", changed
+    raise DpmcError(f"'{release.query}' has no single noise scale to draw")
+
+
+def scales_words(views: Sequence[tuple[str, str, Scale]], epsilon: float) -> str:
+    """Noise against epsilon as text; views: (id, name, scale)."""
+    parts = []
+    for _, name, view in views:
+        k = int(np.argmin(np.abs(view.epsilon - epsilon)))
+        parts.append(f"{name}: {view.unit} {view.scale[k]:.3g} at epsilon {view.epsilon[k]:g}")
+    return "; ".join(parts) + "."
+
+
+def scales_table(views: Sequence[tuple[str, str, Scale]]) -> dict[str, list[Any]]:
+    """Noise against epsilon as columns, one per release."""
+    if not views:
+        return {}
+    columns: dict[str, list[Any]] = {"epsilon": views[0][2].epsilon.tolist()}
+    for _, name, view in views:
+        columns[f"{name}: {view.query}"] = [float(f"{s:.4g}") for s in view.scale]
+    return columns
+
+
+def scales_caption(ids: set[str], others: Sequence[str], unit: str) -> str:
+    """What the picture of scales shows. ids: drawn; others: names of methods measured otherwise;
+    unit: what the chosen epsilon counts."""
+    parts = [f"The rule is the chosen epsilon, counted {unit}."]
+    if len(ids) > 1:
+        parts.insert(
+            0,
+            "Bold: each release of the chosen mechanism; of the others the main one. A scale counts"
+            " in the units of what it is added to, so compare slopes, not heights.",
+        )
+    if others:
+        parts.append(f"Measured otherwise, so not drawn here: {', '.join(others)}.")
+    return " ".join(parts)
+
+
+class BeforeAfter(NamedTuple):
+    """A block before and after one release; NaN where nothing is released. Its columns are items,
+    its rows users, items (a matrix of the items) or one row for all users together (a sum)."""
+
+    query: str
+    before: Floats
+    after: Floats
+    users: tuple[str, ...]
+    items: tuple[str, ...]
+    rows: str = "users"
+
+
+def block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
+    """The corner of the busiest users and most rated items, as ratings of their own."""
+    rows = _busiest(ratings.users, ratings.public.users, users)
+    columns = _busiest(ratings.items, ratings.public.items, items)
+    row_of = np.full(ratings.public.users, -1)
+    row_of[rows] = np.arange(len(rows))
+    column_of = np.full(ratings.public.items, -1)
+    column_of[columns] = np.arange(len(columns))
+    inside = (row_of[ratings.users] >= 0) & (column_of[ratings.items] >= 0)
+    part = ratings.select(inside)
+    order = np.lexsort((column_of[part.items], row_of[part.users]))
+    return dataclasses.replace(
+        part,
+        users=row_of[part.users][order].astype(np.int32),
+        items=column_of[part.items][order].astype(np.int32),
+        values=part.values[order],
+        times=None,
+        public=dataclasses.replace(ratings.public, users=len(rows), items=len(columns)),
+        user_ids=tuple(user_name(ratings, int(u)) for u in rows),
+        item_ids=tuple(title(ratings, int(i)) for i in columns),
+        titles=None,
+    )
+
+
+def before_after(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ...]:
+    """The mechanism run on a small block, each release's first publication before and after.
+
+    The values before noise are raw ratings, or computed from them: for looking at only.
+    Releases whose values belong to no cell of the block, item or pair of items are left out.
+    """
+    wanted = {r.query for _, r in mechanism.guarantee(corner.public).releases}
+    pictures: dict[str, BeforeAfter] = {}
+    foreign = _foreign(mechanism, corner.public)
+    for p in publications(mechanism, corner, wanted):
+        if p.release.query in pictures or p.release.query in foreign:
+            continue
+        before, after = _cells(p.private, corner), _cells(p.published, corner)
+        if before is not None and after is not None:
+            items = tuple(corner.item_ids or ())
+            kind = _row_kind(p.private, corner)
+            names = {"users": tuple(corner.user_ids or ()), "items": items}.get(kind, (kind,))
+            pictures[p.release.query] = BeforeAfter(
+                p.release.query, before, after, names, items, kind
+            )
+    return tuple(pictures.values())
+
+
+def _foreign(mechanism: Mechanism, public: PublicFacts) -> set[str]:
+    """Queries of releases as large as items x items by chance: one more item shows it."""
+    n = public.items
+    more = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases
+    grown = {r.query for _, r in more if r.shape == (n + 1, n + 1)}
+    return {
+        r.query
+        for _, r in mechanism.guarantee(public).releases
+        if r.shape == (n, n) and r.query not in grown
+    }
+
+
+def _busiest(index: NDArray[np.int32], size: int, count: int) -> NDArray[np.int64]:
+    return np.argsort(-np.bincount(index, minlength=size), kind="stable")[:count]
+
+
+def _row_kind(values: NDArray[Any], ratings: Ratings) -> str:
+    items = ratings.public.items
+    if values.shape == (items, items) != ratings.shape:
+        return "items"
+    return "all users" if values.shape == (items,) != ratings.values.shape else "users"
+
+
+def _cells(values: NDArray[Any], ratings: Ratings) -> Floats | None:
+    if hasattr(values, "tocoo"):  # sparse rows: what is not stored is not reported
+        cells = values.tocoo()
+        sparse = np.full(cells.shape, np.nan)
+        sparse[cells.row, cells.col] = cells.data
+        return sparse
+    if values.shape == ratings.shape:
+        return values.astype(float)
+    if values.shape == ratings.values.shape:
+        grid = np.full(ratings.shape, np.nan)
+        grid[ratings.users, ratings.items] = values
+        return grid
+    items = ratings.public.items
+    if values.shape in ((items,), (items, items)):
+        return np.atleast_2d(values).astype(float)
+    return None
+
+
+def coded(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
+    """The names of a block's two values, where it has no others before and after."""
+    there = np.concatenate([v[~np.isnan(v)] for v in (view.before, view.after)])
+    return two_values(task) if np.isin(there, (0, 1)).all() else None
+
+
+def limits(view: BeforeAfter, release: Release) -> tuple[float, float] | None:
+    """The values between which a block is drawn at every epsilon; None where they are two names.
+
+    view, release: at epsilon 1, as a later release may be asked of what earlier ones have said.
+    """
+    if isinstance(release, SymbolChannel):
+        return 0.5, len(release.matrix) - 0.5
+    if not isinstance(release, Additive | ModifiedLaplace):
+        return None
+    room = 4 * release.scale
+    return float(np.nanmin(view.before)) - room, float(np.nanmax(view.before)) + room
+
+
+def row_title(view: BeforeAfter, row: int = 0) -> str:
+    """Whose values a row of the picture holds."""
+    if view.rows == "users":
+        return f"Row {row + 1} of {len(view.users)}: one person's values, before and after"
+    if view.rows == "items":
+        return f"Row {row + 1} of {len(view.users)}: {view.users[row]} with each item"
+    return "One value for each item, of all users together"
+
+
+def block_caption(view: BeforeAfter) -> str:
+    """What the colours of the block say."""
+    empty = bool(np.isnan(view.before).any() or np.isnan(view.after).any())
+    return "Both halves share their colours" + ("; grey cells hold no value." if empty else ".")
+
+
+def block_words(view: BeforeAfter) -> str:
+    """The block as text."""
+    seen = ~np.isnan(view.before)
+    change = np.abs(view.after[seen] - view.before[seen])
+    change = change[~np.isnan(change)]  # rated cells may vanish
+    return (
+        f"{len(view.users)} {view.rows} by {len(view.items)} items, before and after: values of"
+        f" size {np.abs(view.before[seen]).mean():.2g} change by {change.mean():.2g} on average."
+    )
+
+
+def block_table(view: BeforeAfter) -> dict[str, list[Any]]:
+    """The block's mean change per user as columns."""
+    change = np.abs(view.after - view.before)
+    return {
+        view.rows: list(view.users),
+        "released values": (~np.isnan(view.before)).sum(axis=1).tolist(),
+        "mean change": [
+            round(float(np.nanmean(row)), 4) if not np.isnan(row).all() else None for row in change
+        ],
+    }
+
+
+def row_words(view: BeforeAfter, user: int = 0) -> str:
+    """One row of the picture as text."""
+    row, noisy = view.before[user], view.after[user]
+    seen = ~np.isnan(row)
+    moved = np.abs(noisy[seen] - row[seen])
+    lost, moved = int(np.isnan(moved).sum()), moved[~np.isnan(moved)]
+    if lost or np.isnan(row[~np.isnan(noisy)]).any():
+        made = int((~np.isnan(noisy) & ~seen).sum())
+        return (
+            f"{int(seen.sum())} ratings of one row: {lost} are left out, {len(moved)} reported"
+            f" with noise, and {made} cells without a rating report one."
+        )
+    return (
+        f"{int(seen.sum())} released values of one row, before and after the noise:"
+        f" {int((moved > 1e-12).sum())} changed, by {moved.mean():.2g} on average."
+    )
+
+
+def row_table(view: BeforeAfter, user: int = 0) -> dict[str, list[Any]]:
+    """One row of the picture as columns."""
+    here = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
+    shown = [
+        [None if np.isnan(v) else round(float(v), 4) for v in row[user, here]]
+        for row in (view.before, view.after)
+    ]
+    return {
+        "item": [view.items[i] for i in here],
+        "before": shown[0],
+        "after": shown[1],
+    }

@@ -1,0 +1,340 @@
+"""A finished run for people: numbers, Markdown, factors, the command and code that repeat it."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dpmc_core import registry
+from dpmc_core.errors import number_text, sentence
+from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
+from dpmc_core.lab.views import cards
+from dpmc_core.lab.views.stops import kept_words
+from dpmc_core.lab.views.text import escape_markdown
+from dpmc_core.lab.views.training import Film, TopItem, top_items
+from dpmc_core.metrics import METRICS, Metric, headline
+from dpmc_core.model import Mechanism, Model
+from dpmc_core.problem import Split, default_split, options_text, split_words
+from dpmc_core.settings import settings_of, show_setting
+
+SEED_NOTE = (
+    "A fixed seed is for demonstration: whoever knows it can compute the noise and subtract it."
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Run:
+    """A finished training run, and what it takes to repeat it.
+
+    data, reading: what `datasets.load` is given, name and options; title: of the data. fresh: the
+    seed came from the operating system and is not told. clear: the model of the reference
+    without privacy, where it was trained. film: the run round by round; number: in its session.
+    """
+
+    result: Result
+    data: str
+    title: str
+    split: Split
+    fresh: bool
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    clear: Model | None = None
+    film: Film | None = None
+    number: int = 0
+
+
+def methods(result: Result) -> dict[str, Mapping[str, float]]:
+    """Metrics of the mechanism, then of what it is compared with, by name."""
+    cls = type(result.mechanism)
+    roles = {
+        cls.twin: registry.get(cls.twin).name,
+        registry.REFERENCES[cls.task]: "No privacy",
+        cls.floor: "Guessing",
+    }
+    others = {roles.get(id, id): found for id, found in result.baselines.items()}
+    return {result.mechanism.name: result.metrics} | others
+
+
+def finding(result: Result) -> str:
+    """What a run found, as a title: how much of the way from guessing to no privacy it keeps."""
+    metric = headline(result.mechanism.task)
+    value = result.metrics[metric.name]
+    shown = f"{metric.title} {metric.text(value)}"
+    floor, best = (
+        result.baselines.get(id, {}).get(metric.name)
+        for id in (result.mechanism.floor, registry.REFERENCES[result.mechanism.task])
+    )
+    if floor is None:
+        return shown if best is None else f"{shown}, without privacy {metric.text(best)}"
+    if best is not None and metric.reached(floor, best):
+        return f"{shown}: nothing can be learnt here, no privacy reaches {metric.text(best)}"
+    if not metric.distance(value - floor) or metric.sign * (value - floor) < 0:
+        return f"{shown}: no better than guessing ({metric.text(floor)}) in this run"
+    if best is None:
+        return f"{shown}: {metric.distance(value - floor)} better than guessing"
+    if metric.reached(value, best):
+        return f"{shown}: as good as without privacy ({metric.text(best)})"
+    return f"{shown}: {kept_words((value - floor) / (best - floor))}, in this run"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KeptRun:
+    """What is remembered of a run: small, and without any rating but the corner in its film.
+
+    about: the data it is forgotten with. facts: what decided it, by name, as text; usual: those
+    that are a setting's default. clear: the list of the film's person without privacy.
+    """
+
+    number: int
+    about: str
+    title: str
+    mechanism: str
+    metric: Metric
+    metrics: Mapping[str, float]
+    film: Film
+    clear: tuple[TopItem, ...] | None
+    facts: Mapping[str, str]
+    usual: frozenset[str]
+    stopped: bool
+
+    @property
+    def value(self) -> float:
+        return self.metrics[self.metric.name]
+
+    @property
+    def top(self) -> tuple[TopItem, ...]:
+        """The list of the film's person, with privacy."""
+        return self.film.frames[-1].top
+
+
+def keep(run: Run, about: str) -> KeptRun:
+    """What is remembered of a run; about: see `KeptRun`."""
+    result, film = run.result, run.film
+    assert film is not None  # it was watched
+    mechanism, problem = result.mechanism, result.problem
+    facts = {
+        "data": run.title,
+        "mechanism": mechanism.name,
+        **_settings(mechanism),
+        "preparation": ", ".join(problem.steps) or "none",
+        "held out": split_words(problem.split),
+        "seed": "not kept" if run.fresh else str(result.seed),
+    }
+    if result.stopped:
+        facts["stopped"] = f"after round {result.rounds}"
+    usual = {
+        s.name
+        for s in settings_of(type(mechanism))
+        if s.name != "epsilon" and getattr(mechanism, s.name) == s.default
+    }
+    person = film.corner.person
+    own = result.baselines.get(registry.REFERENCES[mechanism.task], {})
+    return KeptRun(
+        number=run.number,
+        about=about,
+        title=run.title,
+        mechanism=mechanism.id,
+        metric=film.metric,
+        metrics=result.metrics,
+        film=replace(film, reference=own.get(film.metric.name)),  # none that others reached
+        clear=top_items(run.clear, problem.train, person) if run.clear else None,
+        facts=facts,
+        usual=frozenset(usual),
+        stopped=result.stopped,
+    )
+
+
+def _settings(mechanism: Mechanism) -> dict[str, str]:
+    """Its settings for people."""
+    return {
+        name: cards.delta_text(value) if name == "delta" else _text(value)
+        for name, value in settings_dict(mechanism).items()
+    }
+
+
+def _text(value: Any) -> str:
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
+def differing(one: KeptRun, other: KeptRun) -> dict[str, list[str]]:
+    """What decided two runs, where it differs, as columns; own settings left alone do not count."""
+    names = [
+        name
+        for name in {**one.facts, **other.facts}
+        if one.facts.get(name) != other.facts.get(name)
+        and not any(
+            name not in b.facts and name in a.usual for a, b in ((one, other), (other, one))
+        )
+    ]
+    return {"what differs": names} | {
+        f"run {run.number}": [run.facts.get(name, "") for name in names] for run in (one, other)
+    }
+
+
+def rounds_table(one: KeptRun, other: KeptRun) -> dict[str, list[Any]]:
+    """The metric of two runs by round, as columns."""
+    seen = [{f.round: f.metric for f in run.film.frames} for run in (one, other)]
+    rounds = sorted(seen[0] | seen[1])
+    columns: dict[str, list[Any]] = {"round": rounds}
+    for run, values in zip((one, other), seen, strict=True):
+        found = [values.get(k) for k in rounds]
+        columns[f"run {run.number}"] = ["" if v is None else run.metric.text(v) for v in found]
+    return columns
+
+
+def compared(one: KeptRun, other: KeptRun) -> str:
+    """Which of two runs is better, as a title."""
+    names = " and ".join(f"run {run.number}" for run in (one, other))
+    same = [one.facts[name] == other.facts[name] for name in ("data", "preparation", "held out")]
+    if one.metric is not other.metric or not all(same):
+        return f"{names.capitalize()} were tested on different ratings"
+    gap = one.metric.distance(one.value - other.value)
+    if not gap:
+        values = " and ".join(dict.fromkeys(one.metric.text(run.value) for run in (one, other)))
+        return f"{names.capitalize()} are about equally good: {one.metric.spoken} {values}"
+    better, worse = (one, other)
+    if one.metric.sign * (one.value - other.value) < 0:
+        better, worse = worse, better
+    return (
+        f"Run {better.number} is better by {gap}: {one.metric.spoken}"
+        f" {one.metric.text(better.value)} against {one.metric.text(worse.value)}"
+    )
+
+
+def metrics_table(found: Mapping[str, Mapping[str, float]]) -> dict[str, list[str]]:
+    """Metrics by method as columns of text; those of the first."""
+    return {"method": list(found)} | {
+        name: [METRICS[name].text(values[name]) for values in found.values()]
+        for name in next(iter(found.values()))
+    }
+
+
+def as_json(run: Run) -> str:
+    """The `dpmc fit --json` object; without the seed where it came from the operating system."""
+    hidden = {"seed": None} if run.fresh else {}
+    return json.dumps(run.result.as_dict() | hidden, indent=2) + "\n"
+
+
+def markdown(run: Run) -> str:
+    """The run card as Markdown."""
+    result, table = run.result, metrics_table(methods(run.result))
+    shown, problem = cards.card(result.guarantee), result.problem
+    public = problem.train.public
+    lines = [
+        f"# {result.mechanism.name} on {escape_markdown(run.title)}",
+        "",
+        f"{public.users:,} users x {public.items:,} items, {len(problem.train):,} training"
+        f" ratings; tested on {split_words(problem.split)}.",
+        "",
+        f"| {' | '.join(table)} |",
+        "|---" * len(table) + "|",
+        *(f"| {' | '.join(row)} |" for row in zip(*table.values(), strict=True)),
+        "",
+        sentence(EVALUATION_ONLY),
+        "",
+        "## Guarantee",
+        "",
+        shown.protects,
+        "",
+        *(f"- {name}: {text}" for name, text in shown.facts),
+        "",
+        "## Settings",
+        "",
+        *(f"- {k}: {v}" for k, v in _settings(result.mechanism).items()),
+        f"- preparation: {', '.join(problem.steps) or 'none'}",
+        f"- rounds: {result.rounds}, {result.seconds:.1f} s",
+        "- seed: from the operating system, not kept" if run.fresh else f"- seed: {result.seed}",
+        "",
+        *([] if run.fresh else [SEED_NOTE, ""]),
+    ]
+    return "\n".join(lines)
+
+
+def command(run: Run) -> str:
+    """The `dpmc fit` command that repeats the run."""
+    result = run.result
+    opened = f"./{run.data}" if run.data.startswith("-") else run.data  # else an option
+    words = ["dpmc", "fit", opened, result.mechanism.id]
+    for s in settings_of(type(result.mechanism)):
+        value = getattr(result.mechanism, s.name)
+        if s.name in ("epsilon", "delta"):
+            words += [f"--{s.name}", number_text(value)]
+        elif value != s.default:
+            words += ["--set", f"{s.name}={'none' if value is None else show_setting(value)}"]
+    words += options_text(_reading(run), result.problem.steps, run.split)
+    if not run.fresh:
+        words += ["--seed", str(result.seed)]
+    return shlex.join([*words, "--json"])
+
+
+def code(run: Run) -> str:
+    """The Python lines that repeat the run."""
+    result, split, mechanism = run.result, run.split, run.result.mechanism
+    given = {
+        s.name: _literal(mechanism, s.name)
+        for s in settings_of(type(mechanism))
+        if s.name in ("epsilon", "delta") or getattr(mechanism, s.name) != s.default
+    }
+    parsed = any(text.startswith("parse_setting") for text in given.values())
+    steps = ", ".join(f"parse_step({step!r})" for step in result.problem.steps)
+    usual = split == default_split(mechanism.task)
+    opened = _arguments(repr(run.data), {k: repr(v) for k, v in _reading(run).items()})
+    made = _arguments(repr(mechanism.id), given)
+    ran = _arguments(
+        "mechanism, data",
+        {"seed": "secrets.randbits(128)" if run.fresh else str(result.seed)}
+        | ({"steps": f"[{steps}]"} if steps else {})
+        | ({} if usual else {"split": repr(split)}),
+    )
+    return "\n".join(
+        [
+            *(["import secrets", ""] if run.fresh else []),
+            "import dpmc_core as dpmc",
+            *(["from dpmc_core import registry"] if parsed else []),
+            *(["from dpmc_core.data import parse_step"] if steps else []),
+            *([] if usual else [f"from dpmc_core.problem import {type(split).__name__}"]),
+            *(["from dpmc_core.settings import parse_setting"] if parsed else []),
+            "",
+            f"data = dpmc.load({opened})",
+            *([f"cls = registry.get({mechanism.id!r})"] if parsed else []),
+            f"mechanism = dpmc.create({made})",
+            f"result = dpmc.run({ran})",
+            "print(result.metrics, result.guarantee.certified())",
+            "",
+        ]
+    )
+
+
+def _arguments(first: str, named: Mapping[str, str]) -> str:
+    return ", ".join([first, *(f"{name}={text}" for name, text in named.items())])
+
+
+def factors(result: Result) -> bytes | None:
+    """The model's factors as an .npz file without pickles; None where it has none."""
+    found = result.model.factors
+    if found is None:
+        return None
+    stream = io.BytesIO()
+    np.savez_compressed(stream, allow_pickle=False, left=found.left, right=found.right)
+    return stream.getvalue()
+
+
+def _reading(run: Run) -> dict[str, Any]:
+    """The options that decide what is read, as plain values: no limits of size, nothing empty."""
+    return {
+        name: show_setting(value)
+        for name, value in run.reading.items()
+        if value is not None and not name.startswith("max_")
+    }
+
+
+def _literal(mechanism: Mechanism, name: str) -> str:
+    value = getattr(mechanism, name)
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    return f"parse_setting(cls, {name!r}, {show_setting(value)!r})"
