@@ -65,7 +65,8 @@ def call(*words: str, fixed: bool = False) -> subprocess.CompletedProcess[str]:
             text=True,
             check=False,
         )
-    assert done.returncode in (0, 1) and "Traceback" not in done.stderr, done.stderr[-2000:]
+    assert done.returncode in (0, 1), done.stderr[-2000:]
+    assert "Traceback" not in done.stderr, done.stderr[-2000:]
     return done
 
 
