@@ -48,6 +48,7 @@ DEFAULTS: dict[str, Any] = {
     "duplicates": "error", "bad_rows": "error", "separator": None, "encoding": None,
     "header": "guess", "layout": "guess", "max_bytes": 200_000_000, "max_rows": 40_000_000,
 }  # fmt: skip
+NO_DATE = -9.223372036854e18  # ns: what pandas writes for a missing date, also as a whole number
 STORED = {"float16": "<e", "float32": "<f", "float64": "<d"}  # as struct writes them
 FIELD_LIMIT, LINE_LIMIT = 131_072, 16_000_000
 YEAR_1, YEAR_5138, YEAR_10000 = -62_135_596_800, 1e11, 253_402_300_800  # in Unix seconds
@@ -807,7 +808,8 @@ def _times(texts: Sequence[str]) -> list[int] | None:
 def _seconds_of(text: str) -> Decimal | int | None:
     """A number as it stands, or the Unix seconds of a date."""
     if NUMBER.fullmatch(text):
-        return Decimal(text) if math.isfinite(float(text)) else None
+        missing = float(text) <= NO_DATE or not math.isfinite(float(text))
+        return None if missing else Decimal(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
