@@ -1,0 +1,344 @@
+"""Faults of released files, of what checks them, and of catalogues."""
+
+from __future__ import annotations
+
+from tests.mutants.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, named
+
+_ONE = "private-item-mean"
+
+VERIFY = family_of(
+    "verify",
+    "lab/study/verify.py",
+    (
+        "users and items read off the ratings",
+        SKIPPED,
+        "if catalogue.origin is Origin.READ:",
+        "if catalogue.origin is None:",
+        named("verify", "test_nobody_writes_a_card_on_users_and_items_that_were_read_off"),
+    ),
+    (
+        "a public set that nobody knows",
+        SKIPPED,
+        "known = public_sources() if",
+        "known = {source: None} if",
+        named("verify", "test_a_catalogue_names_what_there_is"),
+    ),
+    (
+        "a public set of ten times the users",
+        SKIPPED,
+        "if any(given > most for",
+        "if any(given > 100 * most for",
+        named("verify", "test_a_public_set_has_no_more_users_and_items_than_it_has"),
+    ),
+    (
+        "a list of users where there is none",
+        SKIPPED,
+        "if listed is not True and (listed is not False",
+        "if listed is None and (listed is not False",
+        named("verify", "test_a_catalogue_names_what_there_is"),
+    ),
+    (
+        "a digest of nothing",
+        SKIPPED,
+        'card.get("sha256") != digest(card)',
+        'not card.get("sha256")',
+        named("verify", f"test_no_edit_of_a_card_goes_unnoticed[{_ONE}]"),
+    ),
+    (
+        "any text for a version",
+        SKIPPED,
+        "if _VERSION.fullmatch(json.dumps(of.get(name)))",
+        "if name in of",
+        named("verify", "test_a_version_is_one_or_refused"),
+    ),
+    (
+        "users that no index counts",
+        SKIPPED,
+        "at_most=MOST",
+        "at_most=10**12",
+        named("verify", "test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap"),
+    ),
+    (
+        "a row beyond the cap",
+        CLIP,
+        "most > plain.public.cap:",
+        "most > 2 * plain.public.cap:",
+        named("verify", "test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap"),
+    ),
+    (
+        "fewer reports than users give",
+        SCALE,
+        "_NEVER = 2.0**-45",
+        "_NEVER = 0.0",
+        named("verify", "test_more_users_than_reports_can_be_of_are_refused"),
+    ),
+    (
+        "a cell reported twice",
+        REUSED,
+        "(np.diff(cells) > 0)",
+        "(np.diff(cells) >= 0)",
+        named("verify", "test_reports_are_cells_in_order_each_once"),
+    ),
+    (
+        "a card with more than its JSON says",
+        SKIPPED,
+        "if np.array(json.dumps(card)).tobytes() != text.tobytes():",
+        "if json.loads(json.dumps(card)) != card:",
+        named("verify", "test_a_card_in_other_letters_is_refused"),
+    ),
+    (
+        "bytes beside the arrays",
+        SKIPPED,
+        "archives.arrays(path, alone=True)",
+        "archives.arrays(path)",
+        named("verify", "test_a_file_holds_no_byte_beside_its_arrays"),
+    ),
+    (
+        "fields more than follow",
+        SKIPPED,
+        "for name in [*wanted, *(name for name in told if name not in wanted)]:",
+        "for name in wanted:",
+        named("verify", "test_a_surplus_field_is_refused_by_name_wherever_it_stands"),
+    ),
+    (
+        "numbers that are nearly so",
+        SCALE,
+        "_CLOSE = 1e-9",
+        "_CLOSE = 0.03",
+        named("verify", f"test_one_edit_is_enough[{_ONE}]"),
+    ),
+    (
+        "noise off its grid",
+        SKIPPED,
+        "if release is not None and not on_grid(release, array):",
+        "if release is not None and not array.size:",
+        named("verify", "test_an_edit_of_an_array_names_it[output]"),
+    ),
+    (
+        "preparation that reads the ratings",
+        SKIPPED,
+        '_part("data.prepare", lambda: check_steps(reads_of(_steps(card["data"])), plain))',
+        '_part("data.prepare", lambda: _steps(card["data"]))',
+        named("verify", "test_another_claim_is_refused_with_the_field"),
+    ),
+)
+
+RELEASE = [
+    *family_of(
+        "release",
+        "lab/study/release.py",
+        (
+            "columns as many as somebody likes",
+            CLIP,
+            "if columns not in own.columns:",
+            "if not own.columns:",
+            named("verify", f"test_no_column_more_than_the_settings_have[{_ONE}]"),
+        ),
+        (
+            "factors of a matrix as many as somebody likes",
+            CLIP,
+            "most = max(_MOST_FACTORS, min(users, items))",
+            "most = 2**62",
+            named("verify", "test_no_column_more_than_the_settings_have[gradient]"),
+        ),
+        (
+            "numbers that are none",
+            SKIPPED,
+            'return "" if np.isfinite(array).all() else',
+            'return "" if array.size else',
+            named("verify", f"test_an_edit_of_an_array_names_it[{_ONE}]"),
+        ),
+        (
+            "ids with control characters",
+            SKIPPED,
+            "next(filter(_CONTROL.search, ids), None)",
+            "None",
+            named("verify", "test_an_id_with_control_characters_is_neither_written_nor_accepted"),
+        ),
+        (
+            "room behind an id",
+            SKIPPED,
+            "if np.array(ids).dtype != array.dtype:",
+            "if np.array(ids).dtype > array.dtype:",
+            named("verify", "test_an_id_with_control_characters_is_neither_written_nor_accepted"),
+        ),
+        (
+            "an id twice",
+            REUSED,
+            "if len(set(ids)) < len(ids):",
+            "if not ids:",
+            named(
+                "verify", "test_names_belong_to_the_rows_and_are_there_only_where_they_are_public"
+            ),
+        ),
+        (
+            "whole numbers outside their range",
+            CLIP,
+            "array.min() < part.low or array.max() > high",
+            "array.min() < part.low",
+            named("verify", "test_an_edit_of_an_array_names_it[input-flip]"),
+        ),
+        (
+            "ends in any order",
+            SKIPPED,
+            'return "" if rises or not part.rising else',
+            'return "" if array.size else',
+            named("verify", "test_arrays_of_whole_numbers_say_what_they_must"),
+        ),
+        (
+            "ids of a catalogue that is not public",
+            UNIT,
+            "    if not catalogue.named:\n        named = {}\n    elif",
+            "    if",
+            named(
+                "verify", "test_names_belong_to_the_rows_and_are_there_only_where_they_are_public"
+            ),
+        ),
+        (
+            "ids of users beside items alone",
+            UNIT,
+            "elif not (catalogue.users_listed and USER_ROWS & set(parts)):",
+            "elif not catalogue.users_listed:",
+            named(
+                "verify", "test_names_belong_to_the_rows_and_are_there_only_where_they_are_public"
+            ),
+        ),
+        (
+            "released though read off the ratings",
+            SKIPPED,
+            "if ratings.catalogue.origin is Origin.READ:",
+            "if ratings.catalogue.origin is None:",
+            named("catalogue", "test_a_file_needs_a_catalogue"),
+        ),
+        (
+            "released after preparation that costs",
+            SKIPPED,
+            "check_steps((*ratings.prepared, *reads_of(steps)), guarantee)",
+            "reads_of(steps)",
+            named("catalogue", "test_preparation_is_refused_just_where_it_costs_something"),
+        ),
+        (
+            "released without a certificate",
+            SKIPPED,
+            "    if not found.finite:",
+            "    if not found.reason and not found.finite:",
+            named("secure_noise", "test_what_cannot_be_released_says_why"),
+        ),
+    ),
+    *family_of(
+        "release",
+        "archives.py",
+        (
+            "bytes behind a stream",
+            SKIPPED,
+            "unpacker.eof and not unpacker.unused_data",
+            "unpacker.eof",
+            named("archives", "test_a_stream_that_goes_on_behind_its_end_is_damaged"),
+        ),
+        (
+            "sizes believed",
+            CLIP,
+            "if packed > size or member.file_size > ratio * packed:",
+            "if packed > size:",
+            named(
+                "archives",
+                "test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory",
+            ),
+        ),
+        (
+            "text of any code",
+            CLIP,
+            "((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any()",
+            "(codes < 0).any()",
+            named(
+                "archives",
+                "test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory",
+            ),
+        ),
+    ),
+]
+
+CATALOGUE = [
+    *family_of(
+        "catalogue",
+        "data/catalogue.py",
+        (
+            "places in the order of the ids",
+            OTHER,
+            "range(len(rated)) if shuffle is None else",
+            "range(len(rated)) if users else",
+            named("catalogue", "test_without_names_of_users_places_are_drawn_and_rows_stay_whole"),
+        ),
+        (
+            "users said to be listed",
+            UNIT,
+            "users_listed=names is not None",
+            "users_listed=True",
+            named("catalogue", "test_without_names_of_users_places_are_drawn_and_rows_stay_whole"),
+        ),
+        (
+            "ratings outside let in",
+            SKIPPED,
+            "if told and outside is Outside.ERROR:",
+            "if not told and outside is Outside.ERROR:",
+            named("catalogue", "test_ratings_outside_are_refused_or_left_out_and_told"),
+        ),
+        (
+            "ratings by users outside kept",
+            CLIP,
+            "inside = (u >= 0) & (i >= 0)",
+            "inside = i >= 0",
+            named("catalogue", "test_ratings_outside_are_refused_or_left_out_and_told"),
+        ),
+        (
+            "read off the ratings, called public",
+            UNIT,
+            "catalogue=Catalogue(Origin.FROM_DATA)",
+            'catalogue=Catalogue(Origin.PUBLIC, "the generated set jokes")',
+            named("catalogue", "test_two_files_that_differ_by_one_item_give_releases_of_one_shape"),
+        ),
+        (
+            "items without ratings left out",
+            SKIPPED,
+            "public = dataclasses.replace(ratings.public, users=total, items=len(items))",
+            "public = dataclasses.replace(ratings.public, users=total, items=int(i.max()) + 1)",
+            named(
+                "catalogue", "test_every_listed_user_and_item_has_a_row_in_the_order_of_the_lists"
+            ),
+        ),
+        (
+            "users listed twice",
+            REUSED,
+            "if len(found) < len(ids):",
+            "if not ids:",
+            named("catalogue", "test_ratings_outside_are_refused_or_left_out_and_told"),
+        ),
+    ),
+    *family_of(
+        "catalogue",
+        "lab/cli/release.py",
+        (
+            "places told by the ids where a promise covers existence",
+            OTHER,
+            "shuffle = random.SystemRandom() if change.covers_existence else None",
+            "shuffle = None if change.covers_existence else random.SystemRandom()",
+            named(
+                "catalogue",
+                "test_the_command_draws_the_places_of_users_whose_number_alone_is_known",
+            ),
+        ),
+    ),
+    *family_of(
+        "catalogue",
+        "ratings.py",
+        (
+            "ids published that were read off the ratings",
+            UNIT,
+            "return self.origin in (Origin.PUBLIC, Origin.GIVEN)",
+            "return self.origin is not Origin.READ",
+            named(
+                "verify", "test_names_belong_to_the_rows_and_are_there_only_where_they_are_public"
+            ),
+        ),
+    ),
+]
