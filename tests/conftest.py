@@ -20,6 +20,7 @@ from tests.browser_helpers import serving
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+LONGEST = 1800  # seconds of a slow test, on a machine that does other things besides
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -47,6 +48,12 @@ def pytest_configure(config: pytest.Config) -> None:
             plugins.load(path)
         except DpmcError as error:
             raise pytest.UsageError(str(error)) from None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONGEST))
 
 
 @pytest.fixture(autouse=True)
