@@ -70,7 +70,7 @@ def test_the_instrument_shows_the_stored_mean_where_it_stands(page, server):
 def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, server):
     visit(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("heading", name="Take it with you").wait_for(timeout=60_000)
+    page.get_by_role("heading", name="Take it with you").wait_for()
     settle(page)
     charts = page.locator('[data-testid="stPlotlyChart"] .main-svg .scatterlayer .trace')
     assert charts.count() >= 4
@@ -97,7 +97,7 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     turn_to(page, "Train")
     settle(page)
     page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("heading", name="Take it with you").wait_for(timeout=60_000)
+    page.get_by_role("heading", name="Take it with you").wait_for()
     other = browser.new_context().new_page()
     visit(other, server + "data?data=upload")
     assert other.get_by_text("which is not here").is_visible()

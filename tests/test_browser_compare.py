@@ -129,7 +129,7 @@ def test_the_address_holds_the_choices_and_opens_them(page, server):
     settle(page)
     visit(page, page.url)
     seeds = page.get_by_role("spinbutton", name="Seeds")
-    wait_for(lambda: seeds.input_value() == "7", 30)
+    wait_for(lambda: seeds.input_value() == "7")
     assert not page.get_by_text("which is not here").count()
     assert "gradient" not in page.locator('[data-testid="stCode"]').last.text_content()
 
@@ -140,7 +140,7 @@ def choose(page, label, option):
     wanted = page.get_by_role("option", name=option, exact=True)
     field.click()
     wanted.click()
-    wait_for(lambda: field.input_value() == option, 30)
+    wait_for(lambda: field.input_value() == option)
     settle(page)
 
 

@@ -50,7 +50,7 @@ def test_escaped_text_is_read_as_it_was(browser, tmp_path):
         tab = browser.new_page()
         visit(tab, address)
         tab.locator(f".st-key-text{len(texts) - 1} details").wait_for(state="attached")
-        settle(tab, seconds=60)
+        settle(tab)
         found = tab.evaluate(LOOK, len(texts))
         tab.close()
     for text, parts in zip(texts, found, strict=True):

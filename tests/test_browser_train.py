@@ -24,13 +24,13 @@ def told(page):
 
 
 def done(page):
-    expect(page.get_by_role("heading", name="Take it with you")).to_be_visible(timeout=60_000)
-    expect(page.get_by_role("button", name="Train", exact=True)).to_be_enabled(timeout=60_000)
+    expect(page.get_by_role("heading", name="Take it with you")).to_be_visible()
+    expect(page.get_by_role("button", name="Train", exact=True)).to_be_enabled()
     settle(page)
 
 
 def at_end(page, rounds):
-    expect(told(page)).to_have_text(f"round {rounds} of {rounds}", timeout=15_000)
+    expect(told(page)).to_have_text(f"round {rounds} of {rounds}")
 
 
 def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
@@ -80,13 +80,11 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     visit(page, server + "train?data=movie-night&mechanism=private-frank-wolfe&epsilon=3")
     for rounds in (1, 2):
         press(page, "Step")
-        expect(page.get_by_text(f"paused · Private Frank-Wolfe: round {rounds} of")).to_be_visible(
-            timeout=60_000
-        )
-        expect(told(page)).to_have_text(f"round {rounds} of 15", timeout=15_000)
+        expect(page.get_by_text(f"paused · Private Frank-Wolfe: round {rounds} of")).to_be_visible()
+        expect(told(page)).to_have_text(f"round {rounds} of 15")
     press(page, "Go on")
     press(page, "Pause")
-    expect(page.get_by_text("paused ·")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("paused ·")).to_be_visible()
     press(page, "Stop")
     done(page)
     expect(page.get_by_text("Stopped after")).to_be_visible()

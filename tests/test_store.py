@@ -462,7 +462,7 @@ def test_programs_that_make_the_same_store_at_once_all_can(path):
         here = path.with_name(f"{k} ? # %20.sqlite")
         children = [writer(here, start, 4, 3) for start in (1, 2, 3, 4)]
         for child in children:
-            out, err = child.communicate(timeout=60)
+            out, err = child.communicate(timeout=200)
             assert (child.returncode, err, len(out.split())) == (0, "", 3)
         with Store(here, read_only=True) as opened:
             assert len(everything(opened)) == 12

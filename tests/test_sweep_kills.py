@@ -76,7 +76,7 @@ def test_workers_end_with_a_killed_sweep(tmp_path):
     assert wait_until(lambda: len(workers(child.pid)) == 2 and count(path) > 0)
     kin = descendants(child.pid)
     kill(child.pid)
-    child.wait(10)
+    child.wait(60)
     for pipe in (child.stdout, child.stderr):
         pipe.close()
     assert len(kin) >= 4  # two workers, their fork server, the resource tracker
