@@ -14,6 +14,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
+from tests.slow_helpers import by_turns
 
 pytestmark = pytest.mark.browser
 
@@ -36,8 +37,7 @@ def test_the_first_page_opens_under_its_own_name_with_all_that_the_link_asks_for
     assert not page.get_by_text("Page not found").is_visible()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(("path", "theme"), by_turns(PAGES, ["light", "dark"]))
 def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
     tab = context.new_page()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from processes import (
 from sweep_helpers import rows_of
 
 from dpmc_core.lab.store import Store, StoreError
+from tests.slow_helpers import rest_slow
 
 pytestmark = needs_proc
 
@@ -121,8 +123,9 @@ def owns(short, code):
     )
 
 
-@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("at_work", [True, False])
+@pytest.mark.parametrize(
+    ("end", "at_work"), rest_slow(product(["SIGKILL", "SIGTERM", "SIGHUP"], [True, False]))
+)
 def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_work):
     """Within three seconds, though nobody is left to ask it: at work, or only just begun."""
     owner = owns(short, OWNER)
