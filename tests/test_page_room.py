@@ -431,7 +431,7 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
 def trained():
     app = open_page("train", data="one-bit-lab", mechanism="output")
     press(app, "Train")
-    end = time.monotonic() + 60
+    end = time.monotonic() + 200
     while app.progress or button(app, "Train").disabled:
         assert time.monotonic() < end
         app.run()
