@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from dpmc_core import registry
-from dpmc_core.lab.papers.frame import EPSILON, Axis, Promise, Series
+from dpmc_core.lab.papers.frame import Axis, Promise, Series
 from dpmc_core.lab.papers.words import Look
 from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.lab.views.lines import short
@@ -18,6 +18,7 @@ GUESS = Style("var(--muted)", "circle", "dot")  # of what looks at no person's t
 _MARKS = ("square", "diamond", "triangle-up", "cross", "triangle-down", "pentagon")
 _MORE_DASHES = ("dashdot", "solid", "longdash", "dash", "longdashdot", "dot")
 _UNNAMED = (PURPLE, GREEN, ORANGE, BLUE, RED, SKY)  # curves of no method, in their order
+EPSILON = "epsilon"
 _MANY = 40  # points, beyond which a curve has no marks
 
 
@@ -116,7 +117,7 @@ def titles(found: Look) -> tuple[str, str]:
 
 def _with_unit(axis: Axis, promises: tuple[Promise, ...]) -> str:
     units = {promise.change.label for promise in promises}
-    if axis.title != EPSILON.title or len(units) != 1:
+    if axis.title != EPSILON or len(units) != 1:
         return axis.title
     deltas = {promise.delta for promise in promises if promise.delta}
     also = f", delta {delta_text(deltas.pop())}" if len(deltas) == 1 else ""
