@@ -9,7 +9,7 @@ import pytest
 
 from dpmc_core import facts, registry
 from dpmc_core.lab import papers, sweep
-from dpmc_core.lab.papers import frame, jtt18, picture, recovery, run, words, z16
+from dpmc_core.lab.papers import frame, jtt18, picture, run, words, z16
 from dpmc_core.lab.papers.frame import GridRecipe, Made, Series, Stamp
 from dpmc_core.lab.views.lines import Interval
 from dpmc_core.settings import setting_text
@@ -114,7 +114,7 @@ def test_table_1_counts_a_set():
 
 def test_the_papers_rule_ends_at_the_zero_matrix():
     # Theorem 3's bound is above the norm of the reports for every draw: no chance is involved.
-    first, second = (recovery.bounds("randomised-response", [1.0], seed) for seed in (0, 1))
+    first, second = (z16.bounds("randomised-response", [1.0], seed) for seed in (0, 1))
     assert first.rho[0] != second.rho[0]
     np.testing.assert_allclose(first.published, first.size, rtol=1e-6)
     recipe = z16.recovered(["the paper's rule", "the zero matrix"])

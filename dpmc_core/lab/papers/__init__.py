@@ -12,7 +12,7 @@ for.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -21,6 +21,7 @@ from dpmc_core import facts
 from dpmc_core.errors import unknown_name
 from dpmc_core.lab.papers import frame, hxz15, jtt18, lwhm22, ryhh24, z16
 from dpmc_core.lab.papers.frame import Experiment, GridRecipe, Paper, Printed, Promise, Statement
+from dpmc_core.lab.papers.theory import TheoryRow
 from dpmc_core.lab.sweep import Grid, parse_seeds
 from dpmc_core.lab.sweep.presets import Preset
 from dpmc_core.privacy import Change
@@ -34,7 +35,7 @@ def _read(module: ModuleType) -> Paper:
     """A paper from its file. Raises ValueError where that is not as it has to be."""
     name = module.__name__.rpartition(".")[2]
     table = facts.load(__name__, f"{name}.toml")
-    shared, likes = table.pop("shared"), table.pop("likes", {})
+    shared, likes, _ = table.pop("shared"), table.pop("likes", {}), table.pop("theorems", {})
     found = []
     for own in table["experiments"]:
         for each in own.pop("each", [{}]):
@@ -105,6 +106,12 @@ def _grid(table: dict[str, Any]) -> Grid:
 
 PAPERS: Mapping[str, Paper] = {
     paper.key: paper for paper in map(_read, (lwhm22, z16, ryhh24, hxz15, jtt18))
+}
+THEOREMS: Mapping[str, Callable[[], tuple[TheoryRow, ...]]] = {
+    "LWHM22": lwhm22.theorems,
+    "Z16": z16.theorems,
+    "RYHH24": ryhh24.theorems,
+    "JTT18": jtt18.theorems,  # the summary of HXZ15 that we have states none
 }
 
 

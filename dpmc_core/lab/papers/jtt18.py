@@ -1,22 +1,38 @@
-"""JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018)."""
+"""JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
+
+Its theorems are functions of epsilon, users, items and rounds. The constants and logarithms that
+their O() and O~() hide are left out: shapes and crossings mean something, heights do not. Only
+`optimisation`, `optimisation_decreasing` and `empirical_risk` have numbers for them. Errors are
+mean squared errors of one entry, in squared rating points; the empirical risk is half of that on
+the seen entries.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.papers import theory
 from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series, curves, parsed
-from dpmc_core.model import Task
+from dpmc_core.lab.papers.theory import TheoryRow, end_of, mean_of, rows_of
+from dpmc_core.mechanisms.frank_wolfe import PrivateFrankWolfe, PrivateSvd
+from dpmc_core.model import Estimator, Factors, Task
+from dpmc_core.privacy import USER_REPLACED, Calibration
 from dpmc_core.problem import Problem, RandomShare, build_problem
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting_text
+from dpmc_core.solvers.frank_wolfe import StepRule, complete, top_vector
+from dpmc_core.solvers.linalg import Pattern
 
+Floats = NDArray[np.float64]
+row = rows_of("jtt18")
 FW, OJA, FREE, GUESS = (
     "private-frank-wolfe",
     "private-frank-wolfe-oja",
@@ -24,6 +40,345 @@ FW, OJA, FREE, GUESS = (
     "user-mean",
 )
 _OWN = "the matrix's own"
+
+
+class Regime(NamedTuple):
+    """What the bounds depend on.
+
+    users m, items n, seen |Omega|, nuclear-norm bound k, bound L on the l2 norm of a row's seen
+    part (rating points for both), epsilon, delta.
+    """
+
+    users: float
+    items: float
+    seen: float
+    nuclear: float
+    row: float
+    epsilon: float
+    delta: float = 1e-6
+
+
+def rank_one(users: float, items: float, epsilon: float, delta: float = 1e-6) -> Regime:
+    """Remarks 1, 3, 5: entries of size one, sqrt(n) of each row seen, k = sqrt(m n), L = n^1/4."""
+    seen, nuclear = users * math.sqrt(items), math.sqrt(users * items)
+    return Regime(users, items, seen, nuclear, math.pow(items, 0.25), epsilon, delta)
+
+
+def printed_optimisation(s: Regime, rounds: float, slack: float = 0.0) -> float:
+    """Theorem A.1: Frank-Wolfe's excess empirical risk is at most k^2/(|Omega| T) + the slack.
+
+    False with the paper's steps of 1/T. Its proof drops (1 - 1/T)^T h(Y0), about h(Y0)/e, the
+    weight at which the start stays, and takes the curvature for 2 k^2/|Omega|, half its bound.
+    Where Y* has rank one and nuclear norm k, and all is seen, the excess is (1 - 1/T)^(2T) k^2/
+    (2 |Omega|), more than is printed from T = 16 on, whatever k.
+    """
+    return s.nuclear**2 / (s.seen * rounds) + slack
+
+
+def optimisation(s: Regime, rounds: float, slack: float = 0.0) -> float:
+    """Theorem A.1, repaired for steps of 1/T from zero, where ||Y*||_nuc <= k.
+
+    (k^2/|Omega|) (w/2 + 2 (1 - w)/T) + slack with w = (1 - 1/T)^T: the start's excess is at most
+    k^2/(2 |Omega|), the curvature 4 k^2/|Omega|.
+    """
+    kept = math.pow(1 - 1 / rounds, rounds)
+    return s.nuclear**2 / s.seen * (kept / 2 + 2 * (1 - kept) / rounds) + (1 - kept) * slack
+
+
+def optimisation_decreasing(s: Regime, rounds: float, slack: float = 0.0) -> float:
+    """The same for steps of 2/(t + 1): 8 k^2/(|Omega| (T + 2)) + slack, which does vanish.
+
+    Jaggi, "Revisiting Frank-Wolfe" (2013), Theorem 1. h_t <= (1 - g) h_{t-1} + g^2 C/2 + g slack
+    with g = 2/(t + 1) keeps h_t below 2 C/(t + 2) + slack, C = 4 k^2/|Omega|.
+    """
+    return 8 * s.nuclear**2 / (s.seen * (rounds + 2)) + slack
+
+
+def printed_empirical_risk(s: Regime, rounds: float) -> float:
+    """Theorem 3.2: optimisation error plus the price of privacy after `rounds` rounds.
+
+    k^2/(|Omega| T) + k T^(1/4) L sqrt(sqrt(n log(1/delta)) log n)/(|Omega| sqrt(eps)), with one for
+    the constant of its O(). It rests on Theorem A.1, and no constant makes it true for steps of
+    1/T: where Y* is all ones and all seen, k = sqrt(m n), what is found has a nuclear norm of
+    (1 - w) k at most, w = (1 - 1/T)^T, with the chance of `empirical_risk`. So the risk is w^2/2 or
+    more, above 0.06 from T = 16 on, while with m growing, then T, what is printed vanishes. With
+    the steps of `optimisation_decreasing` it does hold up to a constant.
+    """
+    noise = math.sqrt(math.sqrt(s.items * math.log(1 / s.delta)) * math.log(s.items))
+    return printed_optimisation(s, rounds) + s.nuclear * math.pow(rounds, 0.25) * s.row * noise / (
+        s.seen * math.sqrt(s.epsilon)
+    )
+
+
+def empirical_risk(s: Regime, rounds: int, scale: float) -> float:
+    """Theorem 3.2 with constants, for steps of 1/T: holds with chance 2/3.
+
+    scale: sigma of the Gaussian noise on a round's Gram matrix, which is averaged with its
+    transpose. Its norm stays below e = sigma (sqrt(2 n) + sqrt(2 ln(6 T))) in all rounds, and a
+    vector found in it, with the paper's addition a = sqrt(sigma ln(3 n)) n^(1/4) to the top
+    singular value, has slack (k/|Omega|) (sqrt(e) + a): Lemma D.4 with numbers. It needs a^2 >= e,
+    so that a step stays in the nuclear ball: true from 10 items on, for up to 1000 rounds.
+    """
+    norm = scale * (math.sqrt(2 * s.items) + math.sqrt(2 * math.log(6 * rounds)))
+    added = math.sqrt(scale * math.log(3 * s.items)) * math.pow(s.items, 0.25)
+    slack = s.nuclear / s.seen * (math.sqrt(norm) + added)
+    return optimisation(s, rounds, slack)
+
+
+def best_rounds(s: Regime) -> float:
+    """Theorem 3.2: T = k^(4/5) eps^(2/5) / (n^(1/5) L^(4/5))."""
+    top = math.pow(s.nuclear, 0.8) * math.pow(s.epsilon, 0.4)
+    return top / (math.pow(s.items, 0.2) * math.pow(s.row, 0.8))
+
+
+def best_empirical_risk(s: Regime) -> float:
+    """Theorem 3.2 at its best number of rounds: k^(6/5) n^(1/5) L^(4/5) / (|Omega| eps^(2/5))."""
+    top = math.pow(s.nuclear, 1.2) * math.pow(s.items, 0.2) * math.pow(s.row, 0.8)
+    return top / (s.seen * math.pow(s.epsilon, 0.4))
+
+
+def price_of_privacy(s: Regime) -> float:
+    """Corollary 3.1: what privacy adds to the error of completion."""
+    top = math.pow(s.nuclear, 4 / 3) * s.row * math.pow(s.items, 0.25)
+    both = math.pow(s.users + s.items, 1 / 6)
+    return top / math.sqrt(s.epsilon * math.pow(s.seen, 13 / 6) * both)
+
+
+def oja_gap(top: float, variance: float, updates: float) -> float:
+    """Theorem 3.3: how far the Rayleigh quotient of Oja's vector stays below the top eigenvalue.
+
+    sqrt(V/Gamma) + ||W||/Gamma, V = sigma^2 n for the private method and one for the constant. For
+    steps of 1/sqrt(V Gamma), as the theorem has them; Algorithm 2 takes 1/(Gamma sigma sqrt(n)):
+    all its steps together grow the leading direction e^(||W||/(sigma sqrt(n))) times, however many
+    there are, and the gap stays.
+    """
+    return math.sqrt(variance / updates) + top / updates
+
+
+def svd_risk(s: Regime, incoherence: float, spectral: float) -> float:
+    """Theorem B.3 for rank and condition 1, with one for the constants: privacy + completion.
+
+    L^4 m^3 n^4 Delta^2/(|Omega|^4 ||Y*||_2^2) with Delta^2 = 64 log(1/delta)/eps^2, and
+    mu ||Y*||_2^2 log m/(n |Omega|). spectral: ||Y*||_2. Stated for the empirical risk, proved for
+    the mean squared error of all entries.
+    """
+    spread = 64 * math.log(1 / s.delta) / s.epsilon**2
+    cells = s.users**3 * s.items**4
+    private = s.row**4 * cells * spread / (s.seen**4 * spectral**2)
+    return private + incoherence * spectral**2 * math.log(s.users) / (s.items * s.seen)
+
+
+def incoherence(matrix: Factors, *, printed: bool = False) -> float:
+    """Definition B.2, repaired: max(m/r max ||U U' e_i||^2, n/r max ||V V' f_j||^2) of a rank-r
+    matrix, from 1 (flat) to max(m, n)/r (spiked).
+
+    printed: without the squares, which makes it sqrt(m) for the flat rank-one matrix of Remark 5,
+    where it is taken for O(1); Lemma B.4 uses it with them.
+    """
+    bases = [np.linalg.qr(side)[0] for side in (matrix.left, matrix.right)]
+    power = 1 if printed else 2
+    lengths = (float(np.linalg.norm(basis, axis=1).max()) for basis in bases)
+    found = (len(b) / b.shape[1] * one**power for b, one in zip(bases, lengths, strict=True))
+    return float(max(found))
+
+
+def low_rank_error(users: float, items: float) -> float:
+    """Table 2, Private Frank-Wolfe: ||Y - Y*||_F ~ m^(3/10) n^(1/10), all seen, rows of norm 1."""
+    return math.pow(users, 0.3) * math.pow(items, 0.1)
+
+
+def rank_one_error(users: float, items: float) -> float:
+    """Remark 6: n^(13/24)/m^(5/12) for incoherent data, as printed.
+
+    The paper's own Corollary 3.1 gives n^(5/8)/m^(1/2) in the same setting (`price_of_privacy`) and
+    with it Remark 3's m > n^(5/4). What is printed is (m/n)^(1/12) times that: no contradiction
+    while m >= n, as the paper assumes, only looser, and it would need m > n^(13/10).
+    """
+    return math.pow(items, 13 / 24) / math.pow(users, 5 / 12)
+
+
+def users_needed(items: float) -> float:
+    """Remark 3 and Table 1: the error vanishes once m grows faster than n^(5/4)."""
+    return math.pow(items, 1.25)
+
+
+# --- beside what is measured: sign matrices of rank one or two, rows of mean zero ----------------
+
+
+@cache
+def theorems() -> tuple[TheoryRow, ...]:
+    """Each statement beside a measurement, the same every time."""
+    return (*_optimisation(), _one_row(), *_private_risk(), *_powers(), *_oja(), _svd())
+
+
+def _signs(users: int, items: int, rank: int = 1) -> tuple[Ratings, Floats, float]:
+    """Ratings that are all of a matrix of mean zero by row, that matrix, its nuclear norm."""
+    rng = np.random.default_rng(0)
+    left = rng.choice([-1.0, 1.0], (users, rank))
+    halves = (np.repeat([1.0, -1.0], items // 2**k) for k in range(1, rank + 1))
+    matrix = left @ np.array([np.resize(half, items) for half in halves]) / rank
+    u, i = np.nonzero(np.ones(matrix.shape))
+    public = PublicFacts(users=users, items=items, low=-1, high=1)
+    nuclear = float(np.linalg.norm(matrix, "nuc"))
+    return Ratings.build(u, i, matrix[u, i], public), matrix, nuclear
+
+
+def _optimisation() -> Iterator[TheoryRow]:
+    for rank, rule, rounds in (
+        (1, StepRule.FIXED, 10),
+        (1, StepRule.FIXED, 50),
+        (2, StepRule.DECREASING, 50),
+    ):
+        ratings, _, nuclear = _signs(60, 32, rank)
+        size = Regime(60, 32, len(ratings), nuclear, math.sqrt(32), 1.0)
+        rng, fixed = np.random.default_rng(0), rule is StepRule.FIXED
+        made = complete(
+            Pattern.of(ratings),
+            ratings.values,
+            nuclear,
+            rounds=rounds,
+            rule=rule,
+            tolerance=0.0,
+            rng=rng,
+        )
+        *_, (_, found) = made
+        yield row(
+            "steps of 1/T" if fixed else "other steps",
+            rank=rank,
+            rounds=rounds,
+            bound=(optimisation if fixed else optimisation_decreasing)(size, rounds),
+            printed=printed_optimisation(size, rounds) if fixed else None,
+            measured=float(np.mean((found.observed - ratings.values) ** 2)) / 2,
+            trivial=float(np.mean(ratings.values**2)) / 2,
+        )
+
+
+def _one_row() -> TheoryRow:
+    limit, items = 1.5, 6
+    public = PublicFacts(users=10, items=items, low=-1, high=1)
+    clip = limit / math.sqrt(items)
+    mechanism = PrivateFrankWolfe(epsilon=1.0, clip=clip, residual=2.0, item_share=0.0, cap=None)
+    (gram,) = mechanism.guarantee(public).releases.gram[:1]
+    rows = 2 * limit * np.linalg.qr(np.random.default_rng(0).normal(size=(items, items)))[0]
+    moved = [np.linalg.norm(np.outer(rows[0], rows[0]) - np.outer(one, one)) for one in rows]
+    return row(
+        "one row",
+        bound=gram.sensitivity[USER_REPLACED] / limit**2,
+        printed=4.0,
+        measured=float(max(moved)) / limit**2,
+    )
+
+
+def _private_risk() -> Iterator[TheoryRow]:
+    users, items, epsilon = 4000, 20, 2.0
+    ratings, matrix, nuclear = _signs(users, items)
+    cells = users * items
+    size = Regime(users, items, cells, nuclear, math.sqrt(items), epsilon)
+    best = max(1, round(best_rounds(size)))
+    for rounds in (5, best):
+        mechanism = PrivateFrankWolfe(
+            epsilon=epsilon,
+            delta=size.delta,
+            rounds=rounds,
+            radius=nuclear / math.sqrt(cells),
+            clip=1.0,
+            cap=None,
+            item_share=0.0,
+            residual=2.0,
+            slack=1.0,
+            calibration=Calibration.PAPER,
+            estimator=Estimator.PUBLISHED,
+        )
+        (gram,) = mechanism.guarantee(ratings.public).releases.gram
+        risk = float(np.mean((end_of(mechanism, ratings) - matrix) ** 2)) / 2
+        bound, printed = (
+            empirical_risk(size, rounds, gram.scale),
+            printed_empirical_risk(size, rounds),
+        )
+        found = {"rounds": rounds, "measured": risk, "trivial": 0.5}
+        yield row("risk", bound=bound, printed=printed, **found)
+        if rounds == best:
+            yield row("best rounds", bound=best_empirical_risk(size), **found)
+
+
+def _powers() -> Iterator[TheoryRow]:
+    """The printed powers of m and n, beside those of the paper's own theorems."""
+    users, items, more = 1e12, 1e4, 16.0
+
+    def power(f: Callable[[float, float], float], *, of_users: bool) -> float:
+        grown = (more * users, items) if of_users else (users, more * items)
+        return math.log(f(*grown) / f(users, items), more)
+
+    def needed(f: Callable[[float, float], float]) -> float:
+        """The power of n that m must grow faster than."""
+        return -power(f, of_users=False) / power(f, of_users=True)
+
+    def price(users: float, items: float) -> float:
+        return price_of_privacy(rank_one(users, items, 1.0))
+
+    def error(users: float, items: float) -> float:
+        cells = users * items
+        return math.sqrt(
+            cells * best_empirical_risk(Regime(users, items, cells, math.sqrt(users), 1.0, 1.0))
+        )
+
+    bound, measured = math.log(users_needed(items), items), needed(price)
+    yield row("users needed", bound=bound, measured=measured)
+    yield row(
+        "users needed as printed", bound=bound, printed=needed(rank_one_error), measured=measured
+    )
+    for name in ("m", "n"):
+        bound, measured = (power(f, of_users=name == "m") for f in (low_rank_error, error))
+        yield row("low rank", name=name, bound=bound, measured=measured)
+
+
+def _oja() -> Iterator[TheoryRow]:
+    items, updates, runs = 30, 1000, 20
+    values = np.linspace(1.0, 0.0, items)  # eigenvalues of W, which is diagonal
+    sigma = 0.5 / math.sqrt(items)
+    variance = sigma**2 * items
+    for name, step in (
+        ("Oja", 1 / math.sqrt(variance * updates)),
+        ("Oja as printed", 1 / (updates * sigma * math.sqrt(items))),
+    ):
+        gaps = []
+        for seed in range(runs):
+            rng = np.random.default_rng(seed)
+
+            def product(v: Floats, rng: np.random.Generator = rng) -> Floats:
+                return values * v + sigma * rng.standard_normal(items)
+
+            v = top_vector(product, items, updates, step, rng)
+            gaps.append(1.0 - float(values @ v**2))
+        yield row(name, bound=oja_gap(1.0, variance, updates), trivial=1.0, **mean_of(gaps))
+
+
+def _svd() -> TheoryRow:
+    users, items, epsilon, density = 4000, 20, 2.0, 0.5
+    whole, matrix, nuclear = _signs(users, items)
+    ratings = whole.select(np.random.default_rng(1).random(len(whole)) < density)
+    size = Regime(users, items, len(ratings), nuclear, math.sqrt(items), epsilon)
+    mechanism = PrivateSvd(
+        epsilon=epsilon,
+        delta=size.delta,
+        rank=1,
+        density=density,
+        clip=1.0,
+        cap=None,
+        item_share=0.0,
+        calibration=Calibration.PAPER,
+        estimator=Estimator.PUBLISHED,
+    )
+    factors = Factors(matrix[:, :1], matrix[:1].T)
+    mu, printed = (incoherence(factors, printed=p) for p in (False, True))
+    return row(
+        "SVD",
+        mu=mu,
+        printed_mu=printed,
+        bound=svd_risk(size, mu, nuclear),
+        measured=float(np.mean((end_of(mechanism, ratings) - matrix) ** 2)),
+        trivial=float(np.mean(matrix**2)),
+    )
 
 
 # --- the generated matrix: too large for a store's row with lists --------------------------------
@@ -121,7 +476,7 @@ def powers(theorem: str) -> PieceRecipe:
     """What our versions of a theorem give, by the rows of the theory table."""
 
     def measured() -> list[float]:
-        return [row.measured for row in theory.table("JTT18") if row.theorem == theorem]
+        return [row.measured for row in theorems() if row.theorem == theorem]
 
     def series(found: Mapping[str, list[float]]) -> tuple[Series, ...]:
         row = found["powers"]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab.papers import theory
+from dpmc_core.lab.papers import lwhm22
 from dpmc_core.lab.papers.frame import (
     ROUNDED,
     Experiment,
@@ -263,7 +263,8 @@ def _kept(experiment: Experiment, promise: Promise) -> Upheld:
 
 def _theorem(promise: Promise) -> str:
     """Where the theorem that a promise rests on is contradicted."""
-    row = theory.broken_promise(promise.mechanism)
+    rows = (row for row in lwhm22.promises() if row.mechanism == promise.mechanism)
+    row = next((row for row in rows if row.counterexample), None)
     if row is None:
         return ""
     return (

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.lab.papers import run, theory, verdicts
+from dpmc_core.lab import papers
+from dpmc_core.lab.papers import run, verdicts
 from dpmc_core.lab.papers.frame import Experiment, Made, Paper, Series
 from dpmc_core.lab.papers.verdicts import Accuracy, Judged, Privacy, Upheld
 from dpmc_core.lab.views.lines import short
@@ -44,9 +45,9 @@ def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look
     return Look(paper, experiment, made, mine is not None, judged, kept)
 
 
-def all_looks(papers: Any) -> list[Look]:
+def all_looks(chosen: Any) -> list[Look]:
     """Every experiment of some papers."""
-    return [look(paper, one) for paper in papers for one in paper.experiments]
+    return [look(paper, one) for paper in chosen for one in paper.experiments]
 
 
 def overview(found: list[Look]) -> dict[str, list[str]]:
@@ -217,7 +218,7 @@ def promises_table(found: Look) -> dict[str, list[str]]:
 
 def theory_table(paper: Paper) -> dict[str, list[str]]:
     """A paper's theorems beside measurements; takes a second or two the first time."""
-    rows = theory.table(paper.key) if paper.theory else ()
+    rows = papers.THEOREMS[paper.key]() if paper.theory else ()
     paper_s = [row.printed is None and row.open_constant for row in rows]  # there is none of ours
     return {
         "theorem": [row.theorem for row in rows],
@@ -245,7 +246,7 @@ def theory_table(paper: Paper) -> dict[str, list[str]]:
 
 def theory_notes(paper: Paper) -> list[str]:
     """What is wrong with printed theorems, each with the instance that contradicts it."""
-    rows = theory.table(paper.key) if paper.theory else ()
+    rows = papers.THEOREMS[paper.key]() if paper.theory else ()
     found = []
     for row in rows:
         said = [sentence(text) for text in (row.note, row.silence) if text]
