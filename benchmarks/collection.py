@@ -21,7 +21,7 @@ import numpy as np
 
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.papers.bounds.collection import recovery_error
+from dpmc_core.lab.papers.z16 import recovery_error
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts, Ratings

@@ -6,9 +6,9 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.papers import recovery
+from dpmc_core.lab.papers import ryhh24, z16
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import implicit, noise
+from dpmc_core.lab.views import noise
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Mechanism, Task
@@ -223,25 +223,25 @@ def bounds(id: str, epsilon: float) -> None:
         " the constant of Equation 5, on the error of the recovery, is not printed."
     )
     view = measured(id)
-    words = recovery.words(view, epsilon)
+    words = z16.words(view, epsilon)
     left, right = st.columns(2, gap="large")
     with left:
         fig = charts_noise.residual(id, view, epsilon, state.theme())
         blocks.chart(
             fig,
             alt=words,
-            table=recovery.table(view),
+            table=z16.table(view),
             key="residual bound",
-            caption=recovery.bounds_words(view),
+            caption=z16.bounds_words(view),
         )
     with right:
         fig = charts_noise.error(id, view, epsilon, state.theme())
-        blocks.chart(fig, alt=words, table=recovery.table(view), key="error bound")
+        blocks.chart(fig, alt=words, table=z16.table(view), key="error bound")
 
 
 @st.cache_data(max_entries=4, show_spinner="Collecting and recovering")
-def measured(id: str) -> recovery.RecoveryBounds:
-    return recovery.bounds(id, MEASURED)
+def measured(id: str) -> z16.RecoveryBounds:
+    return z16.bounds(id, MEASURED)
 
 
 @st.fragment
@@ -252,7 +252,7 @@ def variants(data: str) -> None:
         coefficient = widgets.switch(
             "Coefficient of the loss",
             "the coefficient",
-            implicit.COEFFICIENTS,
+            ryhh24.COEFFICIENTS,
             "coefficient",
             "second",
             help="A profile minimises a quadratic: noise enters its second-order part, its"
@@ -269,21 +269,21 @@ def variants(data: str) -> None:
             " of the sum of squares goes along, at 0.47 of it.",
         )
     try:
-        view = implicit.figure_5(sources.facts(data, Task.RANKING), coefficient, longest=longest)
+        view = ryhh24.figure_5(sources.facts(data, Task.RANKING), coefficient, longest=longest)
     except (DpmcError, OSError) as error:
         blocks.problem(error)
         return
     blocks.chart(
         charts_noise.densities(view, coefficient, state.theme()),
-        alt=implicit.noise_words(view, coefficient),
+        alt=ryhh24.noise_words(view, coefficient),
         key="figure 5",
         caption=f"Exact densities from the releases of each variant's card, in the setting of"
         f" {RAN}, figure 5: epsilon 0.1, alpha 0.8, shares 0.1, 0.8, 0.1 of epsilon for first"
         " order, second moment and ridge. Taller and steeper is less noise; the vertical axis is"
         " logarithmic.",
-        table=implicit.noise_table(view),
+        table=ryhh24.noise_table(view),
     )
-    said(implicit.noise_sentences(view, coefficient))
+    said(ryhh24.noise_sentences(view, coefficient))
 
 
 def sampling(data: str) -> None:
@@ -300,22 +300,22 @@ def sampling(data: str) -> None:
             st.markdown(f"**A sample of {view.sample:g} of {len(view.norm):,} users**")
             blocks.chart(
                 charts_noise.weights(view, state.theme()),
-                alt=implicit.weights_words(view),
+                alt=ryhh24.weights_words(view),
                 key=f"figure 6, {view.sample:g}",
-                table=implicit.weights_table(view),
+                table=ryhh24.weights_table(view),
             )
     st.caption(
         f"Each user is drawn with chance 1/w, and a drawn click counts w times. {RAN}, figure 6,"
         f" has 2,000 users of ML-10M; here are the first {len(views[0].norm):,} of the chosen data,"
-        f" with {implicit.RANK} factors each, fitted without privacy: for looking at, never to"
+        f" with {ryhh24.RANK} factors each, fitted without privacy: for looking at, never to"
         " publish."
     )
-    said(implicit.weights_sentences(views))
+    said(ryhh24.weights_sentences(views))
 
 
-def user_weights(ratings: Ratings) -> tuple[implicit.SamplingWeights, ...]:
+def user_weights(ratings: Ratings) -> tuple[ryhh24.SamplingWeights, ...]:
     clicks = build_problem((ratings, ratings), Task.RANKING).train
-    return implicit.figure_6(implicit.user_factors(clicks))
+    return ryhh24.figure_6(ryhh24.user_factors(clicks))
 
 
 def said(sentences: Mapping[str, str]) -> None:

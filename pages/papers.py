@@ -10,7 +10,7 @@ import streamlit as st
 from dpmc_core import paths
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab import papers
-from dpmc_core.lab.papers import picture, results, words
+from dpmc_core.lab.papers import picture, run, words
 from dpmc_core.lab.papers.frame import Paper
 from dpmc_core.lab.papers.verdicts import MEANING, Accuracy, Privacy
 from dpmc_core.lab.papers.words import Look
@@ -287,9 +287,9 @@ def buttons(found: Look, folder: Path, *, active: bool) -> None:
         if st.button("Stop", icon=":material/stop:", disabled=not active):
             sweeps.cancel(folder, key)
             st.rerun()
-        mine = results.own(key) is not None
+        mine = run.own(key) is not None
         if mine and st.button("Forget my run", icon=":material/delete:", disabled=active):
-            results.forget(key)
+            run.forget(key)
             st.rerun()
 
 

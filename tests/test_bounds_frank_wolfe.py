@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.papers.bounds import frank_wolfe as bounds
+from dpmc_core.lab.papers import jtt18 as bounds
 from dpmc_core.model import Factors
 
 
@@ -38,27 +37,30 @@ def test_remark_one_error_falls_with_users_and_grows_with_items():
 
 def test_remark_three_privacy_vanishes_beyond_n_to_the_five_fourths():
     def price(n, power):
-        return bounds.generalisation(bounds.rank_one(n**power, n, 1.0))[0]
+        return bounds.price_of_privacy(bounds.rank_one(n**power, n, 1.0))
 
     assert price(1e8, 1.35) < price(1e4, 1.35)
     assert price(1e8, 1.2) > price(1e4, 1.2)
     assert bounds.users_needed(16) == 32
 
 
-def test_remark_six_svd_wins_on_easy_data():
-    frank_wolfe, svd = bounds.rank_one_errors(1e6, 1e3)
+def test_remark_six_and_what_privacy_costs_the_svd():
     # Remark 6 is printed; Corollary 3.1 in the same setting has other powers
-    of = [bounds.generalisation(bounds.rank_one(*s, 1.0))[0] for s in ((1e9, 4e3), (1e9, 1e3))]
+    sizes = (1e9, 4e3), (1e9, 1e3)
+    of = [bounds.price_of_privacy(bounds.rank_one(*s, 1.0)) for s in sizes]
     assert of[0] / of[1] == pytest.approx(4 ** (5 / 8), rel=1e-5)
-    assert bounds.rank_one_errors(1e9, 4e3)[0] / bounds.rank_one_errors(1e9, 1e3)[
-        0
-    ] == pytest.approx(4 ** (13 / 24))
-    assert svd < frank_wolfe
-    s = bounds.rank_one(1e6, 1e3, 1.0)
-    private, _ = bounds.svd_risk(s, 1, 1.0, 1.0, math.sqrt(1e9))
-    more, _ = bounds.svd_risk(bounds.rank_one(1e7, 1e3, 1.0), 1, 1.0, 1.0, math.sqrt(1e10))
-    assert more / private == pytest.approx(1e-2)  # n^2/m^2
-    assert private > bounds.svd_risk(s._replace(epsilon=2.0), 1, 1.0, 1.0, math.sqrt(1e9))[0]
+    printed = [bounds.rank_one_error(*s) for s in sizes]
+    assert printed[0] / printed[1] == pytest.approx(4 ** (13 / 24))
+
+    def price(users, epsilon=1.0):
+        """Without the error of completion, which needs incoherence."""
+        s = bounds.rank_one(users, 1e3, epsilon)
+        return bounds.svd_risk(s, 0.0, math.sqrt(1e3 * users))
+
+    assert price(1e7) / price(1e6) == pytest.approx(1e-2)  # n^2/m^2
+    assert price(1e6, 2.0) / price(1e6) == pytest.approx(1 / 4)
+    # with the completion's 1/sqrt(n) it is below the rank-one error on easy data
+    assert (1e3 / 1e6) ** 2 + 1 / math.sqrt(1e3) < bounds.rank_one_error(1e6, 1e3)
 
 
 def test_incoherence_is_smallest_for_flat_and_largest_for_spiked_factors():
@@ -91,8 +93,3 @@ def test_table_2_follows_from_theorem_3_2():
     assert slope(lambda n: error(1e9, n), 1e2) == pytest.approx(1 / 10)
     ratio = error(3e6, 70) / bounds.low_rank_error(3e6, 70)
     assert ratio == pytest.approx(error(1e9, 400) / bounds.low_rank_error(1e9, 400))
-
-
-def test_impossible_sizes_are_refused():
-    with pytest.raises(InvalidSetting, match="epsilon must be > 0"):
-        bounds.rank_one(10, 10, 0.0)

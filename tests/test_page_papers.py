@@ -6,7 +6,7 @@ import re
 import pytest
 
 from dpmc_core.lab import papers
-from dpmc_core.lab.papers import picture, results, words
+from dpmc_core.lab.papers import picture, run, words
 from dpmc_core.lab.papers.frame import Made, Series, Stamp
 from dpmc_core.lab.views import looks
 from pages.ui import sweeps
@@ -67,7 +67,7 @@ def test_what_is_printed_is_laid_over_hollow(monkeypatch):
     ours = Series.exact(label, [0.1, 1.0], [0.2, 0.4], "dpimf-optimal")
     stamp = Stamp("0", one.command, {}, "1", {}, 1.0)
     made = Made(id=id, series=(ours,), stamp=stamp)
-    monkeypatch.setattr(results, "shipped", lambda asked: made if asked == id else None)
+    monkeypatch.setattr(run, "shipped", lambda asked: made if asked == id else None)
     app = open_page("papers", experiment=id)
     drawn = [t for t in spec(app)["data"] if t.get("name", "").endswith(", printed")]
     methods = list(dict.fromkeys(p.series for p in one.printed))
@@ -120,7 +120,7 @@ def test_every_figure_opens(paper):
 
 
 def test_a_permanent_link_says_where_the_result_is_another_one():
-    mark = results.shipped(FIRST).mark
+    mark = run.shipped(FIRST).mark
     assert not open_page("papers", experiment=FIRST, made=mark).info
     (said,) = open_page("papers", experiment=FIRST, made="0" * 8).info
     assert "another result" in said.value
@@ -137,8 +137,8 @@ def test_run_it_again_starts_the_command_of_the_figure(monkeypatch):
 
 def test_ones_own_run_is_shown_and_can_be_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    shipped = results.shipped(FIRST)
-    path = results.write(shipped, results.own_folder())
+    shipped = run.shipped(FIRST)
+    path = run.write(shipped, run.own_folder())
     app = open_page("papers", experiment=FIRST)
     assert "Your own run" in all_text(app)
     button(app, "Forget my run").click().run()

@@ -15,7 +15,7 @@ from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab import papers, sweep
 from dpmc_core.lab.cli import main
-from dpmc_core.lab.papers import frame, picture, report, results, run, ryhh24, verdicts, words
+from dpmc_core.lab.papers import frame, report, run, verdicts, words
 from dpmc_core.lab.papers.frame import (
     Axis,
     Experiment,
@@ -34,6 +34,7 @@ from dpmc_core.lab.papers.verdicts import Accuracy, Privacy
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.views.lines import Interval, interval
+from dpmc_core.lab.views.svg import Extent
 from dpmc_core.privacy import RATING, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.stopping import Stopped
@@ -109,20 +110,28 @@ def test_presets_take_the_papers_estimator():
 
 
 def test_the_printed_tables_are_complete_and_plausible():
-    tables = [one for _, one in ALL if one.place in {f"table {n}" for n, _, _ in ryhh24._TABLES}]
-    tables = [one for one in tables if one.id.startswith("ryhh24")]
-    rows = [p for one in tables for p in one.printed]
-    assert len(tables) == 6
+    tables = {f"ryhh24-table-{n}": {} for n in range(3, 9)}
+    for id, found in tables.items():
+        for p in papers.find(id)[1].printed:
+            found.setdefault(p.series, {})[p.x] = p.value
+    curves = [curve for found in tables.values() for curve in found.values()]
+    rows = [value for curve in curves for value in curve.values()]
     assert len(rows) == 6 * 4 * 10
-    assert all(0 < p.value < 1 for p in rows)
-    assert ryhh24.curve("ml-100k", "hr@10", "dpimf-optimal")[1.0] == 0.5342
-    assert ryhh24.curve("amazon", "ndcg@10", "dpimf-optimal")[0.1] == 0.0933
-    assert ryhh24.curve("yahoo-music", "hr@10", "dpimf-strawman")[0.5] == 0.2708
-    for data in ("ml-100k", "yahoo-music", "amazon"):  # NDCG never exceeds HR
-        hits = ryhh24.curve(data, "hr@10", "dpimf-symmetric")
-        gains = ryhh24.curve(data, "ndcg@10", "dpimf-symmetric")
-        assert all(gains[e] < hits[e] for e in hits)
-    assert not ryhh24.curve("ml-100k", "hr@10", "dplcf")
+    assert all(0 < value < 1 for value in rows)
+    assert tables["ryhh24-table-3"]["opt"][1.0] == 0.5342
+    assert tables["ryhh24-table-8"]["opt"][0.1] == 0.0933
+    assert tables["ryhh24-table-5"]["str"][0.5] == 0.2708
+    for n in (3, 5, 7):  # NDCG never exceeds HR
+        hits, gains = tables[f"ryhh24-table-{n}"], tables[f"ryhh24-table-{n + 1}"]
+        assert all(gains[c][e] < hits[c][e] for c in hits for e in hits[c])
+    (last,) = {p.value for p in papers.find("ryhh24-rounds")[1].printed if p.series == "opt"}
+    assert last == tables["ryhh24-table-3"]["opt"][1.0]
+
+
+def test_what_is_written_once_stands_in_its_places():
+    names = {"a": "A", "list": ["{a}", 1], "b": "{a} B"}
+    found = papers._filled(["{b}", "{*list}", "{list}", {"x": "<{b}>"}], names)
+    assert found == ["A B", "A", 1, ["A", 1], {"x": "<A B>"}]
 
 
 # --- verdicts ------------------------------------------------------------------------------------
@@ -251,7 +260,8 @@ def test_a_statement_that_is_true_is_seldom_called_wrong(n):
     """Six comparisons of equal methods, each true at its border: 5 % at most for all of them, where
     each alone would make it 14 %. 1,000 draws, above by 4 sd with chance 3e-5; fixed seed."""
     rng, runs = np.random.default_rng(n), 1000
-    statement = Statement("a is above b", "page 1", frame.above("a", "b", range(6)))
+    check = ["above", "a", "b", range(6)]
+    statement = Statement("a is above b", "page 1", lambda made: frame.holds([check], made))
     wrong = once = 0
     for _ in range(runs):
         pairs = [draws(rng, n) for _ in range(6)]
@@ -272,21 +282,21 @@ def test_what_is_equal_in_every_draw_is_not_above():
     curves = {"a": a, "same": frame.Point.of(a.draws), "like": Interval(*a), "b": b}
     series = tuple(Series.of(label, {1.0: one}) for label, one in curves.items())
     ours = Made(id="x", series=series, stamp=STAMP)
-    assert frame.above("a", "same", [1.0])(ours) is False
-    assert frame.below("a", "same", [1.0])(ours) is False
-    assert frame.above("a", "like", [1.0])(ours) is None
-    assert frame.above("a", "b", [1.0])(ours) is None
+    assert frame.above(ours, "a", "same", [1.0]) is False
+    assert frame.above(ours, "same", "a", [1.0]) is False
+    assert frame.above(ours, "a", "like", [1.0]) is None
+    assert frame.above(ours, "a", "b", [1.0]) is None
 
 
 def test_a_single_seed_tells_nothing_and_what_is_not_drawn_all():
     one = Series.of("one", {x: Interval(x, 0.0, 1) for x in (1.0, 2.0)})
     exact = Series.exact("exact", [1.0, 2.0], [10.0, 20.0])
     ours = Made(id="x", series=(one, exact), stamp=STAMP)
-    assert frame.rises("one")(ours) is None
-    assert frame.rises("exact")(ours) is True
-    assert frame.above("exact", "one", [1.0])(ours) is None
-    assert frame.near("one", 1.0, [1.0], 5.0)(ours) is None
-    assert frame.near("exact", 10.0, [1.0], 0.1)(ours) is True
+    assert frame.rises(ours, "one") is None
+    assert frame.rises(ours, "exact") is True
+    assert frame.above(ours, "exact", "one", [1.0]) is None
+    assert frame.near(ours, "one", 1.0, [1.0], 5.0) is None
+    assert frame.near(ours, "exact", 10.0, [1.0], 0.1) is True
     for label, value, within in (("one", 1.0, None), ("exact", 10.0, True), ("exact", 9.9, False)):
         printed = experiment(printed=[Printed(label, 1.0, value, 0.0, "page 1")])
         assert verdicts.judge(paper(), printed, ours).compared[0].within is within
@@ -297,19 +307,19 @@ def test_words_such_as_close_need_no_number_of_ours():
         a={1.0: 9.0, 10.0: 3.0}, b={1.0: 1.0, 10.0: 2.0}, c={1.0: 0.0, 10.0: 4.0},
         d={1.0: 9.15, 10.0: 3.15},
     )  # fmt: skip
-    assert frame.not_the_highest("b", "ac", [1.0, 10.0])(ours) is True
-    assert frame.not_the_highest("a", "bc", [1.0])(ours) is False
-    assert frame.not_the_highest("a", "bd", [1.0])(ours) is None
-    assert frame.nearer("b", "c", "a", [1.0])(ours) is True
-    assert frame.nearer("b", "a", "c", [1.0])(ours) is False
-    assert frame.nearer("b", "a", "c", [1.0, 5.0])(ours) is False
-    assert frame.approaches("a", "b", 1.0, 10.0)(ours) is True
-    assert frame.approaches("b", "c", 1.0, 10.0)(ours) is False
-    assert frame.approaches("a", "nobody", 1.0, 10.0)(ours) is None
-    assert frame.mean_lead("a", "b", 4.4, 0.05, [1.0, 10.0])(ours) is True  # 4.5, off by .2
-    assert frame.mean_lead("a", "b", 4.2, 0.05, [1.0, 10.0])(ours) is False
-    assert frame.mean_lead("d", "a", 0.15, 0.05, [1.0, 10.0])(ours) is None
-    assert frame.mean_lead("a", "b", 4.4, 0.05, [1.0, 5.0])(ours) is None
+    assert frame.not_the_highest(ours, "b", [1.0, 10.0], "a", "c") is True
+    assert frame.not_the_highest(ours, "a", [1.0], "b", "c") is False
+    assert frame.not_the_highest(ours, "a", [1.0], "b", "d") is None
+    assert frame.farther(ours, "b", "a", "b", "c", [1.0]) is True
+    assert frame.farther(ours, "b", "c", "b", "a", [1.0]) is False
+    assert frame.farther(ours, "b", "c", "b", "a", [1.0, 5.0]) is False
+    assert frame.approaches(ours, "a", "b", 1.0, 10.0) is True
+    assert frame.approaches(ours, "b", "c", 1.0, 10.0) is False
+    assert frame.approaches(ours, "a", "nobody", 1.0, 10.0) is None
+    assert frame.mean_lead(ours, "a", "b", 4.4, 0.05, [1.0, 10.0]) is True  # 4.5, off by .2
+    assert frame.mean_lead(ours, "a", "b", 4.2, 0.05, [1.0, 10.0]) is False
+    assert frame.mean_lead(ours, "d", "a", 0.15, 0.05, [1.0, 10.0]) is None
+    assert frame.mean_lead(ours, "a", "b", 4.4, 0.05, [1.0, 5.0]) is None
 
 
 def test_of_many_numbers_some_may_lie_outside():
@@ -343,22 +353,22 @@ def test_no_result_no_number_and_no_paper_are_no_verdict():
 
 def test_statements_tell_only_what_the_intervals_can_tell():
     ours = made(low={1.0: 0.0, 2.0: 0.05}, high={1.0: 1.0, 2.0: 5.0}, near={1.0: 0.05, 2.0: 0.0})
-    assert frame.above("high", "low", [1.0, 2.0])(ours) is True
-    assert frame.below("high", "low", [1.0, 2.0])(ours) is False
-    assert frame.above("low", "near", [1.0])(ours) is None
-    assert frame.above("high", 0.5, [1.0])(ours) is True
-    assert frame.below("high", 0.5, [1.0])(ours) is False
-    assert frame.rises("high")(ours) is True
-    assert frame.falls("high")(ours) is False
-    assert frame.rises("low")(ours) is None
-    assert frame.near("low", "near", [1.0], 0.5)(ours) is True
-    assert frame.near("low", "high", [1.0], 0.5)(ours) is False
-    assert frame.near("low", "high", [1.0], 0.9)(ours) is None
-    assert frame.above("nobody", "low", [1.0])(ours) is None
+    assert frame.above(ours, "high", "low", [1.0, 2.0]) is True
+    assert frame.above(ours, "low", "high", [1.0, 2.0]) is False
+    assert frame.above(ours, "low", "near", [1.0]) is None
+    assert frame.above(ours, "high", 0.5, [1.0]) is True
+    assert frame.above(ours, 0.5, "high", [1.0]) is False
+    assert frame.rises(ours, "high") is True
+    assert frame.falls(ours, "high") is False
+    assert frame.rises(ours, "low") is None
+    assert frame.near(ours, "low", "near", [1.0], 0.5) is True
+    assert frame.near(ours, "low", "high", [1.0], 0.5) is False
+    assert frame.near(ours, "low", "high", [1.0], 0.9) is None
+    assert frame.above(ours, "nobody", "low", [1.0]) is None
     assert frame.every([True, None]) is None
     assert frame.every([True, None, False]) is False
     assert frame.every([]) is None
-    assert frame.all_of(frame.rises("high"), frame.rises("low"))(ours) is None
+    assert frame.holds([["rises", ["high", "low"]]], ours) is None
 
 
 SIGNS = PublicFacts(users=30, items=30, low=-1, high=1)
@@ -407,8 +417,8 @@ def test_every_promise_has_a_verdict_and_a_command(paper, one):
 
 def test_a_result_is_read_as_it_was_written(tmp_path):
     ours = made(a={1.0: 2.0, 2.0: math.pi})
-    path = results.write(ours, tmp_path)
-    again = results.read(path)
+    path = run.write(ours, tmp_path)
+    again = run.read(path)
     assert again.stamp == ours.stamp
     assert again.series[0].x == (1.0, 2.0)
     assert again.series[0].mean == pytest.approx((2.0, math.pi), rel=1e-6)
@@ -424,12 +434,12 @@ def test_a_result_is_read_as_it_was_written(tmp_path):
     for text in ("", "[]", "5", '{"id": "x"}', *bad):
         path.write_text(text)
         with pytest.raises(BadRatings, match="no result"):
-            results.read(path)
+            run.read(path)
 
 
-@pytest.mark.parametrize("path", sorted(results.FOLDER.glob("*")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(run.FOLDER.glob("*")), ids=lambda path: path.stem)
 def test_what_ships_is_a_result_of_an_experiment(path):
-    found = results.read(path)
+    found = run.read(path)
     assert path.name == f"{found.id}.json"
     paper, one = papers.find(found.id)
     assert one.recipe is not None
@@ -457,14 +467,14 @@ GRID = GridRecipe(
         settings={"iterations": ["2"], "estimator": ["published"]},
     ),
     metric="are",
-    label=lambda unit: {"input-flip": "InP", "clear": "Clear"}.get(unit.mechanism.id),
+    curves={"input-flip": "InP", "clear": "Clear"},
 )
 
 
 def ran(recipe, tmp_path, units=None):
     """The plan of a recipe, and the store with the rows of (some of) its units."""
     plan = run.planned(recipe)
-    store = Store(tmp_path / "results.sqlite")
+    store = Store(tmp_path / "run.sqlite")
     for unit in plan.units[:units]:
         _, record = sweep.run_here(unit, plan.sources[unit.source])
         store.add([record])
@@ -499,7 +509,6 @@ def test_curves_are_means_over_the_seeds_of_the_rows(tmp_path):
         id: registry.get(id).revision for id in ("input-flip", "clear")
     }
     assert found.stamp.command == "dpmc papers x --run"
-    assert run.command(one, [7]) == "dpmc papers x --run --seeds 7"
 
 
 def test_a_curve_of_two_settings_is_refused_and_no_row_is_told(tmp_path):
@@ -570,6 +579,7 @@ def test_other_seeds_leave_the_pieces_of_the_first(tmp_path):
     other = run.of_pieces(one, run.recipe_of(one, [1, 2]), folder=tmp_path)
     assert done[3:] == [(0, 2), (1, 2), (2, 2)]
     assert other.stamp.seeds == "1:2"
+    assert other.stamp.command == "dpmc papers x --run --seeds 1:2"
     assert other.series[0].mean == (0.0, 1.0, 2.0, 0.0, 2.0, 4.0)
     again = run.of_pieces(one, one.recipe, folder=tmp_path)
     assert again.series[0].mean == (0.0, 1.0, 2.0)
@@ -591,7 +601,7 @@ def test_a_line_that_was_cut_off_is_done_again(tmp_path):
 def test_a_result_of_other_settings_is_not_held_against_a_paper(tmp_path):
     one = of_pieces([], settings={"size": (1, 2)})
     ours = run.of_pieces(one, one.recipe, folder=tmp_path)
-    again = results.read(results.write(ours, tmp_path))
+    again = run.read(run.write(ours, tmp_path))
     assert one.makes(ours)
     assert one.makes(again)
     later = replace(one, recipe=replace(one.recipe, settings={"size": 3}))
@@ -635,7 +645,7 @@ def test_the_numbers_hold_ours_and_the_printed_ones():
 @pytest.mark.parametrize("log", [True, False])
 def test_ticks_are_round_and_inside(log):
     for values in ([0.1, 10.0], [1.0, 2.04], [3.0], [0.002, 80_000.0], []):
-        found = picture.place(Axis("x", log=log), values)
+        found = Extent.over(values, log=log)
         assert found.low < found.high
         assert all(found.low <= tick <= found.high for tick in found.ticks)
         assert all(found.low <= value <= found.high for value in values)
@@ -723,7 +733,7 @@ def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch)
     assert main(words) == 0
     *_, last = map(json.loads, capsys.readouterr().out.splitlines())
     assert last["accuracy"] == "agrees"
-    assert results.read(Path(last["result"])).id == "jtt18-table-1"
+    assert run.read(Path(last["result"])).id == "jtt18-table-1"
     for more in (["--bibtex"], ["--theory"], []):
         assert main(["papers", "hxz15", "--json", *more]) == 0
         assert json.loads(capsys.readouterr().out)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpmc_core import registry
+from dpmc_core import facts, registry
 from dpmc_core.lab import papers, sweep
-from dpmc_core.lab.papers import frame, jtt18, lwhm22, picture, recovery, words, z16
+from dpmc_core.lab.papers import frame, jtt18, picture, run, words, z16
 from dpmc_core.lab.papers.frame import GridRecipe, Made, Series, Stamp
 from dpmc_core.lab.views.lines import Interval
 from dpmc_core.settings import setting_text
@@ -46,19 +46,26 @@ def test_a_grid_is_as_published_but_for_what_it_says(one):
 
 @pytest.mark.parametrize("link", ["probit", "logistic"])
 def test_one_clear_curve_and_one_of_each_method(link):
-    grid = lwhm22._synthetic(link, (0.15,), 1)
-    labels = [lwhm22._name(unit) for unit in sweep.plan(grid).units]
+    part = {"probit": "a", "logistic": "b"}[link]
+
+    def labels_of(figure, data=("restaurants",)):
+        recipe = papers.find(f"lwhm22-{figure}{part}")[1].recipe
+        grid = replace(recipe.grid, data=data or recipe.grid.data, seeds=(1,))
+        assert grid.settings["link"] == (link,)
+        return [recipe.label(unit) for unit in sweep.plan(grid).units]
+
+    labels = labels_of(1, ())
     assert labels.count("Clear") == 1
-    assert {label for label in labels if label} == set(lwhm22.NAMES.values())
+    assert {label for label in labels if label} == {"InP", "ObjP", "GraP", "OutP", "Clear"}
     assert labels.count("OutP") == 10
-    real = replace(lwhm22._tables(link), data=("restaurants",), seeds=(1,))
-    assert [lwhm22._name_real(unit) for unit in sweep.plan(real).units].count("Clear") == 1
-    films = replace(lwhm22._films(link), data=("restaurants",), seeds=(1,))
-    assert [lwhm22._name_real(unit, None) for unit in sweep.plan(films).units].count("Clear") == 1
+    assert labels_of(3).count("Clear") == 1
+    assert labels_of(2).count("Clear") == 1
 
 
 def test_a_curve_that_approaches_another_one():
-    tells = frame.approaches("InP", "Clear", 1.0, 10.0)
+    def tells(found):
+        return frame.approaches(found, "InP", "Clear", 1.0, 10.0)
+
     curves = {"Clear": {1.0: 2.0, 10.0: 2.0}, "InP": {1.0: 3.0, 10.0: 2.1}}
     assert tells(made(**curves)) is True
     curves["InP"] = {1.0: 2.1, 10.0: 3.0}
@@ -71,20 +78,25 @@ def test_a_curve_that_approaches_another_one():
 def test_what_changes_less_and_what_levels_off():
     flat, steep = {0.2: 2.0, 0.8: 1.9}, {0.2: 2.0, 0.8: 1.0}
     found = made(A=flat, B=steep)
-    assert lwhm22._steadier("A", "B")(found) is True
-    assert lwhm22._steadier("B", "A")(found) is False
-    assert lwhm22._steadier("A", "C")(found) is None
+    assert frame.steadier(found, "A", "B") is True
+    assert frame.steadier(found, "B", "A") is False
+    assert frame.steadier(found, "A", "C") is None
     at = {"A, epsilon 1": 3.0, "A, epsilon 5": 2.0, "A, epsilon 10": 1.9}
     found = made(**{label: {0.2: y, 0.8: y} for label, y in at.items()})
-    assert lwhm22._levels_off("A")(found) is True
-    assert lwhm22._drastic("A", "A")(found) is None
-    assert lwhm22._levels_off("B")(found) is None
+    one, five, ten = at
+    assert frame.farther(found, one, five, five, ten) is True
+    assert frame.farther(found, five, ten, one, five) is False
+    assert frame.farther(found, one, ten, one, ten) is None
+    assert frame.farther(found, "B, epsilon 1", five, five, ten) is None
 
 
 def test_almost_always_lower():
-    x = jtt18._EPSILONS
+    x = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
     low, high = dict.fromkeys(x, 1.0), dict.fromkeys(x, 1.5)
-    tells = jtt18._mostly_below("A", ["B", "C"])
+
+    def tells(found):
+        return frame.mostly_below(found, "A", 0.8, x, "B", "C")
+
     assert tells(made(A=low, B=high, C=high)) is True
     assert tells(made(A=low, B=high, C=high | {0.1: 0.5, 0.2: 0.5})) is True  # 10 of 12
     assert tells(made(A=low, B=high, C=low)) is None
@@ -93,46 +105,58 @@ def test_almost_always_lower():
 
 
 def test_table_1_counts_a_set():
-    assert lwhm22._counts("restaurants") == [138, 130, 0, 2, pytest.approx(100 * 1161 / 17_940)]
-    series = lwhm22._counted({"restaurant": lwhm22._counts("restaurants")})
-    assert [one.label for one in series] == ["RC"]
+    columns = ["users", "items", "lowest", "highest", "density"]
+    recipe = run.counted({"restaurants": "RC"}, columns)
+    ((key, count),) = recipe.pieces((1,))
+    assert count() == [138, 130, 0, 2, pytest.approx(100 * 1161 / 17_940)]
+    assert [one.label for one in recipe.series({key: count()})] == ["RC"]
 
 
 def test_the_papers_rule_ends_at_the_zero_matrix():
     # Theorem 3's bound is above the norm of the reports for every draw: no chance is involved.
-    first, second = (recovery.bounds("randomised-response", [1.0], seed) for seed in (0, 1))
+    first, second = (z16.bounds("randomised-response", [1.0], seed) for seed in (0, 1))
     assert first.rho[0] != second.rho[0]
     np.testing.assert_allclose(first.published, first.size, rtol=1e-6)
-    row = z16._piece("randomised-response", 1.0, 0)
-    series = z16._series((z16._OWN, z16._ZERO), {"1 randomised-response 1": row})
-    found = Made(id="none", series=series, stamp=STAMP)
-    names = [z16._of("randomised-response", z16._OWN), z16._ZERO]
-    assert found.at(names[0], 1.0).mean == pytest.approx(found.at(names[1], 1.0).mean)
+    recipe = z16.recovered(["the paper's rule", "the zero matrix"])
+    keys = ("1 modified-laplace 1", "1 randomised-response 1")
+    rows = {piece.key: piece.make() for piece in recipe.pieces((1,)) if piece.key in keys}
+    found = Made(id="none", series=recipe.series(rows), stamp=STAMP)
+    rule = found.at("randomised response, the paper's rule", 1.0)
+    assert rule.mean == pytest.approx(found.at("the zero matrix", 1.0).mean)
 
 
 def test_the_rule_and_the_debiased_recovery_are_told_apart():
-    grid = z16._TABLES.recipe.grid
+    recipe = papers.find("z16-restaurants")[1].recipe
+    grid = recipe.grid
     plan = sweep.plan(sweep.Grid(data=["restaurants"], mechanisms=grid.mechanisms,
                                  epsilons=(1.0,), seeds=(1,), settings=grid.settings))  # fmt: skip
-    labels = [label for unit in plan.units if (label := z16._label(unit))]
+    labels = [label for unit in plan.units if (label := recipe.label(unit))]
     assert len(labels) == len(set(labels)) == 6
 
 
 def test_a_piece_of_the_generated_matrix():
-    keys = [piece.key for piece in jtt18._pieces(400, 100, jtt18._TWO, (1,))]
-    assert len(keys) == len(set(keys)) == 2 + 2 * len(jtt18._LARGE_EPSILONS)
-    guess = jtt18._piece(400, 100, "user-mean", None, 1)
-    found = jtt18._piece(400, 100, jtt18.FW, 5.0, 1)
-    assert 0 < found < 1
-    assert 0 < guess < 1
-    series = jtt18._series({"1 user-mean": guess, f"1 {jtt18.FW} 5": found})
-    assert [one.level for one in series] == [True, False]
+    table = facts.load("dpmc_core.lab.papers", "jtt18.toml")
+    (own,) = [one for one in table["experiments"] if one.get("data", "").endswith("x 900")]
+    asked = own["recipe"] | {"users": 400, "items": 100, "epsilons": [0.1, 1.0, 5.0]}
+    del asked["make"]
+    recipe = jtt18.synthetic(**asked | {"names": table["shared"]["curves"]})
+    pieces = {piece.key: piece.make for piece in recipe.pieces((1,))}
+    assert len(pieces) == 2 + 2 * 3
+    keys = ["1 user-mean", f"1 {jtt18.FW} 5"]
+    found = {key: pieces[key]() for key in keys}
+    assert all(0 < value < 1 for value in found.values())
+    assert [one.level for one in recipe.series(found)] == [True, False]
 
 
 def test_powers_are_those_of_the_theory_table():
-    (row,) = jtt18._powers(("Remark 3 and Table 1",))
-    assert row == pytest.approx(1.25)
-    assert jtt18._powers(("Table 2, Private Frank-Wolfe",)) == pytest.approx([0.3, 0.1])
+    for theorem, powers in (
+        ("Remark 3 and Table 1", [1.25]),
+        ("Table 2, Private Frank-Wolfe", [0.3, 0.1]),
+    ):
+        recipe = jtt18.powers(theorem)
+        ((key, make),) = recipe.pieces((1,))
+        (curve,) = recipe.series({key: make()})
+        assert curve.mean == pytest.approx(powers)
 
 
 def test_the_zero_matrix_stands_in_every_chart_of_relative_errors():

@@ -7,7 +7,7 @@ import pytest
 
 from dpmc_core import metrics, registry
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.papers.bounds.collection import recovery_error
+from dpmc_core.lab.papers.z16 import recovery_error
 from dpmc_core.mechanisms.collection import modified_laplace_rho, randomised_response_rho
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings

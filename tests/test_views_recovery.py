@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.papers import recovery, theory
+from dpmc_core.lab.papers import theory
+from dpmc_core.lab.papers import z16 as recovery
 from pages.ui import charts
 from pages.ui.charts import noise as charts_noise
 

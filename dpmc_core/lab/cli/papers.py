@@ -15,7 +15,7 @@ from dpmc_core.lab import papers
 from dpmc_core.lab import sweep as core
 from dpmc_core.lab.cli import arguments, output
 from dpmc_core.lab.cli import sweep as grids
-from dpmc_core.lab.papers import report, results, run, verdicts, words
+from dpmc_core.lab.papers import report, run, verdicts, words
 from dpmc_core.lab.papers.frame import Experiment, GridRecipe, Made, Paper, PieceRecipe
 from dpmc_core.lab.store import Store
 from dpmc_core.stopping import Stopped
@@ -183,8 +183,8 @@ def _make(experiment: Experiment, args: argparse.Namespace) -> None:
     if args.jobs is not None:
         check_number("--jobs", args.jobs, at_least=1, at_most=1024, integer=True)
     recipe = run.recipe_of(experiment, seeds)
-    folder = args.write or results.own_folder()
-    results.ready(folder)
+    folder = args.write or run.own_folder()
+    run.ready(folder)
     if isinstance(recipe, GridRecipe):
         core.warm_up()
         with Store(args.store) as store:
@@ -202,7 +202,7 @@ def _make(experiment: Experiment, args: argparse.Namespace) -> None:
             made = run.of_rows(experiment, recipe, plan, store)
     else:
         made = _by_pieces(experiment, recipe, args.json)
-    path = results.write(made, folder)
+    path = run.write(made, folder)
     paper, _ = papers.find(experiment.id)
     found = words.look(paper, experiment, made)
     if args.json:

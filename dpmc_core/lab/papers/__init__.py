@@ -1,16 +1,117 @@
-"""Five papers: every figure and table, what is printed beside ours, and two verdicts each."""
+"""Five papers: every figure and table, what is printed beside ours, and two verdicts each.
+
+What a paper prints and says, and the grids of runs that stand beside it, are in its TOML file; what
+is computed specially for it is in its module.
+
+In a file `[shared]` holds what is written once: {NAME} in a text stands for it; a text that is
+{NAME} alone is replaced by whatever that is, and {*NAME} in a list by the items of another list.
+`like` names a table of `[likes]` that an experiment completes, `each` the tables that one stands
+for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import ModuleType
+from typing import Any
 
+from dpmc_core import facts
 from dpmc_core.errors import unknown_name
-from dpmc_core.lab.papers import hxz15, jtt18, lwhm22, ryhh24, z16
-from dpmc_core.lab.papers.frame import Experiment, GridRecipe, Paper
+from dpmc_core.lab.papers import frame, hxz15, jtt18, lwhm22, ryhh24, z16
+from dpmc_core.lab.papers.frame import Experiment, GridRecipe, Paper, Printed, Promise, Statement
+from dpmc_core.lab.papers.theory import TheoryRow
+from dpmc_core.lab.sweep import Grid, parse_seeds
 from dpmc_core.lab.sweep.presets import Preset
+from dpmc_core.privacy import Change
+from dpmc_core.problem import RandomShare
+from dpmc_core.ratings import PublicFacts
+
+_FIELDS = {field.name for field in dataclasses.fields(Experiment)}
+
+
+def _read(module: ModuleType) -> Paper:
+    """A paper from its file. Raises ValueError where that is not as it has to be."""
+    name = module.__name__.rpartition(".")[2]
+    table = facts.load(__name__, f"{name}.toml")
+    shared, likes, _ = table.pop("shared"), table.pop("likes", {}), table.pop("theorems", {})
+    found = []
+    for own in table["experiments"]:
+        for each in own.pop("each", [{}]):
+            whole = {**likes.get(own.get("like"), {}), **own, **each}
+            whole.pop("like", None)
+            names = {**whole, **shared}
+            if unused := [n for n in whole.keys() - _FIELDS if f"{n}}}" not in str(names)]:
+                raise ValueError(f"{name}.toml has no use for {unused} in {whole['id']}")
+            fields = {n: _filled(whole[n], names) for n in whole.keys() & _FIELDS}
+            found.append(_experiment(fields, module))
+    return facts.into(Paper, {**table, "experiments": found}, name)
+
+
+def _filled(value: Any, names: Mapping[str, Any]) -> Any:
+    """What is read, with all that is shared in its place."""
+    if isinstance(value, dict):
+        return {name: _filled(one, names) for name, one in value.items()}
+    if isinstance(value, list):
+        items: list[Any] = []
+        for one in value:
+            star = isinstance(one, str) and one.startswith("{*")
+            items += _filled(names[one[2:-1]], names) if star else [_filled(one, names)]
+        return items
+    if not isinstance(value, str) or "{" not in value:
+        return value
+    alone = names.get(value[1:-1])
+    return _filled(value.format_map(names) if alone is None else alone, names)
+
+
+def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
+    recipe = table.get("recipe")
+    if recipe is not None and "grid" in recipe:
+        table["recipe"] = facts.into(GridRecipe, {**recipe, "grid": _grid(recipe["grid"])}, "grid")
+    elif recipe is not None:
+        table["recipe"] = getattr(module, recipe.pop("make"))(**recipe)
+    table["printed"] = [
+        Printed(one["series"], float(x), float(value), float(one["error"]), one["place"])
+        for one in table.get("printed", ())
+        for x, value in zip(one["x"], one["values"], strict=True)
+    ]
+    table["statements"] = [
+        Statement(words, place, partial(frame.holds, checks))
+        for words, place, *checks in table.get("statements", ())
+    ]
+    table["promises"] = [
+        Promise(
+            mechanism=id,
+            change=Change[one["change"]],
+            public=PublicFacts(**one["public"]),
+            delta=one.get("delta"),
+            settings=frame.parsed(id, one.get("settings", {})),
+        )
+        for one in table.get("promises", ())
+        for id in one["methods"]
+    ]
+    return facts.into(Experiment, table, table["id"])
+
+
+def _grid(table: dict[str, Any]) -> Grid:
+    """seeds: FIRST:LAST. published: whether other settings are those of the papers. split: the
+    share that is held out."""
+    published = table.pop("published", True)
+    if "split" in table:
+        table["split"] = RandomShare(table["split"])
+    grid = Grid(**{**table, "seeds": parse_seeds([table["seeds"]])})
+    return grid.as_published() if published else grid
+
 
 PAPERS: Mapping[str, Paper] = {
-    paper.key: paper for paper in (lwhm22.PAPER, z16.PAPER, ryhh24.PAPER, hxz15.PAPER, jtt18.PAPER)
+    paper.key: paper for paper in map(_read, (lwhm22, z16, ryhh24, hxz15, jtt18))
+}
+THEOREMS: Mapping[str, Callable[[], tuple[TheoryRow, ...]]] = {
+    "LWHM22": lwhm22.theorems,
+    "Z16": z16.theorems,
+    "RYHH24": ryhh24.theorems,
+    "JTT18": jtt18.theorems,  # the summary of HXZ15 that we have states none
 }
 
 

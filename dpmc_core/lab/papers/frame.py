@@ -1,10 +1,12 @@
 """A paper's figures and tables as data: what is printed, what is said of it, what makes ours.
 
-Every figure and table of a paper is an `Experiment`, also one that cannot be made here.
+Every figure and table of a paper is an `Experiment`, also one that cannot be made here. What a
+paper prints and says stands in its TOML file; `dpmc_core.lab.papers` reads it.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,37 +21,22 @@ from scipy.special import stdtrit
 from dpmc_core import registry
 from dpmc_core.lab.store import digest
 from dpmc_core.lab.sweep import Grid, Unit
-from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.lines import LEVEL, Interval, interval
-from dpmc_core.privacy import Change, Guarantee
+from dpmc_core.privacy import Change
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.settings import parse_setting, setting_text
 
 
-class Axis(NamedTuple):
+@dataclass(frozen=True)
+class Axis:
     """What an axis shows, with its unit. log: on a logarithmic scale.
 
     names: of the places 0, 1, ... where it holds no numbers; what stands on it is then a table.
     """
 
-    title: str
+    title: str = ""
     log: bool = False
     names: tuple[str, ...] = ()
-
-
-NOTHING = Axis("")
-EPSILON = Axis("epsilon")
-EPSILON_LOG = Axis("epsilon", log=True)
-OBSERVED = Axis("share of the cells that is observed")
-DIMENSION = Axis("dimension")
-ERROR = Axis("error (rating points)")
-ROUNDS = Axis("round")
-BYTES = Axis("bytes", log=True)
-
-ACCURACY = Axis("share of held-out signs that is right")
-ARE = Axis("average relative error", log=True)
-RMSE = Axis("RMSE (rating points)")
-HIT_RATIO = Axis("HR@10, 99 negatives")
-NDCG = Axis("NDCG@10, 99 negatives")
 
 
 class Point(Interval):
@@ -100,46 +87,49 @@ class Series:
         level: bool = False,
     ) -> Series:
         """From the interval at each x."""
-        x = sorted(points)
-        found = [points[at] for at in x]
-        draws = tuple(draws_of(one) for one in found)
+        x = tuple(sorted(points))
+        mean, half, seeds = zip(*(points[at] for at in x), strict=True)
+        low, high = (tuple(np.add(mean, np.multiply(sign, half)).tolist()) for sign in (-1, 1))
+        draws = tuple(draws_of(points[at]) for at in x)
         return cls(
             label=label,
             mechanism=mechanism,
-            x=tuple(x),
-            mean=tuple(one.mean for one in found),
-            low=tuple(one.mean - one.half_width for one in found),
-            high=tuple(one.mean + one.half_width for one in found),
-            seeds=tuple(one.seeds for one in found),
+            x=x,
+            mean=mean,
+            low=low,
+            high=high,
+            seeds=seeds,
             level=level,
             draws=draws if all(draws) else (),
         )
 
     @classmethod
     def exact(
-        cls, label: str, x: Sequence[float], y: Sequence[float], mechanism: str | None = None
+        cls, label: str, x: Iterable[float], y: Iterable[float], mechanism: str | None = None
     ) -> Series:
         """What rests on no draw: each value is its own interval."""
-        points = {at: Point.exact(value) for at, value in zip(x, y, strict=True)}
-        return cls.of(label, points, mechanism)
+        return cls.of(label, dict(zip(x, map(Point.exact, y), strict=True)), mechanism)
 
     def at(self, x: float) -> Point | None:
         """The interval at an x; None where there is none: values are never interpolated."""
         for k, here in enumerate(self.x):
             if self.level or abs(here - x) <= 1e-9 * max(abs(x), 1.0):
-                half = (self.high[k] - self.low[k]) / 2
-                found = Point(self.mean[k], half, self.seeds[k])
+                found = Point(self.mean[k], (self.high[k] - self.low[k]) / 2, self.seeds[k])
                 found.draws = self.draws[k] if self.draws else ()
                 return found
         return None
 
-    @property
-    def ends(self) -> tuple[Point, Point]:
-        """At the smallest x and at the largest."""
-        first, last = self.at(self.x[0]), self.at(self.x[-1])
-        assert first is not None
-        assert last is not None
-        return first, last
+
+def curves(values: Mapping[tuple[str, str], Mapping[float | None, Interval]]) -> tuple[Series, ...]:
+    """Curves by label and mechanism from the interval at each x; at None: whatever x is."""
+    places = [x for points in values.values() for x in points if x is not None]
+    ends = min(places, default=0.0), max(places, default=1.0)
+    return tuple(
+        Series.of(label, dict.fromkeys(ends, points[None]), id, level=True)
+        if None in points
+        else Series.of(label, {x: one for x, one in points.items() if x is not None}, id)
+        for (label, id), points in values.items()
+    )
 
 
 class Stamp(NamedTuple):
@@ -169,8 +159,10 @@ class Made:
         """The curve of that label."""
         return next((one for one in self.series if one.label == label), None)
 
-    def at(self, label: str, x: float) -> Point | None:
-        """A curve's interval at an x, None where there is none."""
+    def at(self, label: str | float, x: float) -> Point | None:
+        """A curve's interval at an x, None where there is none; a number's is itself."""
+        if not isinstance(label, str):
+            return Point.exact(label)
         found = self.get(label)
         return None if found is None else found.at(x)
 
@@ -202,9 +194,6 @@ class Printed(NamedTuple):
     place: str
 
 
-Tells = Callable[[Made], bool | None]
-
-
 class Statement(NamedTuple):
     """What the paper says, in our words. holds: of our result; None where it cannot tell.
 
@@ -214,15 +203,14 @@ class Statement(NamedTuple):
 
     words: str
     place: str
-    holds: Tells
+    holds: Callable[[Made], bool | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
     """What an experiment's method promises, by the paper.
 
-    change: the unit that the paper protects; settings: where they differ from those published;
-    card: of what is no mechanism of the registry, made here.
+    change: the unit that the paper protects; settings: where they differ from those published.
     """
 
     mechanism: str
@@ -231,42 +219,48 @@ class Promise:
     epsilon: float = 1.0
     delta: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    card: Callable[[], Guarantee] | None = None
-
-
-def epsilon_of(unit: Unit) -> float | None:
-    """The x of a figure over epsilon."""
-    return unit.epsilon
-
-
-def short_name(unit: Unit) -> str:
-    """What a method is called beside its curve."""
-    method = unit.mechanism
-    return cards.SHORT.get(method.id, method.name)
-
-
-def option_of(unit: Unit, name: str) -> float:
-    """A numeric option of the generated data a unit ran on, such as the share observed."""
-    options = dict(part.split("=", 1) for part in unit.name.partition(":")[2].split(","))
-    return float(options[name])
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridRecipe:
     """A grid of runs, whose rows become curves; `dpmc sweep --preset ID` runs it too.
 
-    metric: by its name. x: of a run, None for one that holds at every x. label: of the curve that
-    a run belongs to, None to leave it out; a mean is over the seeds.
+    metric: by its name; a mean is over the seeds. curves: the label of a mechanism's runs by its
+    id, or by 'ID SETTING=VALUE ...' of those runs alone that have these settings; others are left
+    out. by_epsilon: each epsilon is a curve of its own. x: 'OPTION' of the generated data that the
+    curves are over, 'SHARE * OPTION'; empty: epsilon.
     """
 
     grid: Grid
     metric: str
-    x: Callable[[Unit], float | None] = epsilon_of
-    label: Callable[[Unit], str | None] = short_name
+    curves: Mapping[str, str]
+    by_epsilon: bool = False
+    x: str = ""
 
     @property
     def seeds(self) -> tuple[int, ...]:
         return tuple(self.grid.seeds)
+
+    def label(self, unit: Unit) -> str | None:
+        """Of the curve that a run belongs to, None to leave it out."""
+        settings = {name: setting_text(value) for name, value in unit.settings.items()}
+        for rule, label in self.curves.items():
+            id, *wanted = rule.split()
+            if (
+                id == unit.mechanism.id
+                and dict(w.split("=") for w in wanted).items() <= settings.items()
+            ):
+                split = self.by_epsilon and unit.epsilon is not None
+                return f"{label}, epsilon {unit.epsilon:g}" if split else label
+        return None
+
+    def place(self, unit: Unit) -> float | None:
+        """The x of a run, None for one that holds at every x."""
+        if not self.x:
+            return unit.epsilon
+        share, _, option = self.x.rpartition(" * ")
+        options = dict(part.split("=", 1) for part in unit.name.partition(":")[2].split(","))
+        return round(float(share or 1) * float(options[option]), 6)
 
 
 class Piece(NamedTuple):
@@ -295,6 +289,9 @@ class PieceRecipe:
     pool: tuple[Any, ...] = ()
 
 
+Recipe = GridRecipe | PieceRecipe
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A figure or a table of a paper.
@@ -307,14 +304,14 @@ class Experiment:
     not_run: why it cannot be made here; recipe: what makes it. methods: the id of the method behind
     a curve's label, which gives a curve that is only printed its colour. guesses: labels of what is
     no method and looks at no rating, with its value where that is exact and the same at every x;
-    None for a curve of the result.
+    nan for a curve of the result.
     """
 
     id: str
     place: str
     title: str
-    x: Axis = EPSILON
-    y: Axis = NOTHING
+    x: Axis = Axis("epsilon")
+    y: Axis = Axis()
     printed: tuple[Printed, ...] = ()
     statements: tuple[Statement, ...] = ()
     why: str = ""
@@ -323,8 +320,8 @@ class Experiment:
     cut: bool | tuple[str, ...] = False
     promises: tuple[Promise, ...] = ()
     methods: Mapping[str, str] = field(default_factory=dict)
-    guesses: Mapping[str, float | None] = field(default_factory=dict)
-    recipe: GridRecipe | PieceRecipe | None = None
+    guesses: Mapping[str, float] = field(default_factory=dict)
+    recipe: Recipe | None = None
     not_run: str = ""
 
     def __post_init__(self) -> None:
@@ -342,11 +339,11 @@ class Experiment:
 
     def with_guesses(self, made: Made) -> Made:
         """A result, and before its curves what needs no run."""
-        across = sorted({x for one in made.series for x in one.x})
-        exact = {label: value for label, value in self.guesses.items() if value is not None}
+        across = {x for one in made.series for x in one.x}
         levels = (
             Series.of(label, dict.fromkeys(across, Point.exact(value)), level=True)
-            for label, value in exact.items()
+            for label, value in self.guesses.items()
+            if not math.isnan(value)
         )
         return replace(made, series=(*levels, *made.series))
 
@@ -361,7 +358,7 @@ class Paper:
     """key: such as LWHM22. entry: the kind of BibTeX entry; more: its other fields.
 
     unjudged: why there is no verdict on its accuracy, where there is none. theory: whether
-    `views.theory` has rows of it.
+    `papers.theory` has rows of it.
     """
 
     key: str
@@ -457,17 +454,6 @@ def surely_above(a: Interval | None, b: Interval | None) -> bool | None:
     return None if abs(gap) <= max(reach(a, b), rounded) else gap > 0
 
 
-def _beyond(a: Interval | None, b: Interval | None) -> bool | None:
-    """The same, and no where the two are equal in every draw."""
-    found = surely_above(a, b)
-    if found is not None or a is None or b is None:
-        return found
-    first, second = draws_of(a), draws_of(b)
-    if len(first) < 2 or len(first) != len(second):
-        return None
-    return False if np.allclose(first, second, rtol=ROUNDED, atol=0.0) else None
-
-
 def apart(a: Interval | None, b: Interval | None) -> Point | None:
     """How far two means are apart."""
     if a is None or b is None:
@@ -477,7 +463,7 @@ def apart(a: Interval | None, b: Interval | None) -> Point | None:
     first, second = draws_of(a), draws_of(b)
     if a.seeds == b.seeds and first and second:
         sign = math.copysign(1.0, a.mean - b.mean)
-        found.draws = tuple(sign * (x - y) for x, y in zip(first, second, strict=True))
+        found.draws = tuple((sign * np.subtract(first, second)).tolist())
     return found
 
 
@@ -489,47 +475,75 @@ def every(found: Iterable[bool | None]) -> bool | None:
     return None if None in known or not known else True
 
 
-def above(label: str, other: str | float, at: Iterable[float]) -> Tells:
-    """A curve is above another one, or above a number, at each x."""
-    places = tuple(at)
-    return lambda made: every(_beyond(made.at(label, x), _level(made, other, x)) for x in places)
+def above(made: Made, label: str | float, other: str | float, at: Iterable[float]) -> bool | None:
+    """A curve, or a number, is above another one at each x; not where equal in every draw."""
+
+    def beyond(a: Point | None, b: Point | None) -> bool | None:
+        found = surely_above(a, b)
+        if found is not None or a is None or b is None:
+            return found
+        same = len(a.draws) == len(b.draws) > 1 and np.allclose(a.draws, b.draws, ROUNDED, 0.0)
+        return False if same else None
+
+    return every(beyond(made.at(label, x), made.at(other, x)) for x in at)
 
 
-def below(label: str, other: str | float, at: Iterable[float]) -> Tells:
-    """A curve is below another one, or below a number, at each x."""
-    places = tuple(at)
-    return lambda made: every(_beyond(_level(made, other, x), made.at(label, x)) for x in places)
-
-
-def not_the_highest(label: str, others: Iterable[str], at: Iterable[float]) -> Tells:
+def not_the_highest(made: Made, label: str, at: Iterable[float], *others: str) -> bool | None:
     """At each x one of the others is above a curve."""
-    names, places = tuple(others), tuple(at)
 
-    def tells(made: Made, x: float) -> bool | None:
-        found = [surely_above(made.at(name, x), made.at(label, x)) for name in names]
-        return True if True in found else None if None in found or not found else False
+    def tells(x: float) -> bool | None:
+        found = [surely_above(made.at(name, x), made.at(label, x)) for name in others]
+        return True if True in found else None if None in found else False
 
-    return lambda made: every(tells(made, x) for x in places)
+    return every(map(tells, at))
 
 
-def rises(label: str) -> Tells:
+def mostly_below(
+    made: Made, label: str, share: float, at: Iterable[float], *others: str
+) -> bool | None:
+    """A curve is below the others at most places, a share of all of them at least."""
+    pairs = [(made.at(other, x), made.at(label, x)) for other in others for x in at]
+    found = [surely_above(*pair) for pair in pairs if None not in pair]
+    if not found:
+        return None
+    if found.count(False) > (1 - share) * len(found):
+        return False
+    return True if found.count(True) >= share * len(found) else None
+
+
+def _ends(made: Made, label: str) -> tuple[Point | None, Point | None]:
+    """The intervals of a curve at its smallest x and at its largest."""
+    found = made.get(label)
+    if found is None or len(found.x) < 2:
+        return None, None
+    return found.at(found.x[0]), found.at(found.x[-1])
+
+
+def rises(made: Made, label: str) -> bool | None:
     """A curve ends higher than it begins."""
-    return lambda made: _turn(made, label)
+    first, last = _ends(made, label)
+    return surely_above(last, first)
 
 
-def falls(label: str) -> Tells:
+def falls(made: Made, label: str) -> bool | None:
     """A curve ends lower than it begins."""
-
-    def tells(made: Made) -> bool | None:
-        found = _turn(made, label)
-        return None if found is None else not found
-
-    return tells
+    return surely_above(*_ends(made, label))
 
 
-def near(label: str, other: str | float, at: Iterable[float], within: float) -> Tells:
+def steadier(made: Made, label: str, other: str) -> bool | None:
+    """A curve's ends are nearer to each other than another one's."""
+    return surely_above(apart(*_ends(made, other)), apart(*_ends(made, label)))
+
+
+def ends_above(made: Made, label: str, other: str) -> bool | None:
+    """A curve ends higher than another one."""
+    return surely_above(_ends(made, label)[1], _ends(made, other)[1])
+
+
+def near(
+    made: Made, label: str, other: str | float, at: Iterable[float], within: float
+) -> bool | None:
     """A curve is as close to another one, or to a number, at each x as `within`, in units of y."""
-    places = tuple(at)
 
     def close(a: Interval | None, b: Interval | None) -> bool | None:
         if a is None or b is None:
@@ -537,61 +551,85 @@ def near(label: str, other: str | float, at: Iterable[float], within: float) -> 
         gap = abs(a.mean - b.mean)
         return None if abs(gap - within) <= reach(a, b) else gap < within
 
-    return lambda made: every(close(made.at(label, x), _level(made, other, x)) for x in places)
+    return every(close(made.at(label, x), made.at(other, x)) for x in at)
 
 
-def nearer(label: str, goal: str, than: str, at: Iterable[float]) -> Tells:
-    """A curve is nearer to one curve than to another one at each x."""
-    places = tuple(at)
-    return lambda made: every(
-        surely_above(_gap(made, label, than, x), _gap(made, label, goal, x)) for x in places
+def farther(
+    made: Made, one: str, other: str, first: str, second: str, at: Iterable[float] = ()
+) -> bool | None:
+    """Two curves are farther apart than two others at each x, or wherever the first one is."""
+    found = made.get(one)
+    places = at or (found.x if found is not None else ())
+    return every(
+        surely_above(_gap(made, one, other, x), _gap(made, first, second, x)) for x in places
     )
 
 
-def approaches(label: str, goal: str, first: float, last: float) -> Tells:
+def approaches(made: Made, label: str, goal: str, first: float, last: float) -> bool | None:
     """A curve is nearer to another one at `last` than at `first`."""
-    return lambda made: surely_above(_gap(made, label, goal, first), _gap(made, label, goal, last))
+    return surely_above(_gap(made, label, goal, first), _gap(made, label, goal, last))
 
 
-def mean_lead(label: str, other: str, printed: float, error: float, at: Iterable[float]) -> Tells:
+def mean_lead(
+    made: Made, label: str, other: str, printed: float, error: float, at: Sequence[float]
+) -> bool | None:
     """The mean lead over another curve is the printed one, as far as ours and `error` tell.
 
     None where ours may be off by more than it is: no lead would be as good.
     """
-    places = tuple(at)
-
-    def tells(made: Made) -> bool | None:
-        pairs = [(made.at(label, x), made.at(other, x)) for x in places]
-        known = [(a, b) for a, b in pairs if a is not None and b is not None]
-        if len(known) < len(pairs):
-            return None
-        ends = [one for pair in known for one in pair]
-        share = 1 / len(known)
-        lead = share * sum(a.mean - b.mean for a, b in known)
-        unsure = share * reach(*ends, signs=[1.0, -1.0] * len(known))
-        if abs(lead - printed) > unsure + error:
-            return False
-        return True if abs(lead) > unsure else None
-
-    return tells
+    ends = [made.at(name, x) for x in at for name in (label, other)]
+    known = [one for one in ends if one is not None]
+    if len(known) < len(ends):
+        return None
+    signs = [1.0, -1.0] * len(at)
+    lead = np.dot(signs, [one.mean for one in known]) / len(at)
+    unsure = reach(*known, signs=signs) / len(at)
+    if abs(lead - printed) > unsure + error:
+        return False
+    return True if abs(lead) > unsure else None
 
 
-def all_of(*parts: Tells) -> Tells:
-    """All of several statements."""
-    return lambda made: every(part(made) for part in parts)
-
-
-def _level(made: Made, other: str | float, x: float) -> Interval | None:
-    return made.at(other, x) if isinstance(other, str) else Point.exact(other)
+def closer_ratio(made: Made, label: str, goal: str, than: str) -> bool | None:
+    """The median ratio of a curve to another one is nearer to 1 than that of a third to it."""
+    found = [made.get(name) for name in (label, goal, than)]
+    if None in found:
+        return None
+    ours, best, other = (np.log(one.mean) for one in found if one is not None)
+    return bool(np.median(np.abs(ours - best)) < np.median(np.abs(other - best)))
 
 
 def _gap(made: Made, label: str, other: str, x: float) -> Point | None:
     return apart(made.at(label, x), made.at(other, x))
 
 
-def _turn(made: Made, label: str) -> bool | None:
-    found = made.get(label)
-    if found is None or len(found.x) < 2:
-        return None
-    first, last = found.ends
-    return surely_above(last, first)
+_CHECKS: Mapping[str, Callable[..., bool | None]] = {
+    check.__name__: check
+    for check in (
+        *(above, not_the_highest, mostly_below, rises, falls, steadier, ends_above),
+        *(near, farther, approaches, mean_lead, closer_ratio),
+    )
+}
+
+
+def holds(checks: Sequence[Sequence[Any]], made: Made) -> bool | None:
+    """Whether all checks hold of a result.
+
+    checks: each a name and its arguments; of an argument that is a list of labels it is each.
+    """
+    return every(
+        _CHECKS[name](made, *chosen)
+        for name, *given in checks
+        for chosen in itertools.product(
+            *(one if isinstance(one, list) and isinstance(one[0], str) else [one] for one in given)
+        )
+    )
+
+
+def parsed(mechanism: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Settings of a mechanism from their texts, those that it has not left out."""
+    cls = registry.get(mechanism)
+    return {
+        name: parse_setting(cls, name, text)
+        for name, text in texts.items()
+        if registry.has_setting(cls, name)
+    }

@@ -1,229 +1,383 @@
 """JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
 
-Its figures are plots without a table: what is printed are sentences, read with their place.
+Its theorems are functions of epsilon, users, items and rounds. The constants and logarithms that
+their O() and O~() hide are left out: shapes and crossings mean something, heights do not. Only
+`optimisation`, `optimisation_decreasing` and `empirical_risk` have numbers for them. Errors are
+mean squared errors of one entry, in squared rating points; the empirical risk is half of that on
+the seen entries.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from functools import lru_cache, partial
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.papers import theory
-from dpmc_core.lab.papers.frame import (
-    EPSILON_LOG,
-    RMSE,
-    Axis,
-    Experiment,
-    GridRecipe,
-    Made,
-    Paper,
-    Piece,
-    PieceRecipe,
-    Point,
-    Printed,
-    Promise,
-    Series,
-    Statement,
-    Tells,
-    near,
-    nearer,
-    surely_above,
-)
-from dpmc_core.lab.sweep import Grid, Unit
-from dpmc_core.model import Task
-from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
+from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series, curves, parsed
+from dpmc_core.lab.papers.theory import TheoryRow, end_of, mean_of, rows_of
+from dpmc_core.mechanisms.frank_wolfe import PrivateFrankWolfe, PrivateSvd
+from dpmc_core.model import Estimator, Factors, Task
+from dpmc_core.privacy import USER_REPLACED, Calibration
 from dpmc_core.problem import Problem, RandomShare, build_problem
-from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import parse_setting, setting_text
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import setting_text
+from dpmc_core.solvers.frank_wolfe import StepRule, complete, top_vector
+from dpmc_core.solvers.linalg import Pattern
 
-_GONE = "the Netflix ratings are no longer given out"
-_ASKED = "Yahoo! gives its music ratings to universities on application only"
-FW, OJA, PGD, SVD = (
+Floats = NDArray[np.float64]
+row = rows_of("jtt18")
+FW, OJA, FREE, GUESS = (
     "private-frank-wolfe",
     "private-frank-wolfe-oja",
-    "private-pgd",
-    "svd-after-cleansing",
+    "frank-wolfe",
+    "user-mean",
 )
-FREE = "frank-wolfe"
-NAMES = {  # as the paper calls them
-    FW: "Private FW",
-    OJA: "Private FW (Oja)",
-    PGD: "Private PGD",
-    SVD: "SVD after cleansing",
-    FREE: "Non-private FW",
-    "user-mean": "user mean (ours)",
-}
-_EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-_DELTA = 1e-6
-_ROUNDS = 400  # of the method without privacy
-_LARGE_EPSILONS, _LARGE_ROUNDS = (0.1, 1.0, 5.0), 20  # of a matrix with 40,000,000 ratings
-_HELD_OUT = RandomShare(0.01)
+_OWN = "the matrix's own"
 
 
-def _label(unit: Unit) -> str | None:
-    """None for a method without privacy that is not the paper's."""
-    if unit.mechanism.id == FREE and unit.settings["rounds"] != _ROUNDS:
-        return None
-    return NAMES.get(unit.mechanism.id)
+class Regime(NamedTuple):
+    """What the bounds depend on.
+
+    users m, items n, seen |Omega|, nuclear-norm bound k, bound L on the l2 norm of a row's seen
+    part (rating points for both), epsilon, delta.
+    """
+
+    users: float
+    items: float
+    seen: float
+    nuclear: float
+    row: float
+    epsilon: float
+    delta: float = 1e-6
 
 
-def _settings(radius: float, cap: int | None, rounds: int = _ROUNDS) -> dict[str, tuple[str, ...]]:
-    """What the paper tunes and we do not: T = 10 of its 5 to 50; the baselines' are defaults."""
-    k = (f"{radius:.3g}",)
-    return {
-        "cap": ("none" if cap is None else str(cap),),
-        f"{FW}.radius": k,
-        f"{FW}.rounds": ("10",),
-        f"{OJA}.radius": k,
-        f"{OJA}.rounds": ("10",),
-        f"{OJA}.updates": ("10",),
-        f"{PGD}.radius": k,
-        f"{PGD}.rounds": ("5",),
-        f"{PGD}.step": ("0.5",),
-        f"{FREE}.radius": k,
-        f"{FREE}.rounds": (str(rounds),),
-    }
+def rank_one(users: float, items: float, epsilon: float, delta: float = 1e-6) -> Regime:
+    """Remarks 1, 3, 5: entries of size one, sqrt(n) of each row seen, k = sqrt(m n), L = n^1/4."""
+    seen, nuclear = users * math.sqrt(items), math.sqrt(users * items)
+    return Regime(users, items, seen, nuclear, math.pow(items, 0.25), epsilon, delta)
 
 
-def _grid(
-    data: str, steps: tuple[str, ...], ids: tuple[str, ...], cap: int | None, radius: float
-) -> Grid:
-    return Grid(
-        data=[data],
-        mechanisms=(*ids, FREE),
-        epsilons=_EPSILONS,
-        seeds=range(1, 6),
-        steps=steps,
-        split=_HELD_OUT,
-        settings=_only(_settings(radius, cap), (*ids, FREE)),
-    ).as_published()
+def printed_optimisation(s: Regime, rounds: float, slack: float = 0.0) -> float:
+    """Theorem A.1: Frank-Wolfe's excess empirical risk is at most k^2/(|Omega| T) + the slack.
+
+    False with the paper's steps of 1/T. Its proof drops (1 - 1/T)^T h(Y0), about h(Y0)/e, the
+    weight at which the start stays, and takes the curvature for 2 k^2/|Omega|, half its bound.
+    Where Y* has rank one and nuclear norm k, and all is seen, the excess is (1 - 1/T)^(2T) k^2/
+    (2 |Omega|), more than is printed from T = 16 on, whatever k.
+    """
+    return s.nuclear**2 / (s.seen * rounds) + slack
 
 
-def _only(settings: Mapping[str, tuple[str, ...]], ids: Collection[str]) -> dict[str, Any]:
-    return {n: v for n, v in settings.items() if "." not in n or n.partition(".")[0] in ids}
+def optimisation(s: Regime, rounds: float, slack: float = 0.0) -> float:
+    """Theorem A.1, repaired for steps of 1/T from zero, where ||Y*||_nuc <= k.
+
+    (k^2/|Omega|) (w/2 + 2 (1 - w)/T) + slack with w = (1 - 1/T)^T: the start's excess is at most
+    k^2/(2 |Omega|), the curvature 4 k^2/|Omega|.
+    """
+    kept = math.pow(1 - 1 / rounds, rounds)
+    return s.nuclear**2 / s.seen * (kept / 2 + 2 * (1 - kept) / rounds) + (1 - kept) * slack
 
 
-def _radius(k: float, half: float, users: int, items: int) -> float:
-    """A nuclear norm of the paper's in our units, half the range x sqrt(users x items)."""
-    return k / (half * math.sqrt(users * items))
+def optimisation_decreasing(s: Regime, rounds: float, slack: float = 0.0) -> float:
+    """The same for steps of 2/(t + 1): 8 k^2/(|Omega| (T + 2)) + slack, which does vanish.
+
+    Jaggi, "Revisiting Frank-Wolfe" (2013), Theorem 1. h_t <= (1 - g) h_{t-1} + g^2 C/2 + g slack
+    with g = 2/(t + 1) keeps h_t below 2 C/(t + 2) + slack, C = 4 k^2/|Omega|.
+    """
+    return 8 * s.nuclear**2 / (s.seen * (rounds + 2)) + slack
 
 
-# --- what the paper says -------------------------------------------------------------------------
+def printed_empirical_risk(s: Regime, rounds: float) -> float:
+    """Theorem 3.2: optimisation error plus the price of privacy after `rounds` rounds.
 
-
-def _mostly_below(label: str, others: Collection[str], share: float = 0.8) -> Tells:
-    """A curve is below the others at most places, a share of all of them at least."""
-
-    def tells(made: Made) -> bool | None:
-        found = [
-            surely_above(made.at(other, x), made.at(label, x))
-            for other in others
-            for x in _EPSILONS
-            if made.at(other, x) is not None and made.at(label, x) is not None
-        ]
-        if not found:
-            return None
-        if found.count(False) > (1 - share) * len(found):
-            return False
-        return True if found.count(True) >= share * len(found) else None
-
-    return tells
-
-
-def _statements(rivals: tuple[str, ...], oja: bool, place: str) -> tuple[Statement, ...]:
-    names = [NAMES[id] for id in rivals]
-    told = [
-        Statement(
-            "private Frank-Wolfe almost always has a significantly lower error than"
-            f" {' and '.join(names)} (here: at four of five places)",
-            place,
-            _mostly_below(NAMES[FW], names),
-        )
-    ]
-    if oja:
-        told += [
-            Statement(
-                "private Frank-Wolfe is very close to the method without privacy (here: at epsilon"
-                " 1 and 5 nearer to it than to the users' own means)",
-                place,
-                nearer(NAMES[FW], NAMES[FREE], NAMES["user-mean"], (1.0, 5.0)),
-            ),
-            Statement(
-                "with Oja's method it loses nothing perceivable (here: less than 0.01 points, the"
-                " second decimal)",
-                "section 4, footnote 6",
-                near(NAMES[FW], NAMES[OJA], _LARGE_EPSILONS, 0.01),
-            ),
-        ]
-    return tuple(told)
-
-
-_WHY = (
-    "The paper's constant in the noise and its addition to the top singular value keep every step"
-    " short: at small epsilon little but the users' own means is left. The baseline is accounted"
-    " for by the exact Gaussian curve, which needs less noise."
-)
-_CHANGED = (
-    "Of 10 runs as many as are named with the seeds.",
-    "The private baselines center rows as Frank-Wolfe does; SVD after cleansing is accounted for"
-    " each user, where its own paper counts single ratings.",
-)
-_SMALLER_K = "Which k was chosen of the two printed is not: it is the smaller one."
-_OPEN = (
-    "Which T, steps and shrinking parameters were chosen is not printed. They are not tuned here:"
-    " T is 10, of the 5 to 50 tried in the paper, the others are the program's own.",
-    "How the noise of a round depends on the rounds done is not printed: it is the same in all.",
-    "How many updates Oja's method makes is not printed: 10.",
-)
-
-
-def _promises(ids: Iterable[str], public: PublicFacts) -> tuple[Promise, ...]:
-    """Definition 2.1 lets a user's row become any other; SVD after cleansing is another paper's."""
-    return tuple(
-        Promise(
-            mechanism=id,
-            change=USER_EMPTIED if id == SVD else USER_REPLACED,
-            public=public,
-            delta=_DELTA,
-        )
-        for id in ids
+    k^2/(|Omega| T) + k T^(1/4) L sqrt(sqrt(n log(1/delta)) log n)/(|Omega| sqrt(eps)), with one for
+    the constant of its O(). It rests on Theorem A.1, and no constant makes it true for steps of
+    1/T: where Y* is all ones and all seen, k = sqrt(m n), what is found has a nuclear norm of
+    (1 - w) k at most, w = (1 - 1/T)^T, with the chance of `empirical_risk`. So the risk is w^2/2 or
+    more, above 0.06 from T = 16 on, while with m growing, then T, what is printed vanishes. With
+    the steps of `optimisation_decreasing` it does hold up to a constant.
+    """
+    noise = math.sqrt(math.sqrt(s.items * math.log(1 / s.delta)) * math.log(s.items))
+    return printed_optimisation(s, rounds) + s.nuclear * math.pow(rounds, 0.25) * s.row * noise / (
+        s.seen * math.sqrt(s.epsilon)
     )
 
 
-def _curves(
-    part: str,
-    title: str,
-    public: PublicFacts,
-    recipe: GridRecipe | PieceRecipe | None = None,
-    why_not: str = "",
-    changed: tuple[str, ...] = (),
-    unknown: tuple[str, ...] = (_SMALLER_K,),
-) -> Experiment:
-    """A panel of figure 2 or 3, for delta 1e-6; a user's row is what is protected."""
-    first = part.startswith("2")
-    ids = (FW, OJA, PGD, SVD) if first else (FW, SVD)
-    return Experiment(
-        id=f"jtt18-{part}",
-        place=f"figure {part}",
-        title=f"Error over epsilon, {title}",
-        x=EPSILON_LOG,
-        y=RMSE,
-        statements=_statements(
-            (PGD, SVD) if first else (SVD,), first, "section 4" if first else "appendix C"
-        ),
-        why="" if why_not else _WHY,
-        changed=() if why_not else (*changed, *_CHANGED),
-        cut=bool(changed),
-        unknown=() if why_not else (*unknown, *_OPEN),
-        promises=_promises(ids, public),
-        recipe=recipe,
-        not_run=why_not,
+def empirical_risk(s: Regime, rounds: int, scale: float) -> float:
+    """Theorem 3.2 with constants, for steps of 1/T: holds with chance 2/3.
+
+    scale: sigma of the Gaussian noise on a round's Gram matrix, which is averaged with its
+    transpose. Its norm stays below e = sigma (sqrt(2 n) + sqrt(2 ln(6 T))) in all rounds, and a
+    vector found in it, with the paper's addition a = sqrt(sigma ln(3 n)) n^(1/4) to the top
+    singular value, has slack (k/|Omega|) (sqrt(e) + a): Lemma D.4 with numbers. It needs a^2 >= e,
+    so that a step stays in the nuclear ball: true from 10 items on, for up to 1000 rounds.
+    """
+    norm = scale * (math.sqrt(2 * s.items) + math.sqrt(2 * math.log(6 * rounds)))
+    added = math.sqrt(scale * math.log(3 * s.items)) * math.pow(s.items, 0.25)
+    slack = s.nuclear / s.seen * (math.sqrt(norm) + added)
+    return optimisation(s, rounds, slack)
+
+
+def best_rounds(s: Regime) -> float:
+    """Theorem 3.2: T = k^(4/5) eps^(2/5) / (n^(1/5) L^(4/5))."""
+    top = math.pow(s.nuclear, 0.8) * math.pow(s.epsilon, 0.4)
+    return top / (math.pow(s.items, 0.2) * math.pow(s.row, 0.8))
+
+
+def best_empirical_risk(s: Regime) -> float:
+    """Theorem 3.2 at its best number of rounds: k^(6/5) n^(1/5) L^(4/5) / (|Omega| eps^(2/5))."""
+    top = math.pow(s.nuclear, 1.2) * math.pow(s.items, 0.2) * math.pow(s.row, 0.8)
+    return top / (s.seen * math.pow(s.epsilon, 0.4))
+
+
+def price_of_privacy(s: Regime) -> float:
+    """Corollary 3.1: what privacy adds to the error of completion."""
+    top = math.pow(s.nuclear, 4 / 3) * s.row * math.pow(s.items, 0.25)
+    both = math.pow(s.users + s.items, 1 / 6)
+    return top / math.sqrt(s.epsilon * math.pow(s.seen, 13 / 6) * both)
+
+
+def oja_gap(top: float, variance: float, updates: float) -> float:
+    """Theorem 3.3: how far the Rayleigh quotient of Oja's vector stays below the top eigenvalue.
+
+    sqrt(V/Gamma) + ||W||/Gamma, V = sigma^2 n for the private method and one for the constant. For
+    steps of 1/sqrt(V Gamma), as the theorem has them; Algorithm 2 takes 1/(Gamma sigma sqrt(n)):
+    all its steps together grow the leading direction e^(||W||/(sigma sqrt(n))) times, however many
+    there are, and the gap stays.
+    """
+    return math.sqrt(variance / updates) + top / updates
+
+
+def svd_risk(s: Regime, incoherence: float, spectral: float) -> float:
+    """Theorem B.3 for rank and condition 1, with one for the constants: privacy + completion.
+
+    L^4 m^3 n^4 Delta^2/(|Omega|^4 ||Y*||_2^2) with Delta^2 = 64 log(1/delta)/eps^2, and
+    mu ||Y*||_2^2 log m/(n |Omega|). spectral: ||Y*||_2. Stated for the empirical risk, proved for
+    the mean squared error of all entries.
+    """
+    spread = 64 * math.log(1 / s.delta) / s.epsilon**2
+    cells = s.users**3 * s.items**4
+    private = s.row**4 * cells * spread / (s.seen**4 * spectral**2)
+    return private + incoherence * spectral**2 * math.log(s.users) / (s.items * s.seen)
+
+
+def incoherence(matrix: Factors, *, printed: bool = False) -> float:
+    """Definition B.2, repaired: max(m/r max ||U U' e_i||^2, n/r max ||V V' f_j||^2) of a rank-r
+    matrix, from 1 (flat) to max(m, n)/r (spiked).
+
+    printed: without the squares, which makes it sqrt(m) for the flat rank-one matrix of Remark 5,
+    where it is taken for O(1); Lemma B.4 uses it with them.
+    """
+    bases = [np.linalg.qr(side)[0] for side in (matrix.left, matrix.right)]
+    power = 1 if printed else 2
+    lengths = (float(np.linalg.norm(basis, axis=1).max()) for basis in bases)
+    found = (len(b) / b.shape[1] * one**power for b, one in zip(bases, lengths, strict=True))
+    return float(max(found))
+
+
+def low_rank_error(users: float, items: float) -> float:
+    """Table 2, Private Frank-Wolfe: ||Y - Y*||_F ~ m^(3/10) n^(1/10), all seen, rows of norm 1."""
+    return math.pow(users, 0.3) * math.pow(items, 0.1)
+
+
+def rank_one_error(users: float, items: float) -> float:
+    """Remark 6: n^(13/24)/m^(5/12) for incoherent data, as printed.
+
+    The paper's own Corollary 3.1 gives n^(5/8)/m^(1/2) in the same setting (`price_of_privacy`) and
+    with it Remark 3's m > n^(5/4). What is printed is (m/n)^(1/12) times that: no contradiction
+    while m >= n, as the paper assumes, only looser, and it would need m > n^(13/10).
+    """
+    return math.pow(items, 13 / 24) / math.pow(users, 5 / 12)
+
+
+def users_needed(items: float) -> float:
+    """Remark 3 and Table 1: the error vanishes once m grows faster than n^(5/4)."""
+    return math.pow(items, 1.25)
+
+
+# --- beside what is measured: sign matrices of rank one or two, rows of mean zero ----------------
+
+
+@cache
+def theorems() -> tuple[TheoryRow, ...]:
+    """Each statement beside a measurement, the same every time."""
+    return (*_optimisation(), _one_row(), *_private_risk(), *_powers(), *_oja(), _svd())
+
+
+def _signs(users: int, items: int, rank: int = 1) -> tuple[Ratings, Floats, float]:
+    """Ratings that are all of a matrix of mean zero by row, that matrix, its nuclear norm."""
+    rng = np.random.default_rng(0)
+    left = rng.choice([-1.0, 1.0], (users, rank))
+    halves = (np.repeat([1.0, -1.0], items // 2**k) for k in range(1, rank + 1))
+    matrix = left @ np.array([np.resize(half, items) for half in halves]) / rank
+    u, i = np.nonzero(np.ones(matrix.shape))
+    public = PublicFacts(users=users, items=items, low=-1, high=1)
+    nuclear = float(np.linalg.norm(matrix, "nuc"))
+    return Ratings.build(u, i, matrix[u, i], public), matrix, nuclear
+
+
+def _optimisation() -> Iterator[TheoryRow]:
+    for rank, rule, rounds in (
+        (1, StepRule.FIXED, 10),
+        (1, StepRule.FIXED, 50),
+        (2, StepRule.DECREASING, 50),
+    ):
+        ratings, _, nuclear = _signs(60, 32, rank)
+        size = Regime(60, 32, len(ratings), nuclear, math.sqrt(32), 1.0)
+        rng, fixed = np.random.default_rng(0), rule is StepRule.FIXED
+        made = complete(
+            Pattern.of(ratings),
+            ratings.values,
+            nuclear,
+            rounds=rounds,
+            rule=rule,
+            tolerance=0.0,
+            rng=rng,
+        )
+        *_, (_, found) = made
+        yield row(
+            "steps of 1/T" if fixed else "other steps",
+            rank=rank,
+            rounds=rounds,
+            bound=(optimisation if fixed else optimisation_decreasing)(size, rounds),
+            printed=printed_optimisation(size, rounds) if fixed else None,
+            measured=float(np.mean((found.observed - ratings.values) ** 2)) / 2,
+            trivial=float(np.mean(ratings.values**2)) / 2,
+        )
+
+
+def _one_row() -> TheoryRow:
+    limit, items = 1.5, 6
+    public = PublicFacts(users=10, items=items, low=-1, high=1)
+    clip = limit / math.sqrt(items)
+    mechanism = PrivateFrankWolfe(epsilon=1.0, clip=clip, residual=2.0, item_share=0.0, cap=None)
+    (gram,) = mechanism.guarantee(public).releases.gram[:1]
+    rows = 2 * limit * np.linalg.qr(np.random.default_rng(0).normal(size=(items, items)))[0]
+    moved = [np.linalg.norm(np.outer(rows[0], rows[0]) - np.outer(one, one)) for one in rows]
+    return row(
+        "one row",
+        bound=gram.sensitivity[USER_REPLACED] / limit**2,
+        printed=4.0,
+        measured=float(max(moved)) / limit**2,
+    )
+
+
+def _private_risk() -> Iterator[TheoryRow]:
+    users, items, epsilon = 4000, 20, 2.0
+    ratings, matrix, nuclear = _signs(users, items)
+    cells = users * items
+    size = Regime(users, items, cells, nuclear, math.sqrt(items), epsilon)
+    best = max(1, round(best_rounds(size)))
+    for rounds in (5, best):
+        mechanism = PrivateFrankWolfe(
+            epsilon=epsilon,
+            delta=size.delta,
+            rounds=rounds,
+            radius=nuclear / math.sqrt(cells),
+            clip=1.0,
+            cap=None,
+            item_share=0.0,
+            residual=2.0,
+            slack=1.0,
+            calibration=Calibration.PAPER,
+            estimator=Estimator.PUBLISHED,
+        )
+        (gram,) = mechanism.guarantee(ratings.public).releases.gram
+        risk = float(np.mean((end_of(mechanism, ratings) - matrix) ** 2)) / 2
+        bound, printed = (
+            empirical_risk(size, rounds, gram.scale),
+            printed_empirical_risk(size, rounds),
+        )
+        found = {"rounds": rounds, "measured": risk, "trivial": 0.5}
+        yield row("risk", bound=bound, printed=printed, **found)
+        if rounds == best:
+            yield row("best rounds", bound=best_empirical_risk(size), **found)
+
+
+def _powers() -> Iterator[TheoryRow]:
+    """The printed powers of m and n, beside those of the paper's own theorems."""
+    users, items, more = 1e12, 1e4, 16.0
+
+    def power(f: Callable[[float, float], float], *, of_users: bool) -> float:
+        grown = (more * users, items) if of_users else (users, more * items)
+        return math.log(f(*grown) / f(users, items), more)
+
+    def needed(f: Callable[[float, float], float]) -> float:
+        """The power of n that m must grow faster than."""
+        return -power(f, of_users=False) / power(f, of_users=True)
+
+    def price(users: float, items: float) -> float:
+        return price_of_privacy(rank_one(users, items, 1.0))
+
+    def error(users: float, items: float) -> float:
+        cells = users * items
+        return math.sqrt(
+            cells * best_empirical_risk(Regime(users, items, cells, math.sqrt(users), 1.0, 1.0))
+        )
+
+    bound, measured = math.log(users_needed(items), items), needed(price)
+    yield row("users needed", bound=bound, measured=measured)
+    yield row(
+        "users needed as printed", bound=bound, printed=needed(rank_one_error), measured=measured
+    )
+    for name in ("m", "n"):
+        bound, measured = (power(f, of_users=name == "m") for f in (low_rank_error, error))
+        yield row("low rank", name=name, bound=bound, measured=measured)
+
+
+def _oja() -> Iterator[TheoryRow]:
+    items, updates, runs = 30, 1000, 20
+    values = np.linspace(1.0, 0.0, items)  # eigenvalues of W, which is diagonal
+    sigma = 0.5 / math.sqrt(items)
+    variance = sigma**2 * items
+    for name, step in (
+        ("Oja", 1 / math.sqrt(variance * updates)),
+        ("Oja as printed", 1 / (updates * sigma * math.sqrt(items))),
+    ):
+        gaps = []
+        for seed in range(runs):
+            rng = np.random.default_rng(seed)
+
+            def product(v: Floats, rng: np.random.Generator = rng) -> Floats:
+                return values * v + sigma * rng.standard_normal(items)
+
+            v = top_vector(product, items, updates, step, rng)
+            gaps.append(1.0 - float(values @ v**2))
+        yield row(name, bound=oja_gap(1.0, variance, updates), trivial=1.0, **mean_of(gaps))
+
+
+def _svd() -> TheoryRow:
+    users, items, epsilon, density = 4000, 20, 2.0, 0.5
+    whole, matrix, nuclear = _signs(users, items)
+    ratings = whole.select(np.random.default_rng(1).random(len(whole)) < density)
+    size = Regime(users, items, len(ratings), nuclear, math.sqrt(items), epsilon)
+    mechanism = PrivateSvd(
+        epsilon=epsilon,
+        delta=size.delta,
+        rank=1,
+        density=density,
+        clip=1.0,
+        cap=None,
+        item_share=0.0,
+        calibration=Calibration.PAPER,
+        estimator=Estimator.PUBLISHED,
+    )
+    factors = Factors(matrix[:, :1], matrix[:1].T)
+    mu, printed = (incoherence(factors, printed=p) for p in (False, True))
+    return row(
+        "SVD",
+        mu=mu,
+        printed_mu=printed,
+        bound=svd_risk(size, mu, nuclear),
+        measured=float(np.mean((end_of(mechanism, ratings) - matrix) ** 2)),
+        trivial=float(np.mean(matrix**2)),
     )
 
 
@@ -234,228 +388,102 @@ def _curves(
 def _drawn(users: int, items: int, seed: int) -> Problem:
     """A draw, split; the one before is let go."""
     made = datasets.load("jtt18-synthetic", users=users, items=items, seed=seed)
-    return build_problem(made, Task.RATINGS, split=_HELD_OUT, seed=seed)
+    return build_problem(made, Task.RATINGS, split=RandomShare(0.01), seed=seed)
 
 
-def _piece(users: int, items: int, id: str, epsilon: float | None, seed: int) -> float:
+def run(
+    users: int,
+    items: int,
+    settings: Mapping[str, str],
+    id: str,
+    epsilon: float | None,
+    seed: int,
+) -> float:
     """RMSE of one run; the nuclear norm is that of the matrix drawn."""
     problem = _drawn(users, items, seed)
     assert problem.truth is not None
     sides = (problem.truth.left, problem.truth.right)
     nuclear = math.prod(float(np.linalg.norm(side)) for side in sides)
-    texts = _settings(_radius(nuclear, 1.0, users, items), 80, _LARGE_ROUNDS)
-    cls = registry.get(id)
-    given = {
-        name: parse_setting(cls, name, text)
-        for full, (text,) in texts.items()
+    radius = f"{nuclear / math.sqrt(users * items):.3g}"
+    texts = {
+        name: radius if text == _OWN else text
+        for full, text in settings.items()
         for owner, _, name in (full.rpartition("."),)
-        if owner in ("", id) and registry.has_setting(cls, name)
+        if owner in ("", id)
     }
-    settings = {**registry.published(id).settings, **given}
-    mechanism = registry.create(id, epsilon=epsilon, delta=_DELTA, **settings)
-    result = experiment.run(mechanism, problem, seed, with_baselines=False)
-    return result.metrics["rmse"]
+    given = {**registry.published(id).settings, **parsed(id, texts)}
+    mechanism = registry.create(id, epsilon=epsilon, delta=1e-6, **given)
+    return experiment.run(mechanism, problem, seed, with_baselines=False).metrics["rmse"]
 
 
-def _pieces(
-    users: int, items: int, ids: tuple[str, ...], seeds: tuple[int, ...]
-) -> Iterable[Piece]:
-    # What takes longest comes last, so that all methods stand beside each other early.
-    places = sorted(_LARGE_EPSILONS, key=lambda epsilon: abs(math.log(epsilon)))
-    private = [id for id in ids if id != OJA]
-    order: list[tuple[int, str, float | None]] = []
-    for place in places:
-        for seed in seeds:
-            free = ("user-mean", FREE) if place == places[0] else ()
-            order += [(seed, id, None) for id in free] + [(seed, id, place) for id in private]
-    if OJA in ids:
-        order += [(seed, OJA, place) for place in places for seed in seeds]
-    for seed, id, epsilon in order:
-        at = "" if epsilon is None else f" {epsilon:g}"
-        make = partial(_piece, users, items, id, epsilon, seed)
-        yield Piece(f"{seed} {id}{at}", make)
+def synthetic(
+    users: int,
+    items: int,
+    epsilons: Sequence[float],
+    names: Mapping[str, str],
+    methods: Sequence[str],
+    settings: Mapping[str, str],
+) -> PieceRecipe:
+    """Methods on the paper's generated matrix. names: labels, by the id that they begin with."""
+    labels = {rule.split()[0]: label for rule, label in names.items()}
+    early = [id for id in methods if id != OJA]  # what takes longest comes last
 
+    def pieces(seeds: tuple[int, ...]) -> Iterator[Piece]:
+        def one(seed: int, id: str, epsilon: float | None) -> Piece:
+            at = "" if epsilon is None else f" {epsilon:g}"
+            return Piece(
+                f"{seed} {id}{at}", partial(run, users, items, settings, id, epsilon, seed)
+            )
 
-def _series(found: Mapping[str, float]) -> tuple[Series, ...]:
-    values: dict[str, dict[float | None, list[float]]] = {}
-    for key, value in found.items():
-        _, id, *at = key.split()
-        place = float(at[0]) if at else None
-        values.setdefault(id, {}).setdefault(place, []).append(value)
-    series = []
-    for id, points in values.items():
-        if None in points:
-            level = Point.of(points[None])
-            ends = dict.fromkeys((_LARGE_EPSILONS[0], _LARGE_EPSILONS[-1]), level)
-            series.append(Series.of(NAMES[id], ends, id, level=True))
-        else:
-            over = {x: Point.of(v) for x, v in points.items() if x is not None}
-            series.append(Series.of(NAMES[id], over, id))
-    return tuple(series)
+        places = sorted(epsilons, key=lambda epsilon: abs(math.log(epsilon)))
+        for place in places:
+            for seed in seeds:
+                if place == places[0]:
+                    yield from (one(seed, id, None) for id in (GUESS, FREE))
+                yield from (one(seed, id, place) for id in early)
+        for place in places if OJA in methods else ():
+            yield from (one(seed, OJA, place) for seed in seeds)
 
+    def series(found: Mapping[str, float]) -> tuple[Series, ...]:
+        values: dict[tuple[str, str], dict[float | None, list[float]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for key, value in found.items():
+            _, id, *at = key.split()
+            values[labels[id], id][float(at[0]) if at else None].append(value)
+        return curves(
+            {of: {x: Point.of(v) for x, v in points.items()} for of, points in values.items()}
+        )
 
-def _synthetic(users: int, items: int, ids: tuple[str, ...]) -> PieceRecipe:
-    settings = {
-        name: ("the matrix's own" if name.endswith("radius") else text)
-        for name, (text,) in _only(_settings(1.0, 80, _LARGE_ROUNDS), (*ids, FREE)).items()
-    }
     published = {
         f"{id}.{name}": setting_text(value)
-        for id in ids
+        for id in methods
         for name, value in registry.published(id).settings.items()
     }
     return PieceRecipe(
-        pieces=partial(_pieces, users, items, ids),
-        series=_series,
+        pieces=pieces,
+        series=series,
         settings={"users": users, "items": items, **published, **settings},
-        mechanisms=("user-mean", FREE, *ids),
+        mechanisms=(GUESS, FREE, *methods),
         seeds=(1, 2),
     )
 
 
 # --- tables --------------------------------------------------------------------------------------
 
-_FOUR = (FW, OJA, PGD, SVD)
-_TWO = (FW, SVD)
-_POWERS = Axis("power")
 
+def powers(theorem: str) -> PieceRecipe:
+    """What our versions of a theorem give, by the rows of the theory table."""
 
-def _power_pieces(names: tuple[str, ...], seeds: tuple[int, ...]) -> Iterable[Piece]:  # noqa: ARG001
-    yield Piece("powers", partial(_powers, names))
+    def measured() -> list[float]:
+        return [row.measured for row in theorems() if row.theorem == theorem]
 
+    def series(found: Mapping[str, list[float]]) -> tuple[Series, ...]:
+        row = found["powers"]
+        return (Series.exact("Private FW", range(len(row)), row, FW),)
 
-def _powers(names: tuple[str, ...]) -> list[float]:
-    """What our versions of the theorems give, by the rows of the theory table."""
-    return [row.measured for row in theory.table("JTT18") if row.theorem in names]
-
-
-def _power_series(found: Mapping[str, list[float]]) -> tuple[Series, ...]:
-    row = found["powers"]
-    return (Series.exact(NAMES[FW], range(len(row)), row, FW),)
-
-
-def _power_table(
-    number: int, title: str, columns: tuple[str, ...], theorem: str, printed: tuple[float, ...]
-) -> Experiment:
-    return Experiment(
-        id=f"jtt18-table-{number}",
-        place=f"table {number}",
-        title=title,
-        x=Axis("", names=columns),
-        y=_POWERS,
-        printed=tuple(
-            Printed(NAMES[FW], float(at), value, 0.0, f"table {number}, Private FW")
-            for at, value in enumerate(printed)
-        ),
-        changed=(
-            "The rows of private Frank-Wolfe alone: the others are other papers' bounds.",
-            "They rest on Theorem 3.2, which does not hold with the printed steps of 1/T, but does"
-            " with steps of 2/(t + 1): dpmc papers jtt18 --theory.",
-        ),
-        promises=_promises((FW,), PublicFacts(users=500_000, items=400, low=-1, high=1, cap=80)),
-        recipe=PieceRecipe(
-            pieces=partial(_power_pieces, (theorem,)),
-            series=_power_series,
-            settings={"row of the theory table": theorem},
-        ),
+    return PieceRecipe(
+        pieces=lambda seeds: [Piece("powers", measured)],  # noqa: ARG005
+        series=series,
+        settings={"row of the theory table": theorem},
     )
-
-
-_JESTER = PublicFacts(users=24_983, items=100, low=0, high=5)
-_JESTER_K = _radius(20_000, 2.5, 73_000, 100)
-_SMALLER = (
-    f"Three epsilons of the range, and {_LARGE_ROUNDS} rounds of the method without privacy instead"
-    f" of {_ROUNDS}: with 40,000,000 ratings a run takes a minute or two.",
-)
-_PART_1 = (
-    "Part 1 of the three of Jester, 24,983 of its users; k is 20,000 for all of them, and smaller"
-    " by the root of the users here.",
-)
-
-
-def _made(users: int, items: int) -> PublicFacts:
-    return PublicFacts(users=users, items=items, low=-1, high=1, cap=80)
-
-
-def _rated(users: int, items: int, low: float) -> PublicFacts:
-    return PublicFacts(users=users, items=items, low=low, high=5, cap=80)
-
-
-def _films(part: str, items: int, k: float, ids: tuple[str, ...]) -> Experiment:
-    grid = _grid("ml-10m", (f"top-items={items}",), ids, 80, _radius(k, 2.25, 70_000, items))
-    return _curves(
-        part,
-        f"MovieLens 10M, the {items} most rated films",
-        _rated(70_000, items, 0.5),
-        GridRecipe(grid=grid, metric="rmse", label=_label),
-    )
-
-
-PAPER = Paper(
-    key="JTT18",
-    title="Differentially Private Matrix Completion Revisited",
-    authors=("Prateek Jain", "Om Thakkar", "Abhradeep Thakurta"),
-    year=2018,
-    venue="ICML",
-    entry="inproceedings",
-    more={"booktitle": "International Conference on Machine Learning (ICML)"},
-    experiments=(
-        _power_table(
-            1,
-            "How many users a vanishing error needs",
-            ("power of the items n that the users m must outgrow",),
-            "Remark 3 and Table 1",
-            (1.25,),
-        ),
-        _power_table(
-            2,
-            "Error bound of low-rank approximation",
-            ("power of the users m", "power of the items n"),
-            "Table 2, Private Frank-Wolfe",
-            (0.3, 0.1),
-        ),
-        Experiment(
-            id="jtt18-1",
-            place="figure 1",
-            title="Who computes what: the server and the users",
-            not_run="a diagram: there is nothing to measure",
-        ),
-        _curves(
-            "2a",
-            "generated rank-one matrix, 500,000 x 400",
-            _made(500_000, 400),
-            _synthetic(500_000, 400, _FOUR),
-            changed=_SMALLER,
-            unknown=(),
-        ),
-        _curves(
-            "2b",
-            "Jester, 100 jokes",
-            _JESTER,
-            GridRecipe(
-                grid=_grid("jester", ("rescale=0:5",), _FOUR, None, _JESTER_K),
-                metric="rmse",
-                label=_label,
-            ),
-            changed=_PART_1,
-        ),
-        _films("2c", 400, 30_000, _FOUR),
-        _curves("2d", "Netflix, the 400 most rated films", _rated(474_000, 400, 1), why_not=_GONE),
-        _curves(
-            "2e", "Yahoo! Music, the 400 most rated songs", _rated(995_000, 400, 0), why_not=_ASKED
-        ),
-        _curves(
-            "3a",
-            "generated rank-one matrix, 500,000 x 900",
-            _made(500_000, 900),
-            _synthetic(500_000, 900, _TWO),
-            changed=_SMALLER,
-            unknown=(),
-        ),
-        _films("3b", 900, 50_000, _TWO),
-        _curves("3c", "Netflix, the 900 most rated films", _rated(477_000, 900, 1), why_not=_GONE),
-        _curves(
-            "3d", "Yahoo! Music, the 900 most rated songs", _rated(998_000, 900, 0), why_not=_ASKED
-        ),
-    ),
-)

@@ -1,431 +1,393 @@
 """LWHM22: Li, Wei, Huang, Mao, Wang, "One-Bit Matrix Completion with Differential Privacy" (2022).
 
-Its figures are plots without a table: what is printed are sentences, read with their place.
+Theorems 1, 2 and 4 say two things each: that an algorithm is epsilon-DP, and how large the mean
+squared error ||M^ - M||_F^2/(d1 d2) of a score may be (Theorem 3 is about privacy alone). Their
+constants C1 to C6 are left open; ours are numbers.
+
+M is d1 x d2 with ||M||_* <= tau = alpha sqrt(r d1 d2) and |M_ij| <= alpha; n signs are seen, +1
+with chance c(M_ij), c = h (1 - p) + (1 - h) p for a link h and flips of chance p. Theirs rests on
+Davenport, Plan, van den Berg, Wootters, "1-Bit Matrix Completion" (2014), and ours on
+
+    n D <= sup over X of (E L - L)(X) + <H, M - M^>,   d_H^2 <= D,   error <= (pi^2/2) beta d_H^2,
+
+with D the mean Kullback-Leibler divergence of the signs at M^ from those at M.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
-from typing import Any
+import math
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
 
-from dpmc_core.data import datasets
-from dpmc_core.lab.papers.frame import (
-    ACCURACY,
-    ARE,
-    EPSILON,
-    OBSERVED,
-    Axis,
-    Experiment,
-    GridRecipe,
-    Made,
-    Paper,
-    Piece,
-    PieceRecipe,
-    Printed,
-    Promise,
-    Series,
-    Statement,
-    Tells,
-    above,
-    all_of,
-    apart,
-    approaches,
-    below,
-    every,
-    falls,
-    not_the_highest,
-    option_of,
-    rises,
-    surely_above,
-)
-from dpmc_core.lab.sweep import Grid, Unit
-from dpmc_core.lab.views.lines import Interval
-from dpmc_core.privacy import RATING
-from dpmc_core.ratings import PublicFacts
+import numpy as np
+from numpy.typing import NDArray
 
-FOUR = ("input-flip", "objective", "gradient", "output")
-NAMES = {  # as the paper calls them
-    "input-flip": "InP",
-    "objective": "ObjP",
-    "gradient": "GraP",
-    "output": "OutP",
-    "clear": "Clear",
-}
-MAJORITY = "private majority (ours)"
-_LABELS = tuple(NAMES[id] for id in FOUR)
-_TEN = tuple(float(e) for e in range(1, 11))
-_FIVE = (1.0, 2.0, 3.0, 5.0, 10.0)  # where each is a curve of its own: more cannot be told apart
-_RATIOS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-_SQUARE = PublicFacts(users=100, items=100, low=-1, high=1)
+from dpmc_core import links, registry
+from dpmc_core.data.synthetic import one_bit_lab
+from dpmc_core.lab.papers.run import counted
+from dpmc_core.lab.papers.theory import TheoryRow, end_of, mean_of, rows_of
+from dpmc_core.links import LOGISTIC, Link, Probit
+from dpmc_core.mechanisms.one_bit import InputFlip, Objective, Output, OutputBound
+from dpmc_core.model import Estimator, Mechanism
+from dpmc_core.privacy import Calibration
+from dpmc_core.privacy.channels import flip_chance
+from dpmc_core.ratings import Ratings
+from dpmc_core.solvers.one_bit import positive
+
+__all__ = ["counted"]
+Floats = NDArray[np.float64]
+row = rows_of("lwhm22")
+
+_GRID = 10_001  # points on which a supremum over 0..alpha is looked for
 
 
-def _name(unit: Unit, bound: float | None = 1.0) -> str | None:
-    """None for what the paper has not, and for Clear within another bound than the curves'."""
-    if unit.mechanism.id == "clear" and unit.settings["bound"] != bound:
-        return None
-    return NAMES.get(unit.mechanism.id)
+# --- bounds ------------------------------------------------------------------------------------
 
 
-def _name_at(unit: Unit) -> str | None:
-    name = _name(unit)
-    return name if name is None or unit.epsilon is None else f"{name}, epsilon {unit.epsilon:g}"
+class SignSample(NamedTuple):
+    """What is completed: d1 x d2 scores of rank r, none above alpha, of which n have a sign."""
+
+    d1: int
+    d2: int
+    seen: float
+    rank: int
+    alpha: float
+
+    @property
+    def nuclear(self) -> float:
+        """tau = alpha sqrt(r d1 d2), in scores: section 5.1."""
+        return self.alpha * math.sqrt(self.rank * self.d1 * self.d2)
 
 
-def _name_real(unit: Unit, bound: float | None = 1.0) -> str | None:
-    return MAJORITY if unit.mechanism.id == "private-majority" else _name(unit, bound)
+def steepness(link: Link, alpha: float, flip: float = 0.0) -> float:
+    """L_{c,alpha} of section 3.1: the largest |c'|/(c (1 - c)) on |x| <= alpha, per score.
+
+    flip: p, the chance that a sign is flipped; 0 leaves the link itself.
+    """
+    if not flip:
+        return links.steepness(link, alpha)
+    slope, variance = _model(link, flip, np.linspace(0.0, alpha, _GRID))
+    return float(np.max(slope / variance))
 
 
-def _share(unit: Unit) -> float:
-    """Of the cells that train: a fifth of what is observed is held out."""
-    return round(0.8 * option_of(unit, "observed"), 6)
+def flatness(link: Link, alpha: float, flip: float = 0.0) -> float:
+    """beta_{c,alpha} of section 3.1: the largest c (1 - c)/c'^2 on |x| <= alpha, in scores^2.
+
+    For flips it is p (1 - p)/((1 - 2p) h'(alpha))^2 + beta_{h,alpha}: both rise with |x|.
+    """
+    slope, variance = _model(link, flip, np.array([alpha]))
+    return float(variance[0] / slope[0] ** 2)
 
 
-def _promises(public: PublicFacts, link: str) -> tuple[Promise, ...]:
-    settings: dict[str, Any] = {"link": link}
-    return tuple(
-        Promise(mechanism=id, change=RATING, public=public, settings=_parsed(id, settings))
-        for id in FOUR
+def printed_steepness(link: Link, alpha: float, flip: float = 0.0) -> float:
+    """Below Theorem 1: L <= 1 - 2p (logistic), 8 (1 - 2p)(alpha/sigma + 1)/sigma (Gaussian)."""
+    if isinstance(link, Probit):
+        return 8 * (1 - 2 * flip) * (alpha / link.sigma + 1) / link.sigma
+    return 1 - 2 * flip
+
+
+def printed_flatness(link: Link, alpha: float, flip: float | None = None) -> float:
+    """Appendix A: beta_h = e^alpha (logistic), pi sigma^2 e^(alpha^2/(2 sigma^2)) (Gaussian), and
+    beta_c <= 1/(2 (1 - 2p)^2) + beta_h/2. flip: p; None: beta_h.
+
+    As we read it, with equality: for the logistic link beta_h = e^alpha + 2 + e^-alpha, of which
+    the first term is printed (Davenport et al. write "about" there); that of the Gaussian link is
+    true. The step to beta_c divides 1/2 by (1 - 2p)^2 but not by h'^2, at most 1/16 for the
+    logistic link: read with h'^2 it is true, for p (1 - p) <= 1/4.
+    """
+    if isinstance(link, Probit):
+        own = math.pi * link.sigma**2 * math.exp(alpha**2 / (2 * link.sigma**2))
+    else:
+        own = math.exp(alpha)
+    return own if flip is None else 1 / (2 * (1 - 2 * flip) ** 2) + own / 2
+
+
+def hellinger(first: Floats, second: Floats) -> float:
+    """Section 3.1: the mean of (sqrt p - sqrt q)^2 + (sqrt(1-p) - sqrt(1-q))^2, in 0..2.
+
+    first, second: chances p, q of +1, of one shape.
+    """
+    up = np.sqrt(first) - np.sqrt(second)
+    down = np.sqrt(1 - first) - np.sqrt(1 - second)
+    return float(np.mean(up**2 + down**2))
+
+
+def error_of_hellinger(flat: float, distance: float, *, printed: bool = False) -> float:
+    """Appendix B: a mean squared error of at most (pi^2/2) beta d_H^2, in scores^2.
+
+    With p = sin^2 t the distance is 4 sin^2(dt/2) >= (8/pi^2) dt^2 for dt <= pi/2, and dt >=
+    |dx|/(2 sqrt(beta)). printed: 8 for pi^2/2, from Davenport et al., Lemma 2; true as well.
+    """
+    return (8 if printed else math.pi**2 / 2) * flat * distance
+
+
+def printed_error(s: SignSample, steep: float, flat: float, *, misprint: bool = True) -> float:
+    """Theorems 1, 2 and 4: C2 alpha L beta sqrt(r (d1+d2)/n) sqrt(C/n), in scores^2, with C2 = 1.
+
+    C is printed as sqrt(n + d1 d2 log(d1+d2)): it has a root of its own, and d1 d2 for d1 + d2.
+    Davenport et al. have sqrt(1 + (d1+d2) log(d1 d2)/n) for sqrt(C/n): misprint=False.
+    """
+    both = s.d1 + s.d2
+    if misprint:
+        factor = math.sqrt(math.sqrt(s.seen + s.d1 * s.d2 * math.log(both)) / s.seen)
+    else:
+        factor = math.sqrt(1 + both * math.log(s.d1 * s.d2) / s.seen)
+    return s.alpha * steep * flat * math.sqrt(s.rank * both / s.seen) * factor
+
+
+def error(s: SignSample, steep: float, flat: float, noise: float = 0.0) -> float:
+    """Theorems 1 and 2 with a constant: the expected error, in scores^2, is at most
+
+    (pi^2/2) beta (tau/n) (2 L E||E||_2 + E||H||_2), E random signs, H the noise, on seen cells.
+
+    Cells are seen independently with chance n/(d1 d2). By symmetrisation, then contraction (ln c
+    has slope at most L), E sup (E L - L) <= 2 L tau E||E||_2; and E <H, M> = 0. Both norms are
+    bounded by `spectral_norm`. noise: scale of the Laplace noise H of objective perturbation.
+    """
+    signs = spectral_norm(s, 1.0, 1.0)
+    tilt = spectral_norm(s, 2 * noise**2, noise) if noise else 0.0
+    return error_of_hellinger(flat, s.nuclear / s.seen * (2 * steep * signs + tilt))
+
+
+def spectral_norm(s: SignSample, variance: float, size: float) -> float:
+    """At most the expected ||Z||_2 of independent symmetric numbers on the seen cells.
+
+    sqrt(2 v ln(d1+d2)) + b ln(d1+d2) with v = variance n/min(d1, d2) where E|z|^k <=
+    k! variance b^(k-2)/2: signs (b = 1) and Laplace numbers of scale b (variance 2 b^2). Matrix
+    Bernstein: Tropp, "User-friendly tail bounds for sums of random matrices" (2012), Theorem 6.2.
+    """
+    log = math.log(s.d1 + s.d2)
+    return math.sqrt(2 * variance * s.seen / min(s.d1, s.d2) * log) + size * log
+
+
+def objective_privacy(link: Link, alpha: float, epsilon: float, delta: float) -> float:
+    """What a sign of its own 1 x 1 matrix may lose under Theorem 2, in nats: at most this.
+
+    Noise H = h'/h at x is what puts the solution there after a +1, and H = -h'/(1 - h) after a -1,
+    so its densities are p(H) |dH/dx|: the noise accounts for epsilon (h'/h + h'/(1 - h))/delta, and
+    the change of variables for |ln| of the ratio of the two losses' curvatures. The printed proof
+    (Appendix B) has the first alone. For the logistic link the curvatures are the same, h (1 - h);
+    for the Gaussian one they are not, and the second part stays where epsilon falls. At the ends
+    of -alpha..alpha the solution has chances, which differ by the first part at most. delta: the
+    paper's Delta, epsilon x the scale of H.
+    """
+    x = np.linspace(-alpha, alpha, _GRID)
+    curvature = -np.gradient(link.score(x), x, edge_order=2)  # of -ln h; of -ln(1 - h) at -x
+    change = float(np.max(np.abs(np.log(curvature / curvature[::-1]))))
+    return epsilon * links.steepness(link, alpha) / delta + change
+
+
+def printed_objective_noise(s: SignSample, epsilon: float, delta: float) -> float:
+    """Appendix B: (1/n) sum H_ij (X_ij - M^_ij) <= sqrt(2) Delta/(eps n^(1/3)), in nats per sign.
+
+    delta: the paper's Delta, epsilon x the scale of the Laplace noise H. Wrong: it bounds
+    (1/n) |sum H_ij| instead, as if every X_ij - M^_ij had one sign, and then drops its own factor
+    2 alpha. The fit follows the noise: `objective_noise` is what it may gain.
+    """
+    return math.sqrt(2) * delta / (epsilon * math.cbrt(s.seen))
+
+
+def objective_noise(s: SignSample, scale: float) -> float:
+    """The expected (1/n) <H, M - M^> for Laplace noise H of that scale: (tau/n) E||H||_2."""
+    return s.nuclear / s.seen * spectral_norm(s, 2 * scale**2, scale)
+
+
+def printed_output_noise(s: SignSample, epsilon: float) -> float:
+    """Theorem 4: C6 alpha^2 log^2(d1+d2)/eps^2, in scores^2, with C6 = 1.
+
+    Its proof has P(sum H^2 >= t) <= P(min H^2 >= t/(d1 d2)), which holds with the maximum, and
+    ||A + B||^2 <= ||A||^2 + ||B||^2, which holds on average, for noise of mean zero.
+    """
+    return (s.alpha * math.log(s.d1 + s.d2) / epsilon) ** 2
+
+
+def output_noise(s: SignSample, epsilon: float) -> float:
+    """What Laplace(2 alpha/eps) adds to the expected squared error of a score: 8 alpha^2/eps^2."""
+    return 8 * (s.alpha / epsilon) ** 2
+
+
+def _model(link: Link, flip: float, x: Floats) -> tuple[Floats, Floats]:
+    """c' and c (1 - c) = p (1 - p) + (1 - 2p)^2 h (1 - h)."""
+    h = link.probability(x) * link.probability(-x)
+    return (1 - 2 * flip) * link.density(x), flip * (1 - flip) + (1 - 2 * flip) ** 2 * h
+
+
+# --- beside what is measured: 30 x 30 scores of rank one and up to 1, half of the signs seen ----
+
+_SAMPLE = SignSample(30, 30, 450, 1, 1.0)
+_LABS = 4
+_PUBLISHED: dict[str, Any] = {"radius": 1.0, "bound": 1.0, "iterations": 300, "tolerance": 1e-3}
+
+
+@cache
+def theorems() -> tuple[TheoryRow, ...]:
+    """Each statement beside a measurement, the same every time."""
+    chances = (one for link in (LOGISTIC, Probit()) for one in _chances(link, flip_chance(1.0)))
+    return (*chances, *promises(), *_errors())
+
+
+@cache
+def promises() -> tuple[TheoryRow, ...]:
+    """Those about privacy."""
+    return tuple(_losses())
+
+
+@cache
+def _lab(seed: int) -> tuple[Ratings, Floats]:
+    """Signs and true scores; every cell is seen by a chance of its own."""
+    rng = np.random.default_rng(seed)
+    s, cells = _SAMPLE, _SAMPLE.d1 * _SAMPLE.d2
+    share = rng.binomial(cells, s.seen / cells) / cells
+    lab = one_bit_lab(d1=s.d1, d2=s.d2, rank=s.rank, alpha=s.alpha, observed=share, rng=rng)
+    assert lab.truth is not None
+    return lab.ratings, lab.truth.left @ lab.truth.right.T
+
+
+def _fits(mechanism: Mechanism) -> list[Floats]:
+    """What a mechanism makes of each lab, less the truth."""
+    return [end_of(mechanism, _lab(k)[0], k) - _lab(k)[1] for k in range(_LABS)]
+
+
+def _squares(off: list[Floats]) -> list[float]:
+    return [float(np.mean(one**2)) for one in off]
+
+
+def _chances(link: Link, flip: float) -> Iterator[TheoryRow]:
+    x = np.linspace(-1.0, 1.0, 2001)
+    chance, slope = flip + (1 - 2 * flip) * link.probability(x), (1 - 2 * flip) * link.density(x)
+    variance = chance * (1 - chance)
+    yield row(
+        "L",
+        link=link,
+        bound=steepness(link, 1.0, flip),
+        printed=printed_steepness(link, 1.0, flip),
+        measured=float(np.max(slope / variance)),
+    )
+    yield row(
+        "beta probit" if isinstance(link, Probit) else "beta logistic",
+        link=link,
+        bound=flatness(link, 1.0, flip),
+        printed=printed_flatness(link, 1.0, flip),
+        measured=float(np.max(variance / slope**2)),
     )
 
 
-def _parsed(id: str, texts: dict[str, str]) -> dict[str, Any]:
-    from dpmc_core import registry
-    from dpmc_core.settings import parse_setting
-
-    return {name: parse_setting(registry.get(id), name, text) for name, text in texts.items()}
-
-
-def _synthetic(
-    link: str, ratios: tuple[float, ...], draws: int, epsilons: tuple[float, ...] = _TEN
-) -> Grid:
-    # A fifth is held out, so that the share used for training is the paper's.
-    return Grid(
-        data=[f"one-bit-lab:seed=each,observed={r / 0.8:g},link={link}" for r in ratios],
-        mechanisms=FOUR,
-        epsilons=epsilons,
-        seeds=range(1, draws + 1),
-        settings={"link": (link,)},
-    ).as_published()
-
-
-def _films(link: str) -> Grid:
-    # Within the bound of the generated matrices a run takes 60 to 100 s of one core, without one
-    # 0.6 to 4. Objective perturbation has no noise scale for the probit link without one.
-    return Grid(
-        data=["ml-100k/u1"],
-        mechanisms=FOUR,
-        epsilons=_TEN,
-        seeds=range(1, 11),
-        settings={
-            "link": (link,),
-            "radius": ("0.7",),
-            "input-flip.bound": ("none",),
-            "objective.bound": ("1" if link == "probit" else "none",),
-            "gradient.bound": ("none",),
-            "output.bound": ("0.1",),
-            "output.within": ("clip",),
-        },
-        steps=("binarise=mean",),
-    ).as_published()
-
-
-def _tables(link: str) -> Grid:
-    return Grid(
-        data=["restaurant"],
-        mechanisms=FOUR,
-        epsilons=_TEN,
-        seeds=range(1, 11),
-        settings={"link": (link,)},
-        steps=("binarise=2",),
-    ).as_published()
-
-
-# --- what the paper says -------------------------------------------------------------------------
-
-
-def _range(made: Made, label: str) -> Interval | None:
-    """How far a curve's ends are apart."""
-    found = made.get(label)
-    return None if found is None else apart(*found.ends)
-
-
-def _steadier(label: str, other: str) -> Tells:
-    """A curve's ends are nearer to each other than another one's."""
-    return lambda made: surely_above(_range(made, other), _range(made, label))
-
-
-def _step(made: Made, label: str, x: float, first: float, last: float) -> Interval | None:
-    """What going from one epsilon to another changes at an observed share."""
-    return apart(*(made.at(f"{label}, epsilon {e:g}", x) for e in (first, last)))
-
-
-def _levels_off(label: str) -> Tells:
-    """At every share epsilon 1 to 5 changes more than 5 to 10."""
-    return lambda made: every(
-        surely_above(_step(made, label, x, 1.0, 5.0), _step(made, label, x, 5.0, 10.0))
-        for x in _places(made, label)
+def _losses() -> Iterator[TheoryRow]:
+    ratings, _ = _lab(0)
+    lopsided = InputFlip(epsilon=math.log(2), p_plus=0.01, p_minus=0.5)
+    for flips, name in ((InputFlip(epsilon=1.0), "flips"), (lopsided, "lopsided flips")):
+        plus, minus = flips.flips
+        yield row(
+            name,
+            plus=plus,
+            minus=minus,
+            bound=flips.guarantee(ratings.public).certified().epsilon,
+            printed=flips.epsilon,
+            measured=max(abs(math.log((1 - plus) / minus)), abs(math.log((1 - minus) / plus))),
+        )
+    link = Probit()
+    for alpha, epsilon in ((1.0, 0.1), (2.0, 1.0)):
+        paper = Objective(
+            epsilon=epsilon,
+            link=link,
+            bound=alpha,
+            estimator=Estimator.PUBLISHED,
+            calibration=Calibration.PAPER,
+        )
+        delta, x = paper.delta_h, np.linspace(-alpha, alpha, 2001)
+        if alpha == 1.0:
+            yield row(
+                "Delta",
+                bound=steepness(link, alpha),
+                printed=delta,
+                measured=float(np.max(link.score(x) + link.score(-x))),
+            )
+        yield row(
+            "objective",
+            alpha=alpha,
+            epsilon=epsilon,
+            bound=objective_privacy(link, alpha, epsilon, delta),
+            printed=epsilon,
+            measured=loss_of_a_cell(link, x, delta / epsilon),
+        )
+    output = Output(epsilon=1.0, within=OutputBound.SOLVER, **_PUBLISHED)
+    exact = registry.create("clear", **(_PUBLISHED | {"iterations": 3000, "tolerance": 1e-6}))
+    signs = ratings.values.copy()
+    signs[0] *= -1
+    moved = end_of(exact, ratings) - end_of(exact, ratings.with_values(signs, low=-1, high=1))
+    card = output.guarantee(ratings.public)
+    yield row(
+        "output",
+        bound=card.certified().epsilon,
+        printed=output.epsilon,
+        measured=float(np.abs(moved).sum()) / card.releases.matrix.scale,
     )
 
 
-def _drastic(label: str, other: str) -> Tells:
-    """At every share epsilon 1 to 10 changes more of a method's error than of another's."""
-    return lambda made: every(
-        surely_above(_step(made, label, x, 1.0, 10.0), _step(made, other, x, 1.0, 10.0))
-        for x in _places(made, label)
+def loss_of_a_cell(link: Link, ends: Floats, scale: float) -> float:
+    """How many times likelier, in nats, a solution between two ends is after one sign than after
+    the other: +1 puts it at x where the Laplace noise is h'/h, -1 where it is -h'/(1 - h)."""
+    after = [np.abs(np.diff(np.exp(-link.score(x) / scale))) for x in (ends, -ends)]
+    return float(np.max(np.abs(np.log(after[0] / after[1]))))
+
+
+def _errors() -> Iterator[TheoryRow]:
+    s = _SAMPLE
+    box = 4 * s.alpha**2  # no two feasible matrices are further apart
+    steep, flat = steepness(LOGISTIC, s.alpha), flatness(LOGISTIC, s.alpha)
+    shared: dict[str, Any] = {"epsilon": 1.0, **_PUBLISHED}
+
+    before = _fits(registry.create("clear", **_PUBLISHED))
+    truths = [_lab(k)[1] for k in range(_LABS)]
+    distances = [
+        hellinger(LOGISTIC.probability(truth + off), LOGISTIC.probability(truth))
+        for truth, off in zip(truths, before, strict=True)
+    ]
+    distance, printed_flat = float(np.mean(distances)), printed_flatness(LOGISTIC, s.alpha)
+    yield row(
+        "Hellinger",
+        bound=error_of_hellinger(flat, distance),
+        printed=error_of_hellinger(printed_flat, distance, printed=True),
+        measured=float(np.mean(_squares(before))),
+        trivial=box,
     )
 
+    flip = flip_chance(1.0)
+    curve = steepness(LOGISTIC, s.alpha, flip), flatness(LOGISTIC, s.alpha, flip)
+    flipped = _squares(_fits(InputFlip(estimator=Estimator.PUBLISHED, **shared)))
+    found = {"trivial": box, **mean_of(flipped)}
+    yield row("input", bound=error(s, *curve), printed=printed_error(s, *curve), **found)
+    yield row("input undone", bound=printed_error(s, *curve, misprint=False), **found)
 
-def _places(made: Made, label: str) -> tuple[float, ...]:
-    found = made.get(f"{label}, epsilon 1")
-    return () if found is None else found.x
-
-
-def _all(tells: Any, labels: Iterable[str], *rest: Any) -> Tells:
-    return all_of(*(tells(label, *rest) for label in labels))
-
-
-_ONE_BIT_OFF = (
-    "Without privacy the error is above that of the zero matrix, which is 1: so few signs of a"
-    " matrix with entries up to 1 say too little. What adds noise last is above that by its noise."
-    " Gradient perturbation is below it, which is no merit: its noise uses up the bound on the"
-    " nuclear norm and leaves a matrix near zero; at epsilon 1000 it is where Clear is."
-)
-_ZERO = {"zero matrix": 1.0}
-_SOLVER = "The solver's tolerance and its most rounds are not printed."
-_K = "The number of rounds K of gradient perturbation is not printed: 10 here."
-
-
-def _figure_1(part: str, link: str, noise: str) -> Experiment:
-    stable, place = _LABELS[:3], "section 5.2.1"
-    return Experiment(
-        id=f"lwhm22-1{part}",
-        place=f"figure 1{part}",
-        title=f"Error over epsilon, generated 100 x 100 matrices of rank 1, {noise} noise",
-        x=EPSILON,
-        y=ARE,
-        statements=(
-            Statement("the errors fall as epsilon grows", place, _all(falls, _LABELS)),
-            Statement(
-                "as epsilon grows the errors approach Clear",
-                place,
-                _all(approaches, _LABELS, "Clear", 1.0, 10.0),
-            ),
-            Statement(
-                "input, objective and gradient perturbation change less with epsilon than output"
-                " perturbation",
-                place,
-                _all(_steadier, stable, "OutP"),
-            ),
-            Statement(
-                "output perturbation is worse when epsilon is small",
-                place,
-                all_of(*(above("OutP", name, [1.0]) for name in stable)),
-            ),
-            Statement(
-                "at epsilon 4 output perturbation is comparable to the others (here: not the worst"
-                " of the four)",
-                place,
-                not_the_highest("OutP", stable, [4.0]),
-            ),
-        ),
-        why=_ONE_BIT_OFF,
-        guesses=_ZERO,
-        unknown=(
-            _SOLVER,
-            _K,
-            "The text counts three methods and names four: all four are meant here.",
-        ),
-        promises=_promises(_SQUARE, link),
-        recipe=GridRecipe(grid=_synthetic(link, (0.15,), 40), metric="are", label=_name),
+    tilted = Objective(estimator=Estimator.PUBLISHED, **shared)
+    off, gains = _fits(tilted), []
+    for k in range(_LABS):
+        ratings, _ = _lab(k)
+        release = tilted.guarantee(ratings.public).releases.signs
+        assert release is not None
+        ones = positive(ratings)
+        noise = release.publish(ones, np.random.default_rng(k)) - ones  # what the fit draws first
+        gains.append(float(np.mean(noise * off[k][ratings.users, ratings.items])))
+    followed = printed_objective_noise(s, 1.0, 1.0)
+    bound = objective_noise(s, 1.0)
+    yield row("objective noise", bound=bound, printed=followed, **mean_of(gains))
+    yield row(
+        "objective error",
+        bound=error(s, steep, flat, 1.0),
+        printed=printed_error(s, steep, flat) + error_of_hellinger(flat, followed, printed=True),
+        trivial=box,
+        **mean_of(_squares(off)),
     )
 
-
-def _figure_2(part: str, link: str, noise: str) -> Experiment:
-    place, hard = "section 5.2.2", link == "probit"
-    return Experiment(
-        id=f"lwhm22-2{part}",
-        place=f"figure 2{part}",
-        title=f"Accuracy over epsilon, MovieLens 100K split u1, cut at its mean, {noise} noise",
-        x=EPSILON,
-        y=ACCURACY,
-        statements=(
-            Statement(
-                "output perturbation is the best of the four (here: at epsilon 1, 2 and 4)",
-                place,
-                all_of(*(above("OutP", name, (1.0, 2.0, 4.0)) for name in _LABELS[:3])),
-            ),
-            Statement(
-                "input, objective and gradient perturbation are less effective at small epsilon"
-                " (here: at 1)",
-                place,
-                all_of(*(below(name, "OutP", [1.0]) for name in _LABELS[:3])),
-            ),
-            Statement("all four get better as epsilon grows", place, _all(rises, _LABELS)),
-            Statement(
-                "as epsilon grows all four approach Clear",
-                place,
-                _all(approaches, _LABELS, "Clear", 1.0, 10.0),
-            ),
-            Statement(
-                "at about epsilon 4 all four are right on more than 68 % of the signs",
-                place,
-                all_of(*(above(name, 0.68, [4.0]) for name in _LABELS)),
-            ),
-        ),
-        why="Gradient perturbation splits epsilon into K rounds; fewer rounds do better.",
-        cut=True,
-        changed=(
-            "The program's own settings: a radius of 0.7 and no bound on the scores, within which a"
-            " run takes more than a minute here; output perturbation is cut to its bound, 0.1,"
-            " after the solver.",
-            *(("Objective perturbation is solved within a bound of 1.",) if hard else ()),
-        ),
-        unknown=("Radius and bound for real data are not printed.", _K),
-        promises=_promises(PublicFacts(users=943, items=1682, low=-1, high=1), link),
-        recipe=GridRecipe(
-            grid=_films(link), metric="accuracy", label=partial(_name_real, bound=None)
-        ),
+    after = _squares(_fits(Output(within=OutputBound.SOLVER, **shared)))
+    added, printed = output_noise(s, 1.0), printed_output_noise(s, 1.0)
+    more = mean_of(np.subtract(after, _squares(before)))
+    yield row("output noise", bound=added, printed=printed, **more)
+    yield row(
+        "output error",
+        bound=error(s, steep, flat) + added,
+        printed=printed_error(s, steep, flat) + printed,
+        trivial=box + added,
+        **mean_of(after),
     )
-
-
-def _figure_3(part: str, link: str, noise: str) -> Experiment:
-    place = "section 5.2.2"
-    return Experiment(
-        id=f"lwhm22-3{part}",
-        place=f"figure 3{part}",
-        title=f"Accuracy over epsilon, restaurants, 2 against 0 and 1, {noise} noise",
-        x=EPSILON,
-        y=ACCURACY,
-        statements=(
-            Statement(
-                "at epsilon 1 input, objective and gradient perturbation do badly (here: below"
-                " Clear)",
-                place,
-                all_of(*(below(name, "Clear", [1.0]) for name in _LABELS[:3])),
-            ),
-            Statement(
-                "the expected trade-off (here: all four get better as epsilon grows)",
-                place,
-                _all(rises, _LABELS),
-            ),
-        ),
-        why="So few ratings carry little: what is compared with is the more frequent sign.",
-        changed=(
-            "Radius and bound are those of the generated matrices, the only ones that the paper"
-            " prints. They were set so after results with the program's own, a radius of 0.7 and"
-            " no bound, had been seen: of those the first statement holds, no more can be told.",
-        ),
-        unknown=(
-            "Radius and bound for real data are not printed.",
-            _K,
-            "Which ratings are held out is not printed: a fifth, drawn anew for each seed.",
-        ),
-        promises=_promises(PublicFacts(users=138, items=130, low=-1, high=1), link),
-        recipe=GridRecipe(grid=_tables(link), metric="accuracy", label=_name_real),
-    )
-
-
-def _over_share(number: int, link: str, noise: str) -> Experiment:
-    place = "section 5.3"
-    early = ("ObjP, epsilon 1", "OutP, epsilon 1")
-    return Experiment(
-        id=f"lwhm22-{number}",
-        place=f"figure {number}",
-        title=f"Error over the share that is observed, generated matrices, {noise} noise",
-        x=OBSERVED,
-        y=ARE,
-        statements=(
-            Statement(
-                "the errors of all four fall as more is observed (here: at epsilon 10)",
-                place,
-                _all(falls, [f"{name}, epsilon 10" for name in _LABELS]),
-            ),
-            Statement(
-                "input and output perturbation level off after about epsilon 5",
-                place,
-                _all(_levels_off, ("InP", "OutP")),
-            ),
-            Statement(
-                "objective perturbation changes drastically with epsilon (here: more than input"
-                " perturbation)",
-                place,
-                _drastic("ObjP", "InP"),
-            ),
-            Statement(
-                "at epsilon 1 objective and output perturbation change less with the share"
-                " (here: than input perturbation)",
-                place,
-                _all(_steadier, early, "InP, epsilon 1"),
-            ),
-        ),
-        why="The noise of output perturbation does not know how much is observed.",
-        guesses=_ZERO,
-        changed=(
-            "Of the epsilons from 1 to 10 five, those that the statements name and two more.",
-        ),
-        unknown=(_SOLVER, _K),
-        promises=_promises(_SQUARE, link),
-        recipe=GridRecipe(
-            grid=_synthetic(link, _RATIOS, 10, _FIVE), metric="are", x=_share, label=_name_at
-        ),
-    )
-
-
-# --- table 1 -------------------------------------------------------------------------------------
-
-_SETS = {"ml-100k": "ML-100K", "restaurant": "RC"}
-_COLUMNS = ("users", "items", "lowest rating", "highest rating", "density, %")
-_PRINTED = {"ml-100k": (943, 1682, 1, 5, 6.3), "restaurant": (138, 130, 0, 2, 5.2)}
-
-
-def _counts(data: str) -> list[float]:
-    ratings = datasets.load(data).ratings
-    public, values = ratings.public, ratings.values
-    share = len(ratings) / (public.users * public.items)
-    return [public.users, public.items, float(values.min()), float(values.max()), 100 * share]
-
-
-def _count(seeds: tuple[int, ...]) -> Iterable[Piece]:  # noqa: ARG001 - counts are no draws
-    for data in _SETS:
-        yield Piece(data, partial(_counts, data))
-
-
-def _counted(found: Mapping[str, Any]) -> tuple[Series, ...]:
-    return tuple(Series.exact(_SETS[data], range(5), row) for data, row in found.items())
-
-
-_TABLE_1 = Experiment(
-    id="lwhm22-table-1",
-    place="table 1",
-    title="Sizes of MovieLens 100K and of the restaurant ratings",
-    x=Axis("", names=_COLUMNS),
-    y=Axis("count, rating or %"),
-    printed=tuple(
-        Printed(_SETS[data], float(at), float(value), 0.05 if at == 4 else 0.0, "table 1")
-        for data, row in _PRINTED.items()
-        for at, value in enumerate(row)
-    ),
-    why="The public file of restaurant ratings holds more of them than the paper counts.",
-    recipe=PieceRecipe(pieces=_count, series=_counted),
-)
-
-
-_both = partial(zip, ("a", "b"), ("probit", "logistic"), ("Gaussian", "logistic"))
-
-PAPER = Paper(
-    key="LWHM22",
-    title="One-Bit Matrix Completion with Differential Privacy",
-    authors=("Zhengpin Li", "Zheng Wei", "Zengfeng Huang", "Xiaojun Mao", "Jian Wang"),
-    year=2022,
-    venue="arXiv 2110.00719",
-    more={"eprint": "2110.00719", "archivePrefix": "arXiv"},
-    experiments=(
-        *(_figure_1(*one) for one in _both()),
-        *(_figure_2(*one) for one in _both()),
-        *(_figure_3(*one) for one in _both()),
-        _over_share(4, "probit", "Gaussian"),
-        _over_share(5, "logistic", "logistic"),
-        _TABLE_1,
-    ),
-)

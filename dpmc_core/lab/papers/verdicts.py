@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab.papers import theory
+from dpmc_core.lab.papers import lwhm22
 from dpmc_core.lab.papers.frame import (
     ROUNDED,
     Experiment,
@@ -234,7 +234,7 @@ def _kept(experiment: Experiment, promise: Promise) -> Upheld:
     if _upheld(proved, promise):
         words = f"epsilon {cards.epsilon_text(proved.epsilon)} {promise.change.label}"
         return Upheld(promise.mechanism, Privacy.PROVED, sentence(words), command)
-    measured = audits.shipped_of(promise.mechanism) if promise.card is None else None
+    measured = audits.shipped_of(promise.mechanism)
     # A rating is a part of whatever is promised, and all changes are of replacing a row.
     parts = (promise.change, RATING) if promise.change is not USER_REPLACED else tuple(Change)
     if (
@@ -263,7 +263,8 @@ def _kept(experiment: Experiment, promise: Promise) -> Upheld:
 
 def _theorem(promise: Promise) -> str:
     """Where the theorem that a promise rests on is contradicted."""
-    row = theory.broken_promise(promise.mechanism) if promise.card is None else None
+    rows = (row for row in lwhm22.promises() if row.mechanism == promise.mechanism)
+    row = next((row for row in rows if row.counterexample), None)
     if row is None:
         return ""
     return (
@@ -286,8 +287,6 @@ def _settings(promise: Promise) -> Mapping[str, Any]:
 
 
 def _card(promise: Promise) -> Guarantee:
-    if promise.card is not None:
-        return promise.card()
     made = registry.create(
         promise.mechanism,
         epsilon=promise.epsilon,

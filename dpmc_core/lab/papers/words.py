@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.lab.papers import results, theory, verdicts
+from dpmc_core.lab import papers
+from dpmc_core.lab.papers import run, verdicts
 from dpmc_core.lab.papers.frame import Experiment, Made, Paper, Series
 from dpmc_core.lab.papers.verdicts import Accuracy, Judged, Privacy, Upheld
 from dpmc_core.lab.views.lines import short
@@ -36,17 +37,17 @@ class Look(NamedTuple):
 
 def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look:
     """An experiment with its result: the given one, one's own, or the shipped one."""
-    mine = made or results.own(experiment.id)
-    made = mine or results.shipped(experiment.id)
+    mine = made or run.own(experiment.id)
+    made = mine or run.shipped(experiment.id)
     made = made and experiment.with_guesses(made)
     judged = verdicts.judge(paper, experiment, made)
     kept = verdicts.promises(experiment)
     return Look(paper, experiment, made, mine is not None, judged, kept)
 
 
-def all_looks(papers: Any) -> list[Look]:
+def all_looks(chosen: Any) -> list[Look]:
     """Every experiment of some papers."""
-    return [look(paper, one) for paper in papers for one in paper.experiments]
+    return [look(paper, one) for paper in chosen for one in paper.experiments]
 
 
 def overview(found: list[Look]) -> dict[str, list[str]]:
@@ -128,11 +129,11 @@ def we_see(made: Made | None) -> str:
 
 
 def _curve_words(one: Series) -> str:
-    first, last = one.ends
+    first, last = one.mean[0], one.mean[-1]
     if one.level or len(one.x) == 1:
-        return f"{one.label} {short(first.mean, 3)}"
+        return f"{one.label} {short(first, 3)}"
     at = f"{short(one.x[0], 3)} to {short(one.x[-1], 3)}"
-    return f"{one.label} {short(first.mean, 3)} to {short(last.mean, 3)} (at {at})"
+    return f"{one.label} {short(first, 3)} to {short(last, 3)} (at {at})"
 
 
 def legend(found: Look) -> str:
@@ -217,7 +218,7 @@ def promises_table(found: Look) -> dict[str, list[str]]:
 
 def theory_table(paper: Paper) -> dict[str, list[str]]:
     """A paper's theorems beside measurements; takes a second or two the first time."""
-    rows = theory.table(paper.key) if paper.theory else ()
+    rows = papers.THEOREMS[paper.key]() if paper.theory else ()
     paper_s = [row.printed is None and row.open_constant for row in rows]  # there is none of ours
     return {
         "theorem": [row.theorem for row in rows],
@@ -245,7 +246,7 @@ def theory_table(paper: Paper) -> dict[str, list[str]]:
 
 def theory_notes(paper: Paper) -> list[str]:
     """What is wrong with printed theorems, each with the instance that contradicts it."""
-    rows = theory.table(paper.key) if paper.theory else ()
+    rows = papers.THEOREMS[paper.key]() if paper.theory else ()
     found = []
     for row in rows:
         said = [sentence(text) for text in (row.note, row.silence) if text]
@@ -310,7 +311,7 @@ def as_dict(found: Look) -> dict[str, Any]:
             }
             for c in judged.compared
         ],
-        "result": None if found.made is None else results.as_dict(found.made),
+        "result": None if found.made is None else run.as_dict(found.made),
         "current": None if found.made is None else found.made.current,
         "changed": list(one.changed),
         "unknown": list(one.unknown),

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.lab.papers.recovery import RecoveryBounds, near
-from dpmc_core.lab.views.implicit import COEFFICIENTS, SamplingWeights, VariantNoise, variant
+from dpmc_core.lab.papers.ryhh24 import COEFFICIENTS, SamplingWeights, VariantNoise, variant
+from dpmc_core.lab.papers.z16 import RecoveryBounds, near
 from dpmc_core.lab.views.noise import (
     Axes,
     BeforeAfter,
