@@ -16,8 +16,18 @@ PAGES = ROOT / "pages"
 
 # Each place may import those before it: modules and packages of the core, then those of the lab.
 ORDER = [
-    *("errors", "archives", "stopping", "version", "paths", "settings", "ratings", "privacy"),
-    *("model", "links", "data", "metrics", "solvers", "mechanisms", "registry", "plugins"),
+    *("errors", "facts", "archives", "stopping", "version", "paths", "settings", "ratings"),
+    *(
+        "privacy",
+        "model",
+        "links",
+        "data",
+        "metrics",
+        "solvers",
+        "mechanisms",
+        "registry",
+        "plugins",
+    ),
     *("problem", "experiment"),
     *("lab.locks", "lab.refute", "lab.store", "lab.sweep", "lab.study", "lab.protocol"),
     *("lab.views", "lab.teach", "lab.papers", "lab.cli"),
