@@ -15,7 +15,7 @@ from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab import papers, sweep
 from dpmc_core.lab.cli import main
-from dpmc_core.lab.papers import frame, picture, report, results, run, ryhh24, verdicts, words
+from dpmc_core.lab.papers import frame, report, results, run, ryhh24, verdicts, words
 from dpmc_core.lab.papers.frame import (
     Axis,
     Experiment,
@@ -34,6 +34,7 @@ from dpmc_core.lab.papers.verdicts import Accuracy, Privacy
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.views.lines import Interval, interval
+from dpmc_core.lab.views.svg import Extent
 from dpmc_core.privacy import RATING, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.stopping import Stopped
@@ -633,7 +634,7 @@ def test_the_numbers_hold_ours_and_the_printed_ones():
 @pytest.mark.parametrize("log", [True, False])
 def test_ticks_are_round_and_inside(log):
     for values in ([0.1, 10.0], [1.0, 2.04], [3.0], [0.002, 80_000.0], []):
-        found = picture.place(Axis("x", log=log), values)
+        found = Extent.over(values, log=log)
         assert found.low < found.high
         assert all(found.low <= tick <= found.high for tick in found.ticks)
         assert all(found.low <= value <= found.high for value in values)

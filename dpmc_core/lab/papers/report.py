@@ -43,9 +43,7 @@ td, th { padding: .25rem .8rem .25rem 0; text-align: left; vertical-align: top;
 td.words { min-width: 10rem; } td.short { white-space: nowrap; }
 pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .6rem .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere; font-size: .875rem; }
-.chart { display: block; width: 100%; max-width: 44rem; height: auto; margin-top: .5rem; }
-.chart text { fill: var(--ink); font-size: 13px; } .chart .axis { stroke: var(--grid); }
-@media (max-width: 600px) { .chart text { font-size: 19px; } }
+.chart { max-width: 44rem; margin-top: .5rem; }
 summary { cursor: pointer; } details { margin: .4rem 0; } p { margin: .5rem 0; }
 """
 

@@ -9,6 +9,7 @@ import numpy as np
 from dpmc_core.lab.papers import picture
 from dpmc_core.lab.papers.frame import Axis, Series
 from dpmc_core.lab.papers.words import Look
+from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.lines import Band
 from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, shaded, ticks
 
@@ -32,7 +33,7 @@ def legend(found: Look, theme: Theme) -> str:
         label: look._replace(color=shaded(look.color, theme))
         for label, look in looks(found, theme).items()
     }
-    return picture.legend(found, drawn, images=True)
+    return svg.legend(picture.keys(found, drawn), images=True)
 
 
 def experiment(found: Look, theme: Theme) -> Figure:
