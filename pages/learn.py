@@ -8,9 +8,8 @@ import streamlit as st
 
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.teach.glossary import Term
-from dpmc_core.lab.teach.lessons import LESSONS
-from dpmc_core.lab.teach.lessons.frame import Control, Lesson, Pick, Predict, Reveal, Slide, Stops
-from dpmc_core.lab.teach.lessons.paper import SHEETS
+from dpmc_core.lab.teach.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
+from dpmc_core.lab.teach.paper import SHEETS
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
 from pages.ui.blocks import escape
 from pages.ui.charts import lessons as charts_lessons
@@ -367,8 +366,8 @@ def controls(slide: Slide, projector: bool) -> dict[str, Any]:
 def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
     """What one moves, kept in the address; a button counts instead, from this visitor's chance."""
     key = f"{slide.key}.{asked.key}"
-    if isinstance(asked, Stops):
-        names = {value: asked.form(value) for value in asked.values}
+    if asked.values:
+        names = {value: asked.name(value) for value in asked.values}
         term = glossary.named(asked.label)
         state.from_link(key, asked.label, names, asked.start)
         state.only_among(key, names, asked.start)
@@ -388,7 +387,7 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
                 for words in asked.ends:
                     st.caption(words, width="content")
         return chosen
-    if isinstance(asked, Pick):
+    if asked.options:
         return widgets.switch(asked.label, asked.label, asked.options, key, asked.start)
     thrown: int = st.session_state.setdefault(f"{key} count", 0)
     st.button(asked.label, icon=":material/casino:", key=key, on_click=throw, args=(key,))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dpmc_core.lab.teach.lessons.drawing import Colors, svg
-from dpmc_core.lab.teach.lessons.frame import Drawing
+from dpmc_core.lab.teach.pictures import Colors, Picture, drawn
 from pages.ui.charts import ENDS, Theme, shaded
 
 
-def picture(drawing: Drawing, theme: Theme) -> str:
+def picture(found: Picture, theme: Theme) -> str:
     """As HTML, which changes without a flash."""
     other, one = shaded(ENDS, theme)
-    return svg(drawing, Colors(theme.ink, theme.muted, theme.grid, theme.paper, one, other))
+    return drawn(found, Colors(theme.ink, theme.muted, theme.grid, theme.paper, one, other))
