@@ -215,7 +215,7 @@ def rounds(view: View, question: int, prior: float = 0.5) -> tuple[list[ShareRow
     estimates, certainty = [], []
     shown = view.shown
     sender = next(iter(senders(shown, question)), Sender.PHONES)
-    for times in range(1, shown.times(question, sender) + 1):
+    for times in range(1, len(shown.answered(question, sender)) + 1):
         name = "Asked once" if times == 1 else f"Asked {times} times"
         poll = shown.poll(question, times, sender)
         estimates.append(_row(name, poll, sender, of_text(poll, sender)))
@@ -441,10 +441,8 @@ def export(view: View) -> str:
     for one in shown.askings:
         about = _cell(shown.questions[one.question]), shown.rounds(one.question).index(one) + 1
         polls = {Sender.PHONES: (sum(one.reports.values()), len(one.reports), one.epsilon)}
-        for sender in (Sender.HANDS, Sender.SIMULATED):
-            poll = shown.counts.get((one.number, sender))
-            if poll is not None:
-                polls[sender] = poll.yes, poll.reports, poll.channel.cell_epsilon
+        for sender, poll in one.counts.items():
+            polls[sender] = poll.yes, poll.reports, poll.channel.cell_epsilon
         for sender, (yes, reports, epsilon) in polls.items():
             if reports or len(polls) == 1:
                 row = (f"{epsilon:.6g}", sender.value, reports, reports, yes, "reports as sent")
@@ -455,7 +453,8 @@ def export(view: View) -> str:
             if sender is Sender.PHONES and poll.people < FEWEST:
                 continue
             told = f"{poll.channel.cell_epsilon:.6g}", sender.value, poll.people, poll.reports
-            about = _cell(shown.questions[question]), shown.times(question, sender)
+            rounds = len(shown.answered(question, sender))
+            about = _cell(shown.questions[question]), rounds
             for of, found in (
                 ("this class", poll.of_class),
                 ("people like this class", poll.of_people),
