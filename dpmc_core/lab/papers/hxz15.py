@@ -25,7 +25,7 @@ from dpmc_core.lab.papers.frame import (
     Promise,
     Series,
 )
-from dpmc_core.lab.protocol import simulate, trusted
+from dpmc_core.lab.protocol import simulate
 from dpmc_core.lab.protocol.messages import Traffic
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.lab.sweep import open_source
@@ -91,7 +91,7 @@ def _in_phases(epsilon: float, seed: int) -> dict[str, Any]:
     problem, settings = _problem(), StaticUsers(epsilon=epsilon, shrink=False)
     public, mechanism = problem.train.public, settings.mechanism
     sides = mechanism.sides(problem.train)
-    items = trusted.in_phases(
+    items = simulate.in_phases(
         settings,
         settings.parts(public.users),
         sides,
