@@ -6,13 +6,13 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.teach import glossary, pictures
 from dpmc_core.lab.teach.glossary import Term
 from dpmc_core.lab.teach.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
 from dpmc_core.lab.teach.paper import SHEETS
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
 from pages.ui.blocks import escape
-from pages.ui.charts import lessons as charts_lessons
+from pages.ui.charts import ENDS, shaded
 
 END = "end"  # the step after the last slide
 TICK = 2.0  # seconds between two looks at the room
@@ -413,12 +413,20 @@ def show(found: Reveal, projector: bool) -> None:
             st.markdown(escape(sentence))
     with drawing:
         if found.picture is not None:
-            drawn.show(charts_lessons.picture(found.picture, state.theme()), "drawing")
+            draw(found.picture, "drawing")
     with sentences if projector else drawing:
         if found.note:
             st.caption(escape(found.note))
         if found.picture is not None and not projector:
             blocks.numbers(found.picture.words, found.picture.table(), "picture")
+
+
+def draw(found: pictures.Picture, key: str) -> None:
+    """In the colours of the surface."""
+    theme = state.theme()
+    other, one = shaded(ENDS, theme)
+    colors = pictures.Colors(theme.ink, theme.muted, theme.grid, theme.paper, one, other)
+    drawn.show(pictures.drawn(found, colors), key)
 
 
 @st.fragment(run_every=TICK)
@@ -434,7 +442,7 @@ def in_class(slide: Slide) -> None:
         for sentence in found.says:
             st.markdown(escape(sentence))
         if found.picture is not None:
-            drawn.show(charts_lessons.picture(found.picture, state.theme()), "theirs")
+            draw(found.picture, "theirs")
         if found.note:
             st.caption(escape(found.note))
 

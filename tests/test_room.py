@@ -171,7 +171,8 @@ def test_a_thousand_classes():
     rng = np.random.default_rng(7)
     covered = 0
     for share in rng.random(1000):
-        found = room.simulated(share, 30, room.coin(2.0), rng).of_people
+        told = room.reports_of(rng.random(30) < share, room.coin(2.0), rng)
+        found = Poll(int(told.sum()), 30, room.coin(2.0)).of_people
         covered += found.low <= share <= found.high
     assert covered >= 930
 
@@ -180,7 +181,8 @@ def test_simulated_phones_draw_anew():
     """Each phone and each time. All who say yes: as many lie as a binomial says, and not always
     the same; the chance that twenty counts are alike is below 1e-13."""
     rng = np.random.default_rng(3)
-    told = [room.simulated(1.0, 30, room.coin(1.0), rng).yes for _ in range(20)]
+    everybody = np.ones(30, dtype=bool)
+    told = [room.reports_of(everybody, room.coin(1.0), rng).sum() for _ in range(20)]
     assert len(set(told)) > 1
 
 

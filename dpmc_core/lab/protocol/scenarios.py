@@ -620,17 +620,25 @@ class ScenarioRun:
         self.wire.send(ANSWER, USERS, THIRD_PARTY, {"answer": answers[~gone]}, asked[~gone], t)
         return answers
 
-    def add_up(self, t: int, group: Ints, answers: Words, masks: Words | None) -> Floats:
-        """Sums by item without any secret go to the recommender, which takes its masks off."""
-        done, secret = np.unique(group), self.third_party.secret
-        total = self.third_party.add(answers, group, len(self.items))
+    def add_up(
+        self,
+        kind: str,
+        t: int,
+        group: Ints,
+        words: Words,
+        masks: Words | None,
+        secret: Words | None,
+    ) -> Words:
+        """Sums by item, and a secret of the third party, go to the recommender, which takes its
+        masks off; 0 where there is none."""
+        done, total = np.unique(group), self.third_party.add(words, group, len(self.items))
         if secret is not None:
-            total = self.settings.fixed.reduce(total - secret)
-        self.wire.send(SUM, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, t)
+            total = self.settings.fixed.reduce(total + secret)
+        self.wire.send(kind, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, t)
         if masks is not None:
             total = self.recommender.unmask(total, masks, group)
-        found = np.zeros_like(self.items)
-        found[done] = self.settings.fixed.decode(total[done])
+        found = np.zeros_like(total)
+        found[done] = total[done]
         return found
 
     def finish_round(self, sums: Floats, pairs: Ints, where: Ints) -> None:
@@ -696,7 +704,8 @@ class StaticUsers(Scenario):
             answers = run.exchange(t, pairs, gone, addends, hidden)
             if gone.any():
                 self._abort(run, t, int(pairs[gone][0]))
-            run.finish_round(run.add_up(t, run.what, answers, masks), pairs, phase.active)
+            sums = run.add_up(SUM, t, run.what, answers, masks, None)
+            run.finish_round(self.fixed.decode(sums), pairs, phase.active)
             yield t
 
     def _abort(self, run: ScenarioRun, t: int, pair: int) -> None:
@@ -819,26 +828,26 @@ class DynamicUsers(Scenario):
             sent = self.fixed.reduce(words + betas)
             answered = {"answer": sent[~gone]}
             run.wire.send(HIDDEN_SHARE, USERS, THIRD_PARTY, answered, asked[~gone], 0)
-            done = np.unique(group[kept])
-            total = run.third_party.add(sent[kept], group[kept], size[0])
-            total = self.fixed.reduce(total + run.third_party.secret)
-            run.wire.send(HIDDEN_NOISE, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, 0)
-            held = run.recommender.unmask(total, betas[kept], group[kept])
-            run.recommender.noise[done] = held[done]
+            secret = run.third_party.secret
+            run.recommender.noise += run.add_up(
+                HIDDEN_NOISE, 0, group[kept], sent[kept], betas[kept], secret
+            )
             np.add.at(phase.noise, group[kept], shares[kept])
-            made[done] = True
+            made[group[kept]] = True
         phase.active = np.flatnonzero(made)
         return np.flatnonzero(made[run.what])
 
     def _round(self, run: ScenarioRun, t: int, online: Ints) -> None:
-        sums = np.zeros_like(run.items)
+        assert run.third_party.secret is not None
+        sums, secret = np.zeros_like(run.items), np.negative(run.third_party.secret)
         summed: list[Ints] = []
         for asked, gone, kept in self._attempts(run, online, t):
             group = run.what[asked]
             addends, masks = 2 * run.raters[group], run.recommender.mask(len(asked))
             hidden = {"mask": masks, "piece": run.recommender.pieces(group)}
             answers = run.exchange(t, asked, gone, addends, hidden)
-            sums += run.add_up(t, group[kept], answers[kept], masks[kept])
+            found = run.add_up(SUM, t, group[kept], answers[kept], masks[kept], secret)
+            sums += self.fixed.decode(found)
             summed.append(asked[kept])
         pairs = np.concatenate(summed) if summed else online
         run.finish_round(sums, pairs, np.unique(run.what[pairs]))

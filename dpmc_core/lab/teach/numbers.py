@@ -8,7 +8,6 @@ lessons' files.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -28,6 +27,7 @@ from dpmc_core.lab.teach.room import (
     attacker,
     coin,
     good_to,
+    reports_of,
     truth,
 )
 from dpmc_core.lab.teach.room_view import FEWEST, senders, two_coins
@@ -51,8 +51,8 @@ def people(
     """A simulated class: what so many people report, of whom a share answers yes (rounded to whole
     people), and whose answers their coins have turned around. Fit to show and never to protect."""
     rng = np.random.default_rng((SEED, throw))
-    answers = rng.permutation(np.arange(many) < round(share * many)).astype(np.uint8)
-    reports = replace(coin(epsilon), shape=answers.shape).publish(answers, rng)
+    answers = rng.permutation(np.arange(many) < round(share * many))
+    reports = reports_of(answers, coin(epsilon), rng)
     return tuple(map(int, reports)), tuple(map(bool, reports != answers))
 
 

@@ -390,15 +390,6 @@ def _mixed(parts: Sequence[Linked]) -> tuple[Callable[[float], NDArray[np.float6
     return law, sum(step * part.yes for step, part in weighed)
 
 
-def simulated(
-    share: float, phones: int, channel: RandomizedResponse, rng: np.random.Generator
-) -> Poll:
-    """So many answers drawn with a share of yes, each through the channel."""
-    check_number("share", share, at_least=0, at_most=1)
-    check_number("phones", phones, at_least=1, integer=True)
-    return _sent(rng.random(phones) < share, channel, rng)
-
-
 def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:
     """The estimate of so many more people like those of a poll, drawn once by a seed: first their
     share, which the poll leaves open, then their reports. Its interval is that of many such draws,
@@ -414,11 +405,12 @@ def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:
     return Bounds(float(found[0]), max(min(low, there.low), 0), min(max(high, there.high), 1))
 
 
-def _sent(
+def reports_of(
     answers: NDArray[np.bool_], channel: RandomizedResponse, rng: np.random.Generator
-) -> Poll:
+) -> NDArray[np.uint8]:
+    """What simulated phones send, one of each."""
     told = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)
-    return Poll(int(told.sum()), len(answers), channel)
+    return np.asarray(told, dtype=np.uint8)
 
 
 # --- the room -----------------------------------------------------------------------------------
@@ -527,9 +519,9 @@ class View:
         """The epsilon of each answer to a question; that of the first time holds."""
         return next((one.epsilon for one in self.rounds(question)), self.epsilon)
 
-    def phones(self, question: int, rounds: int | None = None) -> set[str]:
-        """Who has sent a report to a question; rounds: to the first so many."""
-        return set().union(*(one.reports for one in self.answered(question)[:rounds]))
+    def phones(self, question: int) -> set[str]:
+        """Who has sent a report to a question."""
+        return set().union(*(one.reports for one in self.rounds(question)))
 
     def poll(
         self,
@@ -546,7 +538,7 @@ class View:
             linked = Linked(told[0].reports, len(told), sum(poll.yes for poll in told))
             return Poll.joined([linked], told[0].channel)
         sent: dict[int, list[int]] = {}
-        for token in self.phones(question, rounds) if asked else ():
+        for token in set().union(*(one.reports for one in asked)):
             if among is None or token in among:
                 bits = [one.reports[token] for one in asked if token in one.reports]
                 sent.setdefault(len(bits), []).append(sum(bits))
@@ -717,8 +709,9 @@ class Room:
                 self._simulate(one, yes)
 
     def _simulate(self, asking: Asking, yes: int) -> None:
-        told = _sent(np.arange(CLASS) < yes, coin(asking.epsilon), self._rng)
-        self._put(asking, Sender.SIMULATED, told)
+        channel = coin(asking.epsilon)
+        told = reports_of(np.arange(CLASS) < yes, channel, self._rng)
+        self._put(asking, Sender.SIMULATED, Poll(int(told.sum()), CLASS, channel))
         self._set(pretended={**self._view.pretended, asking.question: yes})
 
     def _put(self, asking: Asking, sender: Sender, told: Poll) -> None:
