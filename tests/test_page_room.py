@@ -142,7 +142,7 @@ def test_hands_have_limits_in_a_sentence():
     field(app, "of them yes").set_value(9)
     press(app, "Count them")
     assert "Hands that say yes" in plain(app.error[0].value)
-    assert not own_room(app).view().counts
+    assert not own_room(app).view().now.counts
 
 
 def test_coins_cannot_be_as_private_as_phones_and_the_page_says_so():

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from dpmc_core.lab.protocol.federated import SERVER
 from dpmc_core.lab.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
-from dpmc_core.lab.views.federated import NAMES
-from dpmc_core.lab.views.messages import BytesCurve, bytes_text
+from dpmc_core.lab.views.protocol import NAMES, BytesCurve, bytes_text
 from dpmc_core.mechanisms.dpimf import Profiles
 from pages.ui.charts import (
     ACCENT,
