@@ -364,14 +364,14 @@ def _numbers(values: Sequence[float | None], missing: float) -> Floats:
 # --- over seeds ------------------------------------------------------------------------------
 
 
-def interval(values: Floats | Sequence[float]) -> Interval:
+def interval(values: Floats | Sequence[float], level: float = LEVEL) -> Interval:
     """Mean and half width of the t interval of the values that are there."""
     there = np.asarray(values, dtype=float)
     there = there[~np.isnan(there)]
     mean, n = float(np.mean(there)), len(there)
     if n < 2:
         return Interval(mean, 0.0, n)
-    t = float(stdtrit(n - 1, 0.5 + LEVEL / 2))
+    t = float(stdtrit(n - 1, 0.5 + level / 2))
     return Interval(mean, t * float(np.std(there, ddof=1)) / math.sqrt(n), n)
 
 
