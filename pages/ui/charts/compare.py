@@ -44,15 +44,10 @@ from pages.ui.charts import (
     Figure,
     Style,
     Theme,
-    band,
     faded,
     figure,
-    horizontal,
-    line,
-    marker,
     powers,
     style,
-    tick,
 )
 
 Ends = tuple[float, float]
@@ -124,29 +119,29 @@ def compare(
         color = _level_color(name, level.mechanism, [*drawn, *waiting], theme)
         text = f"{name}: {picture.metric.text(level.level.mean)}"
         look = (color, "dot" if name == GUESSING else "dash")
-        horizontal(fig, across, level.level.mean, look, text)
+        fig.level(across, level.level.mean, look, text)
     best = envelope(placed)
     if best is not None:
         _envelope(fig, best, picture.metric, theme)
     for one in guesses:
         _guess(fig, one, _guess_color(one, guesses, theme))
     for one, over in zip(placed, bands, strict=True):
-        band(fig, over, faded(style(one.line.mechanism).color, 0.16))
+        fig.band(over, faded(style(one.line.mechanism).color, 0.16))
     for one, over in zip(placed, bands, strict=True):
-        _line(fig, one, over, theme)
+        _line(fig, one, over)
     for one in placed:
         found = tick_of(one.line)
         if found is not None and found.counts == one.counts and found.measured < across[1]:
             here = one.line.at(found.epsilon)
             assert here is not None
-            tick(fig, found.measured, here.mean, style(one.line.mechanism), found)
+            fig.tick(found.measured, here.mean, style(one.line.mechanism), found)
     edge = _epsilons(fig, across, [one.counts for one in placed])
     _column(fig, tags, up, high, across, edge, theme)
     fig.y(range=up, **_ticks(picture.metric, up, step))
     fig.note(
         text=picture.metric.axis,
-        showarrow=False,
-        font={"size": 13, "color": theme.muted},
+        size=13,
+        color=theme.muted,
         **_corner(x=0, y=1, xanchor="left", yanchor="bottom", yshift=8),
     )
     return fig
@@ -266,7 +261,7 @@ def _column(
         y = up[1] - place * scale
         led = tag.at is not None and tag.end is not None and tag.end >= near
         look = tag.look
-        shown = {} if look is None else marker(look, theme, solid=tag.solid)
+        shown = {} if look is None else fig.marker(look, solid=tag.solid)
         sizes = [0, shown.get("size", 0)]
         fig.draw(
             "scatter",
@@ -276,7 +271,6 @@ def _column(
             line={"color": tag.color if look is None else look.color, "width": 1},
             marker=shown | {"size": sizes, "opacity": 1 if tag.at is not None else 0.4},
             cliponaxis=False,
-            hoverinfo="skip",
         )
         _name(fig, tag.lines, 1 - place / high, theme.ink if look is not None else theme.muted)
 
@@ -301,24 +295,23 @@ def _name(fig: Figure, lines: Sequence[str], y: float, color: str) -> None:
     """A name in the column at a height of the frame."""
     fig.note(
         text="<br>".join(lines),
-        showarrow=False,
         align="left",
-        font={"size": _SIZE, "color": color},
+        size=_SIZE,
+        color=color,
         borderpad=0,
         **_corner(x=1, y=y, xanchor="left", yanchor="middle", xshift=13),
     )
 
 
-def _line(fig: Figure, one: Placed, over: Band, theme: Theme) -> None:
+def _line(fig: Figure, one: Placed, over: Band) -> None:
     look, text = style(one.line.mechanism), one.line.metric.text
     counts = one.counts if one.solid else f"{one.counts}, not certified"
-    line(
-        fig,
+    fig.line(
         over.x.tolist(),
         over.mean.tolist(),
         look,
         name=f"{one.line.label} · {counts}",
-        marker=marker(look, theme, solid=one.solid),
+        marker=fig.marker(look, solid=one.solid),
         customdata=[
             [text(mean), text(low), text(high), int(seeds)]
             for mean, low, high, seeds in zip(
@@ -332,32 +325,30 @@ def _line(fig: Figure, one: Placed, over: Band, theme: Theme) -> None:
 
 def _guess(fig: Figure, one: Placed, color: str) -> None:
     """A private guess against its own epsilon."""
-    fig.draw(
-        "scatter",
-        x=one.x.tolist(),
-        y=one.band.mean.tolist(),
-        mode="lines",
-        line={"color": color, "dash": "dot", "width": 2},
+    fig.stroke(
+        one.x.tolist(),
+        one.band.mean.tolist(),
+        color,
+        dash="dot",
+        hover=f"{GUESSING}: {one.line.label}<br>epsilon %{{x:.4g}} {one.counts}"
+        "<br><b>%{customdata}</b><extra></extra>",
         name=f"{GUESSING}: {one.line.label} · {one.counts}",
         customdata=[one.line.metric.text(float(mean)) for mean in one.band.mean],
-        hovertemplate=f"{GUESSING}: {one.line.label}<br>epsilon %{{x:.4g}} {one.counts}"
-        "<br><b>%{customdata}</b><extra></extra>",
     )
 
 
 def _envelope(fig: Figure, best: Envelope, metric: Metric, theme: Theme) -> None:
     """A broad pale line behind the others: what hindsight would have chosen."""
     texts = [metric.text(float(value)) for value in best.value]
-    fig.draw(
-        "scatter",
-        x=best.x.tolist(),
-        y=best.value.tolist(),
-        mode="lines",
-        line={"color": faded(theme.muted, 0.3), "width": 9},
+    fig.stroke(
+        best.x.tolist(),
+        best.value.tolist(),
+        faded(theme.muted, 0.3),
+        width=9,
+        hover=f"{ENVELOPE}<br>epsilon %{{x:.4g}} {best.counts}: %{{customdata[0]}}"
+        "<br><b>%{customdata[1]}</b> on the other seeds<extra></extra>",
         name=ENVELOPE,
         customdata=list(zip(best.winners, texts, strict=True)),
-        hovertemplate=f"{ENVELOPE}<br>epsilon %{{x:.4g}} {best.counts}: %{{customdata[0]}}"
-        "<br><b>%{customdata[1]}</b> on the other seeds<extra></extra>",
     )
 
 
@@ -414,16 +405,14 @@ def price(
         if reached:
             unit = f" {_unit(one.placed)}" if mixed else ""
             shown = f"<b>{text}</b>{unit}"
-            fig.draw(
-                "scatter",
-                x=[value],
-                y=[-k],
-                mode="markers",
-                marker=marker(look, theme, solid=one.placed.solid, size=12),
-                name=one.placed.line.label,
-                hovertemplate=f"{one.placed.line.label}<br>epsilon {text} {one.placed.counts}"
+            fig.dots(
+                [value],
+                [-k],
+                fig.marker(look, solid=one.placed.solid, size=12),
+                hover=f"{one.placed.line.label}<br>epsilon {text} {one.placed.counts}"
                 + ("" if one.placed.solid else ", not certified")
                 + f"<br>interval {_span(one)}<extra></extra>",
+                name=one.placed.line.label,
             )
         else:
             shown = f"{text}: best {one.placed.line.metric.text(one.best)}"
@@ -449,34 +438,27 @@ def standing(
         ]
         for width, there in ((4, good), (15, one.best)):
             places = [(cells[j] if yes else (None, None), None) for j, yes in enumerate(there)]
-            fig.draw(
-                "scatter",
-                x=[end for pair, gap in places for end in (*pair, gap)],
-                y=[-k] * (3 * len(places)),
-                mode="lines",
-                line={"color": look.color, "width": width},
-                hoverinfo="skip",
+            fig.stroke(
+                [end for pair, gap in places for end in (*pair, gap)],
+                [-k] * (3 * len(places)),
+                look.color,
+                width=width,
             )
-        shown = marker(look, theme, solid=one.placed.solid, size=8)
+        shown = fig.marker(look, solid=one.placed.solid, size=8)
         size = shown["size"]
-        fig.draw(
-            "scatter",
-            x=x.tolist(),
-            y=[-k] * len(x),
-            mode="markers",
-            marker=shown | {"size": [size if yes else 0 for yes in good]},
+        fig.dots(
+            x.tolist(),
+            [-k] * len(x),
+            shown | {"size": [size if yes else 0 for yes in good]},
             name=one.placed.line.label,
-            hoverinfo="skip",
         )
-        fig.draw(
-            "scatter",
-            x=x.tolist(),
-            y=[-k] * len(x),
-            mode="markers",
-            marker={"size": 16, "opacity": 0},
-            customdata=told,
-            hovertemplate=f"{one.placed.line.label}<br>epsilon %{{x:.4g}} {one.placed.counts}"
+        fig.dots(
+            x.tolist(),
+            [-k] * len(x),
+            {"size": 16, "opacity": 0},
+            hover=f"{one.placed.line.label}<br>epsilon %{{x:.4g}} {one.placed.counts}"
             "<br>%{customdata}<extra></extra>",
+            customdata=told,
         )
     return fig
 
@@ -496,7 +478,7 @@ def _rows(
     colors = [style(one.line.mechanism).color for one in placed] + [theme.muted] * len(waiting)
     for k, (name, color) in enumerate(zip(names, colors, strict=True)):
         ends = (across[0], edge)
-        horizontal(fig, ends, -k, (faded(color, 0.45), "dot"), name, hoverinfo="skip")
+        fig.level(ends, -k, (faded(color, 0.45), "dot"), name)
         fig.data[-1]["line"]["width"] = 1.5
         _name(fig, name_lines(name), 1 - (k + 0.5) / count, theme.ink)
         if k >= len(placed):
@@ -505,28 +487,13 @@ def _rows(
 
 
 def _interval(fig: Figure, row: float, ends: Ends, look: Style) -> None:
-    fig.draw(
-        "scatter",
-        x=list(ends),
-        y=[row] * 2,
-        mode="lines",
-        line={"color": faded(look.color, 0.5), "width": 7},
-        hoverinfo="skip",
-    )
+    fig.stroke(list(ends), [row] * 2, faded(look.color, 0.5), width=7)
 
 
 def _open(fig: Figure, row: float, x: float, symbol: str, look: Style, there: bool) -> None:
     """The end of an interval that goes on beyond the epsilons computed."""
     if there:
-        fig.draw(
-            "scatter",
-            x=[x],
-            y=[row],
-            mode="markers",
-            marker={"symbol": symbol, "size": 10, "color": look.color},
-            cliponaxis=False,
-            hoverinfo="skip",
-        )
+        fig.dots([x], [row], {"symbol": symbol, "size": 10, "color": look.color}, cliponaxis=False)
 
 
 def _say(
@@ -548,12 +515,12 @@ def _say(
         x=math.log10(x),
         y=row,
         text=text,
-        showarrow=False,
         xanchor=side,
         yanchor="bottom",
         xshift=shift,
         yshift=8,
-        font={"size": 13, "color": theme.muted if faint else theme.ink},
+        size=13,
+        color=theme.muted if faint else theme.ink,
         borderpad=0,
     )
 
