@@ -55,10 +55,10 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def nothing_shipped(tmp_path, monkeypatch):
     monkeypatch.setattr(shipped, "FOLDER", tmp_path / "no curves")
-    for kept in (rows.shipped, rows.shipped_units):
+    for kept in (rows.shipped, rows.shipped_rows, rows.shipped_units):
         kept.clear()
     yield
-    for kept in (rows.shipped, rows.shipped_units):
+    for kept in (rows.shipped, rows.shipped_rows, rows.shipped_units):
         kept.clear()
 
 
