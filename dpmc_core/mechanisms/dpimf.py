@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Factors, OwnSide, Step, Task
+from dpmc_core.model import Factors, Mechanism, OwnSide, Step, Task
 from dpmc_core.privacy import (
     CELL,
     USER_REPLACED,
@@ -50,6 +50,7 @@ from dpmc_core.solvers.implicit import (
 from dpmc_core.solvers.rows import shrinkage
 from dpmc_core.solvers.sizes import check_noise
 from dpmc_core.solvers.trust_region import minimise_in_ball
+from dpmc_core.style import BLUE, GREEN, ORANGE, RED, SKY, Style
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -122,7 +123,7 @@ class Coefficients(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dpimf:
+class Dpimf(Mechanism):
     """Settings, card and rounds; a variant says which terms are noised, and how.
 
     The norms that scale the noise are bounded by a public clip, or (clip `none`, as published) read
@@ -360,6 +361,8 @@ class Strawman(_Weighted):
 
     id: ClassVar[str] = "dpimf-strawman"
     name: ClassVar[str] = "DPIMF, strawman"
+    short: ClassVar[str] = "DPIMF strawman"
+    style: ClassVar[Style] = Style(RED, "triangle-down", "dot")
     revision: ClassVar[int] = 1
     over: ClassVar[Over] = Over.ALL
 
@@ -384,6 +387,8 @@ class Complementary(_Weighted):
 
     id: ClassVar[str] = "dpimf-complementary"
     name: ClassVar[str] = "DPIMF, complementary loss"
+    short: ClassVar[str] = "DPIMF compl. loss"
+    style: ClassVar[Style] = Style(ORANGE, "pentagon", "dash")
     revision: ClassVar[int] = 1
     published: ClassVar[AsPublished] = AsPublished(
         {**Dpimf.published.settings, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1},
@@ -433,6 +438,8 @@ class Symmetric(Complementary):
 
     id: ClassVar[str] = "dpimf-symmetric"
     name: ClassVar[str] = "DPIMF, symmetric noise"
+    short: ClassVar[str] = "DPIMF symmetric"
+    style: ClassVar[Style] = Style(SKY, "hexagon", "dashdot")
     revision: ClassVar[int] = 1
 
     def _second_shape(self, norms: Norms) -> tuple[tuple[int, ...], float]:
@@ -456,6 +463,8 @@ class Optimal(Dpimf):
 
     id: ClassVar[str] = "dpimf-optimal"
     name: ClassVar[str] = "DPIMF, optimal"
+    short: ClassVar[str] = "DPIMF optimal"
+    style: ClassVar[Style] = Style(BLUE, "circle")
     revision: ClassVar[int] = 1
 
 
@@ -471,6 +480,8 @@ class Sampled(Optimal):
 
     id: ClassVar[str] = "dpimf-sampled"
     name: ClassVar[str] = "DPIMF, optimal with importance sampling"
+    short: ClassVar[str] = "DPIMF sampled"
+    style: ClassVar[Style] = Style(GREEN, "cross", "longdash")
     revision: ClassVar[int] = 1
 
     def noised(self, norms: Norms, published: int) -> Coefficients:

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Constant, Factors, OwnSide, Step, Task
+from dpmc_core.model import Constant, Factors, Mechanism, OwnSide, Step, Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -40,6 +40,7 @@ from dpmc_core.solvers.least_squares_mf import (
     Sides,
 )
 from dpmc_core.solvers.rows import with_offsets
+from dpmc_core.style import PURPLE, RED, SKY, Style
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +60,7 @@ class LinearTerm(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyItems(LeastSquaresMF):
+class NoisyItems(LeastSquaresMF, Mechanism):
     """Objective perturbation of the item factors, user factors held fixed: settings, card, rounds.
 
     The user factors are fitted without noise, or public from the start. eta_j'v_j is added to each
@@ -194,6 +195,8 @@ class DPMF(NoisyItems):
 
     id: ClassVar[str] = "dpmf"
     name: ClassVar[str] = "Private matrix factorization"
+    short: ClassVar[str] = "Private MF"
+    style: ClassVar[Style] = Style(PURPLE, "triangle-right", "dot")
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "pmf"
     floor: ClassVar[str] = "private-mean"
@@ -254,6 +257,8 @@ class ClickDPMF(LeastSquaresOnClicks, NoisyItems):
 
     id: ClassVar[str] = "dpmf-clicks"
     name: ClassVar[str] = "Private matrix factorization of clicks"
+    short: ClassVar[str] = "Private MF"
+    style: ClassVar[Style] = Style(RED, "triangle-right", "8px,3px")
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "ials"
     floor: ClassVar[str] = "local-popularity"  # the guess with a promise per cell
@@ -310,7 +315,7 @@ class NoisySum(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateMean:
+class PrivateMean(Mechanism):
     """The mean rating with Laplace noise on the sum: a guess under the same promise.
 
     How many ratings there are is public where a promise covers their values only.
@@ -318,6 +323,8 @@ class PrivateMean:
 
     id: ClassVar[str] = "private-mean"
     name: ClassVar[str] = "Private mean"
+    style: ClassVar[Style] = Style(SKY, "hourglass", "dot")
+    place: ClassVar[int] = 1
     task: ClassVar[Task] = Task.RATINGS
     twin: ClassVar[str] = "global-mean"
     floor: ClassVar[str] = "private-mean"

@@ -58,9 +58,10 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plain:
+class Plain(Mechanism):
     """A method that reads raw ratings, adds no noise and promises nothing."""
 
+    place: ClassVar[int] = 3
     revision: ClassVar[int] = 1
     reads: ClassVar[str] = "every rating"
     publishes: ClassVar[Publishes]
