@@ -29,7 +29,7 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, check_settings, setting
-from dpmc_core.solvers.implicit import binary_matrix, check_interactions
+from dpmc_core.solvers.factorization import binary_matrix, check_interactions
 from dpmc_core.solvers.neighbours import FlippedPairs, Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.sizes import check_reported
 from dpmc_core.solvers.spectral_ranking import ClickTaste, FlippedBits

@@ -32,7 +32,7 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.implicit import check_interactions
+from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import contributions, item_sums
 from dpmc_core.solvers.taste import Audiences, Counts, cross_moments, profiles

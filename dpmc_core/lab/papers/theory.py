@@ -32,8 +32,8 @@ from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.privacy.importance import amplified_losses
 from dpmc_core.privacy.sampled import SampledLaplace
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.solvers.frank_wolfe import StepRule, complete, top_vector
-from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import positive
 
