@@ -24,7 +24,7 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_core.registry import create
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.solvers.als import normal_equations, ridge
-from dpmc_core.solvers.least_squares_mf import Sides
+from dpmc_core.solvers.factorization import Sides
 from dpmc_core.solvers.rows import with_offsets
 
 Floats = NDArray[np.float64]

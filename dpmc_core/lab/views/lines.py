@@ -22,7 +22,6 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.store import CurveInfo, Store, certified, curves, points
 from dpmc_core.lab.store import shipped as files
 from dpmc_core.lab.store.queries import Claim
-from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.text import columns
 from dpmc_core.metrics import RANKING, Metric, headline
 from dpmc_core.model import Task
@@ -608,7 +607,7 @@ def means_table(placed: Sequence[Placed]) -> dict[str, list[str]]:
 def short_label(line: Line) -> str:
     """Its label for a narrow place."""
     name = registry.get(line.mechanism).name
-    return line.label.replace(name, cards.SHORT.get(line.mechanism, name), 1)
+    return line.label.replace(name, registry.short_name(line.mechanism), 1)
 
 
 # --- one line, looked at from one epsilon ----------------------------------------------------

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.audits import tick_of
 from dpmc_core.lab.views.comparison import (
     Answer,
@@ -145,7 +144,7 @@ def compare(
             )
             for name, one in zip(_names(placed), placed, strict=True)
         ),
-        *(_Tag(f"{short_name(id)}\n{MISSING}", None, look=style(id)) for id in waiting),
+        *(_Tag(f"{registry.short_name(id)}\n{MISSING}", None, look=style(id)) for id in waiting),
     ]
     high = max(_LEAST, sum(_HIGH * len(tag.lines) + 4 for tag in tags))
     fig = _framed(theme, high, across, placed)
@@ -198,11 +197,6 @@ def axis(ends: Ends, placed: Sequence[Placed]) -> Ends:
     """The axis of epsilon: all of the grid, and whatever a change of unit moves beyond it."""
     inside = [float(x) for one in placed for x in one.x]
     return min([ends[0], *inside]) / 1.15, max([ends[1], *inside]) * 1.15
-
-
-def short_name(id: str) -> str:
-    """A mechanism's name for a narrow place."""
-    return cards.SHORT.get(id, registry.get(id).name)
 
 
 def roomy(fig: Figure) -> Figure:
@@ -449,7 +443,7 @@ def _rows(
     placed: Sequence[Placed], across: Ends, theme: Theme, waiting: Sequence[str]
 ) -> tuple[Figure, float]:
     """A frame with a row for each mechanism, named at the right; those that wait come last."""
-    names = [*_names(placed), *map(short_name, waiting)]
+    names = [*_names(placed), *map(registry.short_name, waiting)]
     row = max([_ROW, *(_HIGH * len(name_lines(name)) + 6 for name in names)])
     count = len(names)
     fig = _framed(theme, count * row, across, placed, above=8)
