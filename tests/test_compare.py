@@ -585,7 +585,7 @@ def rows_of(id, values, epsilons, seeds, claims):
     """Stored rows of a curve: values by epsilon and seed."""
     places = itertools.product(epsilons, seeds)
     points = {place: v for place, v in zip(places, np.ravel(values), strict=True) if v == v}
-    return lines.Rows(
+    return lines.CurveRows(
         info(id)._replace(mechanism=id), {"accuracy": points}, dict.fromkeys(epsilons, claims)
     )
 

@@ -146,8 +146,8 @@ def read(
     names = [metric.name for metric in metrics]
     marks = (where.store, wanted.name, names, tuple(epsilons), tuple(seeds))
 
-    def drawn(last: int, own: Mapping[str, lines.Rows], present: Collection[str]) -> GridRows:
-        came: dict[str, lines.Rows] = {}
+    def drawn(last: int, own: Mapping[str, lines.CurveRows], present: Collection[str]) -> GridRows:
+        came: dict[str, lines.CurveRows] = {}
         for id in mechanisms:
             whole = shipped_rows(where.name, id)
             other = {key for key, one in whole.items() if one.info.mechanism != id}
@@ -170,7 +170,7 @@ def read(
 
 
 @st.cache_resource(max_entries=100, show_spinner=False)
-def shipped_rows(name: str, mechanism: str) -> dict[str, lines.Rows]:
+def shipped_rows(name: str, mechanism: str) -> dict[str, lines.CurveRows]:
     """The rows of a curve that came with the app; empty where there is none."""
     return lines.shipped_rows(name, mechanism)
 

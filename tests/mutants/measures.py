@@ -210,8 +210,8 @@ LINES = family_of(
     (
         "of a repeated pair the last line and not the latest",
         OTHER,
-        "keys = (cells,) if times is None else (times[rows], cells)",
-        "keys = (cells,)",
+        "order = np.lexsort((times[rows], cells))",
+        "order = np.lexsort((rows, cells))",
         named("datasets", "test_duplicates_against_brute_force"),
     ),
     (
@@ -234,8 +234,8 @@ LINES = family_of(
     (
         "lines are counted from nought",
         OTHER,
-        "np.arange(self.lines + 1, self.lines + count + 1)",
-        "np.arange(self.lines, self.lines + count)",
+        "return columns, self.lines + np.arange(1, count + 1)",
+        "return columns, self.lines + np.arange(count)",
         named("reading", "test_a_first_row_without_a_usable_rating_is_no_header"),
     ),
 )

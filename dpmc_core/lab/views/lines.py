@@ -176,21 +176,21 @@ def _without(level: Reference) -> str:
 # --- out of a store --------------------------------------------------------------------------
 
 
-class Rows(NamedTuple):
+class CurveRows(NamedTuple):
     """What is stored of a curve: values by metric, then by epsilon (None without one) and seed."""
 
     info: CurveInfo
     points: Mapping[str, Mapping[tuple[float | None, int], float]]
     claims: Mapping[float | None, Claim]
 
-    def joined(self, other: Rows | None) -> Rows:
+    def joined(self, other: CurveRows | None) -> CurveRows:
         """With what is known of the same curve from elsewhere, where this has nothing."""
         if other is None:
             return self
         points = {name: {**other.points.get(name, {}), **own} for name, own in self.points.items()}
-        return Rows(self.info, points, {**other.claims, **self.claims})
+        return CurveRows(self.info, points, {**other.claims, **self.claims})
 
-    def only(self, seeds: Collection[int] | None) -> Rows:
+    def only(self, seeds: Collection[int] | None) -> CurveRows:
         """With the values of these seeds alone."""
         if seeds is None:
             return self
@@ -209,7 +209,7 @@ def stored(
     keys: Collection[str] | None = None,
     epsilons: Collection[float] | None = None,
     seeds: Collection[int] | None = None,
-) -> dict[str, Rows]:
+) -> dict[str, CurveRows]:
     """The rows of some mechanisms, their floors and twins, by the curve's key.
 
     keys: of the curves; else all that the store has. epsilons, seeds: only these.
@@ -232,15 +232,15 @@ def stored(
             for metric in metrics
         }
         noisy = registry.adds_noise(registry.get(info.mechanism))
-        found[info.key] = Rows(info, values, certified(store, info.id) if noisy else {})
+        found[info.key] = CurveRows(info, values, certified(store, info.id) if noisy else {})
     return found
 
 
 def picture(
-    own: Mapping[str, Rows],
+    own: Mapping[str, CurveRows],
     mechanisms: Sequence[str],
     metric: Metric,
-    came: Mapping[str, Rows] | None = None,
+    came: Mapping[str, CurveRows] | None = None,
 ) -> Picture:
     """The curves of some mechanisms with their floors and twins.
 
@@ -253,7 +253,7 @@ def picture(
     floors = {cls.floor for cls in classes} - {*mechanisms}
     references = {registry.REFERENCES[cls.task] for cls in classes}
 
-    def lines(ids: Collection[str], rows: Iterable[Rows]) -> tuple[Line, ...]:
+    def lines(ids: Collection[str], rows: Iterable[CurveRows]) -> tuple[Line, ...]:
         made = (_line(one, metric) for one in rows if one.info.mechanism in ids)
         return tuple(line for line in made if line is not None)
 
@@ -290,7 +290,7 @@ def metrics_of(task: Task) -> tuple[Metric, ...]:
     return RANKING if task is Task.RANKING else (headline(task),)
 
 
-def shipped_rows(data: str, mechanism: str) -> dict[str, Rows]:
+def shipped_rows(data: str, mechanism: str) -> dict[str, CurveRows]:
     """What came with the program of a mechanism; empty where there is none. Raises DpmcError."""
     task = registry.get(mechanism).task
     file = files.load(data, task, [mechanism])
@@ -313,7 +313,7 @@ def shipped(
     return found if found[0].lines else None
 
 
-def _line(rows: Rows, metric: Metric) -> Line | None:
+def _line(rows: CurveRows, metric: Metric) -> Line | None:
     measured = {place: v for place, v in rows.points[metric.name].items() if place[0] is not None}
     if not measured:
         return None
@@ -338,7 +338,7 @@ def _line(rows: Rows, metric: Metric) -> Line | None:
     )
 
 
-def _reference(rows: Rows, metric: Metric) -> Reference | None:
+def _reference(rows: CurveRows, metric: Metric) -> Reference | None:
     found = rows.points[metric.name]
     values = [found[place] for place in sorted(p for p in found if p[0] is None)]
     if not values:
