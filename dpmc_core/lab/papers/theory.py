@@ -24,7 +24,14 @@ from dpmc_core.lab.papers import recovery
 from dpmc_core.lab.papers.bounds import DRAWABLE, frank_wolfe, implicit, one_bit
 from dpmc_core.links import LOGISTIC, Link, Probit
 from dpmc_core.mechanisms.dpimf import Dpimf
-from dpmc_core.mechanisms.frank_wolfe import PrivateFrankWolfe, PrivateSvd
+from dpmc_core.mechanisms.frank_wolfe import (
+    PrivateFrankWolfe,
+    PrivateSvd,
+    StepRule,
+    exact_top_pair,
+    oja,
+)
+from dpmc_core.mechanisms.frank_wolfe import frank_wolfe as conditional_gradient
 from dpmc_core.mechanisms.one_bit import InputFlip, Objective, Output, OutputBound
 from dpmc_core.model import Estimator, Factors, Mechanism
 from dpmc_core.privacy import USER_REPLACED, Additive, Calibration
@@ -32,7 +39,6 @@ from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.privacy.importance import amplified_losses
 from dpmc_core.privacy.sampled import SampledLaplace
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.frank_wolfe import StepRule, complete, top_vector
 from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import positive
@@ -743,14 +749,12 @@ def _optimisation() -> Found:
     ):
         ratings, _, nuclear = _signs(60, 32, rank)
         size = frank_wolfe.Regime(60, 32, len(ratings), nuclear, math.sqrt(32), 1.0)
-        *_, (_, found) = complete(
-            Pattern.of(ratings),
-            ratings.values,
-            nuclear,
+        cells = Pattern.of(ratings)
+        *_, found = conditional_gradient(
+            *(cells, ratings.values, nuclear),
             rounds=rounds,
-            rule=rule,
-            tolerance=0.0,
-            rng=np.random.default_rng(0),
+            step=rule,
+            top_pair=exact_top_pair(cells, np.random.default_rng(0)),
         )
         row = partial(
             _jtt18,
@@ -920,7 +924,7 @@ def _oja() -> Found:
             def product(v: Floats, rng: np.random.Generator = rng) -> Floats:
                 return values * v + sigma * rng.standard_normal(items)
 
-            v = top_vector(product, items, updates, step, rng)
+            v = oja(product, items, updates, step, rng)
             gaps.append(1.0 - float(values @ v**2))
         yield _jtt18(
             theorem="Theorem 3.3",
