@@ -798,7 +798,7 @@ def test_the_table_of_guarantees_shows_claims_and_proofs_in_both_units():
     app.session_state["every claim"] = True
     app.run()
     table = next(t.value for t in app.dataframe if "certified" in t.value.columns)
-    names = [cards.SHORT.get(id, registry.get(id).name) for id in registry.offered()]
+    names = [registry.short_name(id) for id in registry.offered()]
     assert sorted(table["mechanism"]) == sorted(names)
     assert max(map(len, names)) < 20  # none is cut off on a phone
     assert list(table)[1:4] == ["claimed", "certified", cards.PER_USER]

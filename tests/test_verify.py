@@ -24,7 +24,7 @@ from dpmc_core.lab.study.verify import sign_lines, signed, unnoticed, verify
 from dpmc_core.privacy import Publishes, Trust
 from dpmc_core.ratings import Catalogue, Origin
 from dpmc_core.solvers import sizes
-from dpmc_core.solvers.trust_region import minimise_in_ball
+from dpmc_core.solvers.factorization import minimise_in_ball
 from tests.release_helpers import (
     ITEMS,
     RELEASED,

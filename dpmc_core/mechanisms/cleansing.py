@@ -40,6 +40,7 @@ from dpmc_core.solvers.ranking import ItemScores
 from dpmc_core.solvers.rows import Rows, capped, gram, item_sums, row_sums, with_offsets
 from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
 from dpmc_core.stopping import look
+from dpmc_core.style import RED, Style
 
 Floats = NDArray[np.float64]
 
@@ -225,6 +226,8 @@ class SvdAfterCleansing(PerUser, Cleansing):
 
     id = "svd-after-cleansing"
     name = "SVD after cleansing"
+    short = "Cleansed SVD"
+    style = Style(RED, "triangle-up", "8px,3px")
     twin = "cleansed-svd"
     publishes = Publishes.ITEM_COVARIANCE
     published = AsPublished(

@@ -43,6 +43,7 @@ from dpmc_core.solvers.effects import noisy_factors
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import Rows, cap_key, clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
+from dpmc_core.style import GREEN, Style
 
 Floats = NDArray[np.float64]
 
@@ -112,6 +113,7 @@ class Dpals(EffectsFirst):
 
     id = "dpals"
     name = "DPALS"
+    style = Style(GREEN, "triangle-left")
     twin = "als"
     rank: int = setting(3, "length of the factors", at_least=1, at_most=200)
     rounds: int = setting(6, "rounds that share the budget", at_least=1, at_most=100)

@@ -51,6 +51,7 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
 from dpmc_core.stopping import look, waited
+from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
 Floats = NDArray[np.float64]
 TopPair = Callable[[int, Floats], tuple[Floats, float, bool]]
@@ -305,6 +306,8 @@ class PrivateFrankWolfe(EffectsFirst):
 
     id = "private-frank-wolfe"
     name = "Private Frank-Wolfe"
+    short = "Frank-Wolfe"
+    style = Style(BLUE, "circle")
     twin = "frank-wolfe"
     holds_gram = True
     published = AsPublished(
@@ -388,6 +391,8 @@ class PrivateFrankWolfeOja(EffectsFirst):
 
     id = "private-frank-wolfe-oja"
     name = "Private Frank-Wolfe (Oja)"
+    short = "Frank-Wolfe (Oja)"
+    style = Style(SKY, "triangle-down", "longdash")
     twin = "frank-wolfe"
     published = AsPublished(
         {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED},
@@ -510,6 +515,7 @@ class PrivateSvd(EffectsFirst):
 
     id = "private-svd"
     name = "Private SVD"
+    style = Style(ORANGE, "square", "dashdot")
     twin = "svd"
     holds_gram = True
     published = AsPublished(
@@ -684,6 +690,8 @@ class PrivatePgd(EffectsFirst):
 
     id = "private-pgd"
     name = "Private projected gradient"
+    short = "Private PGD"
+    style = Style(PURPLE, "diamond", "longdashdot")
     twin = "pgd"
     holds_gram = True
     published = AsPublished(

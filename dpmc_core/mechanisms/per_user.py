@@ -16,7 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Rng, Step, Steps, Task
+from dpmc_core.model import (
+    ArrayPart,
+    Estimator,
+    Factors,
+    Mechanism,
+    OwnSide,
+    Rng,
+    Step,
+    Steps,
+    Task,
+)
 from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
@@ -32,7 +42,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, check_settings, mechanism, setting
+from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.effects import (
     OWN,
     OWN_PSEUDO,
@@ -48,6 +58,7 @@ from dpmc_core.solvers.effects import (
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import Rows, capped, centred, clip_rows, item_sums, row_means, row_sums
 from dpmc_core.solvers.sizes import check_gram, gram_items
+from dpmc_core.style import PURPLE, Style
 
 Floats = NDArray[np.float64]
 
@@ -82,22 +93,18 @@ class EffectsFirstReleases(Releases):
 
 
 @mechanism
-class PerUser:
+class PerUser(Mechanism):
     """A budget per user, and the card that goes with it."""
 
-    id: ClassVar[str]
-    name: ClassVar[str]
-    twin: ClassVar[str]
-    task: ClassVar[Task] = Task.RATINGS
-    floor: ClassVar[str] = "user-mean"
-    revision: ClassVar[int] = 2
-    published: ClassVar[AsPublished] = AsPublished()
+    task = Task.RATINGS
+    floor = "user-mean"
+    revision = 2
     publishes: ClassVar[Publishes] = Publishes.ITEM_FACTORS
     epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance the promise may fail; less than 1/users", above=0, below=1)
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        super().__post_init__()
         limit = 2 * math.log(1 / self.delta)
         if self.paper and self.epsilon > limit:
             raise InvalidSetting(
@@ -402,6 +409,9 @@ class PrivateItemMean(PerUser):
 
     id = "private-item-mean"
     name = "Private user and item means"
+    short = "Private means"
+    style = Style(PURPLE, "cross", "dash")
+    place = 1
     twin = "item-mean"
     publishes = Publishes.ITEM_MEANS
 

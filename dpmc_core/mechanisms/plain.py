@@ -16,16 +16,16 @@ from dpmc_core.metrics import ranking, rmse
 from dpmc_core.model import Constant, Factors, Mechanism, Model, Rng, Step, Steps, Task
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
-from dpmc_core.settings import check_settings, mechanism, setting
+from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import random_factors
-from dpmc_core.solvers.implicit import (
+from dpmc_core.solvers.factorization import (
     ImplicitLoss,
+    LeastSquaresMF,
     Over,
     binary_matrix,
     check_interactions,
     solve_rows,
 )
-from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_signs import SignReports, complete_signs
 from dpmc_core.solvers.one_bit import Completion, likelihood, positive
@@ -49,23 +49,18 @@ Fit = Callable[[Ratings, Rng], Steps]
 
 
 @mechanism
-class Plain:
+class Plain(Mechanism):
     """A method that reads raw ratings, adds no noise and promises nothing; its own twin."""
 
-    id: ClassVar[str]
-    name: ClassVar[str]
-    twin: ClassVar[str]
-    task: ClassVar[Task] = Task.RATINGS
-    floor: ClassVar[str] = "user-mean"
-    revision: ClassVar[int] = 1
+    task = Task.RATINGS
+    floor = "user-mean"
+    place = 3
+    revision = 1
     reads: ClassVar[str] = "every rating"
     publishes: ClassVar[Publishes] = Publishes.EVERYTHING
 
     def __init_subclass__(cls) -> None:
         cls.twin = cls.id
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         return Guarantee(

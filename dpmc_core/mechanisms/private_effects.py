@@ -23,8 +23,8 @@ from dpmc_core.mechanisms.per_user import (
     regression_side,
     user_gaussian,
 )
-from dpmc_core.model import OwnSide, Rng, Step, Steps
-from dpmc_core.privacy import Gaussian, Guarantee, Releases
+from dpmc_core.model import OwnSide, Rng, Step, Steps, Wanted
+from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import random_factors
@@ -37,6 +37,7 @@ from dpmc_core.solvers.effects import (
     taste_share,
 )
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.style import ORANGE, Style
 
 Floats = NDArray[np.float64]
 
@@ -71,10 +72,18 @@ class PrivateEffects(PerUser):
 
     id = "private-effects"
     name = "Private effects and taste"
+    short = "Private effects"
+    style = Style(ORANGE, "diamond-tall")
     twin = "reference-ratings"
     revision = 1
     rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)
     rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)
+
+    @classmethod
+    def recommended(cls, wanted: Wanted) -> str | None:
+        if wanted.trust is Trust.LOCAL:
+            return None
+        return "item effects and taste from sums over many users, each user's own side for free"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[PrivateEffectsReleases]:
         first, rest = self.budget().split(sum(_SHARES), 1 - sum(_SHARES))

@@ -5,13 +5,22 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.mechanisms.per_user import PerUser, check_delta, user_gaussian
-from dpmc_core.model import ArrayPart, Factors, OwnSide, Rng, Step, Steps, Task
+from dpmc_core.model import (
+    ArrayPart,
+    Factors,
+    Mechanism,
+    OwnSide,
+    Rng,
+    Step,
+    Steps,
+    Task,
+    Wanted,
+)
 from dpmc_core.privacy import (
     CELL,
     USER_EMPTIED,
@@ -29,11 +38,12 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, mechanism, setting
-from dpmc_core.solvers.implicit import check_interactions
+from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import Audiences, Counts, cross_moments, profiles
 from dpmc_core.solvers.rows import contributions, item_sums
+from dpmc_core.style import PURPLE, Style
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +77,7 @@ class NoisyCounts(Releases):
 
 
 @mechanism
-class PrivatePopularity:
+class PrivatePopularity(Mechanism):
     """How many users have each item, with noise; a user's row counts with length at most sqrt(k).
 
     Per user, each row of ones is scaled to length sqrt(k) where it is longer, so heavy users count
@@ -75,21 +85,21 @@ class PrivatePopularity:
     length k instead). Per cell nothing is scaled, and one cell moves one count by 1.
     """
 
-    id: ClassVar[str] = "private-popularity"
-    name: ClassVar[str] = "Private popularity"
-    task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "popularity"
-    floor: ClassVar[str] = "private-popularity"
-    revision: ClassVar[int] = 2
+    id = "private-popularity"
+    name = "Private popularity"
+    short = "Popularity"
+    style = Style(PURPLE, "triangle-left", "dot")
+    place = 2
+    task = Task.RANKING
+    twin = "popularity"
+    floor = "private-popularity"
+    revision = 2
     epsilon: float = setting(help="privacy budget", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure (0: Laplace noise)", at_least=0, below=1)
     per: Per = setting(Per.USER, "what the budget protects")
     contributions: int = setting(
         1, "items a user counts for in full (k); longer rows count less", at_least=1, at_most=10**6
     )
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyCounts]:
         user = self.per is Per.USER
@@ -167,6 +177,8 @@ class PrivateTaste(PerUser):
 
     id = "private-taste"
     name = "Private popularity and taste"
+    short = "Private taste"
+    style = Style(PURPLE, "diamond-tall")
     task = Task.RANKING
     twin = "reference-ranking"
     floor = "private-popularity"
@@ -174,6 +186,12 @@ class PrivateTaste(PerUser):
     publishes = Publishes.FACTORS_AND_SCORES
     delta: float = setting(1e-6, "chance of failure", above=0, below=1)
     rank: int = setting(10, "taste directions looked for", at_least=1, at_most=64)
+
+    @classmethod
+    def recommended(cls, wanted: Wanted) -> str | None:
+        if not wanted.change.per_user or wanted.trust is Trust.LOCAL:
+            return None
+        return "popularity first, and taste only where the released counts show it can be heard"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
         d = self.rank

@@ -19,7 +19,6 @@ from scipy.special import stdtrit
 from dpmc_core import registry
 from dpmc_core.lab.store import digest
 from dpmc_core.lab.sweep import Grid, Unit
-from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.lines import LEVEL, Interval, interval
 from dpmc_core.privacy import Change, Guarantee
 from dpmc_core.ratings import PublicFacts
@@ -241,8 +240,7 @@ def epsilon_of(unit: Unit) -> float | None:
 
 def short_name(unit: Unit) -> str:
     """What a method is called beside its curve."""
-    method = unit.mechanism
-    return cards.SHORT.get(method.id, method.name)
+    return registry.short_name(unit.mechanism.id)
 
 
 def option_of(unit: Unit, name: str) -> float:

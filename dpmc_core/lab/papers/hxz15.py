@@ -34,7 +34,7 @@ from dpmc_core.model import Model, Task
 from dpmc_core.privacy import RATING
 from dpmc_core.problem import Problem, build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.least_squares_mf import PublicUserFactors
+from dpmc_core.solvers.factorization import PublicUserFactors
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.stopping import look
 

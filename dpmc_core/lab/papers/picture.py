@@ -14,7 +14,8 @@ from dpmc_core.lab.papers.frame import EPSILON, Axis, Experiment, Promise, Serie
 from dpmc_core.lab.papers.words import Look
 from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.lab.views.lines import short
-from dpmc_core.lab.views.looks import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style, style
+from dpmc_core.registry import style
+from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
 WIDE, HIGH = 620, 360
 LEFT, RIGHT, TOP, BOTTOM = 62, 16, 30, 48

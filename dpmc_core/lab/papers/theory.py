@@ -39,7 +39,7 @@ from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.privacy.importance import amplified_losses
 from dpmc_core.privacy.sampled import SampledLaplace
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
+from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.one_bit import positive
 

@@ -215,7 +215,7 @@ def summary(found: Sequence[Upheld]) -> str:
 
 def name_of(id: str) -> str:
     """A method's short name."""
-    return cards.SHORT.get(id, registry.get(id).name)
+    return registry.short_name(id)
 
 
 def worst(found: Sequence[Upheld]) -> Upheld | None:

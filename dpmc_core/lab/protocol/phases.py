@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.factorization import DPMF
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.least_squares_mf import PublicUserFactors, Sides
+from dpmc_core.solvers.factorization import PublicUserFactors, Sides
 
 Floats = NDArray[np.float64]
 

@@ -47,7 +47,7 @@ from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.shares import fewest_sharing
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, check_settings, same_setting, setting
-from dpmc_core.solvers.least_squares_mf import Sides
+from dpmc_core.solvers.factorization import Sides
 from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
 
 Floats = NDArray[np.float64]

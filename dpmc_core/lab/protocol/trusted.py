@@ -19,7 +19,7 @@ from dpmc_core.privacy.shares import fewest_sharing
 from dpmc_core.problem import Problem, generator
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.als import normal_equations, ridge
-from dpmc_core.solvers.least_squares_mf import Sides
+from dpmc_core.solvers.factorization import Sides
 from dpmc_core.solvers.rows import with_offsets
 
 Floats = NDArray[np.float64]

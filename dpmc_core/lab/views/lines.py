@@ -21,7 +21,6 @@ from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.store import CurveInfo, Store, certified, curves, points
 from dpmc_core.lab.store import shipped as files
-from dpmc_core.lab.views import cards
 from dpmc_core.metrics import RANKING, Metric, headline
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change
@@ -665,7 +664,7 @@ def means_table(placed: Sequence[Placed]) -> dict[str, list[str]]:
 def short_label(line: Line) -> str:
     """Its label for a narrow place."""
     name = registry.get(line.mechanism).name
-    return line.label.replace(name, cards.SHORT.get(line.mechanism, name), 1)
+    return line.label.replace(name, registry.short_name(line.mechanism), 1)
 
 
 # --- one line, looked at from one epsilon ----------------------------------------------------

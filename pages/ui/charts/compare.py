@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.audits import tick_of
 from dpmc_core.lab.views.comparison import (
     Answer,
@@ -117,7 +116,10 @@ def compare(
     drawn = {one.line.mechanism for one in placed}
     tags = _levels_tags(picture, [*drawn, *waiting], guesses, across[1], theme)
     tags += _lines_tags(placed, theme)
-    tags += [_Tag(f"{short_name(id)}\n{MISSING}", None, theme.muted, style(id)) for id in waiting]
+    tags += [
+        _Tag(f"{registry.short_name(id)}\n{MISSING}", None, theme.muted, style(id))
+        for id in waiting
+    ]
     high = max(_LEAST, sum(_HIGH * len(tag.lines) + 4 for tag in tags))
     fig = _framed(theme, high)
     for name, level in picture.levels:
@@ -156,11 +158,6 @@ def axis(ends: Ends, placed: Sequence[Placed]) -> Ends:
     """The axis of epsilon: all of the grid, and whatever a change of unit moves beyond it."""
     inside = [float(x) for one in placed for x in one.x]
     return min([ends[0], *inside]) / 1.15, max([ends[1], *inside]) * 1.15
-
-
-def short_name(id: str) -> str:
-    """A mechanism's name for a narrow place."""
-    return cards.SHORT.get(id, registry.get(id).name)
 
 
 def roomy(fig: Figure) -> Figure:
@@ -487,7 +484,7 @@ def _rows(
     """A frame with a row for each mechanism, named at the right; those that wait come last."""
     mixed = len({one.counts for one in placed}) > 1
     names = [short_label(one.line) + (f"\n{_unit(one)}" if mixed else "") for one in placed]
-    names += [short_name(id) for id in waiting]
+    names += [registry.short_name(id) for id in waiting]
     row = max([_ROW, *(_HIGH * len(name_lines(name)) + 6 for name in names)])
     count = len(names)
     fig = _framed(theme, count * row, above=8)
