@@ -17,6 +17,7 @@ from dpmc_core.stopping import look
 from dpmc_core.style import Style
 
 Floats = NDArray[np.float64]
+Rng = np.random.Generator
 
 
 class Task(enum.Enum):
@@ -144,6 +145,27 @@ class Step:
     trace: Mapping[str, float] = field(default_factory=dict)
     raw: frozenset[str] = frozenset()
     final: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        index: int,
+        total: int,
+        model: Model | None,
+        trace: Mapping[str, float],
+        told: Collection[str] = (),
+        *,
+        enough: bool = False,
+    ) -> Step:
+        """The round of that index, final where it is the last or enough.
+
+        told: the numbers of the trace that follow from what was published; all others are raw.
+        """
+        raw = frozenset(trace) - frozenset(told)
+        return cls(index, total, model, trace, raw, enough or index == total)
+
+
+Steps = Iterator[Step]
 
 
 class Wanted(NamedTuple):

@@ -9,9 +9,11 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,12 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **limits: Any) -
     if default is dataclasses.MISSING:
         return field(metadata={"setting": info})
     return field(default=default, metadata={"setting": info})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def mechanism(cls: type[T]) -> type[T]:
+    """A class of public settings: a frozen, keyword-only dataclass whose fields are `setting`s."""
+    return dataclass(frozen=True, kw_only=True)(cls)
 
 
 def same_setting(

@@ -11,6 +11,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import Probit
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.mechanisms.factorization import NoiseForm
+from dpmc_core.mechanisms.frank_wolfe import StepRule
 from dpmc_core.mechanisms.one_bit import OutputBound
 from dpmc_core.mechanisms.plain import Similarity
 from dpmc_core.mechanisms.user_ranking import Per
@@ -28,7 +29,6 @@ from dpmc_core.privacy import (
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, settings_of, show_setting
 from dpmc_core.solvers.factorization import Over, PublicUserFactors
-from dpmc_core.solvers.frank_wolfe import StepRule
 from dpmc_core.solvers.recovery import Regress
 
 USERS, ITEMS = 24, 16

@@ -5,12 +5,12 @@ import pytest
 
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import (
-    DenseOperator,
-    LowRankPlusSparse,
     Pattern,
+    dense_operator,
     dense_triplets,
     l1_threshold,
     leading_triplets,
+    low_rank_plus_sparse,
 )
 
 
@@ -60,7 +60,7 @@ def low_rank_plus_noise(m, n, seed, rank=6):
     values = rng.normal(size=len(cells.users))
     dense = left @ right.T
     dense[cells.users, cells.items] += values
-    return LowRankPlusSparse(left, right, cells, values), dense
+    return low_rank_plus_sparse(left, right, cells, values), dense
 
 
 @pytest.mark.parametrize(("m", "n"), [(120, 200), (200, 120)])
@@ -111,7 +111,7 @@ def test_an_invariant_start_hides_no_larger_value(width, scale):
 
         tolerance = 10 ** rng.uniform(-6, -1) * radius
         found = leading_triplets(
-            DenseOperator((u * s) @ v.T), v[:, :width], above, tolerance, np.random.default_rng(8)
+            dense_operator((u * s) @ v.T), v[:, :width], above, tolerance, np.random.default_rng(8)
         )
         theta = l1_threshold(found.values, radius)
         shrunk = (found.left * np.maximum(found.values - theta, 0)) @ found.right.T
@@ -129,8 +129,8 @@ def test_a_block_past_half_the_side_is_left_to_the_full_decomposition():
 
 
 def test_zero_and_tall_matrices():
-    zero = dense_triplets(DenseOperator(np.zeros((4, 6))))
+    zero = dense_triplets(dense_operator(np.zeros((4, 6))))
     assert len(zero.values) == 0
     tall = np.random.default_rng(6).normal(size=(50, 3))
-    found = dense_triplets(DenseOperator(tall))
+    found = dense_triplets(dense_operator(tall))
     assert np.allclose((found.left * found.values) @ found.right.T, tall, atol=1e-8)

@@ -16,9 +16,9 @@ from dpmc_core.mechanisms.plain import Similarity
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers import neighbours
+from dpmc_core.solvers import ranking as ranks
 from dpmc_core.solvers.factorization import binary_matrix
-from dpmc_core.solvers.neighbours import FlippedPairs, Neighbourhood, cosine, jaccard, nearest
+from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, cosine, jaccard, nearest
 
 USERS, ITEMS = 40, 12
 
@@ -151,7 +151,7 @@ def test_jaccard_and_cosine_of_sets() -> None:
 
 @pytest.mark.parametrize("block", [5, 2_000_000])
 def test_nearest_keeps_the_most_similar_others(block: int, monkeypatch) -> None:
-    monkeypatch.setattr(neighbours, "BLOCK", block)
+    monkeypatch.setattr(ranks, "BLOCK", block)
     similarity = np.random.default_rng(6).normal(size=(ITEMS, ITEMS))
     found = nearest(ITEMS, 3, lambda rows: similarity[rows].copy()).toarray()
     for i, row in enumerate(similarity):
@@ -162,11 +162,11 @@ def test_nearest_keeps_the_most_similar_others(block: int, monkeypatch) -> None:
 
 @pytest.mark.parametrize("block", [20, 2_000_000])
 def test_scores_are_sums_over_own_items(block: int, monkeypatch) -> None:
-    monkeypatch.setattr(neighbours, "BLOCK", block)
+    monkeypatch.setattr(ranks, "BLOCK", block)
     ratings = ratings_of(7)
     rows = binary_matrix(ratings)
     similar = nearest(ITEMS, 5, lambda b: np.random.default_rng(int(b[0])).random((len(b), ITEMS)))
-    model = Neighbourhood(rows, similar)
+    model = ItemScores(rows, similar.T.tocsr())
     dense = rows.toarray() @ similar.toarray().T
     assert model.predict(np.arange(USERS)[:, None], np.arange(ITEMS)) == pytest.approx(dense)
     assert model.predict([3, 3, 1], [0, 5, 5]) == pytest.approx(dense[[3, 3, 1], [0, 5, 5]])

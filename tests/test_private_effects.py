@@ -15,17 +15,21 @@ from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.problem import build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.item_effects import (
+from dpmc_core.solvers.effects import (
+    _LARGEST_FACTOR,
+    MOST,
+    Design,
     ItemEffects,
+    bounded_gain,
     item_weights,
     normal_means,
-    positive_part,
     taste_of_gram,
+    weighted_rows,
     with_own,
     without_noise,
 )
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.own_side import _LARGEST_FACTOR, MOST, Design, bounded_gain, weighted_rows
+from dpmc_core.solvers.rows import positive_part
 
 USERS, ITEMS, ONE = 60, 12, 7  # ONE: whose row changes
 PUBLIC = PublicFacts(users=USERS, items=ITEMS, low=1, high=5)
@@ -299,7 +303,7 @@ def test_the_regression_without_a_cell_is_the_one_on_the_others():
     design = Design(rng.normal(size=(9, 3)), np.diag([1.0, 2.0, 3.0]), 0.7)
     ratings = tiny(6, 9, 30, seed=3)
     cells, values = Pattern.of(ratings), rng.normal(size=30)
-    found = [(block.residual, block.others) for block in design.left_out(cells, values)]
+    found = [block.left_out() for block in design.blocks(cells, values)]
     residual, others = (np.concatenate(part) for part in zip(*found, strict=True))
     for k in range(30):
         keep = (cells.users == cells.users[k]) & (np.arange(30) != k)

@@ -23,8 +23,8 @@ from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.ranking import Audiences, Counts, cross_moments, profiles
 from dpmc_core.solvers.rows import contributions
-from dpmc_core.solvers.taste import Audiences, Counts, cross_moments, profiles
 
 USERS, ITEMS = 14, 10
 FACTS = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)

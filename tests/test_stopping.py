@@ -19,7 +19,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.model import Estimator, Mechanism, Model, Task
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.settings import settings_of
-from dpmc_core.solvers.lapack import inverse_triangle, top_eigenpairs
+from dpmc_core.solvers.linalg import inverse_triangle, top_eigenpairs
 from dpmc_core.stopping import Stopped, grace, look, stopping, waited
 from pages.ui import runs
 from pages.ui.jobs import Job

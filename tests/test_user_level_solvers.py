@@ -6,8 +6,19 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from dpmc_core import registry
+from dpmc_core import privacy, registry
 from dpmc_core.data import datasets
+from dpmc_core.mechanisms.cleansing import Predictor, shrunken_covariance
+from dpmc_core.mechanisms.frank_wolfe import (
+    Schedule,
+    StepRule,
+    exact_top_pair,
+    frank_wolfe,
+    oja,
+    projected_gradient,
+)
+from dpmc_core.metrics import rmse
+from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.als import (
     bounded_scale,
@@ -16,21 +27,17 @@ from dpmc_core.solvers.als import (
     ridge,
     ridge_rows,
 )
-from dpmc_core.solvers.cleansing import Predictor, shrunken_covariance
-from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, complete, top_right_pair, top_vector
-from dpmc_core.solvers.lapack import top_eigenpairs
-from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.pgd import Descent, Schedule
+from dpmc_core.solvers.linalg import Pattern, top_eigenpairs, top_right_pair
 from dpmc_core.solvers.rows import (
+    capped,
+    centred,
     clip_dense_rows,
     clip_rows,
     gram,
     item_sums,
-    recentred,
     row_sums,
     shrunken_means,
     times_vector,
-    user_rows,
 )
 
 
@@ -55,15 +62,15 @@ def dense(cells, values):
     return matrix
 
 
-def run(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH, tolerance=0.0):
-    steps = list(
-        complete(
-            cells, target, radius, rounds=rounds, rule=rule, tolerance=tolerance,
-            rng=np.random.default_rng(1),
-        )
-    )  # fmt: skip
-    factors = steps[-1][1].factors()
-    return [s[0] for s in steps], factors.left @ factors.right.T
+def run(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH):
+    top_pair = exact_top_pair(cells, np.random.default_rng(1))
+    steps = list(frank_wolfe(cells, target, radius, rounds=rounds, step=rule, top_pair=top_pair))
+    factors = steps[-1].factors
+    return steps, factors.left @ factors.right.T
+
+
+def objective(step):
+    return 0.5 * step.residual @ step.residual
 
 
 # --- Frank-Wolfe --------------------------------------------------------------------------------
@@ -123,9 +130,9 @@ def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_so
     best = cp.Problem(cp.Minimize(fit), [cp.normNuc(variable) <= radius]).solve(solver="SCS")
     steps, found = run(cells, target, radius, rounds=300)
     for step in steps:
-        assert step.objective - step.gap <= best * (1 + 1e-3)
-        assert step.objective >= best * (1 - 1e-3)
-    objectives = [s.objective for s in steps]
+        assert objective(step) - step.gap <= best * (1 + 1e-3)
+        assert objective(step) >= best * (1 - 1e-3)
+    objectives = [objective(s) for s in steps]
     assert objectives == sorted(objectives, reverse=True)
     assert objectives[-1] == pytest.approx(best, rel=0.02)
     assert np.linalg.norm(found, "nuc") <= radius * (1 + 1e-6)
@@ -135,23 +142,25 @@ def test_projected_gradient_reaches_the_same_optimum():
     _, _, cells, target = problem(rank=3, noise=0.3)
     radius = 12.0
     steps, _ = run(cells, target, radius, rounds=600)
-    descent = Descent(cells, target)
-    for _ in range(400):
-        squares, cut = descent.stepped_gram(1.0, math.inf)
-        assert cut == 0
-        descent.project(1.0, math.inf, *np.linalg.eigh(squares), radius)
-    objective = 0.5 * descent.residual_rmse() ** 2 * len(target)
-    assert objective == pytest.approx(steps[-1].objective, rel=5e-3)
-    assert objective <= steps[-1].objective
-    assert np.linalg.norm(descent.left @ descent.right.T, "nuc") <= radius * (1 + 1e-6)
+    rounds = list(projected_gradient(cells, target, radius, [1.0] * 400, np.linalg.eigh))
+    assert not any(found.clipped for found in rounds)
+    left, right = rounds[-1].factors.left, rounds[-1].factors.right
+    reached = 0.5 * rmse(cells.sample(left, right), target) ** 2 * len(target)
+    assert reached == pytest.approx(objective(steps[-1]), rel=5e-3)
+    assert reached <= objective(steps[-1])
+    assert np.linalg.norm(left @ right.T, "nuc") <= radius * (1 + 1e-6)
 
 
 def test_it_stops_where_the_gap_is_small():
-    _, _, cells, target = problem(noise=0.3)
-    steps, _ = run(cells, target, 5.0, rounds=500, tolerance=0.05)
-    assert steps[-1].final
+    rng = np.random.default_rng(3)
+    users, items = np.nonzero(rng.random((60, 20)) < 0.5)
+    public = PublicFacts(users=60, items=20, low=1, high=5)
+    ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
+    method = registry.create("frank-wolfe", rounds=500, tolerance=0.05, radius=0.3)
+    steps = list(method.fit(ratings, rng))
+    assert [step.final for step in steps] == [False] * (len(steps) - 1) + [True]
     assert len(steps) < 500
-    assert steps[-1].gap <= 0.05 * steps[-1].objective
+    assert steps[-1].trace["duality gap"] <= 0.05 * steps[-1].trace["objective"]
 
 
 @pytest.mark.parametrize("rule", [StepRule.FIXED, StepRule.DECREASING])
@@ -163,22 +172,33 @@ def test_public_steps_are_those_of_the_papers(rule):
     assert [s.share for s in steps] == [rule.share(t, 4) for t in (1, 2, 3, 4)]
 
 
-def test_the_expansion_keeps_factors_and_observed_cells_together():
+def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     rng = np.random.default_rng(0)
-    _, _, cells, _ = problem()
-    expansion = Expansion(cells, 5)
-    matrix = np.zeros(cells.shape)
-    for share in (0.3, 0.5, 0.2):
-        column, direction = rng.normal(size=cells.shape[0]), rng.normal(size=cells.shape[1])
-        expansion.step(share, column, direction)
-        matrix = (1 - share) * matrix + share * np.outer(column, direction)
-        seen = np.linalg.norm(matrix * dense(cells, np.ones(len(cells.users))), axis=1)
-        assert expansion.scale_rows(0.8) == (seen > 0.8).sum()
-        matrix *= (0.8 / np.maximum(seen, 0.8))[:, None]
-        factors = expansion.factors()
-        assert np.allclose(factors.left @ factors.right.T, matrix)
-        assert np.allclose(dense(cells, expansion.observed)[cells.users, cells.items],
-                           matrix[cells.users, cells.items])  # fmt: skip
+    _, mask, cells, target = problem()
+    shape, norm = cells.shape, 0.8
+    matrix = np.zeros(shape)
+
+    def top_pair(_, residual):  # noqa: ARG001
+        return rng.normal(size=shape[1]), 2.0, True
+
+    rounds = frank_wolfe(
+        *(cells, target, 3.0),
+        rounds=5,
+        step=StepRule.DECREASING,
+        top_pair=top_pair,
+        row_norm=norm,
+    )
+    for found in rounds:
+        v = found.factors.right[:, -1]
+        assert np.array_equal(found.residual, matrix[mask] - target)
+        new = np.outer(dense(cells, found.residual) @ v * (-3.0 / 2.0), v)
+        matrix = (1 - found.share) * matrix + found.share * new
+        seen = np.linalg.norm(matrix * mask, axis=1)
+        assert found.scaled == (seen > norm).sum()
+        matrix *= (norm / np.maximum(seen, norm))[:, None]
+        assert np.allclose(found.factors.left @ found.factors.right.T, matrix)
+        assert np.allclose(found.observed, matrix[mask])
+        matrix[mask] = found.observed
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -214,13 +234,12 @@ def test_rows_are_centred_on_their_own_mean_also_after_item_means():
     users, items = np.nonzero(rng.random((20, 8)) < 0.4)
     public = PublicFacts(users=21, items=8, low=1, high=5)
     ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
-    rows = user_rows(ratings, 8, rng)
+    rows = centred(ratings)
     assert np.abs(row_sums(rows.cells, rows.values)).max() < 1e-9
-    assert rows.means[20] == 3.0  # nothing rated: the middle of the range
-    item = rng.normal(size=8)
-    again = recentred(rows, item)
+    assert rows.base.predict(20, 0) == 3.0  # nothing rated: the middle of the range
+    again = centred(ratings, rng.normal(size=8))
     assert np.abs(row_sums(again.cells, again.values)).max() < 1e-9
-    back = again.values + again.means[ratings.users] + item[ratings.items]
+    back = again.values + again.base.predict(ratings.users, ratings.items)
     assert np.allclose(back, ratings.values)
 
 
@@ -310,7 +329,7 @@ def test_ojas_vector_has_nearly_the_top_rayleigh_quotient():
     _, _, cells, values = problem(200, 25, 3, noise=1.0)
     square = gram(cells, values)
     top = np.linalg.eigvalsh(square)[-1]
-    v = top_vector(lambda x: square @ x, 25, 60, 10 / top, np.random.default_rng(0))
+    v = oja(lambda x: square @ x, 25, 60, 10 / top, np.random.default_rng(0))
     assert np.linalg.norm(v) == pytest.approx(1)
     assert v @ square @ v >= (1 - 1e-2) * top
 
@@ -318,18 +337,18 @@ def test_ojas_vector_has_nearly_the_top_rayleigh_quotient():
 @pytest.mark.slow
 def test_ojas_vector_on_jester_is_within_a_hundredth_of_the_eigenvectors_quotient(shared_data):
     ratings = datasets.load(shared_data / "jester").ratings
-    public = ratings.public
-    rng = np.random.default_rng(0)
-    mechanism = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, updates=20)
-    bound = mechanism.residual * mechanism.row_norm(public)
-    rows = user_rows(ratings, mechanism.most(public), rng)
-    residual, _ = clip_rows(rows.cells, rows.values, bound)
-    square = gram(rows.cells, residual)
+    made = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
+                           estimator=Estimator.PUBLISHED, updates=20)  # fmt: skip
+    with privacy.witness() as publications:
+        (step,) = made.fit(ratings, np.random.default_rng(0))
+    v = step.model.factors.right[:, 0]
+    rows = centred(capped(ratings, made.cap, np.random.default_rng(0)))
+    kept, _ = clip_rows(rows.cells, rows.values, made.row_norm(ratings.public))
+    kept, _ = clip_rows(rows.cells, kept, made.residual * made.row_norm(ratings.public))
+    square = gram(rows.cells, kept)
     top = np.linalg.eigvalsh(square)[-1]
-    releases = mechanism.guarantee(public).releases
-    v, found, *_ = mechanism.top_pair(releases, 1, rows.cells, residual, rng)
     assert v @ square @ v >= (1 - 1e-2) * top
-    assert found == pytest.approx(top, rel=0.05)
+    assert float(publications[-1].published) == pytest.approx(top, rel=0.05)
 
 
 # --- the rest -----------------------------------------------------------------------------------
@@ -369,24 +388,33 @@ def test_cleansing_beats_the_means_on_structured_ratings(predictor):
     assert rmse("cleansed-svd", predictor=predictor) < 0.9 * rmse("item-mean")
 
 
-def test_ojas_products_are_the_sparse_sums():
-    _, _, cells, target = problem(m=300, n=40, rank=2)
-    vector = np.random.default_rng(1).normal(size=cells.shape[1])
-    made = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=2, updates=5)
-    releases = made.releases(PublicFacts(users=300, items=40, low=-1, high=1))
-    scale, n = releases.products.scale, cells.shape[1]
+def test_ojas_answers_are_those_of_the_residual_rows():
+    """Each product is A'A v and the squared norm |A v|^2, for clipped rows A of one round."""
+    rng = np.random.default_rng(1)
+    users, items = np.nonzero(rng.random((300, 40)) < 0.3)
+    public = PublicFacts(users=300, items=40, low=1, high=5)
+    ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
+    made = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
+                           estimator=Estimator.PUBLISHED, updates=5, cap=None)  # fmt: skip
+    with privacy.witness() as publications:
+        (step,) = made.fit(ratings, np.random.default_rng(2))
+    rows = centred(ratings)
+    kept, _ = clip_rows(rows.cells, rows.values, made.row_norm(public))
+    kept, _ = clip_rows(rows.cells, kept, made.residual * made.row_norm(public))
+    matrix = dense(rows.cells, kept)
+    *products, norm = publications
+    v = harmless_start(40, 2)
+    for product in products:
+        assert np.allclose(product.private, matrix.T @ (matrix @ v))
+        v = v + product.published / (5 * product.release.scale * math.sqrt(40))
+        v /= np.linalg.norm(v)
+    assert np.allclose(step.model.factors.right[:, 0], v)
+    assert float(norm.private) == pytest.approx(float(np.sum((matrix @ v) ** 2)))
 
-    def product(v):
-        along = times_vector(cells, target, v)
-        return releases.products.publish(item_sums(cells, target * along[cells.users]), rng)
 
-    rng = np.random.default_rng(2)
-    expected = top_vector(product, n, 5, 1 / (5 * scale * np.sqrt(n)), rng)
-    along = times_vector(cells, target, expected)
-    square = releases.squared_norms.publish(float(along @ along), rng)
-    found = made.top_pair(releases, 1, cells, target, np.random.default_rng(2))
-    np.testing.assert_allclose(found[0], expected, rtol=1e-12, atol=1e-14)
-    assert found[1] == pytest.approx(square, rel=1e-12)
-    np.testing.assert_allclose(
-        cells.by_user(target) @ vector, times_vector(cells, target, vector), atol=1e-12
-    )
+def harmless_start(size, seed):
+    """The first direction: drawn after the key of the cap."""
+    rng = np.random.default_rng(seed)
+    rng.integers(2**63)
+    v = rng.standard_normal(size)
+    return v / np.linalg.norm(v)

@@ -3,12 +3,12 @@
 import numpy as np
 
 from dpmc_core import registry
+from dpmc_core.mechanisms.cleansing import Predictor
 from dpmc_core.mechanisms.dpals import ItemBudget
+from dpmc_core.mechanisms.frank_wolfe import StepRule
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import Calibration
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.cleansing import Predictor
-from dpmc_core.solvers.frank_wolfe import StepRule
 
 USERS, ITEMS, CAP = 30, 12, 7
 PUBLIC = PublicFacts(users=USERS, items=ITEMS, low=1, high=5)

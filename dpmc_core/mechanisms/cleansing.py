@@ -1,40 +1,199 @@
-"""SVD after cleansing under per-user privacy, JTT18's strongest baseline.
+"""SVD after cleansing under per-user privacy, JTT18's strongest baseline, and without privacy.
 
 McSherry, Mironov, "Differentially Private Recommender Systems: Building Privacy into the Netflix
-Prize Contenders" (2009), with every release accounted per user.
+Prize Contenders" (2009): item means, shrunken covariance, local prediction; here with every release
+accounted per user.
 """
 
 from __future__ import annotations
 
+import enum
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.mechanisms.per_user import (
-    CappedPerUser,
+    EffectsFirst,
     EffectsReleases,
+    PerUser,
     effects_releases,
+    enforced_cap,
     most_rated_only,
     own_model,
     published_effects,
     regression_side,
     user_gaussian,
 )
-from dpmc_core.model import Estimator, OwnSide, Step
+from dpmc_core.mechanisms.plain import Plain, on_most_rated
+from dpmc_core.model import ArrayPart, Estimator, Model, OwnSide, Rng, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Publishes, Releases
-from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
-from dpmc_core.settings import AsPublished, setting
-from dpmc_core.solvers.cleansing import Answer, Answers, Cleansing, Predictor
-from dpmc_core.solvers.item_effects import taste_of_gram
-from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import cap_key, capped
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
+from dpmc_core.solvers.als import ridge_rows
+from dpmc_core.solvers.effects import taste_of_gram
+from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.ranking import ItemScores
+from dpmc_core.solvers.rows import Rows, capped, gram, item_sums, row_sums, with_offsets
 from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
+from dpmc_core.stopping import look
 from dpmc_core.style import RED, Style
 
+Floats = NDArray[np.float64]
+
 _EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
+_LEAST_WEIGHT = 0.01  # noise may leave the weights of two items at nothing or below
+_LEAST_VARIANCE = 0.01  # of the average, likewise
+
+
+class Predictor(enum.Enum):
+    """How a user's own predictions follow from the covariance of the items."""
+
+    SVD = "svd"  # coordinates on its leading eigenvectors
+    NEIGHBOURS = "neighbours"  # own ratings of the most correlated items
+
+
+@mechanism
+class Cleansing:
+    """The method's public settings and its steps."""
+
+    rank: int = setting(3, "eigenvectors kept of the covariance", at_least=1, at_most=1_000)
+    item_prior: float = setting(
+        10.0, "fictitious average ratings of each item (beta_m)", above=0, at_most=1e4
+    )
+    user_prior: float = setting(
+        5.0, "fictitious average ratings of each user (beta_p)", above=0, at_most=1e4
+    )
+    shrink: float = setting(
+        10.0, "average entries added to each covariance (beta)", at_least=0, at_most=1e4
+    )
+    clamp: float = setting(
+        0.25, "largest |residual| B, in widths of the rating range", above=0, at_most=1
+    )
+    predictor: Predictor = setting(Predictor.SVD, "local prediction from the covariance")
+    neighbours: int = setting(20, "most similar items that vote", at_least=1, at_most=10_000)
+
+    def cleanse(
+        self,
+        ratings: Ratings,
+        ask: Callable[[str, Floats], Floats] = lambda _, statistic: statistic,
+    ) -> Step:
+        """The model, and how many residuals were clamped.
+
+        Ratings reach anything but their user's own row only through ask(name, statistic), which
+        answers with noise or without.
+        """
+        public, cells = ratings.public, Pattern.of(ratings)
+        half, about = public.half_width, ratings.values - public.middle
+        total = float(ask("total", np.asarray(about.sum())))
+        count = max(float(ask("count", np.asarray(float(len(about))))), 1.0)
+        overall = float(np.clip(total / count, -half, half))
+        sums = ask("item_sums", item_sums(cells, about))
+        counts = np.maximum(ask("item_counts", item_sums(cells, np.ones_like(about))), 0.0)
+        means = (sums + self.item_prior * overall) / (counts + self.item_prior)
+        means = np.clip(means, -half, half)
+
+        raw = about - means[cells.items]
+        offsets = row_sums(cells, raw) / (np.diff(cells.indptr) + self.user_prior)
+        bound = self.clamp * public.width
+        residuals = np.clip(raw - offsets[cells.users], -bound, bound)
+        trace = {"residuals clamped": float((residuals != raw - offsets[cells.users]).sum())}
+
+        products, weights = self.products(cells, residuals)
+        products, weights = ask("products", products), ask("weights", weights)
+        matrix = shrunken_covariance(products, weights, self.shrink)
+        user = offsets + public.middle
+        if self.predictor is Predictor.NEIGHBOURS:
+            nearest = min(self.neighbours, public.items)
+            model: Model = Neighbours.of(cells, residuals, user, means, matrix, nearest)
+            return Step.of(1, 1, model, trace)
+        factors, noise = leading_factors(matrix, self.rank)
+        left = ridge_rows(cells.by_user(residuals), factors, noise)
+        found = with_offsets(left, factors, user, means)
+        return Step.of(1, 1, replace(found, own={"noise": np.asarray(noise)}), trace)
+
+    def products(self, cells: Pattern, residuals: Floats) -> tuple[Floats, Floats]:
+        """Weighted products of residuals of each two items, and the weights; n x n each.
+
+        A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
+        """
+        root = np.maximum(np.diff(cells.indptr), 1)[cells.users] ** -0.25
+        return gram(cells, residuals * root), gram(cells, root)
+
+
+def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:
+    """Entrywise covariance from weighted products and weights (n x n), shrunk towards its mean.
+
+    `shrink` average products and weights are added to every entry; the average is over entries.
+    """
+    look()
+    average, weight = float(products.mean()), max(float(weights.mean()), _LEAST_WEIGHT)
+    total = np.maximum(weights, 0.0) + shrink * weight
+    look()
+    found = (products + shrink * average) / np.maximum(total, _LEAST_WEIGHT)
+    look()
+    symmetric: Floats = 0.5 * (found + found.T)
+    return symmetric
+
+
+def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
+    """n x rank factors F of the best positive semidefinite approximation F F', and the variance
+    of a rating that they leave (at least a hundredth of the average)."""
+    values, vectors = top_eigenpairs(matrix, rank)
+    kept = np.maximum(values, 0.0)
+    average = max(float(np.trace(matrix)) / len(matrix), 1e-12)
+    left = average - float(kept.sum()) / len(matrix)
+    factors: Floats = vectors * np.sqrt(kept)
+    return factors, max(left, 0.01 * average)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Predictions from a user's own ratings of similar items.
+
+    user + item offset + sum s_jk r_uk / (1 + sum s_jk) over the rated items k among the most
+    similar ones to j: one rating's worth of doubt, as few or dissimilar neighbours say little.
+    """
+
+    user: Floats
+    item: Floats
+    votes: ItemScores
+    voters: ItemScores
+    factors: ClassVar[None] = None
+
+    @classmethod
+    def of(
+        cls,
+        cells: Pattern,
+        residuals: Floats,
+        user: Floats,
+        item: Floats,
+        matrix: Floats,
+        count: int,
+    ) -> Neighbours:
+        """Of a covariance matrix: correlations, of each item the `count` largest."""
+        from scipy.sparse import csr_array
+
+        variance = np.diag(matrix)
+        least = max(_LEAST_VARIANCE * float(np.abs(variance).mean()), 1e-12)
+        spread = np.sqrt(np.maximum(variance, least))
+        similarity = np.clip(matrix / spread[:, None] / spread, 0.0, 1.0)
+        np.fill_diagonal(similarity, 0.0)
+        if count < len(similarity):
+            cut = np.partition(similarity, -count, axis=1)[:, -count]
+            similarity = np.where(similarity >= cut[:, None], similarity, 0.0)
+        weights = csr_array(similarity.T)
+        rows = (cells.by_user(values) for values in (residuals, np.ones_like(residuals)))
+        return cls(user, item, *(ItemScores(row, weights) for row in rows))
+
+    def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        u, j = np.broadcast_arrays(np.asarray(users), np.asarray(items))
+        heard = self.votes.predict(u, j) / (self.voters.predict(u, j) + 1.0)
+        found: Floats = self.user[u] + self.item[j] + heard
+        return found
 
 
 @dataclass(frozen=True)
@@ -54,8 +213,8 @@ class CleansingStatistics(Releases):
     weights: Gaussian
 
 
-@dataclass(frozen=True, kw_only=True)
-class SvdAfterCleansing(CappedPerUser, Cleansing):
+@mechanism
+class SvdAfterCleansing(PerUser, Cleansing):
     """Noisy global and item means, a noisy shrunken covariance of the items, local prediction.
 
     With at most k ratings a user, each rating within half the range R of its middle and each
@@ -65,17 +224,18 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
     effects instead, and keeps what stands out of the noise of the products.
     """
 
-    id: ClassVar[str] = "svd-after-cleansing"
-    name: ClassVar[str] = "SVD after cleansing"
-    short: ClassVar[str] = "Cleansed SVD"
-    style: ClassVar[Style] = Style(RED, "triangle-up", "8px,3px")
-    twin: ClassVar[str] = "cleansed-svd"
-    revision: ClassVar[int] = 2
-    published: ClassVar[AsPublished] = AsPublished(
+    id = "svd-after-cleansing"
+    name = "SVD after cleansing"
+    short = "Cleansed SVD"
+    style = Style(RED, "triangle-up", "8px,3px")
+    twin = "cleansed-svd"
+    publishes = Publishes.ITEM_COVARIANCE
+    published = AsPublished(
         {"estimator": Estimator.PUBLISHED},
         "JTT18 tunes the shrinking parameters, from 5 to 25: they stay what they are; the noise is"
         " accounted for each user by the exact curve, where the method's own paper counts ratings",
     )
+    cap: int | None = same_setting(EffectsFirst, "cap")
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE,
         "item effects and what stands out of the noise, or as published (neighbours: always)",
@@ -91,7 +251,7 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
         if not self.aware:
             check_gram(public.items, "estimator noise-aware works on the most rated of them")
         n = gram_items(public)
-        bound, root = self.clamp * public.width, math.sqrt(self.most(public))
+        bound, root = self.clamp * public.width, math.sqrt(enforced_cap(self.cap, public))
         budget = self.budget()
         if self.aware:
             first, rest = budget.split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
@@ -116,12 +276,11 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
             public,
             releases,
             "exact Gaussian curve for McSherry and Mironov (2009), whose own card is per rating",
-            caveats=most_rated_only(public),
-            publishes=Publishes.ITEM_COVARIANCE,
+            *most_rated_only(public),
         )
 
     def _means(self, public: PublicFacts, budget: Loss) -> CleansingMeans:
-        n, most, half = public.items, self.most(public), public.half_width
+        n, most, half = public.items, enforced_cap(self.cap, public), public.half_width
         root, both = math.sqrt(most), math.sqrt(min(2 * most, n))
         return CleansingMeans(
             total=user_gaussian(
@@ -139,64 +298,54 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        """How a user finds the own predictions; neighbours have no factors for it."""
         if self.aware:
             return regression_side(columns, range(min(self.rank, gram_items(public)) + 1))
-        return super().own_side(public, columns)
+        bound = self.clamp * public.width
+        return OwnSide(
+            f"items is [V, 1, e], V its first {columns - 2} columns and e the last. S are the"
+            " items that the user rated, where there are more than the cap as many of them, chosen"
+            f" at random; b = sum of (x_S - {public.middle!r} - e_S) / (number of S +"
+            f" {self.user_prior!r}), y = x_S - {public.middle!r} - e_S - b cut to +-{bound!r},"
+            f" u = (V_S' V_S + noise I)^-1 V_S' y; the prediction for item j is"
+            f" {public.middle!r} + b + e_j + V_j u",
+            () if self.predictor is Predictor.NEIGHBOURS else range(2, self.rank + 3),
+            {"noise": ArrayPart(())},
+        )
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        releases = self.guarantee(ratings.public).releases
-        if isinstance(releases.means, EffectsReleases):
-            yield self._aware(releases, releases.means, ratings, rng)
-        else:
-            yield self._as_published(releases, releases.means, ratings, rng)
-
-    def _aware(
-        self,
-        releases: CleansingStatistics,
-        first: EffectsReleases,
-        ratings: Ratings,
-        rng: np.random.Generator,
-    ) -> Step:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
-        items = published_effects(first, ratings, rng)
-        raw = ratings.values - own_model(ratings, items).predict(ratings.users, ratings.items)
-        kept = kept_at_random(ratings, self.most(public), cap_key(rng))
-        cells, bound = Pattern.of(ratings.select(kept)), self.clamp * public.width
-        residuals = np.clip(raw[kept], -bound, bound)
-        columns = items.most_rated(gram_items(public))
-        if columns is not None:
-            cells, inside = cells.on(columns)
-            residuals = residuals[inside]
-        exact, weights = self.products(cells, residuals)
-        noisy = releases.products.publish(exact, rng)
+        releases = self.guarantee(public).releases
+        cap, bound = enforced_cap(self.cap, public), self.clamp * public.width
+        if not isinstance(releases.means, EffectsReleases):
+            kept = capped(ratings, cap, rng)
+            asked = {**vars(releases.means), **vars(releases)}
+            yield self.cleanse(kept, lambda name, value: asked[name].publish(value, rng))
+            return
+        items = published_effects(releases.means, ratings, rng)
+        rows = Rows.less(capped(ratings, cap, rng), own_model(ratings, items))
+        trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
+        rows = rows.on(items.most_rated(gram_items(public)))
+        residuals = np.clip(rows.values, -bound, bound)
+        products, weights = self.products(rows.cells, residuals)
+        noisy = releases.products.publish(products, rng)
         pairs = releases.weights.publish(weights, rng)
         off = float(pairs.sum() - np.trace(pairs))
         edge = math.sqrt(2 * len(noisy)) * releases.products.scale
-        taste = taste_of_gram(items, 0.5 * (noisy + noisy.T), edge, self.rank, off, columns)
-        trace = {"residuals clamped": float((np.abs(raw[kept]) > bound).sum())}
-        return Step(1, 1, own_model(ratings, items, taste), trace, frozenset(trace), True)
+        taste = taste_of_gram(items, 0.5 * (noisy + noisy.T), edge, self.rank, off, rows.columns)
+        yield Step.of(1, 1, own_model(ratings, items, taste), trace)
 
-    def _as_published(
-        self,
-        releases: CleansingStatistics,
-        first: CleansingMeans,
-        ratings: Ratings,
-        rng: np.random.Generator,
-    ) -> Step:
-        public = ratings.public
-        kept = capped(ratings, self.most(public), rng)
 
-        def noisy(release: Gaussian) -> Answer:
-            return lambda statistic: release.publish(statistic, rng)
+@mechanism
+class CleansedSvd(Cleansing, Plain):
+    """SVD after cleansing with exact statistics (McSherry and Mironov 2009).
 
-        answers = Answers(
-            total=noisy(first.total),
-            count=noisy(first.count),
-            item_sums=noisy(first.item_sums),
-            item_counts=noisy(first.item_counts),
-            products=noisy(releases.products),
-            weights=noisy(releases.weights),
-        )
-        model, clamped = self.complete(Pattern.of(kept), kept.values, public, answers)
-        trace = {"residuals clamped": float(clamped)}
-        return Step(1, 1, model, trace, frozenset(trace), True)
+    Of the 5,000 most rated items where there are more; others have user and item means.
+    """
+
+    id = "cleansed-svd"
+    name = "SVD after cleansing, no privacy"
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        check_rank(self.rank, ratings.public)
+        yield from on_most_rated(lambda inside, _: iter([self.cleanse(inside)]), ratings, rng)

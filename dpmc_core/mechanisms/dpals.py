@@ -1,4 +1,4 @@
-"""DPALS: alternating least squares with private item statistics.
+"""DPALS: alternating least squares with private item statistics, and without privacy.
 
 Chien, Jain, Krichene, Rendle, Song, Thakurta, Zhang, "Private Alternating Least Squares" (2021);
 Krichene, Mayoraz, Rendle, Song, Thakurta, Zhang, "Private Learning with Public Features" and its
@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import cycle
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +20,16 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
     EffectsFirstReleases,
-    own_arrays,
+    enforced_cap,
     published_effects,
     user_gaussian,
 )
-from dpmc_core.model import Factors, OwnSide, Step
+from dpmc_core.mechanisms.plain import Plain, centred_on_means
+from dpmc_core.metrics import rmse
+from dpmc_core.model import Factors, OwnSide, Rng, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
-from dpmc_core.settings import setting
+from dpmc_core.settings import mechanism, same_setting, setting
 from dpmc_core.solvers.als import (
     bounded_scale,
     full_scale,
@@ -38,9 +39,9 @@ from dpmc_core.solvers.als import (
     ridge,
     ridge_rows,
 )
-from dpmc_core.solvers.item_effects import noisy_factors
+from dpmc_core.solvers.effects import noisy_factors
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import cap_key, clip_dense_rows, clip_rows
+from dpmc_core.solvers.rows import Rows, cap_key, clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.style import GREEN, Style
 
@@ -57,6 +58,33 @@ class ItemBudget(enum.Enum):
     ADAPTIVE = "adaptive"  # all, item j weighted by its private count to the power -exponent
 
 
+def alternate(
+    rows: Rows,
+    rank: int,
+    rounds: int,
+    penalty: float,
+    solve_items: Callable[[Floats], Floats],
+    rng: Rng,
+    *,
+    rescaled: bool = False,
+) -> Iterator[tuple[int, Factors]]:
+    """Alternating least squares: users solve exact ridge problems, items what is handed in.
+
+    Item factors are rescaled each round so that user factors are in rating points; where they may
+    shrink, the users' problems for the next `solve_items` are of `rescaled` ones.
+    """
+    by_user = rows.cells.by_user(rows.values)
+    right = bounded_scale(random_factors(rows.cells.shape[1], rank, rng))
+    asked = ridge_rows(by_user, right, penalty)
+    for index in range(1, rounds + 1):
+        found = solve_items(asked)
+        right = bounded_scale(found)
+        asked = left = ridge_rows(by_user, right, penalty)
+        if rescaled:
+            asked = ridge_rows(by_user, full_scale(found), penalty)
+        yield index, Factors(left, right)
+
+
 @dataclass(frozen=True)
 class ItemProblems(Releases):
     """Of one round."""
@@ -70,7 +98,7 @@ class DpalsReleases(EffectsFirstReleases):
     rounds: tuple[ItemProblems, ...]  # one record stands for all rounds where they are alike
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Dpals(EffectsFirst):
     """Alternating least squares: users solve alone, items from noisy sufficient statistics.
 
@@ -83,11 +111,10 @@ class Dpals(EffectsFirst):
     factors by what the noise of b says.
     """
 
-    id: ClassVar[str] = "dpals"
-    name: ClassVar[str] = "DPALS"
-    style: ClassVar[Style] = Style(GREEN, "triangle-left")
-    twin: ClassVar[str] = "als"
-    revision: ClassVar[int] = 2
+    id = "dpals"
+    name = "DPALS"
+    style = Style(GREEN, "triangle-left")
+    twin = "als"
     rank: int = setting(3, "length of the factors", at_least=1, at_most=200)
     rounds: int = setting(6, "rounds that share the budget", at_least=1, at_most=100)
     ridge: float = setting(10.0, "ridge of the users' problems", above=0, at_most=1e6)
@@ -130,7 +157,7 @@ class Dpals(EffectsFirst):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
         check_rank(self.rank, public)
-        n, r, root = public.items, self.rank, math.sqrt(self.most(public))
+        n, r, root = public.items, self.rank, math.sqrt(enforced_cap(self.cap, public))
         c, g = self.bounds(public)
 
         def release(part: Loss, times: int, words: str) -> ItemProblems:
@@ -151,66 +178,46 @@ class Dpals(EffectsFirst):
         return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        finds = f"u = (V_S' V_S + {self.ridge!r} I)^-1 V_S' y"
-        return self.side(public, columns, range(self.rank, self.rank + 1), None, finds)
+        formula = f"u = (V_S' V_S + {self.ridge!r} I)^-1 V_S' y"
+        return self.side(public, columns, range(self.rank, self.rank + 1), formula, whole=True)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases = self.guarantee(public).releases
         c, g = self.bounds(public)
         items = published_effects(releases.effects, ratings, rng)
         # A user's own problem may use the whole row: what leaves it is bounded below.
         rows = self.residual_rows(ratings, items, public.items, rng)
-        cells = rows.cells
         weights, scaled = self._item_weights(ratings, items.counts, rng)
         bounded = np.clip(rows.values, -g, g)
-        right = bounded_scale(random_factors(public.items, self.rank, rng))
-        by_user, by_item = cells.by_user(rows.values), cells.by_item(bounded)
-        item_weights = cells.by_item(weights).data
-        asked = ridge_rows(by_user, right, self.ridge)
-        for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
-            kept, cut = clip_dense_rows(asked, c)
-            squares, moments = normal_equations(by_item, kept, item_weights)
+        by_item, item_weights = (rows.cells.by_item(v) for v in (bounded, weights))
+        clips = {"ratings clipped": float((bounded != rows.values).sum())}
+        clips["item weights scaled"] = float(scaled)
+        rounds = cycle(releases.rounds)
+
+        def solve_items(left: Floats) -> Floats:
+            release = next(rounds)
+            kept, cut = clip_dense_rows(left, c)
+            clips["user factors clipped"] = float(cut)
+            squares, moments = normal_equations(by_item, kept, item_weights.data)
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
-            symmetric = 0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1))
-            solvable = nearest_positive(symmetric)
+            solvable = nearest_positive(0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1)))
             if self.aware:
-                found = noisy_factors(solvable, noisy_moments, release.moments.scale, public.width)
-            else:
-                # The second part keeps it solvable where there is no noise to speak of.
-                penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
-                found = ridge(solvable, noisy_moments, penalty)
-            right = bounded_scale(found)
-            asked = left = ridge_rows(by_user, right, self.ridge)
-            if self.aware:  # factors may shrink, directions go on
-                asked = ridge_rows(by_user, full_scale(found), self.ridge)
-            model = rows.model(Factors(left, right))
-            yield Step(
-                index=index,
-                total=self.rounds,
-                model=replace(model, own=own_arrays(rows)),
-                trace={
-                    "largest item factor": float(np.abs(right).max()),
-                    "user factors clipped": float(cut),
-                    "ratings clipped": float((bounded != rows.values).sum()),
-                    "item weights scaled": float(scaled),
-                },
-                raw=frozenset(
-                    {
-                        "user factors clipped",
-                        "ratings clipped",
-                        "item weights scaled",
-                    }
-                ),
-                final=index == self.rounds,
-            )
+                return noisy_factors(solvable, noisy_moments, release.moments.scale, public.width)
+            # The second part keeps it solvable where there is no noise to speak of.
+            penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
+            return ridge(solvable, noisy_moments, penalty)
 
-    def _item_weights(
-        self, ratings: Ratings, counts: Floats, rng: np.random.Generator
-    ) -> tuple[Floats, int]:
+        for index, found in alternate(
+            *(rows, self.rank, self.rounds, self.ridge, solve_items, rng), rescaled=self.aware
+        ):
+            largest = {"largest item factor": float(np.abs(found.right).max())}
+            yield Step.of(index, self.rounds, rows.model(found), largest | clips, told=largest)
+
+    def _item_weights(self, ratings: Ratings, counts: Floats, rng: Rng) -> tuple[Floats, int]:
         """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; users scaled down."""
-        most = self.most(ratings.public)
+        most = enforced_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:
             weights = kept_at_random(ratings, most, cap_key(rng)).astype(float)
         elif self.items is ItemBudget.TAIL:
@@ -222,3 +229,33 @@ class Dpals(EffectsFirst):
             by_item /= math.sqrt(float(positive @ by_item**2) / float(positive.sum()))
             weights = by_item[ratings.items]
         return clip_rows(Pattern.of(ratings), weights, math.sqrt(most))
+
+
+@mechanism
+class Als(Plain):
+    """Matrix factorisation by alternating least squares on user- and item-centred ratings.
+
+    Salakhutdinov and Mnih, "Probabilistic Matrix Factorization" (2007), solved by exact ridge
+    problems; item factors are rescaled each round so that user factors are in rating points.
+    """
+
+    id = "als"
+    name = "ALS, no privacy"
+    rank: int = same_setting(Dpals, "rank")
+    rounds: int = setting(10, "rounds of alternating least squares", at_least=1, at_most=1_000)
+    ridge: float = same_setting(Dpals, "ridge")
+    item_ridge: float = setting(
+        1.0, "ridge of the items' problems, in squared rating points", above=0, at_most=1e6
+    )
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        check_rank(self.rank, ratings.public)
+        rows = centred_on_means(ratings, rng)
+        by_item = rows.cells.by_item(rows.values)
+
+        def solve_items(left: Floats) -> Floats:
+            return ridge_rows(by_item, left, self.item_ridge)
+
+        for index, found in alternate(rows, self.rank, self.rounds, self.ridge, solve_items, rng):
+            error = rmse(rows.cells.sample(found.left, found.right), rows.values)
+            yield Step.of(index, self.rounds, rows.model(found), {"training rmse": error})

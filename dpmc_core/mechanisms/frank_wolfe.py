@@ -1,15 +1,15 @@
-"""Private Frank-Wolfe, its variant with Oja's method, and the paper's baselines: SVD and PGD.
+"""Private Frank-Wolfe, its variant with Oja's method, the paper's baselines SVD and PGD, and twins.
 
 JTT18: Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018).
 """
 
 from __future__ import annotations
 
+import enum
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,33 +18,44 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
     EffectsFirstReleases,
-    own_arrays,
+    enforced_cap,
+    most_rated_only,
     own_model,
     regression_side,
     user_gaussian,
 )
+from dpmc_core.mechanisms.plain import Plain, centred_on_means, on_most_rated
 from dpmc_core.metrics import rmse
-from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step
-from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee, Loss
+from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Rng, Step, Steps
+from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, setting
-from dpmc_core.solvers.frank_wolfe import Expansion, StepRule, top_vector
-from dpmc_core.solvers.item_effects import taste_of_gram, without_noise
-from dpmc_core.solvers.lapack import top_eigenpairs
-from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.pgd import Descent, Schedule
+from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
+from dpmc_core.solvers.als import random_factors
+from dpmc_core.solvers.effects import taste_of_gram, without_noise
+from dpmc_core.solvers.linalg import (
+    Pattern,
+    l1_threshold,
+    leading_right,
+    top_eigenpairs,
+    top_right_pair,
+)
 from dpmc_core.solvers.rows import (
+    clip_dense_rows,
     clip_rows,
     gram,
     nuclear_radius,
+    row_norms,
+    shrinkage,
     spread_out,
     times_vector,
 )
 from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
-from dpmc_core.stopping import waited
+from dpmc_core.stopping import look, waited
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
 Floats = NDArray[np.float64]
+TopPair = Callable[[int, Floats], tuple[Floats, float, bool]]
+Eigenpair = tuple[Floats, float, float, float]  # v, lambda^2, the noise's scale and its lambda^2
 
 # JTT18's own: no item effects first, its constant, and rows that no clip cuts.
 _PRINTED = {
@@ -60,206 +71,222 @@ _TUNED = (
 _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 
 
-@dataclass(frozen=True, kw_only=True)
-class Calibrated(EffectsFirst):
-    """The paper's methods, with noise by the exact Gaussian curve or by the paper's constant."""
-
-    theorem: ClassVar[str]
-    calibration: Calibration = setting(
-        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        limit = 2 * math.log(1 / self.delta)
-        if self.paper and self.epsilon > limit:
-            raise InvalidSetting(
-                "epsilon",
-                f"<= 2 ln(1/delta) = {limit:.4g} with the paper's constant",
-                self.epsilon,
-                "calibration tight has no such condition",
-            )
-
-    @property
-    def paper(self) -> bool:
-        """Whether the paper's constant holds."""
-        return self.calibration is Calibration.PAPER
-
-    @property
-    def source(self) -> str:
-        """What the claim rests on."""
-        return f"{'' if self.paper else 'exact Gaussian curve for '}JTT18, {self.theorem}"
-
-    def budget(self) -> Loss:
-        """What all releases may spend; in the paper's arithmetic mu = eps/(2 sqrt(ln(1/delta)))."""
-        if self.paper:
-            return Loss(mu=self.epsilon / (2 * math.sqrt(math.log(1 / self.delta))))
-        return super().budget()
-
-    def gram_release(
-        self, public: PublicFacts, query: str, moves: float, part: Loss, times: int = 1
-    ) -> Gaussian:
-        """A Gram matrix of rows of norm sqrt(moves), of which each publication spends a part.
-
-        It moves by `moves` where a row becomes empty and by sqrt(2) moves where it becomes any
-        other. The paper's constant is for rows of norm 2 L, whatever they are clipped to.
-        """
-        counted = 4 * self.row_norm(public) ** 2 if self.paper else moves
-        return Gaussian(
-            query=query,
-            shape=(gram_items(public),) * 2,
-            sensitivity={USER_EMPTIED: moves, USER_REPLACED: math.sqrt(2) * moves},
-            scale=counted / part.mu,
-            times=times,
-        )
+def _source(method: EffectsFirst, theorem: str) -> str:
+    """What the claim rests on."""
+    return f"{'' if method.paper else 'exact Gaussian curve for '}JTT18, {theorem}"
 
 
-def noisy_gram(
-    release: Gaussian, gram: Floats, symmetric: bool, rng: np.random.Generator
-) -> Floats:
-    """The published Gram matrix as a symmetric one.
+# The Gram matrix of users' rows.
+
+
+def gram_release(
+    method: EffectsFirst, public: PublicFacts, query: str, moves: float, part: Loss, times: int = 1
+) -> Gaussian:
+    """A Gram matrix of rows of norm sqrt(moves), of which each publication spends a part.
+
+    It moves by `moves` where a row becomes empty and by sqrt(2) moves where it becomes any other,
+    in the Frobenius norm. The paper's constant is for rows of norm 2 L, whatever they are clipped
+    to.
+    """
+    counted = 4 * method.row_norm(public) ** 2 if method.paper else moves
+    shape, replaced = (gram_items(public),) * 2, math.sqrt(2) * moves
+    return user_gaussian(query, shape, part, moves, replaced, times, counted)
+
+
+def noisy_gram(release: Gaussian, gram: Floats, symmetric: bool, rng: Rng) -> tuple[Floats, float]:
+    """The published Gram matrix as a symmetric one, and the largest eigenvalue of its noise.
 
     symmetric: (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma; else the upper triangle
     of the noise is mirrored (2 sqrt(n) sigma), as eigenvalue routines that read one triangle do.
     """
     published: Floats = release.publish(gram, rng)
+    edge = release.scale * math.sqrt(len(gram))
     if symmetric:
-        return 0.5 * (published + published.T)
-    upper = np.triu(published)
-    return upper + np.triu(published, 1).T
+        return 0.5 * (published + published.T), math.sqrt(2) * edge
+    return np.triu(published) + np.triu(published, 1).T, 2.0 * edge
 
 
-def noise_edge(release: Gaussian, symmetric: bool) -> float:
-    """The largest eigenvalue of the noise in `noisy_gram`, as the matrix grows."""
-    return release.scale * math.sqrt(release.shape[0] or 1) * (math.sqrt(2) if symmetric else 2.0)
+# Frank-Wolfe.
 
 
-R = TypeVar("R", bound=EffectsFirstReleases)
+class StepRule(enum.Enum):
+    """The share of the new rank-one matrix in round t = 1, 2, ... of T."""
+
+    FIXED = "fixed"  # 1/T
+    DECREASING = "decreasing"  # 2/(t + 1): the first round forgets the start
+    LINE_SEARCH = "line-search"  # exact, reads the ratings
+
+    def share(self, index: int, total: int, gap: float = 0.0, length: float = 0.0) -> float:
+        """gap, length: of the line search, <-A, move> and ||move||^2 on the cells."""
+        if self is StepRule.LINE_SEARCH:
+            return min(max(gap / length, 0.0), 1.0) if length > 0 else 0.0
+        return 1 / total if self is StepRule.FIXED else 2 / (index + 1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class UserFrankWolfe(Calibrated, ABC, Generic[R]):
-    """The two private Frank-Wolfe methods: they differ in how the top eigenpair is released.
+class Round(NamedTuple):
+    """A round: A before it, Y on the cells and as factors after it.
 
-    A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy
-    top eigenpair (v, lambda^2) of A'A; each user then takes the step -(k/lambda') A_i v v' alone.
+    gap: how far the objective 1/2 ||A||^2 was from its minimum at most, where the top pair is
+    exact. clipped, scaled: rows of A and of Y.
     """
 
-    twin: ClassVar[str] = "frank-wolfe"
-    published: ClassVar[AsPublished] = AsPublished(
-        {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED}, _TUNED
-    )
-    rounds: int = setting(15, "Frank-Wolfe rounds that share the budget", at_least=1, at_most=500)
-    step: StepRule = setting(StepRule.FIXED, "share of the new part: 1/T, or 2/(t+1) in round t")
-    radius: float = setting(
-        0.5, "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
-        above=0, at_most=1e3,
-    )  # fmt: skip
-    residual: float = setting(
-        0.6,
-        "largest norm of a residual row, in units of the row clip (2: never cuts, as published)",
-        above=0,
-        at_most=2,
-    )
-    slack: float = setting(
-        0.0, "share of the paper's eigenvalue slack that is added (1: as published)",
-        at_least=0, at_most=10,
-    )  # fmt: skip
+    t: int
+    residual: Floats
+    observed: Floats
+    factors: Factors
+    top: float
+    gap: float
+    share: float
+    clipped: int
+    scaled: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.step is StepRule.LINE_SEARCH:
-            raise InvalidSetting(
-                "step", "fixed or decreasing", "line-search",
-                "a line search reads every user's ratings, which no release covers",
-            )  # fmt: skip
 
-    def sensitivity(self, public: PublicFacts) -> float:
-        """How far one row of the residual moves A'A, in squared rating points."""
-        return (self.residual * self.row_norm(public)) ** 2
+def frank_wolfe(
+    cells: Pattern,
+    target: Floats,
+    radius: float,
+    *,
+    rounds: int,
+    step: StepRule,
+    top_pair: TopPair,
+    residual_norm: float = math.inf,
+    row_norm: float = math.inf,
+) -> Iterator[Round]:
+    """min 1/2 ||P(Y - Y*)||^2 with ||Y||_nuc <= k, from zero (JTT18, Algorithms 1 and 3).
 
-    def guarantee(self, public: PublicFacts) -> Guarantee[R]:
-        caveats = (*self.caveats(), *self.most_rated_only(public))
-        return self.card(public, self.releases(public), self.source, caveats)
+    With the exact top pair and no bounds: Jaggi, "Revisiting Frank-Wolfe" (2013).
 
-    def caveats(self) -> tuple[str, ...]:
-        return ()
+    Args:
+        cells: what P keeps. target: Y* there, in rating points.
+        radius: k, in rating points.
+        top_pair: (v, lambda', whether that is more than noise) of round t and A, whose rows are
+            clipped to l2 norm `residual_norm`; v has length n.
+        row_norm: L, to which observed rows of Y are scaled.
+    """
+    m, n = cells.shape
+    left, right = np.zeros((m, rounds)), np.zeros((n, rounds))
+    observed = np.zeros(len(target))
+    for t in range(1, rounds + 1):
+        residual = observed - target  # A = P(Y - Y*)
+        kept, clipped = clip_rows(cells, residual, residual_norm)
+        v, top, moves = top_pair(t, kept)
+        # Each user alone, from the whole own row of A: only what leaves the user is clipped.
+        column = times_vector(cells, residual, v) * (-radius / top if moves else 0.0)
+        move = column[cells.users] * v[cells.items] - observed
+        gap = -float(residual @ move)
+        share = step.share(t, rounds, gap, float(move @ move)) if moves else 0.0
+        observed += share * move  # Y = (1 - share) Y - share k / lambda' A v v'
+        left *= 1 - share
+        left[:, t - 1], right[:, t - 1] = share * column, v
+        factor = shrinkage(row_norms(cells, observed), row_norm)
+        scaled = int((factor < 1).sum())
+        if scaled:
+            observed *= factor[cells.users]
+            left *= factor[:, None]
+        factors = Factors(left[:, :t].copy(), right[:, :t].copy())
+        yield Round(t, residual, observed, factors, top, gap, share, clipped, scaled)
 
-    @abstractmethod
-    def releases(self, public: PublicFacts) -> R:
-        """Those of the item means and of all rounds."""
 
-    @abstractmethod
-    def top_pair(
-        self,
-        releases: R,
-        index: int,
-        cells: Pattern,
-        residual: Floats,
-        rng: np.random.Generator,
-    ) -> tuple[Floats, float, float, float]:
-        """(v, lambda^2, noise scale, edge) of round `index` from clipped residual rows.
+def exact_top_pair(cells: Pattern, rng: Rng) -> TopPair:
+    """Without noise; each search starts at the vector of the last."""
+    start = random_factors(cells.shape[1], 1, rng)[:, 0]
 
-        edge: what noise alone makes of lambda^2.
-        """
+    def top_pair(_: int, residual: Floats) -> tuple[Floats, float, bool]:
+        nonlocal start
+        sigma, start = top_right_pair(cells, residual, start)
+        return start, sigma, sigma > 0
 
-    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        finds = (
-            "y is scaled to length row_norm at most; u and p start at zero; for each column t"
-            " of V in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w,"
-            " p = (1 - shares_t) p + w V_St, and u and p are scaled alike until |p| is row_norm"
-            " at most"
+    return top_pair
+
+
+def oja(
+    product: Callable[[Floats], Floats],
+    size: int,
+    updates: int,
+    step: float,
+    rng: Rng,
+) -> Floats:
+    """v <- v + step product(v), normalised at the start and after each update (JTT18, Alg. 2).
+
+    product(v): A'A v with or without noise, for ||v|| = 1; v has length `size`. The starting
+    direction is uniform; the paper leaves the first vector un-normalised, which would scale the
+    first product with it.
+    """
+    v = random_factors(size, 1, rng)[:, 0]
+    v /= np.linalg.norm(v)
+    for _ in range(updates):
+        look()
+        v = v + step * product(v)
+        v /= np.linalg.norm(v)
+    return v
+
+
+def _check_step(step: StepRule) -> None:
+    if step is StepRule.LINE_SEARCH:
+        raise InvalidSetting(
+            "step",
+            "fixed or decreasing",
+            "line-search",
+            "a line search reads every user's ratings, which no release covers",
         )
-        taken = {
-            "row_norm": ArrayPart(()),
-            **dict.fromkeys(("shares", "steps"), ArrayPart((self.rounds,))),
-        }
-        ranks = range(self.rounds, self.rounds + 1)
-        return self.side(public, columns, ranks, self.most(public), finds, **taken)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        public = ratings.public
-        releases, bound = self.guarantee(public).releases, self.row_norm(public)
-        _, rows, target, clipped = self.clipped_rows(ratings, releases, rng)
-        cells = rows.cells
-        solution = Expansion(cells, self.rounds)
-        radius = nuclear_radius(self.radius, public)
-        shares, steps = np.zeros(self.rounds), np.zeros(self.rounds)
-        for index in range(1, self.rounds + 1):
-            residual = solution.observed - target
-            kept, cut = clip_rows(cells, residual, self.residual * bound)
-            v, square, scale, edge = self.top_pair(releases, index, cells, kept, rng)
-            if not self.aware:
-                edge = 0.0
-            top = math.sqrt(max(square, 0.0))
-            top += self.slack * math.sqrt(
-                scale * math.log(public.items / _FAILURE)
-            ) * public.items**0.25  # fmt: skip
-            # Each user on their own, with the whole residual row: only the release is clipped.
-            column = times_vector(cells, residual, v)
-            if square > edge:
-                shares[index - 1] = share = self.step.share(index, self.rounds)
-                steps[index - 1] = -share * radius / top
-                solution.step(share, column * (-radius / top), v)
-            else:  # all noise: no direction to move along
-                solution.step(0.0, np.zeros_like(column), v)
-            scaled = solution.scale_rows(bound)
-            clips = {
+
+def _frank_wolfe_side(method: EitherFrankWolfe, public: PublicFacts, columns: int) -> OwnSide:
+    formula = (
+        "y is scaled to length row_norm at most; u and p start at zero; for each column t"
+        " of V in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w,"
+        " p = (1 - shares_t) p + w V_St, and u and p are scaled alike until |p| is row_norm"
+        " at most"
+    )
+    each = ArrayPart((method.rounds,))
+    ranks = range(method.rounds, method.rounds + 1)
+    arrays = {"row_norm": ArrayPart(()), "shares": each, "steps": each}
+    return method.side(public, columns, ranks, formula, arrays)
+
+
+def _private_rounds(
+    method: EitherFrankWolfe,
+    releases: EffectsFirstReleases,
+    ratings: Ratings,
+    rng: Rng,
+    eigenpair: Callable[[int, Pattern, Floats], Eigenpair],
+) -> Steps:
+    """The steps of either method, which differ in how the top eigenpair of A'A is released."""
+    public, shares, steps = ratings.public, [], []
+    _, rows, target, clipped = method.clipped_rows(ratings, releases, rng)
+    radius, bound = nuclear_radius(method.radius, public), method.row_norm(public)
+    failure = math.log(public.items / _FAILURE) * math.sqrt(public.items)
+
+    def top_pair(t: int, kept: Floats) -> tuple[Floats, float, bool]:
+        v, square, scale, edge = eigenpair(t, rows.cells, kept)
+        top = math.sqrt(max(square, 0.0)) + method.slack * math.sqrt(scale * failure)
+        return v, top, square > (edge if method.aware else 0.0)
+
+    for found in frank_wolfe(
+        rows.cells,
+        target,
+        radius,
+        rounds=method.rounds,
+        step=method.step,
+        top_pair=top_pair,
+        residual_norm=method.residual * bound,
+        row_norm=bound,
+    ):
+        shares.append(found.share)
+        steps.append(-found.share * radius / found.top if found.share else 0.0)
+        yield Step.of(
+            found.t,
+            method.rounds,
+            rows.model(found.factors, row_norm=bound, shares=shares, steps=steps),
+            {
+                "top singular value": found.top,
+                "training rmse": rmse(found.observed, target),
                 "rows clipped": float(clipped),
-                "residual rows clipped": float(cut),
-                "predicted rows scaled": float(scaled),
-            }
-            error = {"training rmse": rmse(solution.observed, target)}
-            model = rows.model(solution.factors())
-            taken = {"shares": shares[:index].copy(), "steps": steps[:index].copy()}
-            yield Step(
-                index=index,
-                total=self.rounds,
-                model=replace(model, own=own_arrays(rows, row_norm=bound, **taken)),
-                trace={"top singular value": top, **error, **clips},
-                raw=frozenset({*error, *clips}),
-                final=index == self.rounds,
-            )
+                "residual rows clipped": float(found.clipped),
+                "predicted rows scaled": float(found.scaled),
+            },
+            told=("top singular value",),
+        )
 
 
 @dataclass(frozen=True)
@@ -267,25 +294,48 @@ class GramReleases(EffectsFirstReleases):
     gram: tuple[Gaussian, ...]  # one record stands for all rounds where they are alike
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
+@mechanism
+class PrivateFrankWolfe(EffectsFirst):
     """Private Frank-Wolfe with a noisy Gram matrix a round (JTT18, Algorithm 1).
 
-    The Gram matrix of rows of norm <= C moves by C^2 where a row becomes empty and by sqrt(2) C^2
-    where it becomes any other, in the Frobenius norm. The paper takes C = 2 L and sigma =
-    L^2 sqrt(64 T ln(1/delta))/eps; clipping the residual rows below 2 L and the exact curve let
-    the same promise hold with less noise.
+    A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy
+    top eigenpair (v, lambda^2) of A'A; each user then takes the step -(k/lambda') A_i v v' alone.
+    The paper takes rows of norm 2 L and sigma = L^2 sqrt(64 T ln(1/delta))/eps; clipping the
+    residual rows below 2 L and the exact curve let the same promise hold with less noise.
     """
 
-    id: ClassVar[str] = "private-frank-wolfe"
-    name: ClassVar[str] = "Private Frank-Wolfe"
-    short: ClassVar[str] = "Frank-Wolfe"
-    style: ClassVar[Style] = Style(BLUE, "circle")
-    revision: ClassVar[int] = 2
-    holds_gram: ClassVar[bool] = True
-    theorem: ClassVar[str] = "Theorem 3.1"
-    published: ClassVar[AsPublished] = AsPublished(
-        {**UserFrankWolfe.published.settings, "symmetric": False}, _TUNED
+    id = "private-frank-wolfe"
+    name = "Private Frank-Wolfe"
+    short = "Frank-Wolfe"
+    style = Style(BLUE, "circle")
+    twin = "frank-wolfe"
+    holds_gram = True
+    published = AsPublished(
+        {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED, "symmetric": False},
+        _TUNED,
+    )
+    calibration: Calibration = setting(
+        Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
+    )
+    rounds: int = setting(15, "Frank-Wolfe rounds that share the budget", at_least=1, at_most=500)
+    step: StepRule = setting(StepRule.FIXED, "share of the new part: 1/T, or 2/(t+1) in round t")
+    radius: float = setting(
+        0.5,
+        "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
+        above=0,
+        at_most=1e3,
+    )
+    residual: float = setting(
+        0.6,
+        "largest norm of a residual row, in units of the row clip (2: never cuts, as published)",
+        above=0,
+        at_most=2,
+    )
+    slack: float = setting(
+        0.0,
+        "share of the paper's eigenvalue slack that is added (1: as published)",
+        at_least=0,
+        at_most=10,
     )
     symmetric: bool = setting(
         True, "average the noise matrix with its transpose (else mirror its upper triangle)"
@@ -294,29 +344,33 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
         1.0, "signal-to-noise ratio of a round over that of the round before", above=0.1, at_most=10
     )
 
-    def releases(self, public: PublicFacts) -> GramReleases:
-        moves = self.sensitivity(public)
+    own_side = _frank_wolfe_side
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_step(self.step)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
+        moves = (self.residual * self.row_norm(public)) ** 2
 
         def release(part: Loss, times: int, words: str) -> Gaussian:
             query = f"Gram matrix of the residual rows{words}"
-            return self.gram_release(public, query, moves, part, times)
+            return gram_release(self, public, query, moves, part, times)
 
         each = self.by_round(self.growth, self.rounds, release)
-        return GramReleases(self.effects_first(public), each)
+        releases = GramReleases(self.effects_first(public), each)
+        return self.card(public, releases, _source(self, "Theorem 3.1"), *most_rated_only(public))
 
-    def top_pair(
-        self,
-        releases: GramReleases,
-        index: int,
-        cells: Pattern,
-        residual: Floats,
-        rng: np.random.Generator,
-    ) -> tuple[Floats, float, float, float]:
-        release = releases.gram[(index - 1) % len(releases.gram)]
-        noisy = noisy_gram(release, gram(cells, residual), self.symmetric, rng)
-        squares, vectors = top_eigenpairs(noisy, 1)
-        edge = noise_edge(release, self.symmetric)
-        return vectors[:, -1], float(squares[-1]), release.scale, edge
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        releases = self.guarantee(ratings.public).releases
+
+        def eigenpair(t: int, cells: Pattern, kept: Floats) -> Eigenpair:
+            release = releases.gram[(t - 1) % len(releases.gram)]
+            noisy, edge = noisy_gram(release, gram(cells, kept), self.symmetric, rng)
+            (square,), vectors = top_eigenpairs(noisy, 1)
+            return vectors[:, 0], float(square), release.scale, edge
+
+        yield from _private_rounds(self, releases, ratings, rng, eigenpair)
 
 
 @dataclass(frozen=True)
@@ -325,8 +379,8 @@ class OjaReleases(EffectsFirstReleases):
     squared_norms: Gaussian
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
+@mechanism
+class PrivateFrankWolfeOja(EffectsFirst):
     """Private Frank-Wolfe with Oja's method, for many items (JTT18, Algorithm 2).
 
     A round releases `updates` noisy products A'A v of unit vectors and the noisy squared norm
@@ -335,80 +389,112 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
     for one eigenproblem: it leaves out the number of rounds T.
     """
 
-    id: ClassVar[str] = "private-frank-wolfe-oja"
-    name: ClassVar[str] = "Private Frank-Wolfe (Oja)"
-    short: ClassVar[str] = "Frank-Wolfe (Oja)"
-    style: ClassVar[Style] = Style(SKY, "triangle-down", "longdash")
-    revision: ClassVar[int] = 2
-    theorem: ClassVar[str] = "Theorem 3.1 with Algorithm 2"
-    published: ClassVar[AsPublished] = AsPublished(
-        UserFrankWolfe.published.settings,
+    id = "private-frank-wolfe-oja"
+    name = "Private Frank-Wolfe (Oja)"
+    short = "Frank-Wolfe (Oja)"
+    style = Style(SKY, "triangle-down", "longdash")
+    twin = "frank-wolfe"
+    published = AsPublished(
+        {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED},
         f"{_TUNED}; the number of updates is not printed either",
     )
+    calibration: Calibration = same_setting(PrivateFrankWolfe, "calibration")
     # Every update costs as much budget as a whole Gram matrix: few of either pay.
-    rounds: int = setting(3, "Frank-Wolfe rounds that share the budget", at_least=1, at_most=500)
-    radius: float = setting(
-        0.2,
-        "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
-        above=0,
-        at_most=1e3,
-    )
+    rounds: int = same_setting(PrivateFrankWolfe, "rounds", default=3)
+    step: StepRule = same_setting(PrivateFrankWolfe, "step")
+    radius: float = same_setting(PrivateFrankWolfe, "radius", default=0.2)
+    residual: float = same_setting(PrivateFrankWolfe, "residual")
+    slack: float = same_setting(PrivateFrankWolfe, "slack")
     updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
 
-    def caveats(self) -> tuple[str, ...]:
-        if not self.paper or self.rounds == 1:
-            return ()
-        return (
-            "the paper's noise is for one eigenproblem; the certified value counts every round",
-        )
+    own_side = _frank_wolfe_side
 
-    def releases(self, public: PublicFacts) -> OjaReleases:
-        moves = self.sensitivity(public)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_step(self.step)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[OjaReleases]:
+        moves = counted = (self.residual * self.row_norm(public)) ** 2
+        part, caveats = self.remaining() / (self.rounds * (self.updates + 1)), []
         if self.paper:
             spent = self.epsilon * math.sqrt(1 - self.item_share)
-            constant = math.sqrt(256 * self.updates * math.log(2 / self.delta))
-            scale = self.row_norm(public) ** 2 * constant / spent
-        else:
-            scale = moves / (self.rest() / (self.rounds * (self.updates + 1))).mu
-        both = {USER_EMPTIED: moves, USER_REPLACED: moves}
-        return OjaReleases(
-            effects=self.effects_first(public),
-            products=Gaussian(
-                query="Gram matrix of the residual rows times a unit vector",
-                shape=(public.items,),
-                sensitivity=both,
-                scale=scale,
-                times=self.rounds * self.updates,
+            part = Loss(mu=spent / math.sqrt(256 * self.updates * math.log(2 / self.delta)))
+            counted = self.row_norm(public) ** 2
+            if self.rounds > 1:
+                caveats.append(
+                    "the paper's noise is for one eigenproblem; the certified value counts every"
+                    " round"
+                )
+        releases = OjaReleases(
+            self.effects_first(public),
+            user_gaussian(
+                "Gram matrix of the residual rows times a unit vector",
+                *((public.items,), part, moves, moves, self.rounds * self.updates, counted),
             ),
-            squared_norms=Gaussian(
-                query="squared norm of the residual rows along a unit vector",
-                shape=(),
-                sensitivity=both,
-                scale=scale,
-                times=self.rounds,
+            user_gaussian(
+                "squared norm of the residual rows along a unit vector",
+                *((), part, moves, moves, self.rounds, counted),
             ),
         )
+        source = _source(self, "Theorem 3.1 with Algorithm 2")
+        return self.card(public, releases, source, *caveats)
 
-    def top_pair(
-        self,
-        releases: OjaReleases,
-        index: int,  # noqa: ARG002 - every round has the same noise
-        cells: Pattern,
-        residual: Floats,
-        rng: np.random.Generator,
-    ) -> tuple[Floats, float, float, float]:
-        scale, n = releases.products.scale, cells.shape[1]
-        rows = cells.by_user(residual)
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        releases = self.guarantee(ratings.public).releases
+        scale, n = releases.products.scale, ratings.public.items
+        edge = scale * math.sqrt(n)
 
-        def product(v: Floats) -> Floats:
-            noisy: Floats = releases.products.publish(rows.T @ (rows @ v), rng)
-            return noisy
+        def eigenpair(t: int, cells: Pattern, kept: Floats) -> Eigenpair:  # noqa: ARG001
+            rows = cells.by_user(kept)
 
-        step = 1 / (self.updates * scale * math.sqrt(n))
-        v = top_vector(product, n, self.updates, step, rng)
-        along = rows @ v
-        square = float(releases.squared_norms.publish(float(along @ along), rng))
-        return v, square, scale, scale * math.sqrt(n)
+            def product(v: Floats) -> Floats:
+                return releases.products.publish(rows.T @ (rows @ v), rng)
+
+            v = oja(product, n, self.updates, 1 / (self.updates * edge), rng)
+            along = rows @ v
+            square = float(releases.squared_norms.publish(float(along @ along), rng))
+            return v, square, scale, edge
+
+        yield from _private_rounds(self, releases, ratings, rng, eigenpair)
+
+
+EitherFrankWolfe = PrivateFrankWolfe | PrivateFrankWolfeOja
+
+
+@mechanism
+class FrankWolfe(Plain):
+    """Nuclear-norm completion by Frank-Wolfe (Jaggi and Sulovsky 2010; JTT18, Algorithm 3)."""
+
+    id = "frank-wolfe"
+    name = "Frank-Wolfe, no privacy"
+    rounds: int = setting(100, "most Frank-Wolfe rounds", at_least=1, at_most=10_000)
+    step: StepRule = setting(
+        StepRule.LINE_SEARCH, "share of the new part: 1/T, 2/(t+1) in round t, or exact line search"
+    )
+    radius: float = same_setting(PrivateFrankWolfe, "radius", default=0.8)
+    tolerance: float = setting(
+        1e-3, "stop when the duality gap is this small a part of the objective", at_least=0, below=1
+    )
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        rows = centred_on_means(ratings, rng)
+        for found in frank_wolfe(
+            rows.cells,
+            rows.values,
+            nuclear_radius(self.radius, ratings.public),
+            rounds=self.rounds,
+            step=self.step,
+            top_pair=exact_top_pair(rows.cells, rng),
+        ):
+            objective = 0.5 * float(found.residual @ found.residual)
+            trace = {"objective": objective, "duality gap": found.gap, "step": found.share}
+            enough = found.gap <= self.tolerance * objective
+            yield Step.of(found.t, self.rounds, rows.model(found.factors), trace, enough=enough)
+            if enough:
+                return
+
+
+# The singular value decomposition.
 
 
 @dataclass(frozen=True)
@@ -417,8 +503,8 @@ class SvdReleases(EffectsFirstReleases):
     gram: Gaussian
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivateSvd(Calibrated):
+@mechanism
+class PrivateSvd(EffectsFirst):
     """Y_i = (1/p) P(Y*_i) V V', V the leading r eigenvectors of one noisy Gram matrix.
 
     p = |Omega|/(m n): how many ratings there are is private too, so it is counted with noise
@@ -427,51 +513,49 @@ class PrivateSvd(Calibrated):
     L^2 sqrt(64 ln(1/delta))/eps is made for 4 L^2.
     """
 
-    id: ClassVar[str] = "private-svd"
-    name: ClassVar[str] = "Private SVD"
-    style: ClassVar[Style] = Style(ORANGE, "square", "dashdot")
-    twin: ClassVar[str] = "svd"
-    revision: ClassVar[int] = 2
-    holds_gram: ClassVar[bool] = True
-    theorem: ClassVar[str] = "Theorem B.1"
-    published: ClassVar[AsPublished] = AsPublished(
+    id = "private-svd"
+    name = "Private SVD"
+    style = Style(ORANGE, "square", "dashdot")
+    twin = "svd"
+    holds_gram = True
+    published = AsPublished(
         {**_PRINTED, "symmetric": False},
         "the rank is not printed: it stays what it is; the number of ratings, which the paper"
         " divides by as it is, is counted with noise here for count_share of the budget",
     )
+    calibration: Calibration = same_setting(PrivateFrankWolfe, "calibration")
     rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
     density: float | None = setting(
         None, "public share of cells observed (none: counted with noise)", above=0, at_most=1
     )
     count_share: float = setting(
-        0.01, "share of the budget for the number of ratings, where it is not public",
-        above=0, below=1,
-    )  # fmt: skip
-    symmetric: bool = setting(
-        True, "average the noise matrix with its transpose (else mirror its upper triangle)"
+        0.01,
+        "share of the budget for the number of ratings, where it is not public",
+        above=0,
+        below=1,
     )
+    symmetric: bool = same_setting(PrivateFrankWolfe, "symmetric")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
         check_rank(self.rank, public)
-        most, count, rest = self.most(public), None, self.rest()
+        count, rest = None, self.remaining()
         if self.density is None:
             part, rest = rest.split(self.count_share, 1 - self.count_share)
+            most = enforced_cap(self.cap, public)
             count = user_gaussian("number of ratings", (), part, most, most)
-        gram = self.gram_release(
-            public, "Gram matrix of the users' rows", self.row_norm(public) ** 2, rest
-        )
-        releases = SvdReleases(self.effects_first(public), count, gram)
-        return self.card(public, releases, self.source, self.most_rated_only(public))
+        moves = self.row_norm(public) ** 2
+        matrix = gram_release(self, public, "Gram matrix of the users' rows", moves, rest)
+        releases = SvdReleases(self.effects_first(public), count, matrix)
+        return self.card(public, releases, _source(self, "Theorem B.1"), *most_rated_only(public))
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         rank = min(self.rank, gram_items(public))
         if self.aware:
             return regression_side(columns, range(rank + 1))
-        finds, density = "u = V_S' y / density", ArrayPart(())
-        ranks = range(rank, rank + 1)
-        return self.side(public, columns, ranks, self.most(public), finds, density=density)
+        ranks, density = range(rank, rank + 1), ArrayPart(())
+        return self.side(public, columns, ranks, "u = V_S' y / density", {"density": density})
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases = self.guarantee(public).releases
         items, rows, kept, clipped = self.clipped_rows(ratings, releases, rng)
@@ -480,29 +564,115 @@ class PrivateSvd(Calibrated):
         elif releases.ratings is not None:
             count = float(releases.ratings.publish(len(rows.values), rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
-        noisy = noisy_gram(releases.gram, gram(rows.cells, kept), self.symmetric, rng)
+        noisy, edge = noisy_gram(releases.gram, gram(rows.cells, kept), self.symmetric, rng)
         squares, basis = top_eigenpairs(noisy, self.rank)
-        if not self.aware:
-            left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
-            model = rows.model(Factors(left, basis))
-            model = replace(model, own=own_arrays(rows, density=density))
-        else:
-            pairs = public.users * min(density * public.items, self.most(public)) ** 2
-            edge = noise_edge(releases.gram, self.symmetric)
+        if self.aware:
+            pairs = public.users * min(density * public.items, enforced_cap(self.cap, public)) ** 2
             taste = taste_of_gram(items, noisy, edge, self.rank, pairs, rows.columns)
             model = own_model(ratings, items, taste)
-        yield Step(
-            index=1,
-            total=1,
-            model=model,
-            trace={
-                "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
-                "density": density,
-                "rows clipped": float(clipped),
-            },
-            raw=frozenset({"rows clipped"}),
-            final=True,
-        )
+        else:
+            left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
+            model = rows.model(Factors(left, basis), density=density)
+        trace = {
+            "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
+            "density": density,
+            "rows clipped": float(clipped),
+        }
+        yield Step.of(1, 1, model, trace, told=("top singular value", "density"))
+
+
+@mechanism
+class Svd(Plain):
+    """The zero-filled centred matrix over its density, cut to rank r (JTT18, Algorithm 4)."""
+
+    id = "svd"
+    name = "SVD, no privacy"
+    rank: int = same_setting(PrivateSvd, "rank")
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        check_rank(self.rank, ratings.public)
+        rows = centred_on_means(ratings, rng)
+        values, basis = leading_right(rows.cells, rows.values, self.rank)
+        left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
+        trace = {"top singular value": float(values[0])}
+        yield Step.of(1, 1, rows.model(Factors(left, basis)), trace)
+
+
+# Projected gradient descent.
+
+
+class Schedule(enum.Enum):
+    """Step size of round t = 1, 2, ..."""
+
+    ROOT = "root"  # t^(-1/2)
+    INVERSE = "inverse"  # 1/t
+    CONSTANT = "constant"  # the setting `step`
+
+    def step(self, index: int, constant: float) -> float:
+        if self is Schedule.CONSTANT:
+            return constant
+        return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
+
+
+class Iterate(NamedTuple):
+    """Y = left right' after a round. ratio: by what its projection multiplied the coordinates along
+    the columns of right. clipped: rows of the stepped matrix."""
+
+    t: int
+    factors: Factors
+    step: float
+    ratio: Floats
+    clipped: int
+
+
+def projected_gradient(
+    cells: Pattern,
+    target: Floats,
+    radius: float,
+    steps: list[float],
+    eigenpairs: Callable[[Floats], tuple[Floats, Floats]],
+    row_norm: float = math.inf,
+) -> Iterator[Iterate]:
+    """A gradient step, the eigenpairs of Y'Y, soft-thresholded singular values; from zero.
+
+    JTT18, Algorithm 5 (which prints the gradient with the wrong sign); without noise Cai, Candes,
+    Shen (2010).
+
+    Args:
+        cells, target, radius: as in `frank_wolfe`.
+        steps: the step size of each round.
+        eigenpairs: all values (ascending) and vectors of the Gram matrix, with noise or without;
+            negative ones are dropped.
+        row_norm: l2 norm to which the rows are scaled before each Gram matrix.
+    """
+    m, n = cells.shape
+    left, right = np.zeros((m, 1)), np.zeros((n, 1))
+
+    def stepped(step: float) -> Iterator[tuple[slice, Floats, int]]:
+        """Blocks of rows of Y + step P(Y* - Y), clipped."""
+        for block, k, where in cells.blocks():
+            rows = left[block] @ right.T
+            rows[where] += step * (target[k] - rows[where])
+            yield block, *clip_dense_rows(rows, row_norm)
+
+    for t, step in enumerate(steps, 1):
+        square, clipped = np.zeros((n, n)), 0
+        for _, rows, cut in stepped(step):
+            square += rows.T @ rows
+            clipped += cut
+        squares, vectors = eigenpairs(square)
+        roots = np.sqrt(np.maximum(squares[::-1], 0.0))
+        shrunken = np.maximum(roots - l1_threshold(roots, radius), 0.0)
+        kept = shrunken > 0
+        if not kept.any():
+            left, right, ratio = np.zeros((m, 1)), np.zeros((n, 1)), np.zeros(1)
+        else:
+            basis, ratio = vectors[:, ::-1][:, kept], shrunken[kept] / roots[kept]
+            projected = np.empty((m, len(ratio)))
+            for block, rows, _ in stepped(step):
+                projected[block] = (rows @ basis) * ratio
+            left, right = projected, basis
+        yield Iterate(t, Factors(left, right), step, ratio, clipped)
 
 
 @dataclass(frozen=True)
@@ -510,47 +680,42 @@ class PgdReleases(EffectsFirstReleases):
     gram: Gaussian
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivatePgd(Calibrated):
+@mechanism
+class PrivatePgd(EffectsFirst):
     """Gradient step, noisy Gram matrix of the whole iterate, soft-thresholded singular values.
 
     The rows of the iterate are clipped to L before the Gram matrix, for without that the paper's
     sigma = L^2 sqrt(64 T ln(1/delta))/eps has no bound to stand on.
     """
 
-    id: ClassVar[str] = "private-pgd"
-    name: ClassVar[str] = "Private projected gradient"
-    short: ClassVar[str] = "Private PGD"
-    style: ClassVar[Style] = Style(PURPLE, "diamond", "longdashdot")
-    twin: ClassVar[str] = "pgd"
-    revision: ClassVar[int] = 2
-    holds_gram: ClassVar[bool] = True
-    theorem: ClassVar[str] = "Algorithm 5"
-    published: ClassVar[AsPublished] = AsPublished(
+    id = "private-pgd"
+    name = "Private projected gradient"
+    short = "Private PGD"
+    style = Style(PURPLE, "diamond", "longdashdot")
+    twin = "pgd"
+    holds_gram = True
+    published = AsPublished(
         {**_PRINTED, "symmetric": False},
         "radius, rounds and step are tuned in the paper: they stay what they are; the rows of the"
         " iterate are clipped here, without which the paper's noise has no bound to stand on",
     )
+    calibration: Calibration = same_setting(PrivateFrankWolfe, "calibration")
     rounds: int = setting(5, "rounds that share the budget", at_least=1, at_most=500)
     schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")
     step: float = setting(0.5, "step size of the constant schedule", above=0, at_most=1)
-    radius: float = setting(
-        0.6, "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
-        above=0, at_most=1e3,
-    )  # fmt: skip
-    symmetric: bool = setting(
-        True, "average the noise matrix with its transpose (else mirror its upper triangle)"
-    )
+    radius: float = same_setting(PrivateFrankWolfe, "radius", default=0.6)
+    symmetric: bool = same_setting(PrivateFrankWolfe, "symmetric")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[PgdReleases]:
         check_descent((public.users, gram_items(public)))
-        moves, query = self.row_norm(public) ** 2, "Gram matrix of the completed rows"
-        gram = self.gram_release(public, query, moves, self.rest() / self.rounds, self.rounds)
-        releases = PgdReleases(self.effects_first(public), gram)
-        return self.card(public, releases, self.source, self.most_rated_only(public))
+        moves, part = self.row_norm(public) ** 2, self.remaining() / self.rounds
+        query = "Gram matrix of the completed rows"
+        matrix = gram_release(self, public, query, moves, part, self.rounds)
+        releases = PgdReleases(self.effects_first(public), matrix)
+        return self.card(public, releases, _source(self, "Algorithm 5"), *most_rated_only(public))
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        finds = (
+        formula = (
             "y is scaled to length row_norm at most, and Y is a row of zeros for all items; for"
             " each step t in turn Y_S = Y_S + steps_t (y - Y_S), Y is scaled to length row_norm"
             " at most, B are the columns of `bases` from ends_(t-1) (the first: 0) up to ends_t"
@@ -558,55 +723,74 @@ class PrivatePgd(Calibrated):
         )
         largest = gram_items(public)
         most = self.rounds * largest
-        return self.side(
-            *(public, columns, range(1, largest + 1), self.most(public), finds),
-            row_norm=ArrayPart(()),
-            steps=ArrayPart((self.rounds,)),
-            bases=ArrayPart((public.items, "k"), most=most),
-            ratios=ArrayPart(("k",), most=most),
-            ends=ArrayPart((self.rounds,), type="int64", low=1, high="k", rising=True),
-        )
+        arrays = {
+            "row_norm": ArrayPart(()),
+            "steps": ArrayPart((self.rounds,)),
+            "bases": ArrayPart((public.items, "k"), most=most),
+            "ratios": ArrayPart(("k",), most=most),
+            "ends": ArrayPart((self.rounds,), type="int64", low=1, high="k", rising=True),
+        }
+        return self.side(public, columns, range(1, largest + 1), formula, arrays)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases, bound = self.guarantee(public).releases, self.row_norm(public)
         _, rows, target, clipped = self.clipped_rows(ratings, releases, rng)
-        descent = Descent(rows.cells, target)
-        radius = nuclear_radius(self.radius, public)
-        steps, bases, ratios = [], [], []
-        for index in range(1, self.rounds + 1):
-            step = self.schedule.step(index, self.step)
-            exact, cut = descent.stepped_gram(step, bound)
-            noisy = noisy_gram(releases.gram, exact, self.symmetric, rng)
+        rounds: list[Iterate] = []
+
+        def eigenpairs(exact: Floats) -> tuple[Floats, Floats]:
+            noisy, edge = noisy_gram(releases.gram, exact, self.symmetric, rng)
             squares, vectors = waited(np.linalg.eigh, noisy)
-            if self.aware:
-                squares = without_noise(squares, noise_edge(releases.gram, self.symmetric))
-            descent.project(step, bound, squares, vectors, radius)
-            factors = descent.factors()
-            model = rows.model(factors)
-            steps.append(step)
-            bases.append(spread_out(factors.right, rows.columns, public.items))
-            ratios.append(descent.ratio)
-            if index == self.rounds:
-                own = own_arrays(
-                    rows,
-                    row_norm=bound,
-                    steps=steps,
-                    bases=np.column_stack(bases),
-                    ratios=np.concatenate(ratios),
-                    ends=np.cumsum([len(ratio) for ratio in ratios]),
-                )
-                model = replace(model, own=own)
-            yield Step(
-                index=index,
-                total=self.rounds,
-                model=model,
-                trace={
-                    "training rmse": descent.residual_rmse(),
-                    "rank": float(factors.right.shape[1]),
-                    "rows clipped": float(clipped),
-                    "completed rows clipped": float(cut),
-                },
-                raw=frozenset({"training rmse", "rows clipped", "completed rows clipped"}),
-                final=index == self.rounds,
-            )
+            return (without_noise(squares, edge) if self.aware else squares), vectors
+
+        steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
+        radius = nuclear_radius(self.radius, public)
+        for found in projected_gradient(rows.cells, target, radius, steps, eigenpairs, bound):
+            rounds.append(found)
+            own: dict[str, Any] = {}
+            if found.t == self.rounds:
+                bases = [spread_out(r.factors.right, rows.columns, public.items) for r in rounds]
+                ratios = [r.ratio for r in rounds]
+                own = {"row_norm": bound, "steps": steps, "bases": np.column_stack(bases)}
+                own |= {"ratios": np.concatenate(ratios), "ends": np.cumsum([*map(len, ratios)])}
+            trace = _descent_trace(rows.cells, target, found.factors)
+            trace["rows clipped"] = float(clipped)
+            trace["completed rows clipped"] = float(found.clipped)
+            model = rows.model(found.factors, **own)
+            yield Step.of(found.t, self.rounds, model, trace, told=("rank",))
+
+
+@mechanism
+class Pgd(Plain):
+    """Nuclear-norm completion by projected gradient descent (Cai, Candes, Shen 2010).
+
+    Of the 5,000 most rated items where there are more; others have user and item means.
+    """
+
+    id = "pgd"
+    name = "Projected gradient, no privacy"
+    rounds: int = setting(20, "rounds", at_least=1, at_most=1_000)
+    schedule: Schedule = same_setting(PrivatePgd, "schedule")
+    step: float = same_setting(PrivatePgd, "step")
+    radius: float = same_setting(PrivatePgd, "radius")
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        yield from on_most_rated(self._fit, ratings, rng)
+
+    def _fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        check_descent(ratings.shape)
+        rows = centred_on_means(ratings, rng)
+        radius = nuclear_radius(self.radius, ratings.public)
+        steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
+
+        def eigenpairs(square: Floats) -> tuple[Floats, Floats]:
+            return waited(np.linalg.eigh, square)
+
+        for found in projected_gradient(rows.cells, rows.values, radius, steps, eigenpairs):
+            trace = _descent_trace(rows.cells, rows.values, found.factors)
+            yield Step.of(found.t, self.rounds, rows.model(found.factors), trace)
+
+
+def _descent_trace(cells: Pattern, target: Floats, found: Factors) -> dict[str, float]:
+    error = rmse(cells.sample(found.left, found.right), target)
+    return {"training rmse": error, "rank": float(found.right.shape[1])}

@@ -30,7 +30,7 @@ from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, check_settings, setting
 from dpmc_core.solvers.factorization import binary_matrix, check_interactions
-from dpmc_core.solvers.neighbours import FlippedPairs, Neighbourhood, cosine, jaccard, nearest
+from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, cosine, jaccard, nearest
 from dpmc_core.solvers.sizes import check_reported
 from dpmc_core.solvers.spectral_ranking import ClickTaste, FlippedBits
 from dpmc_core.style import GREEN, ORANGE, SKY, Style
@@ -153,7 +153,7 @@ class LocalNeighbours(FlippedReports):
             return taste.scores(rows), {"tastes clear of the noise": found}
         pairs = FlippedPairs(reports.bits, reports.flip)
         similar = nearest(items, self.neighbours, lambda block: self.similarities(pairs, block))
-        return Neighbourhood(rows, similar), {"neighbours per item": similar.nnz / items}
+        return ItemScores(rows, similar.T.tocsr()), {"neighbours per item": similar.nnz / items}
 
 
 @dataclass(frozen=True, kw_only=True)

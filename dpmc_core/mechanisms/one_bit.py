@@ -104,7 +104,7 @@ _LIFTED = f"{_OPEN} (bound=none lifts it)"
 class Reported(OneBit, Completion):
     """A noisy report of each sign, completed by one of two estimators."""
 
-    link: Link = same_setting(Completion, "link", _ONLY)  # noqa: RUF009 - makes a field
+    link: Link = same_setting(Completion, "link", _ONLY)
     radius: float = same_setting(Completion, "radius", _ONLY)
     bound: float | None = same_setting(Completion, "bound", _ONLY)
     iterations: int = same_setting(Completion, "iterations", _ONLY)

@@ -8,19 +8,30 @@ private, so what a user computes from the own row alone (mean, clip, last update
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import ArrayPart, Estimator, Factors, Mechanism, OwnSide, Step, Task
+from dpmc_core.model import (
+    ArrayPart,
+    Estimator,
+    Factors,
+    Mechanism,
+    OwnSide,
+    Rng,
+    Step,
+    Steps,
+    Task,
+)
 from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
     Budget,
+    Calibration,
     Gaussian,
     Guarantee,
     Loss,
@@ -31,30 +42,21 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.item_effects import (
+from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.effects import (
     OWN,
     OWN_PSEUDO,
     ItemEffects,
     Taste,
     believed_gain,
-    mean_gain,
+    bounded_gain,
     mean_of_users,
+    weighted_rows,
     with_own,
     with_sums,
 )
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.own_side import bounded_gain, weighted_rows
-from dpmc_core.solvers.rows import (
-    Rows,
-    capped,
-    clip_rows,
-    item_sums,
-    recentred,
-    row_means,
-    row_sums,
-    user_rows,
-)
+from dpmc_core.solvers.rows import Rows, capped, centred, clip_rows, item_sums, row_means, row_sums
 from dpmc_core.solvers.sizes import check_gram, gram_items
 from dpmc_core.style import PURPLE, Style
 
@@ -90,35 +92,50 @@ class EffectsFirstReleases(Releases):
     effects: EffectsReleases | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class PerUser(Mechanism):
     """A budget per user, and the card that goes with it."""
 
-    task: ClassVar[Task] = Task.RATINGS
-    floor: ClassVar[str] = "user-mean"
+    task = Task.RATINGS
+    floor = "user-mean"
+    revision = 2
+    publishes: ClassVar[Publishes] = Publishes.ITEM_FACTORS
     epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance the promise may fail; less than 1/users", above=0, below=1)
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        super().__post_init__()
+        limit = 2 * math.log(1 / self.delta)
+        if self.paper and self.epsilon > limit:
+            raise InvalidSetting(
+                "epsilon",
+                f"<= 2 ln(1/delta) = {limit:.4g} with the paper's constant",
+                self.epsilon,
+                "calibration tight has no such condition",
+            )
+
+    @property
+    def calibration(self) -> Calibration:
+        """How the noise follows from the budget, where that is no setting."""
+        return Calibration.TIGHT
+
+    @property
+    def paper(self) -> bool:
+        """Whether JTT18's constant holds."""
+        return self.calibration is Calibration.PAPER
 
     def budget(self) -> Loss:
-        """What all releases together may spend, by the exact curve."""
+        """What all releases may spend: by the exact Gaussian curve, or in the paper's arithmetic
+        mu = eps/(2 sqrt(ln(1/delta)))."""
+        if self.paper:
+            return Loss(mu=self.epsilon / (2 * math.sqrt(math.log(1 / self.delta))))
         return Loss(mu=gaussian_mu(self.epsilon, self.delta))
 
-    def card(
-        self,
-        public: PublicFacts,
-        releases: R,
-        source: str,
-        caveats: tuple[str, ...] = (),
-        publishes: Publishes = Publishes.ITEM_FACTORS,
-    ) -> Guarantee[R]:
+    def card(self, public: PublicFacts, releases: R, source: str, *caveats: str) -> Guarantee[R]:
         """The user-level card. Raises InvalidSetting where delta is not below 1/users."""
         check_delta(self.delta, public)
-        few: tuple[str, ...] = ()
-        if public.users < public.items:
-            few = (
+        if self.task is Task.RATINGS and public.users < public.items:
+            caveats += (
                 f"there are fewer users ({public.users}) than items ({public.items}): per-user"
                 " privacy needs many users for every item, so expect little more than each user's"
                 " own mean",
@@ -127,36 +144,27 @@ class PerUser(Mechanism):
             change=USER_EMPTIED,
             notion=Notion.JOINT,
             trust=Trust.CURATOR,
-            publishes=publishes,
+            publishes=self.publishes,
             public=public,
             claimed=Budget(self.epsilon, self.delta),
             source=source,
             releases=releases,
-            caveats=(*caveats, *few),
+            caveats=caveats,
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CappedPerUser(PerUser):
-    """The methods that use so many ratings of a user at most."""
-
-    cap: int | None = setting(
-        80, "most ratings of a user that are used, chosen by own randomness (none: all)", at_least=1
-    )
-
-    def most(self, public: PublicFacts) -> int:
-        """The enforced cap on ratings per user: at most the number of items."""
-        return min(self.cap or public.items, public.cap or public.items, public.items)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EffectsFirst(CappedPerUser):
+@mechanism
+class EffectsFirst(PerUser):
     """The methods that spend a share of the budget on item effects first; rows are clipped.
 
     The noise-aware estimator works on residuals of the users' own regressions on those effects, and
     drops directions that the noise alone would show; either way every release is the same.
     """
 
+    holds_gram: ClassVar[bool] = False  # whether it holds an items x items matrix
+    cap: int | None = setting(
+        80, "most ratings of a user that are used, chosen by own randomness (none: all)", at_least=1
+    )
     clip: float = setting(
         0.45,
         "largest l2 norm of a user's centred row, in units of half the range x sqrt(cap)",
@@ -173,8 +181,6 @@ class EffectsFirst(CappedPerUser):
         Estimator.NOISE_AWARE, "what noise drowns is shrunk or left out, or as published"
     )
 
-    holds_gram: ClassVar[bool] = False  # whether it holds an items x items matrix
-
     @property
     def aware(self) -> bool:
         """Whether the estimator is the noise-aware one."""
@@ -182,26 +188,22 @@ class EffectsFirst(CappedPerUser):
 
     def row_norm(self, public: PublicFacts) -> float:
         """The clip L of a centred row, in rating points."""
-        return self.clip * public.half_width * math.sqrt(self.most(public))
+        return self.clip * public.half_width * math.sqrt(enforced_cap(self.cap, public))
 
     def effects_first(self, public: PublicFacts) -> EffectsReleases | None:
-        """Releases of the private item effects, for their share of the budget; none for share 0."""
+        """Releases of the private item effects, for their share of the budget; none for share 0.
+
+        Raises InvalidSetting where only they could say which items are rated most.
+        """
         if self.item_share == 0:
+            if self.holds_gram:
+                check_gram(
+                    public.items, "with item_share above 0 it works on the most rated of them"
+                )
             return None
         return effects_releases(public, self.budget() * self.item_share)
 
-    def most_rated_only(self, public: PublicFacts) -> tuple[str, ...]:
-        """The caveat of a method that holds items x items where that is too much.
-
-        Raises InvalidSetting where nothing released says which items are rated most.
-        """
-        if not self.holds_gram:
-            return ()
-        if self.item_share == 0:
-            check_gram(public.items, "with item_share above 0 it works on the most rated of them")
-        return most_rated_only(public)
-
-    def rest(self) -> Loss:
+    def remaining(self) -> Loss:
         """What is left of the budget after the item effects."""
         return self.budget() * (1 - self.item_share)
 
@@ -213,82 +215,77 @@ class EffectsFirst(CappedPerUser):
         growth: of the signal-to-noise ratio from round to round; at 1 one record stands for all.
         """
         if growth == 1:
-            return (release(self.rest() / rounds, rounds, ""),)
-        parts = self.rest().split(*(growth ** (2 * t) for t in range(rounds)))
+            return (release(self.remaining() / rounds, rounds, ""),)
+        parts = self.remaining().split(*(growth ** (2 * t) for t in range(rounds)))
         return tuple(release(part, 1, f", round {t}") for t, part in enumerate(parts, 1))
 
-    def residual_rows(
-        self, ratings: Ratings, items: ItemEffects, cap: int, rng: np.random.Generator
-    ) -> Rows:
+    def residual_rows(self, ratings: Ratings, items: ItemEffects, cap: int, rng: Rng) -> Rows:
         """At most `cap` ratings of each user less item effects and what else the user knows.
 
         As published that is the own mean; else what the own regression finds in the whole row.
         """
-        if not self.aware:
-            return recentred(user_rows(ratings, cap, rng), items.effects)
-        kept, base = capped(ratings, cap, rng), own_model(ratings, items)
-        values = kept.values - base.predict(kept.users, kept.items)
-        return Rows(Pattern.of(kept), values, np.zeros(ratings.public.users), base=base)
+        kept = capped(ratings, cap, rng)
+        if self.aware:
+            return Rows.less(kept, own_model(ratings, items))
+        return centred(kept, items.effects)
+
+    def clipped_rows(
+        self, ratings: Ratings, releases: EffectsFirstReleases, rng: Rng
+    ) -> tuple[ItemEffects, Rows, Floats, int]:
+        """The item effects; capped rows less them; their values clipped to L; rows scaled down."""
+        public = ratings.public
+        items = published_effects(releases.effects, ratings, rng)
+        rows = self.residual_rows(ratings, items, enforced_cap(self.cap, public), rng)
+        if self.holds_gram:
+            rows = rows.on(items.most_rated(gram_items(public)))
+        return items, rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
 
     def side(
         self,
         public: PublicFacts,
         columns: int,
         ranks: range,
-        kept: int | None,
-        finds: str,
-        **arrays: ArrayPart,
+        formula: str,
+        arrays: Mapping[str, ArrayPart] = {},
+        *,
+        whole: bool = False,
     ) -> OwnSide:
         """How a user finds the own row of factors whose first columns V were fitted to rows.
 
-        ranks: how many columns V may have. kept: the most ratings of a user in the rows, None: all.
-        finds: how the user's vector u follows from the residuals y on those.
+        ranks: how many columns V may have. formula: how the user's vector u follows from the
+        residuals y. whole: whether those are of whole rows, not of capped ones.
         """
-        some = "all" if kept is None else f"at most {kept}, chosen at random,"
+        some = f"at most {enforced_cap(self.cap, public)}, chosen at random,"
         others = OWN + 1 if self.aware else 2
         v = columns - others
-        first: Mapping[str, ArrayPart] = {}
         if self.aware:
-            first = regression_side(OWN + 1).arrays
+            arrays = {**regression_side(OWN + 1).arrays, **arrays}
             words = (
                 f"items is [V, Z, e], V its first {v} columns and e the last. {_REGRESSION};"
-                f" b_j = mean + e_j + Z_j theta. S are {some} of R, and y = x_S - b_S."
+                f" b_j = mean + e_j + Z_j theta. S are {'all' if whole else some} of R, and"
+                " y = x_S - b_S."
             )
             end = "the prediction for item j is b_j + V_j u"
         else:
             words = (
-                f"items is [V, 1, e], V its first {v} columns and e the last. S are {some} of the"
-                " items that the user rated; b is the mean of x_S - e_S, without ratings the middle"
-                " of the range, and y = x_S - b - e_S."
+                f"items is [V, 1, e], V its first {v} columns and e the last. S are"
+                f" {'all' if whole else some} of the items that the user rated; b is the mean of"
+                " x_S - e_S, without ratings the middle of the range, and y = x_S - b - e_S."
             )
             end = "the prediction for item j is b + e_j + V_j u"
         held = gram_items(public) if self.holds_gram else public.items
         if held < public.items:
             words += " Of S only the items in `columns`, counted from 0, are kept."
             last = public.items - 1
-            arrays["columns"] = ArrayPart((held,), type="int64", high=last, rising=True)
+            kept = ArrayPart((held,), type="int64", high=last, rising=True)
+            arrays = {**arrays, "columns": kept}
         widths = range(ranks.start + others, ranks.stop + others)
-        return OwnSide(f"{words} {finds}; {end}", widths, {**first, **arrays})
-
-    def clipped_rows(
-        self, ratings: Ratings, releases: EffectsFirstReleases, rng: np.random.Generator
-    ) -> tuple[ItemEffects, Rows, Floats, int]:
-        """The item effects; capped rows less them; their values clipped to L; rows scaled down."""
-        public = ratings.public
-        items = published_effects(releases.effects, ratings, rng)
-        rows = self.residual_rows(ratings, items, self.most(public), rng)
-        columns = items.most_rated(gram_items(public)) if self.holds_gram else None
-        if columns is not None:
-            rows = rows.on(columns)
-        return items, rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
+        return OwnSide(f"{words} {formula}; {end}", widths, arrays)
 
 
-def own_arrays(rows: Rows, **arrays: Any) -> dict[str, NDArray[Any]]:
-    """What the own side takes of a model fitted to the rows, besides these."""
-    if rows.columns is not None:
-        arrays["columns"] = rows.columns
-    found = {name: np.asarray(array) for name, array in arrays.items()}
-    return found if rows.base is None else {**rows.base.own, **found}
+def enforced_cap(cap: int | None, public: PublicFacts) -> int:
+    """The cap on ratings per user that holds: at most the number of items."""
+    return min(cap or public.items, public.cap or public.items, public.items)
 
 
 def most_rated_only(public: PublicFacts) -> tuple[str, ...]:
@@ -343,7 +340,7 @@ def effects_clip(public: PublicFacts) -> float:
 def published_effects(
     releases: EffectsReleases | None,
     ratings: Ratings,
-    rng: np.random.Generator,
+    rng: Rng,
     later: float = math.inf,
 ) -> ItemEffects:
     """Item effects of whole rows: weights keep a long one in bounds. Zeros without releases."""
@@ -366,7 +363,7 @@ def published_effects(
     )
     noisy = releases.sums.publish(item_sums(cells, weighted), rng)
     gain = releases.gain.publish(bounded_gain(gains), rng)
-    found = believed_gain(*mean_gain(float(gain), releases.gain.scale, public))
+    found = believed_gain(float(gain), releases.gain.scale, public)
     items = with_sums(items, noisy, releases.sums.scale, found)
     shown = items.design().differences(cells, values - items.effects[ratings.items], OWN)
     return with_own(items, releases.own.publish(shown, rng), releases.own.scale)
@@ -379,16 +376,18 @@ def user_gaussian(
     emptied: float,
     replaced: float,
     times: int = 1,
+    counted: float | None = None,
 ) -> Gaussian:
     """Gaussian noise of which each publication spends `part` where a row becomes empty.
 
     emptied, replaced: how far in l2 the answer moves then, and where a row becomes any other.
+    counted: how far the noise takes it to move, where a paper takes another number.
     """
     return Gaussian(
         query=query,
         shape=shape,
         sensitivity={USER_EMPTIED: emptied, USER_REPLACED: replaced},
-        scale=emptied / part.mu,
+        scale=(counted or emptied) / part.mu,
         times=times,
     )
 
@@ -404,30 +403,26 @@ def check_delta(delta: float, public: PublicFacts) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class PrivateItemMean(PerUser):
     """Each user's own side, which is free, plus item effects that take the whole budget."""
 
-    id: ClassVar[str] = "private-item-mean"
-    name: ClassVar[str] = "Private user and item means"
-    short: ClassVar[str] = "Private means"
-    style: ClassVar[Style] = Style(PURPLE, "cross", "dash")
-    place: ClassVar[int] = 1
-    twin: ClassVar[str] = "item-mean"
-    revision: ClassVar[int] = 2
+    id = "private-item-mean"
+    name = "Private user and item means"
+    short = "Private means"
+    style = Style(PURPLE, "cross", "dash")
+    place = 1
+    twin = "item-mean"
+    publishes = Publishes.ITEM_MEANS
 
     def guarantee(self, public: PublicFacts) -> Guarantee[EffectsReleases]:
-        return self.card(
-            public,
-            effects_releases(public, self.budget()),
-            "exact Gaussian curve",
-            publishes=Publishes.ITEM_MEANS,
-        )
+        releases = effects_releases(public, self.budget())
+        return self.card(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         return regression_side(columns)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         items = published_effects(self.guarantee(ratings.public).releases, ratings, rng)
         yield Step(1, 1, own_model(ratings, items), final=True)
 

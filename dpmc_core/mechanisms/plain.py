@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,17 +13,11 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import ranking, rmse
-from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Task
+from dpmc_core.model import Constant, Factors, Mechanism, Model, Rng, Step, Steps, Task
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
-from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.als import (
-    bounded_scale,
-    random_factors,
-    ridge_rows,
-)
-from dpmc_core.solvers.cleansing import Answers, Cleansing
-from dpmc_core.solvers.ease import Autoencoder
+from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
     LeastSquaresMF,
@@ -32,42 +26,41 @@ from dpmc_core.solvers.factorization import (
     check_interactions,
     solve_rows,
 )
-from dpmc_core.solvers.frank_wolfe import StepRule, complete
-from dpmc_core.solvers.linalg import Pattern, leading_right
-from dpmc_core.solvers.most_rated import OnMostRated, most_rated
-from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_signs import SignReports, complete_signs
 from dpmc_core.solvers.one_bit import Completion, likelihood, positive
-from dpmc_core.solvers.pgd import Descent, Schedule
-from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
-from dpmc_core.solvers.rows import (
-    Rows,
-    item_sums,
-    nuclear_radius,
-    recentred,
-    shrunken_means,
-    user_rows,
-    with_offsets,
+from dpmc_core.solvers.ranking import (
+    ItemScores,
+    OnMostRated,
+    cosine,
+    ease_weights,
+    jaccard,
+    most_rated,
+    nearest,
 )
-from dpmc_core.solvers.sizes import GRAM_LIMIT, check_rank
+from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
+from dpmc_core.solvers.rows import Rows, capped, centred, item_sums, shrunken_means, with_offsets
+from dpmc_core.solvers.sizes import GRAM_LIMIT
 from dpmc_core.solvers.variational import effects_and_taste
-from dpmc_core.stopping import waited
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Fit = Callable[[Ratings, Rng], Steps]
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Plain(Mechanism):
-    """A method that reads raw ratings, adds no noise and promises nothing."""
+    """A method that reads raw ratings, adds no noise and promises nothing; its own twin."""
 
-    place: ClassVar[int] = 3
-    revision: ClassVar[int] = 1
+    task = Task.RATINGS
+    floor = "user-mean"
+    place = 3
+    revision = 1
     reads: ClassVar[str] = "every rating"
-    publishes: ClassVar[Publishes]
+    publishes: ClassVar[Publishes] = Publishes.EVERYTHING
 
-    def __post_init__(self) -> None:
-        check_settings(self)
+    def __init_subclass__(cls) -> None:
+        cls.twin = cls.id
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         return Guarantee(
@@ -83,92 +76,85 @@ class Plain(Mechanism):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Clear(Completion, Plain):
     """Maximum-likelihood one-bit completion without privacy (Davenport et al. 2014)."""
 
-    id: ClassVar[str] = "clear"
-    name: ClassVar[str] = "Maximum likelihood, no privacy"
-    task: ClassVar[Task] = Task.BINARY
-    twin: ClassVar[str] = "clear"
-    floor: ClassVar[str] = "majority"
-    publishes: ClassVar[Publishes] = Publishes.MATRIX
+    id = "clear"
+    name = "Maximum likelihood, no privacy"
+    task = Task.BINARY
+    floor = "majority"
+    publishes = Publishes.MATRIX
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         loss = likelihood(self.link, positive(ratings))
         yield from self.solve(loss, ratings, rng, raw=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class ReferenceBinary(Plain):
     """Effects and taste from the signs themselves and who rated what: what privacy is measured by.
 
     The estimator of the private methods, given reports without noise.
     """
 
-    id: ClassVar[str] = "reference-binary"
-    name: ClassVar[str] = "Best likes without privacy"
-    task: ClassVar[Task] = Task.BINARY
-    twin: ClassVar[str] = "reference-binary"
-    floor: ClassVar[str] = "majority"
-    publishes: ClassVar[Publishes] = Publishes.MATRIX
+    id = "reference-binary"
+    name = "Best likes without privacy"
+    task = Task.BINARY
+    floor = "majority"
+    publishes = Publishes.MATRIX
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         signs = 2 * positive(ratings) - 1
         yield from complete_signs(Pattern.of(ratings), SignReports(signs, 1.0), raw=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Majority(Plain):
     """One score for every cell: the log odds of +1, whose sign is the more frequent one."""
 
-    id: ClassVar[str] = "majority"
-    name: ClassVar[str] = "Majority sign"
-    task: ClassVar[Task] = Task.BINARY
-    twin: ClassVar[str] = "majority"
-    floor: ClassVar[str] = "majority"
-    revision: ClassVar[int] = 2
-    reads: ClassVar[str] = "the more frequent sign"
-    publishes: ClassVar[Publishes] = Publishes.ONE_SIGN
+    id = "majority"
+    name = "Majority sign"
+    task = Task.BINARY
+    floor = "majority"
+    revision = 2
+    reads = "the more frequent sign"
+    publishes = Publishes.ONE_SIGN
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         labels = positive(ratings)
         up, count = float(labels.sum()), len(labels)
         # Half a rating on either side keeps the odds finite; a tie counts as +1.
         score = math.log((up + 0.5) / (count - up + 0.5)) or 1e-9
         trace = {"share of +1": up / count}
-        yield Step(1, 1, Constant(score), trace, frozenset(trace), True)
+        yield Step.of(1, 1, Constant(score), trace)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class GlobalMean(Plain):
     """The mean rating for every cell."""
 
-    id: ClassVar[str] = "global-mean"
-    name: ClassVar[str] = "Global mean"
-    task: ClassVar[Task] = Task.RATINGS
-    twin: ClassVar[str] = "global-mean"
-    floor: ClassVar[str] = "global-mean"
-    reads: ClassVar[str] = "the mean of all ratings"
-    publishes: ClassVar[Publishes] = Publishes.ONE_NUMBER
+    id = "global-mean"
+    name = "Global mean"
+    floor = "global-mean"
+    reads = "the mean of all ratings"
+    publishes = Publishes.ONE_NUMBER
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         mean = float(ratings.values.mean())
-        yield Step(1, 1, Constant(mean), {"mean": mean}, frozenset({"mean"}), True)
+        yield Step.of(1, 1, Constant(mean), {"mean": mean})
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class SoftImpute(Recovery, Plain):
     """Nuclear-norm recovery from the ratings themselves (Mazumder, Hastie, Tibshirani 2010)."""
 
-    id: ClassVar[str] = "soft-impute"
-    name: ClassVar[str] = "Soft-impute, no privacy"
-    task: ClassVar[Task] = Task.RATINGS
-    twin: ClassVar[str] = "soft-impute"
-    floor: ClassVar[str] = "global-mean"
-    publishes: ClassVar[Publishes] = Publishes.MATRIX
+    id = "soft-impute"
+    name = "Soft-impute, no privacy"
+    floor = "global-mean"
+    publishes = Publishes.MATRIX
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         reports = Reports(
             pattern=Pattern.of(ratings),
@@ -180,95 +166,79 @@ class SoftImpute(Recovery, Plain):
         yield from self.recover(reports, public, rng, raw=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class PMF(LeastSquaresMF, Plain):
     """Regularised least-squares factorization (PMF), user factors in the unit ball, as in HXZ15."""
 
-    id: ClassVar[str] = "pmf"
-    name: ClassVar[str] = "PMF, no privacy"
-    task: ClassVar[Task] = Task.RATINGS
-    twin: ClassVar[str] = "pmf"
-    floor: ClassVar[str] = "global-mean"
-    publishes: ClassVar[Publishes] = Publishes.ITEM_AND_USER_FACTORS
+    id = "pmf"
+    name = "PMF, no privacy"
+    floor = "global-mean"
+    publishes = Publishes.ITEM_AND_USER_FACTORS
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         sides = self.sides(ratings)
         for k, (users, items) in enumerate(self.alternate(sides, rng), start=1):
-            yield Step(
-                index=k,
-                total=self.iterations,
-                model=with_offsets(users, items, ratings.public.middle),
-                trace={"objective": self.objective(sides, users, items)},
-                raw=frozenset({"objective"}),
-                final=k == self.iterations,
-            )
+            model = with_offsets(users, items, ratings.public.middle)
+            trace = {"objective": self.objective(sides, users, items)}
+            yield Step.of(k, self.iterations, model, trace)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RatingBaseline(Plain):
-    """What the twins of the user-level methods share."""
-
-    task: ClassVar[Task] = Task.RATINGS
-    floor: ClassVar[str] = "user-mean"
-    publishes: ClassVar[Publishes] = Publishes.EVERYTHING
-
-
-def centred(ratings: Ratings, rng: np.random.Generator) -> Rows:
+def centred_on_means(ratings: Ratings, rng: Rng) -> Rows:
     """All rows less user and item means."""
-    rows = user_rows(ratings, ratings.public.items, rng)
-    sums = item_sums(rows.cells, rows.values)
-    counts = item_sums(rows.cells, np.ones_like(rows.values))
-    return recentred(rows, shrunken_means(sums, counts))
+    ratings = capped(ratings, ratings.public.items, rng)
+    rows = centred(ratings)
+    sums, counts = (item_sums(rows.cells, v) for v in (rows.values, np.ones(len(ratings))))
+    return centred(ratings, shrunken_means(sums, counts))
 
 
-def _on_most_rated(method: Mechanism, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-    """The method's steps on the items whose Gram matrix it can hold; for others user and item
+def on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
+    """The steps of a fit on the items whose Gram matrix it can hold; for others user and item
     means."""
+    if ratings.public.items <= GRAM_LIMIT:
+        yield from fit(ratings, rng)
+        return
     inside, place = most_rated(ratings, GRAM_LIMIT)
-    other = centred(ratings, rng).model()
-    for step in method.fit(inside, rng):
+    other = centred_on_means(ratings, rng).base
+    for step in fit(inside, rng):
         yield replace(step, model=step.model and OnMostRated(step.model, place, other))
 
 
-@dataclass(frozen=True, kw_only=True)
-class UserMean(RatingBaseline):
+@mechanism
+class UserMean(Plain):
     """Each user's own mean for every item; under joint privacy this needs no noise at all."""
 
-    id: ClassVar[str] = "user-mean"
-    name: ClassVar[str] = "User mean"
-    twin: ClassVar[str] = "user-mean"
+    id = "user-mean"
+    name = "User mean"
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        yield Step(1, 1, user_rows(ratings, ratings.public.items, rng).model(), final=True)
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        yield Step(1, 1, centred(ratings).base, final=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ItemMean(RatingBaseline):
+@mechanism
+class ItemMean(Plain):
     """Each user's own mean plus the mean of each item's centred ratings."""
 
-    id: ClassVar[str] = "item-mean"
-    name: ClassVar[str] = "User and item means"
-    twin: ClassVar[str] = "item-mean"
+    id = "item-mean"
+    name = "User and item means"
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        yield Step(1, 1, centred(ratings, rng).model(), final=True)
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        yield Step(1, 1, centred_on_means(ratings, rng).base, final=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReferenceRatings(RatingBaseline):
+@mechanism
+class ReferenceRatings(Plain):
     """User and item effects and low-rank taste by variational Bayes (Lim and Teh 2007).
 
     What the estimators of the private methods are without noise, see `solvers.variational`: all
     variances are estimated, each user's own noise too, so there is nothing to tune.
     """
 
-    id: ClassVar[str] = "reference-ratings"
-    name: ClassVar[str] = "Best ratings without privacy"
-    twin: ClassVar[str] = "reference-ratings"
+    id = "reference-ratings"
+    name = "Best ratings without privacy"
     rank: int = setting(10, "most directions of taste", at_least=0, at_most=200)
     rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         cells, half = Pattern.of(ratings), ratings.public.half_width
         mean = float(ratings.values.mean())
         values = (ratings.values - mean) / half
@@ -281,194 +251,13 @@ class ReferenceRatings(RatingBaseline):
                 "noise left": half * math.sqrt(now.noise),
                 "directions of taste": float(len(now.taste)),
             }
-            yield Step(
-                index=index,
-                total=self.rounds,
-                model=with_offsets(
-                    half * now.left, now.right, mean + half * now.user, half * now.item
-                ),
-                trace=trace,
-                raw=frozenset(trace),
-                final=now.final,
+            model = with_offsets(
+                half * now.left, now.right, mean + half * now.user, half * now.item
             )
+            yield Step.of(index, self.rounds, model, trace, enough=now.final)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrankWolfe(RatingBaseline):
-    """Nuclear-norm completion by Frank-Wolfe (Jaggi and Sulovsky 2010; JTT18, Algorithm 3)."""
-
-    id: ClassVar[str] = "frank-wolfe"
-    name: ClassVar[str] = "Frank-Wolfe, no privacy"
-    twin: ClassVar[str] = "frank-wolfe"
-    rounds: int = setting(100, "most Frank-Wolfe rounds", at_least=1, at_most=10_000)
-    step: StepRule = setting(
-        StepRule.LINE_SEARCH, "share of the new part: 1/T, 2/(t+1) in round t, or exact line search"
-    )
-    radius: float = setting(
-        0.8,
-        "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
-        above=0,
-        at_most=1e3,
-    )
-    tolerance: float = setting(
-        1e-3, "stop when the duality gap is this small a part of the objective", at_least=0, below=1
-    )
-
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        rows = centred(ratings, rng)
-        solver = complete(
-            rows.cells,
-            rows.values,
-            nuclear_radius(self.radius, ratings.public),
-            rounds=self.rounds,
-            rule=self.step,
-            tolerance=self.tolerance,
-            rng=rng,
-        )
-        for found, solution in solver:
-            trace = {
-                "objective": found.objective,
-                "duality gap": found.gap,
-                "step": found.share,
-            }
-            yield Step(
-                index=found.index,
-                total=self.rounds,
-                model=rows.model(solution.factors()),
-                trace=trace,
-                raw=frozenset(trace),
-                final=found.final,
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Als(RatingBaseline):
-    """Matrix factorisation by alternating least squares on user- and item-centred ratings.
-
-    Salakhutdinov and Mnih, "Probabilistic Matrix Factorization" (2007), solved by exact ridge
-    problems; item factors are rescaled each round so that user factors are in rating points.
-    """
-
-    id: ClassVar[str] = "als"
-    name: ClassVar[str] = "ALS, no privacy"
-    twin: ClassVar[str] = "als"
-    rank: int = setting(3, "length of the factors", at_least=1, at_most=200)
-    rounds: int = setting(10, "rounds of alternating least squares", at_least=1, at_most=1_000)
-    ridge: float = setting(10.0, "ridge of the users' problems", above=0, at_most=1e6)
-    item_ridge: float = setting(
-        1.0, "ridge of the items' problems, in squared rating points", above=0, at_most=1e6
-    )
-
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        check_rank(self.rank, ratings.public)
-        rows = centred(ratings, rng)
-        cells = rows.cells
-        by_user, by_item = cells.by_user(rows.values), cells.by_item(rows.values)
-        right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
-        left = ridge_rows(by_user, right, self.ridge)
-        for index in range(1, self.rounds + 1):
-            right = bounded_scale(ridge_rows(by_item, left, self.item_ridge))
-            left = ridge_rows(by_user, right, self.ridge)
-            trace = {"training rmse": rmse(cells.sample(left, right), rows.values)}
-            yield Step(
-                index=index,
-                total=self.rounds,
-                model=rows.model(Factors(left, right)),
-                trace=trace,
-                raw=frozenset(trace),
-                final=index == self.rounds,
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Svd(RatingBaseline):
-    """The zero-filled centred matrix over its density, cut to rank r (JTT18, Algorithm 4)."""
-
-    id: ClassVar[str] = "svd"
-    name: ClassVar[str] = "SVD, no privacy"
-    twin: ClassVar[str] = "svd"
-    rank: int = setting(3, "eigenvectors kept", at_least=1, at_most=1_000)
-
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        check_rank(self.rank, ratings.public)
-        rows = centred(ratings, rng)
-        values, basis = leading_right(rows.cells, rows.values, self.rank)
-        left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
-        trace = {"top singular value": float(values[0])}
-        yield Step(1, 1, rows.model(Factors(left, basis)), trace, frozenset(trace), True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pgd(RatingBaseline):
-    """Nuclear-norm completion by projected gradient descent (Cai, Candes, Shen 2010).
-
-    Of the 5,000 most rated items where there are more; others have user and item means.
-    """
-
-    id: ClassVar[str] = "pgd"
-    name: ClassVar[str] = "Projected gradient, no privacy"
-    twin: ClassVar[str] = "pgd"
-    rounds: int = setting(20, "rounds", at_least=1, at_most=1_000)
-    schedule: Schedule = setting(Schedule.CONSTANT, "step size by round")
-    step: float = setting(0.5, "step size of the constant schedule", above=0, at_most=1)
-    radius: float = setting(
-        0.6,
-        "nuclear-norm radius k, in units of half the range x sqrt(users x items)",
-        above=0,
-        at_most=1e3,
-    )
-
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        public = ratings.public
-        if public.items > GRAM_LIMIT:
-            yield from _on_most_rated(self, ratings, rng)
-            return
-        rows = centred(ratings, rng)
-        descent = Descent(rows.cells, rows.values)
-        radius = nuclear_radius(self.radius, public)
-        for index in range(1, self.rounds + 1):
-            step = self.schedule.step(index, self.step)
-            exact, _ = descent.stepped_gram(step, math.inf)
-            descent.project(step, math.inf, *waited(np.linalg.eigh, exact), radius)
-            factors = descent.factors()
-            trace = {
-                "training rmse": descent.residual_rmse(),
-                "rank": float(factors.right.shape[1]),
-            }
-            yield Step(
-                index=index,
-                total=self.rounds,
-                model=rows.model(factors),
-                trace=trace,
-                raw=frozenset(trace),
-                final=index == self.rounds,
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CleansedSvd(Cleansing, RatingBaseline):
-    """SVD after cleansing with exact statistics (McSherry and Mironov 2009).
-
-    Of the 5,000 most rated items where there are more; others have user and item means.
-    """
-
-    id: ClassVar[str] = "cleansed-svd"
-    name: ClassVar[str] = "SVD after cleansing, no privacy"
-    twin: ClassVar[str] = "cleansed-svd"
-
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        check_rank(self.rank, ratings.public)
-        if ratings.public.items > GRAM_LIMIT:
-            yield from _on_most_rated(self, ratings, rng)
-            return
-        model, clamped = self.complete(
-            Pattern.of(ratings), ratings.values, ratings.public, Answers.exact()
-        )
-        trace = {"residuals clamped": float(clamped)}
-        yield Step(1, 1, model, trace, frozenset(trace), True)
-
-
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Ials(Plain):
     """Implicit alternating least squares (iALS), exact, without privacy.
 
@@ -476,12 +265,11 @@ class Ials(Plain):
     benchmarks" (2021). `over = missing` is the complementary loss of RYHH24.
     """
 
-    id: ClassVar[str] = "ials"
-    name: ClassVar[str] = "iALS, no privacy"
-    task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "ials"
-    floor: ClassVar[str] = "popularity"
-    publishes: ClassVar[Publishes] = Publishes.USER_AND_ITEM_FACTORS
+    id = "ials"
+    name = "iALS, no privacy"
+    task = Task.RANKING
+    floor = "popularity"
+    publishes = Publishes.USER_AND_ITEM_FACTORS
     rank: int = setting(20, "number of factors (d)", at_least=1, at_most=1024)
     regularisation: float = setting(0.003, "weight of the ridge (lambda)", above=0, at_most=1e3)
     alpha: float = setting(
@@ -496,7 +284,7 @@ class Ials(Plain):
     def loss(self) -> ImplicitLoss:
         return ImplicitLoss(self.alpha, self.regularisation, self.over, self.frequency)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         matrix = binary_matrix(ratings)
         columns = matrix.T.tocsr()
         left, right = (
@@ -506,27 +294,26 @@ class Ials(Plain):
             left = solve_rows(matrix, right, self.loss, single=self.single)
             right = solve_rows(columns, left, self.loss, single=self.single)
             raw = {"loss": self.loss.value(matrix, left, right)}
-            yield Step(k, self.rounds, Factors(left, right), raw, frozenset(raw), k == self.rounds)
+            yield Step.of(k, self.rounds, Factors(left, right), raw)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Popularity(Plain):
     """Every user gets the items that most users have."""
 
-    id: ClassVar[str] = "popularity"
-    name: ClassVar[str] = "Popularity"
-    task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "popularity"
-    floor: ClassVar[str] = "popularity"
-    reads: ClassVar[str] = "how many users have each item"
-    publishes: ClassVar[Publishes] = Publishes.ITEM_COUNTS
+    id = "popularity"
+    name = "Popularity"
+    task = Task.RANKING
+    floor = "popularity"
+    reads = "how many users have each item"
+    publishes = Publishes.ITEM_COUNTS
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         check_interactions(ratings)
         counts = item_sums(Pattern.of(ratings), ratings.values)
         model = Factors(np.ones((ratings.public.users, 1)), counts[:, None])
         most = {"most popular item": float(counts.max())}
-        yield Step(1, 1, model, most, frozenset(most), True)
+        yield Step.of(1, 1, model, most)
 
 
 class Similarity(enum.Enum):
@@ -536,20 +323,19 @@ class Similarity(enum.Enum):
     COSINE = "cosine"
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class ItemNeighbours(Plain):
     """Nearest-neighbour scores over items, without privacy: the limit of DPLCF and LDPICF."""
 
-    id: ClassVar[str] = "item-knn"
-    name: ClassVar[str] = "Item neighbours, no privacy"
-    task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "item-knn"
-    floor: ClassVar[str] = "popularity"
-    publishes: ClassVar[Publishes] = Publishes.ITEM_SIMILARITIES
+    id = "item-knn"
+    name = "Item neighbours, no privacy"
+    task = Task.RANKING
+    floor = "popularity"
+    publishes = Publishes.ITEM_SIMILARITIES
     neighbours: int = setting(100, "nearest items that score an item", at_least=1, at_most=10_000)
     similarity: Similarity = setting(Similarity.JACCARD, "how alike two items are")
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         rows = binary_matrix(ratings)
         columns = rows.T.tocsr()
         counts = np.diff(columns.indptr).astype(float)
@@ -561,37 +347,33 @@ class ItemNeighbours(Plain):
 
         similar = nearest(ratings.public.items, self.neighbours, similarities)
         trace = {"neighbours per item": similar.nnz / ratings.public.items}
-        yield Step(1, 1, Neighbourhood(rows, similar), trace, frozenset(trace), True)
+        yield Step(1, 1, ItemScores(rows, similar.T.tocsr()), trace, frozenset(trace), True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Ease(Plain):
     """Each item regressed on all others, in closed form (Steck, EASE, 2019), without privacy.
 
     Of the 5,000 most popular items where there are more; the others rank after these.
     """
 
-    id: ClassVar[str] = "ease"
-    name: ClassVar[str] = "EASE, no privacy"
-    task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "ease"
-    floor: ClassVar[str] = "popularity"
-    publishes: ClassVar[Publishes] = Publishes.EVERYTHING
+    id = "ease"
+    name = "EASE, no privacy"
+    task = Task.RANKING
+    floor = "popularity"
     ridge: float = setting(1_000.0, "ridge of the regressions (lambda)", above=0, at_most=1e9)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:  # noqa: ARG002
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         check_interactions(ratings)
         inside, place = most_rated(ratings, GRAM_LIMIT)
-        found = Autoencoder.of(inside.matrix, self.ridge)
-        model: Model = found
+        weights = ease_weights(inside, self.ridge)
+        model: Model = ItemScores(inside.matrix, weights)
         if inside.shape != ratings.shape:
+            lowest = float(np.minimum(weights, 0.0).sum(axis=0).min())  # of any score
             counts = item_sums(Pattern.of(ratings), ratings.values)
-            others = found.lowest - 1.0 / (1.0 + counts)
-            model = OnMostRated(
-                found, place, Factors(np.ones((ratings.public.users, 1)), others[:, None])
-            )
-        trace = {"largest weight": float(found.weights.max())}
-        yield Step(1, 1, model, trace, frozenset(trace), True)
+            others = (lowest - 1.0 / (1.0 + counts))[:, None]
+            model = OnMostRated(model, place, Factors(np.ones((ratings.public.users, 1)), others))
+        yield Step.of(1, 1, model, {"largest weight": float(weights.max())})
 
 
 _RIVALS: tuple[Mechanism, ...] = (
@@ -604,7 +386,7 @@ _RIVALS: tuple[Mechanism, ...] = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class ReferenceRanking(Plain):
     """The best of iALS, EASE, item neighbours and popularity, its settings chosen for the data.
 
@@ -612,18 +394,16 @@ class ReferenceRanking(Plain):
     what ranks most of them among the first ten then learns from all of the training data.
     """
 
-    id: ClassVar[str] = "reference-ranking"
-    name: ClassVar[str] = "Best ranking without privacy"
-    task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "reference-ranking"
-    floor: ClassVar[str] = "popularity"
-    publishes: ClassVar[Publishes] = Publishes.EVERYTHING
+    id = "reference-ranking"
+    name = "Best ranking without privacy"
+    task = Task.RANKING
+    floor = "popularity"
     judges: int = setting(
         5_000, "most held-out interactions that choose", at_least=1, at_most=1_000_000
     )
     rounds: int = setting(15, "rounds of iALS once it is chosen", at_least=1, at_most=10_000)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
         held = self._held_out(ratings, rng)
         seed = int(rng.integers(2**63))
@@ -635,12 +415,12 @@ class ReferenceRanking(Plain):
                 best = rival
             rated[rival.name] = max(rated[rival.name], found)
             trace = {f"validation HR@10, {name}": value for name, value in rated.items()}
-            yield Step(index, total, None, trace, frozenset(trace))
+            yield Step.of(index, total, None, trace)
         chosen = replace(best, rounds=self.rounds) if isinstance(best, Ials) else best
         *_, last = chosen.fit(ratings, np.random.default_rng(seed))
-        yield Step(total, total, last.model, trace, frozenset(trace), True)
+        yield Step.of(total, total, last.model, trace)
 
-    def _held_out(self, ratings: Ratings, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def _held_out(self, ratings: Ratings, rng: Rng) -> NDArray[np.bool_]:
         """The judges: some interactions of every user or one of some; nobody's only one, and more
         than one only of who has five times as many."""
         counts = np.diff(ratings.indptr)

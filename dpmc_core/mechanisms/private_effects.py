@@ -8,9 +8,7 @@ the joint notion: every user regresses the own row on what was published.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,23 +23,20 @@ from dpmc_core.mechanisms.per_user import (
     regression_side,
     user_gaussian,
 )
-from dpmc_core.model import OwnSide, Step, Wanted
+from dpmc_core.model import OwnSide, Rng, Step, Steps, Wanted
 from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import setting
+from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import random_factors
-from dpmc_core.solvers.item_effects import (
-    ItemEffects,
-    Taste,
+from dpmc_core.solvers.effects import (
     believed_gain,
     first_taste,
-    mean_gain,
     refined,
+    round_statistics,
     taste_from,
     taste_share,
 )
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.own_side import round_statistics
 from dpmc_core.style import ORANGE, Style
 
 Floats = NDArray[np.float64]
@@ -64,7 +59,7 @@ class PrivateEffectsReleases(Releases):
     rounds: RoundReleases
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class PrivateEffects(PerUser):
     """Item effects, then rounds of effects and taste whose noise is known and taken into account.
 
@@ -75,12 +70,12 @@ class PrivateEffects(PerUser):
     another. phi is decided from the released counts; shapes and scales do not depend on it.
     """
 
-    id: ClassVar[str] = "private-effects"
-    name: ClassVar[str] = "Private effects and taste"
-    short: ClassVar[str] = "Private effects"
-    style: ClassVar[Style] = Style(ORANGE, "diamond-tall")
-    twin: ClassVar[str] = "reference-ratings"
-    revision: ClassVar[int] = 1
+    id = "private-effects"
+    name = "Private effects and taste"
+    short = "Private effects"
+    style = Style(ORANGE, "diamond-tall")
+    twin = "reference-ratings"
+    revision = 1
     rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)
     rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)
 
@@ -110,41 +105,29 @@ class PrivateEffects(PerUser):
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         return regression_side(columns, (0, self.rank))
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public, total = ratings.public, self.rounds + 1
         releases = self.guarantee(public).releases
-        later = releases.rounds.residuals.scale / math.sqrt(self.rounds)
-        items = published_effects(releases.effects, ratings, rng, later)
-        random = random_factors(public.items, self.rank, rng)
+        noise, r = releases.rounds.residuals.scale, self.rank
+        items = published_effects(releases.effects, ratings, rng, noise / math.sqrt(self.rounds))
+        random = random_factors(public.items, r, rng)
         share = taste_share(items, effects_clip(public), self.budget().mu)
         taste = first_taste(items, random) if share > 0 else None
         yield Step(1, total, own_model(ratings, items), {"share of taste": share})
         for index in range(2, total + 1):
-            items, taste = self._round(releases.rounds, ratings, items, taste, share, rng)
+            residuals = ratings.values - items.mean - items.effects[ratings.items]
+            sums, moments = round_statistics(
+                *(Pattern.of(ratings), residuals, items.design(taste), items.weights),
+                *(r, share, effects_clip(public)),
+            )
+            sums = releases.rounds.residuals.publish(sums, rng)
+            moments = releases.rounds.moments.publish(moments, rng)
+            off = releases.rounds.moments.scale
+            gains = [believed_gain(float(g), off, public) for g in moments[-2:]]
+            if taste is not None:
+                root = math.sqrt(share)
+                second = moments[:-2].reshape(r, r) / public.users
+                taste = taste_from(items, sums[:, 1:] / root, noise / root, gains[1], second)
+            items = refined(items, sums[:, 0], noise, gains[0], 1 - share)
             model = own_model(ratings, items, taste)
             yield Step(index, total, model, {"share of taste": share}, final=index == total)
-
-    def _round(
-        self,
-        releases: RoundReleases,
-        ratings: Ratings,
-        items: ItemEffects,
-        taste: Taste | None,
-        share: float,
-        rng: np.random.Generator,
-    ) -> tuple[ItemEffects, Taste | None]:
-        public, r = ratings.public, self.rank
-        values = ratings.values - items.mean - items.effects[ratings.items]
-        sums, moments = round_statistics(
-            *(Pattern.of(ratings), values, items.design(taste), items.weights),
-            *(r, share, effects_clip(public)),
-        )
-        sums = releases.residuals.publish(sums, rng)
-        moments = releases.moments.publish(moments, rng)
-        noise, scale = releases.residuals.scale, releases.moments.scale
-        gains = [believed_gain(*mean_gain(float(g), scale, public)) for g in moments[-2:]]
-        if taste is not None:
-            root = math.sqrt(share)
-            second = moments[:-2].reshape(r, r) / public.users
-            taste = taste_from(items, sums[:, 1:] / root, noise / root, gains[1], second)
-        return refined(items, sums[:, 0], noise, gains[0], 1 - share), taste

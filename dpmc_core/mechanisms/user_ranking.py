@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.mechanisms.per_user import check_delta, user_gaussian
-from dpmc_core.model import ArrayPart, Factors, Mechanism, OwnSide, Step, Task, Wanted
+from dpmc_core.mechanisms.per_user import PerUser, check_delta, user_gaussian
+from dpmc_core.model import (
+    ArrayPart,
+    Factors,
+    Mechanism,
+    OwnSide,
+    Rng,
+    Step,
+    Steps,
+    Task,
+    Wanted,
+)
 from dpmc_core.privacy import (
     CELL,
     USER_EMPTIED,
@@ -22,7 +30,6 @@ from dpmc_core.privacy import (
     Guarantee,
     Harmless,
     Laplace,
-    Loss,
     Notion,
     Publishes,
     Releases,
@@ -31,11 +38,11 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, setting
+from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.ranking import Audiences, Counts, cross_moments, profiles
 from dpmc_core.solvers.rows import contributions, item_sums
-from dpmc_core.solvers.taste import Audiences, Counts, cross_moments, profiles
 from dpmc_core.style import PURPLE, Style
 
 Floats = NDArray[np.float64]
@@ -69,7 +76,7 @@ class NoisyCounts(Releases):
     counts: Laplace | Gaussian
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class PrivatePopularity(Mechanism):
     """How many users have each item, with noise; a user's row counts with length at most sqrt(k).
 
@@ -78,24 +85,21 @@ class PrivatePopularity(Mechanism):
     length k instead). Per cell nothing is scaled, and one cell moves one count by 1.
     """
 
-    id: ClassVar[str] = "private-popularity"
-    name: ClassVar[str] = "Private popularity"
-    short: ClassVar[str] = "Popularity"
-    style: ClassVar[Style] = Style(PURPLE, "triangle-left", "dot")
-    place: ClassVar[int] = 2
-    task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "popularity"
-    floor: ClassVar[str] = "private-popularity"
-    revision: ClassVar[int] = 2
+    id = "private-popularity"
+    name = "Private popularity"
+    short = "Popularity"
+    style = Style(PURPLE, "triangle-left", "dot")
+    place = 2
+    task = Task.RANKING
+    twin = "popularity"
+    floor = "private-popularity"
+    revision = 2
     epsilon: float = setting(help="privacy budget", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure (0: Laplace noise)", at_least=0, below=1)
     per: Per = setting(Per.USER, "what the budget protects")
     contributions: int = setting(
         1, "items a user counts for in full (k); longer rows count less", at_least=1, at_most=10**6
     )
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyCounts]:
         user = self.per is Per.USER
@@ -126,7 +130,7 @@ class PrivatePopularity(Mechanism):
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         return _SAME_FOR_ALL
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
         values = np.ones(len(ratings))
         if self.per is Per.USER:
@@ -145,8 +149,8 @@ class TasteReleases(Releases):
     moments: Gaussian
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivateTaste(Mechanism):
+@mechanism
+class PrivateTaste(PerUser):
     """Popularity, and taste in rounds as long as what was released says that it is heard.
 
     Linear discriminant analysis of user profiles u, the direction of the user's row among public
@@ -171,15 +175,15 @@ class PrivateTaste(Mechanism):
     scores stay with that user.
     """
 
-    id: ClassVar[str] = "private-taste"
-    name: ClassVar[str] = "Private popularity and taste"
-    short: ClassVar[str] = "Private taste"
-    style: ClassVar[Style] = Style(PURPLE, "diamond-tall")
-    task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "reference-ranking"
-    floor: ClassVar[str] = "private-popularity"
-    revision: ClassVar[int] = 1
-    epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
+    id = "private-taste"
+    name = "Private popularity and taste"
+    short = "Private taste"
+    style = Style(PURPLE, "diamond-tall")
+    task = Task.RANKING
+    twin = "reference-ranking"
+    floor = "private-popularity"
+    revision = 1
+    publishes = Publishes.FACTORS_AND_SCORES
     delta: float = setting(1e-6, "chance of failure", above=0, below=1)
     rank: int = setting(10, "taste directions looked for", at_least=1, at_most=64)
 
@@ -189,14 +193,10 @@ class PrivateTaste(Mechanism):
             return None
         return "popularity first, and taste only where the released counts show it can be heard"
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
-        check_delta(self.delta, public)
-        budget, d = Loss(mu=gaussian_mu(self.epsilon, self.delta)), self.rank
+        d = self.rank
         asks = sum(times for times, _ in _ROUNDS)
-        first, rounds, moments = budget.split(
+        first, rounds, moments = self.budget().split(
             _FIRST, (1 - _FIRST) * (1 - _MOMENTS), (1 - _FIRST) * _MOMENTS
         )
         turned = math.sqrt(2 + 2 * (1 - 2 * _COUNT))
@@ -215,16 +215,7 @@ class PrivateTaste(Mechanism):
                 *((d + 1, d + 1), moments / asks, math.sqrt(3), math.sqrt(8), asks),
             ),
         )
-        return Guarantee(
-            change=USER_EMPTIED,
-            notion=Notion.JOINT,
-            trust=Trust.CURATOR,
-            publishes=Publishes.FACTORS_AND_SCORES,
-            public=public,
-            claimed=Budget(self.epsilon, self.delta),
-            source="Gaussian mechanism, composed exactly",
-            releases=releases,
-        )
+        return self.card(public, releases, "Gaussian mechanism, composed exactly")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         if columns == 1:  # no taste was heard
@@ -235,7 +226,7 @@ class PrivateTaste(Mechanism):
         }
         return OwnSide(_OWN_PROFILE, (self.rank + 1,), arrays)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
         releases, pattern = self.guarantee(ratings.public).releases, Pattern.of(ratings)
         users, items = ratings.public.shape

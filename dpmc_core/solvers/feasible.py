@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from dpmc_core.model import Dense, Factors, Model
 from dpmc_core.solvers.linalg import (
-    DenseOperator,
-    LowRankPlusSparse,
     Operator,
     Pattern,
     Shrinker,
     Triplets,
+    dense_operator,
     l1_threshold,
+    low_rank_plus_sparse,
 )
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.stopping import look
@@ -152,7 +152,7 @@ class NuclearBall(FeasibleSet):
     def project(
         self, point: LowRankPoint, step: float, gradient: Floats, tolerance: float
     ) -> LowRankPoint:
-        operator = LowRankPlusSparse(point.left, point.right, self.pattern, -step * gradient)
+        operator = low_rank_plus_sparse(point.left, point.right, self.pattern, -step * gradient)
         left, values, right = self._onto_ball(operator, tolerance)
         left = left * values
         return LowRankPoint(left, right, self.pattern.sample(left, right))
@@ -187,7 +187,7 @@ class NuclearBox(FeasibleSet):
         momentum, pace = multiplier, 1.0
         for _ in range(_DUAL_ROUNDS):
             look()
-            left, values, right = self._onto_ball(DenseOperator(start - momentum), 0.1 * tolerance)
+            left, values, right = self._onto_ball(dense_operator(start - momentum), 0.1 * tolerance)
             inner = (left * values) @ right.T
             shifted = inner + momentum
             box = np.clip(shifted, -self.bound, self.bound)

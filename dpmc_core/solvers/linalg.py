@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,20 +27,7 @@ _BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
 _PASSES = 40  # of subspace iteration; it needs a few
 _BELIEVED = 4  # degree of filtering after which random columns show every larger value
 _GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
-
-
-class Operator(Protocol):
-    """A matrix known by its products."""
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-    def times(self, block: Floats) -> Floats:
-        """A @ block, block: columns x b."""
-        ...
-
-    def transposed(self, block: Floats) -> Floats:
-        """A' @ block, block: rows x b."""
-        ...
+_EIGEN_TOLERANCE = 1e-4  # of a top singular pair: Frank-Wolfe needs it only roughly
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +58,11 @@ class Pattern:
 
     def on(self, columns: NDArray[np.int64]) -> tuple[Pattern, NDArray[np.bool_]]:
         """The cells of some columns (increasing), counted anew, and which cells those are."""
-        place = np.full(self.shape[1], -1, dtype=np.int32)
-        place[columns] = np.arange(len(columns))
-        items = place[self.items]
-        inside = items >= 0
-        counts = np.bincount(self.users[inside], minlength=self.shape[0])
-        indptr = np.concatenate(([0], np.cumsum(counts)))
-        shape = self.shape[0], len(columns)
-        return Pattern(self.users[inside], items[inside], indptr, shape), inside
+        inside = np.isin(self.items, columns)
+        users = self.users[inside]
+        items = np.searchsorted(columns, self.items[inside]).astype(np.int32)
+        indptr = np.searchsorted(users, np.arange(self.shape[0] + 1))
+        return Pattern(users, items, indptr, (self.shape[0], len(columns))), inside
 
     def by_user(self, values: Floats) -> csr_array:
         """The sparse matrix with these values on the observed cells."""
@@ -123,37 +109,34 @@ class Triplets(NamedTuple):
         return len(self.values)
 
 
-class DenseOperator:
-    """An Operator over a whole matrix."""
+class Operator(NamedTuple):
+    """A matrix A known by its products.
 
-    def __init__(self, matrix: Floats) -> None:
-        self.matrix = matrix
-        self.shape: tuple[int, int] = (matrix.shape[0], matrix.shape[1])
+    times: A @ block, block: columns x b. transposed: A' @ block, block: rows x b.
+    """
 
-    def times(self, block: Floats) -> Floats:
-        product: Floats = self.matrix @ block
-        return product
+    shape: tuple[int, ...]
+    times: Callable[[Floats], Floats]
+    transposed: Callable[[Floats], Floats]
 
-    def transposed(self, block: Floats) -> Floats:
-        product: Floats = self.matrix.T @ block
-        return product
+    @property
+    def T(self) -> Operator:
+        return Operator(self.shape[::-1], self.transposed, self.times)
 
 
-class LowRankPlusSparse:
+def dense_operator(matrix: Floats) -> Operator:
+    """A whole matrix."""
+    return Operator(matrix.shape, matrix.__matmul__, matrix.T.__matmul__)
+
+
+def low_rank_plus_sparse(left: Floats, right: Floats, pattern: Pattern, values: Floats) -> Operator:
     """left @ right' + the sparse matrix `values` on a pattern."""
-
-    def __init__(self, left: Floats, right: Floats, pattern: Pattern, values: Floats) -> None:
-        self.left, self.right = left, right
-        self.sparse, self.sparse_transposed = pattern.by_user(values), pattern.by_item(values)
-        self.shape = pattern.shape
-
-    def times(self, block: Floats) -> Floats:
-        product: Floats = self.left @ (self.right.T @ block) + self.sparse @ block
-        return product
-
-    def transposed(self, block: Floats) -> Floats:
-        product: Floats = self.right @ (self.left.T @ block) + self.sparse_transposed @ block
-        return product
+    sparse, transposed = pattern.by_user(values), pattern.by_item(values)
+    return Operator(
+        pattern.shape,
+        lambda block: left @ (right.T @ block) + sparse @ block,
+        lambda block: right @ (left.T @ block) + transposed @ block,
+    )
 
 
 def l1_threshold(values: Floats, radius: float) -> float:
@@ -174,7 +157,7 @@ def dense_triplets(operator: Operator) -> Triplets:
     """
     m, n = operator.shape
     if m > n:
-        right = dense_triplets(_Transposed(operator))
+        right = dense_triplets(operator.T)
         return Triplets(right.right, right.values, right.left)
     matrix = waited(operator.transposed, np.eye(m)).T  # through the smaller side
     squares, left = waited(np.linalg.eigh, waited(np.matmul, matrix, matrix.T))
@@ -204,7 +187,7 @@ def leading_triplets(
     """
     m, n = operator.shape
     if m < n:
-        flipped = leading_triplets(_Transposed(operator), start, enough, tolerance, rng)
+        flipped = leading_triplets(operator.T, start, enough, tolerance, rng)
         return None if flipped is None else Triplets(flipped.right, flipped.values, flipped.left)
     limit = n // 2
     width = start.shape[1]
@@ -303,6 +286,31 @@ def leading_right(cells: Pattern, values: Floats, count: int) -> tuple[Floats, F
     return np.asarray(sizes[order], dtype=float), vt[order].T
 
 
+def top_right_pair(cells: Pattern, values: Floats, start: Floats) -> tuple[float, Floats]:
+    """The largest singular value and its right vector (length n) of the sparse matrix."""
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+    n = cells.shape[1]
+    if not values.any():
+        return 0.0, start / np.linalg.norm(start)
+    rows, columns = cells.by_user(values), cells.by_item(values)
+
+    def product(x: Floats) -> Floats:
+        look()
+        return np.asarray(columns @ (rows @ x.ravel()))
+
+    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    if n <= 3:  # too small for the iterative solver
+        squares, vectors = np.linalg.eigh((columns @ rows).toarray())
+    else:
+        try:
+            squares, vectors = eigsh(operator, k=1, v0=start, tol=_EIGEN_TOLERANCE)
+        except ArpackError:  # the matrix takes the start to zero
+            start = np.random.default_rng(0).standard_normal(n)
+            squares, vectors = eigsh(operator, k=1, v0=start, tol=_EIGEN_TOLERANCE)
+    return math.sqrt(max(float(squares[-1]), 0.0)), vectors[:, -1]
+
+
 def _filtered(
     operator: Operator, block: Floats, first: Floats, squares: Floats
 ) -> tuple[Floats, int]:
@@ -330,13 +338,64 @@ def _widen(block: Floats, width: int, rows: int, rng: np.random.Generator) -> Fl
     return np.hstack([block.reshape(rows, -1), extra])
 
 
-class _Transposed:
-    def __init__(self, operator: Operator) -> None:
-        self.operator = operator
-        self.shape = operator.shape[::-1]
+# LAPACK routines that let other threads run: SciPy's own wrappers hold all of them up, on 5,000
+# items for a quarter of a minute in which nobody else is served. Routines and results are SciPy's.
 
-    def times(self, block: Floats) -> Floats:
-        return self.operator.transposed(block)
 
-    def transposed(self, block: Floats) -> Floats:
-        return self.operator.times(block)
+def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
+    """The `count` largest eigenvalues (ascending) of a symmetric matrix and their vectors.
+
+    Raises LinAlgError where they are not found.
+    """
+    look()
+    n, found = len(matrix), ctypes.c_int()
+    values, vectors = np.empty(n), np.empty((n, count), order="F")
+    support, whole = np.empty(2 * n, dtype=np.intc), np.empty(10 * n, dtype=np.intc)
+    work = np.empty(70 * n)  # enough for blocks of 64
+    waited(
+        *(_call, "dsyevr", b"V", b"I", b"L", n, np.array(matrix, order="F"), n, 0.0, 0.0),
+        *(n - count + 1, n, 0.0, found, values, vectors, n, support),
+        *(work, len(work), whole, len(whole)),
+    )
+    return values[:count], vectors
+
+
+def inverse_triangle(matrix: Floats) -> Floats:
+    """The upper triangle of the inverse of a positive definite matrix; below it, whatever.
+
+    Raises LinAlgError where the matrix is not positive definite.
+    """
+    n, inverse = len(matrix), np.array(matrix, order="F")
+    waited(_call, "dpotrf", b"U", n, inverse, n)
+    waited(_call, "dpotri", b"U", n, inverse, n)
+    return inverse
+
+
+def _call(name: str, *arguments: Any) -> None:
+    """A routine by its Fortran arguments but the last, which says whether it worked."""
+    from scipy.linalg import cython_lapack
+
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    capsule = vars(cython_lapack)["__pyx_capi__"][name]
+    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    info = ctypes.c_int()
+    # ctypes lets go of the interpreter for as long as the routine runs.
+    ctypes.CFUNCTYPE(None)(address)(*map(_pointer, arguments), ctypes.byref(info))
+    if info.value:
+        raise np.linalg.LinAlgError(f"{name} gave up ({info.value})")
+
+
+def _pointer(argument: Any) -> Any:
+    if isinstance(argument, np.ndarray):
+        return ctypes.c_void_p(argument.ctypes.data)
+    if isinstance(argument, bytes):
+        return ctypes.c_char_p(argument)
+    if isinstance(argument, int):
+        argument = ctypes.c_int(argument)
+    elif isinstance(argument, float):
+        argument = ctypes.c_double(argument)
+    return ctypes.byref(argument)

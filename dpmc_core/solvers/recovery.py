@@ -20,10 +20,11 @@ from dpmc_core.model import Factors, Step
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import check_settings, setting
 from dpmc_core.solvers.linalg import (
-    LowRankPlusSparse,
+    Operator,
     Pattern,
     Shrinker,
     Triplets,
+    low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.stopping import look
@@ -141,7 +142,7 @@ class _Solver:
         gradient = self.problem.gain * self.problem.residual(nothing)
         rows, columns = self.problem.pattern.shape
         empty = np.empty((rows, 0)), np.empty((columns, 0))
-        operator = LowRankPlusSparse(*empty, self.problem.pattern, gradient)
+        operator = low_rank_plus_sparse(*empty, self.problem.pattern, gradient)
         accuracy = 1e-3 * float(np.linalg.norm(gradient))
         leading = self.shrinker.leading(operator, lambda _: 1, accuracy)
         return float(leading.values[0]) if leading.rank else 0.0
@@ -158,7 +159,7 @@ class _Solver:
             fitted = fitted_now + beta * (fitted_now - fitted_before)
             self.offset = problem.best_offset(fitted)
             slope = problem.gain * problem.residual(self.offset + fitted) / self.smoothness
-            operator = LowRankPlusSparse(*point, problem.pattern, slope)
+            operator = low_rank_plus_sparse(*point, problem.pattern, slope)
             before, fitted_before = self.now, fitted_now
             self.now = self._shrunk(operator, penalty / self.smoothness)
             fitted_now = self._on_pattern(self.now)
@@ -178,7 +179,7 @@ class _Solver:
             return np.zeros(len(self.problem.target))
         return self.problem.pattern.sample(point.left * point.values, point.right)
 
-    def _shrunk(self, operator: LowRankPlusSparse, threshold: float) -> Triplets:
+    def _shrunk(self, operator: Operator, threshold: float) -> Triplets:
         """The singular values above the threshold, lowered by it."""
         accuracy = 0.1 * self.tolerance * max(threshold, float(np.linalg.norm(self.now.values)))
         return self.shrinker.shrunk(operator, lambda _: threshold, accuracy)

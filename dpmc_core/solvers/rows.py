@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,41 +29,41 @@ _RATING_SPREAD = 0.2  # how much the ratings of one item differ, likewise
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of an m x n matrix on its observed cells.
+    """Users' ratings less what each user knows of them beforehand.
 
-    cells: where they are. values: in rating points, less each user's own mean. means: those means,
-    length m (the middle of the public range for a user without ratings). item_means: what else was
-    taken off, length n. base: predictions that were taken off instead of all of these. columns:
-    which items the columns are, in increasing order; None: all. item_means and base know all items.
+    cells: where they are. values: in rating points, less the predictions of base, which knows all
+    items. columns: which items the columns are, in increasing order; None: all.
     """
 
     cells: Pattern
     values: Floats
-    means: Floats
-    item_means: Floats | None = None
-    base: Factors | None = None
+    base: Factors
     columns: NDArray[np.int64] | None = None
 
-    def on(self, columns: NDArray[np.int64]) -> Rows:
-        """The same rows with the columns of some items alone."""
+    @classmethod
+    def less(cls, ratings: Ratings, base: Factors) -> Rows:
+        values = ratings.values - base.predict(ratings.users, ratings.items)
+        return cls(Pattern.of(ratings), values, base)
+
+    def on(self, columns: NDArray[np.int64] | None) -> Rows:
+        """The same rows with the columns of some items alone; None: of all."""
+        if columns is None:
+            return self
         cells, inside = self.cells.on(columns)
         return replace(self, cells=cells, values=self.values[inside], columns=columns)
 
-    def model(self, fitted: Factors | None = None) -> Factors:
-        """The model in rating points of what was fitted to the values (none: the means alone)."""
-        if fitted is None:
-            m, n = self.cells.shape
-            fitted = Factors(np.zeros((m, 0)), np.zeros((n, 0)))
+    def model(self, fitted: Factors, **own: Any) -> Factors:
+        """The model in rating points of what was fitted to the values.
+
+        own: what else a user takes for the own row of it, see `OwnSide`.
+        """
         if self.columns is not None:
-            known = self.item_means if self.base is None else self.base.right
-            assert known is not None
-            right = spread_out(fitted.right, self.columns, len(known))
-            fitted = Factors(fitted.left, right)
-        if self.base is None:
-            return with_offsets(fitted.left, fitted.right, self.means, self.item_means)
+            own["columns"] = self.columns
+        right = spread_out(fitted.right, self.columns, len(self.base.right))
         return Factors(
             np.column_stack([fitted.left, self.base.left]),
-            np.column_stack([fitted.right, self.base.right]),
+            np.column_stack([right, self.base.right]),
+            {**self.base.own, **{name: np.array(array) for name, array in own.items()}},
         )
 
 
@@ -73,17 +74,6 @@ def spread_out(some: Floats, columns: NDArray[np.int64] | None, items: int) -> F
     every = np.zeros((items, some.shape[1]))
     every[columns] = some
     return every
-
-
-def user_rows(ratings: Ratings, cap: int, rng: np.random.Generator) -> Rows:
-    """Each user keeps at most `cap` ratings, chosen by own randomness, and subtracts their mean.
-
-    See `capped`.
-    """
-    ratings = capped(ratings, cap, rng)
-    cells = Pattern.of(ratings)
-    means = row_means(cells, ratings.values, ratings.public.middle)
-    return Rows(cells, ratings.values - means[ratings.users], means)
 
 
 def capped(ratings: Ratings, cap: int, rng: np.random.Generator) -> Ratings:
@@ -102,11 +92,15 @@ def cap_key(rng: np.random.Generator) -> int:
     return int(harmless(rng, Harmless.CAP).integers(2**63))
 
 
-def recentred(rows: Rows, item_means: Floats) -> Rows:
-    """The rows less the item means (length n), then less each user's own mean again."""
-    values = rows.values - item_means[rows.cells.items]
-    shift = row_means(rows.cells, values, 0.0)
-    return Rows(rows.cells, values - shift[rows.cells.users], rows.means + shift, item_means)
+def centred(ratings: Ratings, effects: Floats | None = None) -> Rows:
+    """Ratings less item effects (length n; None: zeros), then less each user's own mean of those.
+
+    Without ratings that mean is the middle of the range.
+    """
+    (m, n), cells = ratings.shape, Pattern.of(ratings)
+    effects = np.zeros(n) if effects is None else effects
+    means = row_means(cells, ratings.values - effects[ratings.items], ratings.public.middle)
+    return Rows.less(ratings, with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), means, effects))
 
 
 def row_means(cells: Pattern, values: Floats, empty: float) -> Floats:
@@ -213,3 +207,16 @@ def shrunken_means(sums: Floats, counts: Floats) -> Floats:
     """
     means: Floats = sums / (counts + (_RATING_SPREAD / _ITEM_SPREAD) ** 2)
     return means
+
+
+def positive_part(noisy: Floats, noise: float, least: float = 1e-3) -> Floats:
+    """The mean of a number >= 0, a priori anywhere, of which x + N(0, noise^2) was seen.
+
+    At least `least` standard deviations of the noise.
+    """
+    from scipy.special import log_ndtr
+
+    z = noisy / noise
+    hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+    found: Floats = noise * np.maximum(z + hazard, least)
+    return found

@@ -568,22 +568,22 @@ FRANK_WOLFE = family_of(
     (
         "Gram matrix: scale",
         SCALE,
-        "scale=counted / part.mu,",
-        "scale=0.97 * counted / part.mu,",
+        "row_norm(public) ** 2 if method.paper else moves",
+        "row_norm(public) ** 2 if method.paper else 0.97 * moves",
         spends(_FW),
     ),
     (
         "Oja: scale",
         SCALE,
-        "scale = moves / (self.rest()",
-        "scale = 0.97 * moves / (self.rest()",
+        "moves, self.rounds * self.updates, counted",
+        "moves, self.rounds * self.updates, 0.97 * counted",
         spends(f"{_FW}-oja"),
     ),
     (
         "Oja: the paper's scale",
         SCALE,
-        "scale = self.row_norm(public) ** 2 * constant / spent",
-        "scale = 0.97 * self.row_norm(public) ** 2 * constant / spent",
+        "counted = self.row_norm(public) ** 2",
+        "counted = 0.97 * self.row_norm(public) ** 2",
         named("user_level", "test_ojas_noise_leaves_out_the_rounds"),
     ),
     (
@@ -610,36 +610,38 @@ FRANK_WOLFE = family_of(
     (
         "a cell's epsilon for a user's",
         UNIT,
-        "import USER_EMPTIED, USER_REPLACED, Calibration",
-        "import CELL as USER_EMPTIED, USER_REPLACED, Calibration",
+        "return user_gaussian(query, shape, part, moves, replaced, times, counted)",
+        "from dpmc_core.privacy import CELL\n"
+        "    found = user_gaussian(query, shape, part, moves, replaced, times, counted)\n"
+        '    return __import__("dataclasses").replace(found, sensitivity={CELL: moves})',
         spends(_FW),
     ),
     (
         "a replaced row counts as an emptied one",
         UNIT,
-        "USER_REPLACED: math.sqrt(2) * moves}",
-        "USER_REPLACED: moves}",
+        "* 2, math.sqrt(2) * moves",
+        "* 2, moves",
         moves(f"{_FW}-8-REPLACED", "private-svd-2-REPLACED"),
     ),
     (
         "residual rows are not clipped",
         CLIP,
-        "kept, cut = clip_rows(cells, residual, self.residual * bound)",
-        "kept, cut = residual, clip_rows(cells, residual, self.residual * bound)[1]",
+        "kept, clipped = clip_rows(cells, residual, residual_norm)",
+        "kept, clipped = residual, clip_rows(cells, residual, residual_norm)[1]",
         moves(f"{_FW}-0-EMPTIED", f"{_FW}-oja-1-EMPTIED"),
     ),
     (
         "residual rows are clipped 3 % too wide",
         CLIP,
-        "clip_rows(cells, residual, self.residual * bound)",
-        "clip_rows(cells, residual, 1.03 * self.residual * bound)",
+        "clip_rows(cells, residual, residual_norm)",
+        "clip_rows(cells, residual, 1.03 * residual_norm)",
         moves(f"{_FW}-0-EMPTIED", f"{_FW}-12-EMPTIED"),
     ),
     (
         "iterates of projected gradient are not clipped",
         CLIP,
-        "descent.stepped_gram(step, bound)",
-        "descent.stepped_gram(step, 1e9)",
+        "clip_dense_rows(rows, row_norm)",
+        "clip_dense_rows(rows, 1e9)",
         named("user_level", "test_planted_unclipped_iterate_of_projected_gradient_is_caught"),
     ),
     (
@@ -667,8 +669,8 @@ PER_USER = (
         (
             "scale",
             SCALE,
-            "scale=emptied / part.mu,",
-            "scale=0.97 * emptied / part.mu,",
+            "scale=(counted or emptied) / part.mu,",
+            "scale=0.97 * (counted or emptied) / part.mu,",
             spends(_ITEMS),
         ),
         (
@@ -765,7 +767,7 @@ PER_USER = (
     )
     + family_of(
         "per_user",
-        "solvers/own_side.py",
+        "solvers/effects.py",
         (
             "gains are not bounded",
             CLIP,
@@ -816,7 +818,7 @@ PRIVATE_EFFECTS = family_of(
     (
         "residuals without noise",
         SKIPPED,
-        "releases.residuals.publish(sums, rng)",
+        "releases.rounds.residuals.publish(sums, rng)",
         "sums",
         records("private-effects"),
     ),
@@ -830,7 +832,7 @@ PRIVATE_EFFECTS = family_of(
     (
         "moments without noise",
         SKIPPED,
-        "releases.moments.publish(moments, rng)",
+        "releases.rounds.moments.publish(moments, rng)",
         "moments",
         records("private-effects"),
     ),
@@ -844,8 +846,8 @@ PRIVATE_EFFECTS = family_of(
     (
         "the same noise in every round",
         REUSED,
-        "items, taste, share, rng)\n            model",
-        f"items, taste, share, {SEEDED})\n            model",
+        "residuals.publish(sums, rng)",
+        f"residuals.publish(sums, {SEEDED})",
         fresh("private-effects"),
     ),
     (
@@ -857,7 +859,7 @@ PRIVATE_EFFECTS = family_of(
     ),
 ) + family_of(
     "private_effects",
-    "solvers/own_side.py",
+    "solvers/effects.py",
     (
         "weighted residuals are not clipped",
         CLIP,
@@ -1053,8 +1055,8 @@ CLEANSING = family_of(
     (
         "less than the card's scale",
         SCALE,
-        "releases = self.guarantee(ratings.public).releases\n",
-        f"releases = self.guarantee(ratings.public).releases.each({QUIETER})\n",
+        "releases = self.guarantee(public).releases\n",
+        f"releases = self.guarantee(public).releases.each({QUIETER})\n",
         records(_CLEANSED),
     ),
     (
@@ -1069,8 +1071,8 @@ CLEANSING = family_of(
     (
         "products without noise",
         SKIPPED,
-        "noisy = releases.products.publish(exact, rng)",
-        "noisy = exact",
+        "noisy = releases.products.publish(products, rng)",
+        "noisy = products",
         records(_CLEANSED),
     ),
     (
@@ -1104,48 +1106,48 @@ CLEANSING = family_of(
     (
         "residuals are not clamped",
         CLIP,
-        "residuals = np.clip(raw[kept], -bound, bound)",
-        "residuals = raw[kept]",
+        "residuals = np.clip(rows.values, -bound, bound)",
+        "residuals = rows.values",
         moves(f"{_CLEANSED}-4-EMPTIED"),
     ),
     (
         "residuals are clamped 3 % too wide",
         CLIP,
-        "residuals = np.clip(raw[kept], -bound, bound)",
-        "residuals = np.clip(raw[kept], -1.03 * bound, 1.03 * bound)",
+        "residuals = np.clip(rows.values, -bound, bound)",
+        "residuals = np.clip(rows.values, -1.03 * bound, 1.03 * bound)",
         moves(f"{_CLEANSED}-4-EMPTIED"),
     ),
     (
         "no cap on ratings",
         CLIP,
-        "kept = kept_at_random(ratings, self.most(public), ",
-        "kept = kept_at_random(ratings, 10**6, ",
+        "Rows.less(capped(ratings, cap, rng), ",
+        "Rows.less(capped(ratings, 10**6, rng), ",
         moves(f"{_CLEANSED}-4-EMPTIED"),
     ),
     (
         "published: no cap on ratings",
         CLIP,
-        "kept = capped(ratings, self.most(public), rng)",
+        "kept = capped(ratings, cap, rng)",
         "kept = capped(ratings, 10**6, rng)",
         moves(f"{_CLEANSED}-16-EMPTIED"),
     ),
     (
         "products: the same noise in every run",
         REUSED,
-        "releases.products.publish(exact, rng)",
-        f"releases.products.publish(exact, {SEEDED})",
+        "releases.products.publish(products, rng)",
+        f"releases.products.publish(products, {SEEDED})",
         fresh(_CLEANSED),
     ),
     (
         "published: the same noise in every answer",
         REUSED,
-        "release.publish(statistic, rng)",
-        "release.publish(statistic, np.random.default_rng(0))",
+        "asked[name].publish(value, rng)",
+        "asked[name].publish(value, np.random.default_rng(0))",
         fresh(f"{_CLEANSED}-estimator"),
     ),
 ) + family_of(
     "cleansing",
-    "solvers/cleansing.py",
+    "mechanisms/cleansing.py",
     (
         "published: residuals are not clamped",
         CLIP,
@@ -1196,15 +1198,15 @@ DPALS = family_of(
     (
         "user factors are not clipped",
         CLIP,
-        "kept, cut = clip_dense_rows(asked, c)",
-        "kept, cut = asked, clip_dense_rows(asked, c)[1]",
+        "kept, cut = clip_dense_rows(left, c)",
+        "kept, cut = left, clip_dense_rows(left, c)[1]",
         named("user_level", "test_planted_missing_clip_is_caught"),
     ),
     (
         "user factors are clipped 3 % too wide",
         CLIP,
-        "clip_dense_rows(asked, c)",
-        "clip_dense_rows(asked, 1.03 * c)",
+        "clip_dense_rows(left, c)",
+        "clip_dense_rows(left, 1.03 * c)",
         named("user_level", "test_the_worst_rows_nearly_use_the_bounds_up"),
     ),
     (

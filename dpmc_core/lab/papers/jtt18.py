@@ -22,13 +22,19 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series, curves, parsed
 from dpmc_core.lab.papers.theory import TheoryRow, end_of, mean_of, rows_of
-from dpmc_core.mechanisms.frank_wolfe import PrivateFrankWolfe, PrivateSvd
+from dpmc_core.mechanisms.frank_wolfe import (
+    PrivateFrankWolfe,
+    PrivateSvd,
+    StepRule,
+    exact_top_pair,
+    frank_wolfe,
+    oja,
+)
 from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import USER_REPLACED, Calibration
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting_text
-from dpmc_core.solvers.frank_wolfe import StepRule, complete, top_vector
 from dpmc_core.solvers.linalg import Pattern
 
 Floats = NDArray[np.float64]
@@ -231,17 +237,13 @@ def _optimisation() -> Iterator[TheoryRow]:
     ):
         ratings, _, nuclear = _signs(60, 32, rank)
         size = Regime(60, 32, len(ratings), nuclear, math.sqrt(32), 1.0)
-        rng, fixed = np.random.default_rng(0), rule is StepRule.FIXED
-        made = complete(
-            Pattern.of(ratings),
-            ratings.values,
-            nuclear,
+        cells, fixed = Pattern.of(ratings), rule is StepRule.FIXED
+        *_, found = frank_wolfe(
+            *(cells, ratings.values, nuclear),
             rounds=rounds,
-            rule=rule,
-            tolerance=0.0,
-            rng=rng,
+            step=rule,
+            top_pair=exact_top_pair(cells, np.random.default_rng(0)),
         )
-        *_, (_, found) = made
         yield row(
             "steps of 1/T" if fixed else "other steps",
             rank=rank,
@@ -348,7 +350,7 @@ def _oja() -> Iterator[TheoryRow]:
             def product(v: Floats, rng: np.random.Generator = rng) -> Floats:
                 return values * v + sigma * rng.standard_normal(items)
 
-            v = top_vector(product, items, updates, step, rng)
+            v = oja(product, items, updates, step, rng)
             gaps.append(1.0 - float(values @ v**2))
         yield row(name, bound=oja_gap(1.0, variance, updates), trivial=1.0, **mean_of(gaps))
 

@@ -1,25 +1,37 @@
-"""Popularity and taste from clicks under noise: what users add up to, and what items learn from it.
+"""Which items come next: items scored by other items, noisy counts, taste. No privacy here.
 
-A profile is where a user's row points among public item features. The first half is sums over users
-to which each adds a bounded part; the second reads the noisy sums: how many users an item has, how
-its audience differs from the others', and which features tell audiences apart next.
+Item-to-item scores (neighbours; EASE: Steck, "Embarrassingly shallow autoencoders for sparse data",
+2019) never hold more than a block of users' scores. A profile is where a user's row points among
+public item features; sums of profiles, to which each user adds a bounded part, tell how an item's
+audience differs from the others', and which features tell audiences apart next.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.model import Factors
-from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.data.transforms import TopItems
+from dpmc_core.model import Factors, Model
+from dpmc_core.ratings import Ratings
+from dpmc_core.solvers.linalg import Pattern, inverse_triangle
+from dpmc_core.solvers.rows import gram, positive_part
 from dpmc_core.stopping import look
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
-_BLOCK = 4_000_000  # numbers gathered at once: 32 MB
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK = 2_000_000  # scores, or pairs of items, held at once: 16 MB
+_RAREST = 1e-150  # flip chance whose square is still a number: no cell of a pair is impossible
+_GATHERED = 4_000_000  # numbers gathered at once: 32 MB
 _ZERO = 1e-9  # a sum this much shorter than its terms is rounding
 _SWEEPS = 30  # of expectation-maximisation
 _LEAST = 0.02  # smallest variance of profiles, in that of d directions alike
@@ -27,6 +39,179 @@ _TINY = 1e-4  # smallest variance of taste at the start, likewise
 _MARGIN = 1.3  # the known noise is known through released counts and moments only
 _DRAWS = 20  # of noise alone, whose largest eigenvalue taste has to pass
 _RIDGE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class ItemScores:
+    """score(u, i) = sum over the user's items j of weights[j, i].
+
+    rows: users x items, the users' own ones. weights: items x items, dense or sparse.
+    """
+
+    rows: csr_array
+    weights: Any
+    factors: ClassVar[None] = None
+
+    def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        wanted, row = np.unique(np.asarray(users), return_inverse=True)
+        where, which = np.broadcast_arrays(row.reshape(np.shape(users)), np.asarray(items))
+        scores = np.empty(where.shape)
+        size = max(1, BLOCK // self.rows.shape[1])
+        for start in range(0, len(wanted), size):
+            look()
+            block = self.rows[wanted[start : start + size]] @ self.weights
+            inside = (where >= start) & (where < start + size)
+            dense = block if isinstance(block, np.ndarray) else block.toarray()
+            scores[inside] = dense[where[inside] - start, which[inside]]
+        return scores
+
+
+def ease_weights(ratings: Ratings, ridge: float) -> Floats:
+    """The B (n x n) of least ||X - X B||^2 + ridge ||B||^2 whose diagonal is zero (EASE).
+
+    B = -P / diag(P) off the diagonal, P = (X'X + ridge I)^-1: column j predicts item j.
+    """
+    inverse = gram(Pattern.of(ratings), ratings.values)
+    inverse.flat[:: len(inverse) + 1] += ridge
+    look()
+    inverse = inverse_triangle(inverse)  # the matrix is positive definite by its ridge
+    weights: Floats = np.triu(inverse, 1)
+    look()
+    weights += weights.T
+    look()
+    weights /= -inverse.diagonal()
+    return weights
+
+
+@dataclass(frozen=True, eq=False)
+class OnMostRated:
+    """One model for some items, by their place there, and another for the items without one."""
+
+    model: Model
+    place: NDArray[np.int32]
+    other: Model
+    factors: ClassVar[None] = None
+
+    def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
+        u, i = np.broadcast_arrays(np.asarray(users), np.asarray(items))
+        scores, place = self.other.predict(u, i), self.place[i]
+        inside = place >= 0
+        scores[inside] = self.model.predict(u[inside], place[inside])
+        return scores
+
+
+def most_rated(ratings: Ratings, count: int) -> tuple[Ratings, NDArray[np.int32]]:
+    """The ratings of the `count` most rated items (ties: the lower index) as ratings of so many
+    items, and where each item is among them, -1 for one that is not. Looks at the ratings."""
+    choice = TopItems(count)
+    return choice.apply(ratings, ratings), choice.places(ratings)
+
+
+def nearest(items: int, count: int, similarities: Callable[[Ints], Floats]) -> csr_array:
+    """The `count` most similar items of each item with positive similarity (ties: lower index).
+
+    similarities(block): similarity of the items of a block to all items, len(block) x items.
+    """
+    from scipy.sparse import csr_array
+
+    count = min(count, items - 1)
+    size = max(1, BLOCK // items)
+    columns, values, lengths = [], [], []
+    for start in range(0, items, size):
+        look()
+        block = np.arange(start, min(start + size, items))
+        found = similarities(block)
+        found[np.arange(len(block)), block] = -np.inf  # an item is no neighbour of itself
+        order = np.argsort(-found, axis=1, kind="stable")[:, :count]
+        kept = np.take_along_axis(found, order, axis=1)
+        positive = kept > 0
+        columns.append(order[positive])
+        values.append(kept[positive])
+        lengths.append(positive.sum(axis=1))
+    indptr = np.concatenate(([0], np.cumsum(np.concatenate(lengths))))
+    return csr_array(
+        (np.concatenate(values), np.concatenate(columns), indptr), shape=(items, items)
+    )
+
+
+def jaccard(both: Floats, one: Floats, other: Floats) -> Floats:
+    """|A and B| / |A or B| of a block of pairs; 0 where an estimated union is not positive."""
+    union = one + other - both
+    return _ratio(np.minimum(both, union), union)
+
+
+def cosine(both: Floats, one: Floats, other: Floats) -> Floats:
+    """|A and B| / sqrt(|A| |B|); 0 where an estimated size is not positive."""
+    return _ratio(both, np.sqrt(np.maximum(one, 0.0) * np.maximum(other, 0.0)))
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((below > 0) & (above > 0), above / below, 0.0)
+
+
+class FlippedPairs:
+    """What flipped bits tell about pairs of items.
+
+    bits: users x items of 0 and 1, each flipped with probability `flip` < 1/2.
+    """
+
+    def __init__(self, bits: NDArray[np.integer], flip: float) -> None:
+        self.bits, self.flip = np.asarray(bits, dtype=np.float32), flip
+        self.users, self.items = self.bits.shape
+        self.sums = self.bits.sum(axis=0, dtype=np.float64)
+
+    def observed(self, block: Ints) -> Floats:
+        """Users whose reports have both items of a pair, len(block) x items."""
+        # Counts stay below 2^24, so single precision is exact.
+        return (self.bits[:, block].T @ self.bits).astype(np.float64)
+
+    @property
+    def counts(self) -> Floats:
+        """Unbiased estimate of each item's ones."""
+        counts: Floats = (self.sums - self.users * self.flip) / (1 - 2 * self.flip)
+        return counts
+
+    def both(self, block: Ints) -> Floats:
+        """Unbiased estimate of the users who have both items: the inverse of the 2x2 channel on
+        either bit. Of two different items; an item with itself means nothing here."""
+        p = self.flip
+        sums = self.sums[block][:, None] + self.sums
+        estimate: Floats = self.observed(block) - p * sums + self.users * p * p
+        return estimate / (1 - 2 * p) ** 2
+
+    def likeliest(self, block: Ints, iterations: int) -> tuple[Floats, Floats, Floats]:
+        """Maximum-likelihood (both, first, second) counts of the pairs of a block with all items.
+
+        The shares of the four cells of a pair lie in the simplex. Where the unbiased estimate does,
+        it is the maximum; elsewhere expectation-maximisation runs from its projection.
+        """
+        m, p = self.users, max(self.flip, _RAREST)
+        seen_both = self.observed(block)
+        first, second = np.broadcast_arrays(self.sums[block][:, None], self.sums)
+        seen = np.stack([seen_both, first - seen_both, second - seen_both, seen_both], axis=-1)
+        seen[..., 3] = m - seen[..., :3].sum(axis=-1)
+        keep = np.array([[1 - p, p], [p, 1 - p]])
+        channel = np.kron(keep, keep)  # of cells (1,1), (1,0), (0,1), (0,0); symmetric
+        share = (seen / m) @ np.linalg.inv(channel)
+        outside = (share < 0).any(axis=-1)
+        share[outside] = _expectation_maximisation(
+            share[outside], seen[outside] / m, channel, iterations
+        )
+        both = m * share[..., 0]
+        return both, both + m * share[..., 1], both + m * share[..., 2]
+
+
+def _expectation_maximisation(
+    start: Floats, seen: Floats, channel: Floats, iterations: int
+) -> Floats:
+    """Pairs x 4 shares after so many steps, from the start moved just inside the simplex."""
+    share = np.maximum(start, 1e-3)
+    share /= share.sum(axis=-1, keepdims=True)
+    for _ in range(iterations):
+        look()
+        share = share * ((seen / (share @ channel)) @ channel)
+    return share
 
 
 def profiles(pattern: Pattern, features: Floats) -> Floats:
@@ -48,7 +233,7 @@ def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats
     sums, shortest = _sums(pattern, features), _shortest(features)
     items, d = features.shape
     moments = np.zeros((items, d))
-    size = max(1, _BLOCK // max(1, d))
+    size = max(1, _GATHERED // max(1, d))
     for start in range(0, len(pattern.users), size):
         look()
         k = slice(start, start + size)
@@ -83,12 +268,7 @@ class Counts(NamedTuple):
     @property
     def believed(self) -> Floats:
         """Positive numbers in the same order: means given that no count is negative."""
-        from scipy.special import log_ndtr
-
-        z = self.noisy / self.noise
-        mills = np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
-        believed: Floats = np.maximum(self.noisy + self.noise * mills, 1e-12 * self.noise)
-        return believed
+        return positive_part(self.noisy, self.noise, least=1e-12)
 
     def with_also(self, noisy: Floats, noise: float) -> Counts:
         """Both answers, weighed by their precision."""

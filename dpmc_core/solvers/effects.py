@@ -1,31 +1,36 @@
-"""Item effects and taste from what users' rows released with Gaussian noise. No raw data here.
+"""Item effects and taste from what users' rows released with noise, and each user's own regression.
 
-Each user with k ratings enters a count with 1/sqrt(k) and a sum with weights of unit length, so
-that one row moves an answer equally far whatever its length. What an item was released as is then
-normal about a known multiple of its effect, with a known variance, and is shrunk accordingly
-(empirical Bayes); how the effects vary over items is estimated from the same answers.
+The first half is what users do with their own rows, given public item features: a ridge regression
+and bounded sums. The second half sees no raw data: each user with k ratings entered a count with
+1/sqrt(k) and a sum with weights of unit length, so that one row moves an answer equally far
+whatever its length. What an item was released as is then normal about a known multiple of its
+effect, with a known variance, and is shrunk accordingly (empirical Bayes); how the effects vary
+over items is estimated from the same answers.
 
 Letters: N counts, b effects, V their variances, a weights of the items, f the average gain of the
-users (see `own_side.weighted_rows`), W the width of the rating range.
+users (see `weighted_rows`), W the width of the rating range.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.lapack import top_eigenpairs
-from dpmc_core.solvers.own_side import MOST, Design
-from dpmc_core.solvers.rows import spread_out
+from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.rows import item_sums, positive_part, row_norms, row_sums, spread_out
 from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MOST = 4.0  # of a user's gain or square, as released
+_BLOCK = 4_000_000  # numbers gathered at once: 32 MB
+_LARGEST_FACTOR = 1.5  # by which a weighted row may be stretched to its clip
 # What is believed beforehand, in widths of the rating range unless a unit is given.
 _MEAN_SPREAD = 0.25  # sd of the mean of all users about the middle, in half widths
 _RATING_SD = 0.22  # of a rating about user and item effects
@@ -43,6 +48,174 @@ _TASTE_LEAST, _TASTE_HALF, _TASTE_MOST = 8.0, 30.0, 0.95  # of rho; see `taste_s
 _GRID = np.geomspace(0.1, 5.0, 40)  # of the sd of the effects, relative to the above
 _WOBBLE = 1.05  # of the edge of a noise matrix
 _ROUNDS = 30  # of EM
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some whole rows, each regressed on the features of its items.
+
+    rows, cells: where they are. pattern, values: their cells. features: c x d, of a cell's item.
+    inverse: k x d x d, of Z'Z + noise precision; coefficients: k x d.
+    """
+
+    rows: slice
+    cells: slice
+    pattern: Pattern
+    values: Floats
+    features: Floats
+    inverse: Floats
+    coefficients: Floats
+
+    def left_out(self) -> tuple[Floats, Floats]:
+        """Every cell against the regression on the row's other cells: residual, length c, and its
+        coefficients, c x d."""
+        x, own = self.features, self.pattern.users
+        solved = np.einsum("kij,kj->ki", self.inverse[own], x)
+        fitted = np.einsum("kj,kj->k", x, self.coefficients[own])
+        leverage = np.einsum("kj,kj->k", x, solved)
+        residual = (self.values - fitted) / np.maximum(1.0 - leverage, 1e-9)
+        return residual, self.coefficients[own] - solved * residual[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A user's regression of values on the features of the rated items.
+
+    Nothing here looks at two rows at once, so one changed row never changes what another user
+    finds, not even in the last bit: sums run along a row, and no product mixes rows.
+
+    features: items x d. precision: d x d, of the coefficients beforehand. noise: variance of the
+    values about the regression.
+    """
+
+    features: Floats
+    precision: Floats
+    noise: float
+
+    def coefficients(self, cells: Pattern, values: Floats) -> Floats:
+        """The ridge solution of each row, users x d; zeros for a row without cells."""
+        found = np.zeros((cells.shape[0], self.features.shape[1]))
+        for block in self.blocks(cells, values):
+            found[block.rows] = block.coefficients
+        return found
+
+    def differences(self, cells: Pattern, values: Floats, count: int) -> Floats:
+        """How much users differ, as sums over them; 2 x (count + 1), a user's part in [-1/16, 1].
+
+        Of a coefficient theta the posterior variance is p times the variance beforehand. Then
+        E theta^2 over that variance is (1 - p)^2 x + p (1 - p) where the true variance is x times
+        the one beforehand: above are sums of theta^2 less p (1 - p) <= 1/4 over MOST, which may be
+        negative, below of (1 - p)^2, for the first `count` coefficients. Last: the mean square of a
+        row about the regression over the noise, and 1. The ratio of the two rows estimates
+        x / MOST.
+        """
+        total = np.zeros((2, count + 1))
+        for block in self.blocks(cells, values):
+            part, inverse = block.pattern, self.noise * block.inverse
+            inside = np.diff(part.indptr)
+            kept = (np.einsum("ujj->uj", inverse) * np.diag(self.precision))[:, :count]
+            squares = (block.coefficients**2 * np.diag(self.precision))[:, :count]
+            fitted = np.einsum("kj,kj->k", block.features, block.coefficients[part.users])
+            spent = len(self.precision) - np.einsum("uij,ji->u", inverse, self.precision)
+            left = row_sums(part, (block.values - fitted) ** 2) / self.noise + spent
+            shown = np.zeros((2, len(inside), count + 1))
+            shown[0, :, :count] = np.minimum(squares, MOST) - kept * (1 - kept)
+            shown[0, :, count] = np.minimum(left / np.maximum(inside, 1), MOST)
+            shown[0] /= MOST
+            shown[1, :, :count] = (1 - kept) ** 2
+            shown[1, :, count] = 1.0
+            total += shown[:, inside > 0].sum(axis=1)
+        return total
+
+    def blocks(self, cells: Pattern, values: Floats) -> Iterator[Block]:
+        """The ridge regression of every row: as many whole rows at once as fit, at least one."""
+        d = self.features.shape[1]
+        most = max(1, _BLOCK // (d * d))
+        start, rows, indptr = 0, cells.shape[0], cells.indptr
+        while start < rows:
+            look()
+            stop = int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1
+            stop = min(max(stop, start + 1), start + most, rows)
+            k = slice(int(indptr[start]), int(indptr[stop]))
+            x, rated = self.features[cells.items[k]], indptr[start : stop + 1] - k.start
+            filled = np.flatnonzero(np.diff(rated) > 0)
+            lower = np.zeros((stop - start, d + 1, d + 1))
+            columns = np.vstack([x.T, values[k]])
+            for i in range(d + 1 if len(filled) else 0):  # much faster than whole outer products
+                sums = np.add.reduceat(columns[i] * columns[: i + 1], rated[filled], axis=1)
+                lower[filled, i, : i + 1] = sums.T
+            squares, moments = lower[:, :d, :d], lower[:, d, :d]
+            squares = squares + np.tril(squares, -1).swapaxes(1, 2) + self.noise * self.precision
+            inverse = np.asarray(np.linalg.inv(squares))
+            coefficients = np.einsum("uij,uj->ui", inverse, moments)
+            users = cells.users[k] - np.int32(start)
+            part = Pattern(users, cells.items[k], rated, (stop - start, cells.shape[1]))
+            yield Block(slice(start, stop), k, part, values[k], x, inverse, coefficients)
+            start = stop
+
+
+def weighted_rows(
+    cells: Pattern, values: Floats, weights: Floats, norm: float
+) -> tuple[Floats, Floats]:
+    """The values times weights of unit length in each row, in rows of l2 norm `norm` at most.
+
+    weights: one per cell, positive. A row shorter than `norm` is stretched, by 1.5 at most. Also
+    each user's gain (length m): sqrt(cells) times the factor over the length of the own weights,
+    so that a cell enters with gain x weight / sqrt(cells).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths = row_norms(cells, weights)
+        scaled = values * (weights / lengths[cells.users])
+        factor = np.minimum(_LARGEST_FACTOR, norm / row_norms(cells, scaled))
+        count = np.diff(cells.indptr)
+        gain = np.where(count > 0, np.sqrt(count) * factor / lengths, 0.0)
+    return scaled * factor[cells.users], gain
+
+
+def unit_rows(vectors: Floats) -> Floats:
+    """Each row scaled to length one; a zero row stays."""
+    length = np.sqrt(np.einsum("kr,kr->k", vectors, vectors))
+    return vectors / np.where(length > 0, length, 1.0)[:, None]
+
+
+def round_statistics(
+    cells: Pattern,
+    values: Floats,
+    design: Design,
+    weights: Floats,
+    rank: int,
+    share: float,
+    norm: float,
+) -> tuple[Floats, Floats]:
+    """What a round asks of all users: sums over them, of which one user's part is bounded.
+
+    The n x (rank + 1) sums: residuals of the regression on the row's other cells, weighted by item
+    (weights: length n), in rows of l2 norm sqrt(1 - share) norm; then residuals about all but
+    taste, times the unit vector of the taste in the row's other cells, sqrt(share) norm. The
+    rank^2 + 2 moments: products u u' of the unit vectors of taste, and the gains of either
+    weighting over MOST, at most 1. Zeros for taste where share is 0.
+    """
+    sums, moments = np.zeros((cells.shape[1], rank + 1)), np.zeros(rank * rank + 2)
+    for rows in design.blocks(cells, values):
+        part, (residual, others) = rows.pattern, rows.left_out()
+        scaled, gains = weighted_rows(part, residual, weights[part.items], norm)
+        sums[:, 0] += item_sums(part, math.sqrt(1 - share) * scaled)
+        moments[-2] += bounded_gain(gains)
+        if share > 0:
+            taste = others[:, -rank:]
+            about = residual + np.einsum("kr,kr->k", rows.features[:, -rank:], taste)
+            scaled, gains = weighted_rows(part, about, np.ones_like(about), norm)
+            for column, direction in enumerate(unit_rows(taste).T, 1):
+                sums[:, column] += item_sums(part, math.sqrt(share) * scaled * direction)
+            unit = unit_rows(rows.coefficients[:, -rank:])
+            moments[:-2] += (unit.T @ unit).ravel()
+            moments[-1] += bounded_gain(gains)
+    return sums, moments
+
+
+def bounded_gain(gains: Floats) -> float:
+    """The sum of the users' gains over MOST, at most 1 each."""
+    return float((np.minimum(gains, MOST) / MOST).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +278,11 @@ class ItemEffects:
         """Users per unit of count: the average of 1/sqrt(k) over ratings."""
         return self.public.users / float(self.counts.sum())
 
+    @property
+    def variance(self) -> float:
+        """What one unit of squared weight adds to the variance of a sum, in squared points."""
+        return self.spread * (_RATING_SD * self.public.width) ** 2
+
     def popularity(self) -> Floats:
         """The log count about its mean over ratings, of sd one at most, cut at 3; length n.
 
@@ -122,21 +300,19 @@ class ItemEffects:
 
         Features: 1, popularity, item effect about its mean, and the directions of taste.
         """
-        counts = self.counts
+        width, counts = self.public.width, self.counts
         slope = self.effects - float(counts @ self.effects) / float(counts.sum())
         features = np.column_stack([np.ones(len(slope)), self.popularity(), slope])
-        precision = np.diag(1.0 / (self.own[:OWN] * self._usual()))
+        # Variances of the users' intercepts and slopes before anything is known of them.
+        intercept = (_OWN_SD * width) ** 2 / OWN_PSEUDO + self.doubt
+        usual = np.array([intercept, (_OWN_TREND * width) ** 2, _OWN_SLOPE**2])
+        both = np.diag(1.0 / (self.own[:OWN] * usual))
         if taste is not None:
             features = np.column_stack([features, taste.directions])
-            precision = _blocks(precision, np.asarray(np.linalg.inv(taste.moments)))
-        noise = float(self.own[OWN]) * (_OWN_SD * self.public.width) ** 2
-        return Design(features, precision, noise)
-
-    def _usual(self) -> Floats:
-        """Variances of the users' intercepts and slopes before anything is known of them."""
-        width = self.public.width
-        intercept = (_OWN_SD * width) ** 2 / OWN_PSEUDO + self.doubt
-        return np.array([intercept, (_OWN_TREND * width) ** 2, _OWN_SLOPE**2])
+            precision, rank = both, len(taste.moments)
+            both = np.zeros((OWN + rank, OWN + rank))
+            both[:OWN, :OWN], both[OWN:, OWN:] = precision, np.linalg.inv(taste.moments)
+        return Design(features, both, float(self.own[OWN]) * (_OWN_SD * width) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,16 +322,6 @@ class Taste:
 
     directions: Floats
     moments: Floats
-
-
-def positive_part(noisy: Floats, noise: float) -> Floats:
-    """The mean of a number >= 0, a priori anywhere, of which x + N(0, noise^2) was seen."""
-    from scipy.special import log_ndtr
-
-    z = noisy / noise
-    hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
-    found: Floats = noise * np.maximum(z + hazard, 1e-3)
-    return found
 
 
 def item_weights(counts: Floats, drowned: float) -> Floats:
@@ -184,17 +350,13 @@ def mean_of_users(
     return public.middle + public.half_width * kept * found, variance
 
 
-def mean_gain(total: float, noise: float, public: PublicFacts) -> tuple[float, float]:
-    """The users' mean gain and its noise, from the noisy sum of gains over MOST."""
-    return MOST * total / public.users, MOST * noise / public.users
-
-
-def believed_gain(mean: float, noise: float, usual: float = _GAIN) -> float:
-    """The average gain of the users from its noisy mean, shrunk towards what is usual."""
-    prior, noisy = (_GAIN_SPREAD * usual) ** 2, noise**2
-    found = (mean * prior + usual * noisy) / (prior + noisy)
+def believed_gain(total: float, noise: float, public: PublicFacts) -> float:
+    """The users' average gain from the noisy sum of gains over MOST, shrunk towards the usual."""
+    mean, noise = MOST * total / public.users, MOST * noise / public.users
+    prior, noisy = (_GAIN_SPREAD * _GAIN) ** 2, noise**2
+    found = (mean * prior + _GAIN * noisy) / (prior + noisy)
     low, high = _GAIN_LIMITS
-    return min(max(found, low * usual), high * usual)
+    return min(max(found, low * _GAIN), high * _GAIN)
 
 
 def with_sums(prior: ItemEffects, sums: Floats, noise: float, gain: float) -> ItemEffects:
@@ -205,7 +367,7 @@ def with_sums(prior: ItemEffects, sums: Floats, noise: float, gain: float) -> It
     """
     width = prior.public.width
     reach = prior.counts * prior.weights * gain
-    variance = (noise**2 + reach * prior.weights * gain * _variance(prior)) / reach**2
+    variance = (noise**2 + reach * prior.weights * gain * prior.variance) / reach**2
     seen = sums / reach
     log = np.log(reach)
     log = (log - log.mean()) / max(float(log.std()), 1e-9)
@@ -236,7 +398,7 @@ def refined(
     """
     root = math.sqrt(share)
     reach = root * prior.counts * prior.weights * gain
-    variance = noise**2 + root * reach * prior.weights * gain * _variance(prior)
+    variance = noise**2 + root * reach * prior.weights * gain * prior.variance
     total = reach**2 * prior.variances + variance
     step = reach * prior.variances / total
     return replace(
@@ -247,7 +409,7 @@ def refined(
 
 
 def with_own(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
-    """How much users differ, from noisy `own_side.Design.differences`."""
+    """How much users differ, from noisy `Design.differences`."""
     above, below = MOST * sums[0], np.maximum(sums[1], 0.0)
     doubt = (MOST * noise / _OWN_SPREAD) ** 2
     found = (above * below + doubt) / (below**2 + doubt)
@@ -289,7 +451,7 @@ def taste_from(
     values = np.clip(values, 0.1 / rank, 1.0)
     moments = (basis * values) @ basis.T
     reach = items.counts[:, None] * gain
-    variance = noise**2 + reach * gain * _variance(items) * values
+    variance = noise**2 + reach * gain * items.variance * values
     precision = (reach * values) ** 2 / variance  # n x r, in the eigenbasis of K
     target = reach * values / variance * (sums @ basis)
     prior = (_EFFECT_SD * items.public.width) ** 2
@@ -367,14 +529,3 @@ def taste_of_gram(
     prior = (seen**2).sum(axis=0) / float(reach @ reach)
     directions = seen * reach[:, None] / (reach[:, None] ** 2 + noise / prior)
     return Taste(spread_out(directions, columns, items.public.items), np.eye(kept.sum()))
-
-
-def _variance(items: ItemEffects) -> float:
-    """What one unit of squared weight adds to the variance of a sum, in squared rating points."""
-    return items.spread * (_RATING_SD * items.public.width) ** 2
-
-
-def _blocks(one: Floats, other: Floats) -> Floats:
-    both = np.zeros((len(one) + len(other),) * 2)
-    both[: len(one), : len(one)], both[len(one) :, len(one) :] = one, other
-    return both
