@@ -5,7 +5,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from dpmc_core.lab.teach.lessons import LESSONS
-from dpmc_core.lab.teach.lessons.frame import Stops, Throws
 from tests.browser_helpers import settle, turn_to, visit
 from tests.slow_helpers import rest_slow
 
@@ -82,12 +81,12 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
             tab_to(page, option)
             press(page, "Enter")
             focused(page, slide.predict.question)
-        found, thrown = slide.reveal(slide.start), any(isinstance(c, Throws) for c in slide.move)
+        found, thrown = slide.reveal(slide.start), any(c.key == "throw" for c in slide.move)
         if found.picture is not None:
             told = page.locator(".st-key-drawing svg[role=img]").get_attribute("aria-label")
             assert thrown or told == found.picture.words
         assert page.evaluate(WIDER) <= 0
-        if slide.move and isinstance(slide.move[0], Stops):
+        if slide.move and slide.move[0].values:
             moved = slide.move[0]
             before = moved.values.index(moved.start)
             way = "ArrowRight" if before < len(moved.values) - 1 else "ArrowLeft"
@@ -176,7 +175,7 @@ def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
         if found.picture is not None:
             page.locator(".st-key-drawing svg[role=img]").wait_for()
         seen = page.locator("[data-testid=stMain]").inner_text()
-        if not any(isinstance(control, Throws) for control in slide.move):
+        if not any(control.key == "throw" for control in slide.move):
             assert all(said in seen for said in (*found.says, found.note))
         assert slide.said in seen
         assert page.evaluate(COVERED, 768) == []

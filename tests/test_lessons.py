@@ -233,7 +233,7 @@ def test_what_the_teacher_is_told_of_the_short_interval_is_so():
         yes[honest + lied] += chance
     missed, longer, shorter = dict.fromkeys(INTERVALS, 0.0), 0.0, 0.0
     for count, chance in enumerate(yes):
-        rows = numbers.estimates(Poll(count, 30, coin_at(1.0))).values()
+        rows = (poll := Poll(count, 30, coin_at(1.0))).naive, poll.of_people, poll.of_class
         for name, row in zip(INTERVALS, rows, strict=True):
             missed[name] += chance * (not row.low <= 0.1 <= row.high)
         counted, like, this = (row.high - row.low for row in rows)

@@ -112,23 +112,27 @@ def coin_dial(epsilon: float) -> Numbers:
 # --- the crowd ----------------------------------------------------------------------------------
 
 
-def estimates(poll: Poll) -> dict[str, Bounds | None]:
-    """Counted as if nobody had been flipped, and debiased, each with its interval."""
-    return {"counted": poll.naive, "like": poll.of_people, "this": poll.of_class}
-
-
 def crowd_count(share: float, epsilon: float, throw: int) -> Numbers:
     reports, flipped = people(share, CLASS, epsilon, throw)
     poll, true = Poll(sum(reports), CLASS, coin(epsilon)), round(share * CLASS) / CLASS
-    found, lies = estimates(poll), lie(epsilon)
-    holds = {
-        f"{name}_holds": row is not None and row.low <= true <= row.high
-        for name, row in found.items()
+    lies = lie(epsilon)
+    return {
+        "poll": poll,
+        "truth": true,
+        "pulled": true * (1 - lies) + (1 - true) * lies,
+        "lies": lies,
+        "stretch": 1 - 2 * lies,
+        "counted_holds": holds(poll.naive, true),
+        "this_holds": holds(poll.of_class, true),
+        "reports": reports,
+        "flipped": flipped,
+        "missed": MISSED,
+        "often": 1 - MISSED,
     }
-    pulled = true * (1 - lies) + (1 - true) * lies
-    rates = {"truth": true, "pulled": pulled, "lies": lies, "stretch": 1 - 2 * lies}
-    drawn = {"reports": reports, "flipped": flipped, "yes": poll.yes, "phones": CLASS}
-    return found | holds | rates | drawn | {"missed": MISSED, "often": 1 - MISSED}
+
+
+def holds(found: Bounds | None, true: float) -> bool:
+    return found is not None and found.low <= true <= found.high
 
 
 crowd_undo = crowd_count
@@ -198,7 +202,7 @@ def again_person(rated: float, epsilon: float) -> Numbers:
         "share": epsilon / rated,
         "once": right(PER_RATING, epsilon),
         "taste": right(PER_RATING, epsilon, int(rated)),
-        "unit": found.change.label,
+        "card": found,
         "bounded": found.certified(USER_EMPTIED).finite,
     }
 
@@ -232,15 +236,11 @@ def audited() -> Shipped:
 def claim_cells(whose: str) -> Numbers:
     """The table is shown in squares of neighbouring cells, as bright as the brightest of them."""
     lit, _, rated = example(whose)
-    many, films = lit.moved.shape
-    side = films // SQUARES
-    blocks = lit.moved.reshape(many, SQUARES, side).max(axis=2)
+    side = lit.moved.shape[1] // SQUARES
+    blocks = lit.moved.reshape(len(lit.moved), SQUARES, side).max(axis=2)
     seen = np.sqrt(blocks * (blocks >= _SEEN * blocks.max()) / blocks.max())
     return {
-        "moving": lit.cells,
-        "scores": lit.moved.size,
-        "people": many,
-        "films": films,
+        "lit": lit,
         "rated": rated,
         "side": side,
         "rows": tuple(map(tuple, seen.tolist())),
@@ -251,9 +251,8 @@ def claim_cells(whose: str) -> Numbers:
 def claim_sum(whose: str, cells: float) -> Numbers:
     lit, found, _ = example(whose)
     moved = np.sort(lit.moved, axis=None)[::-1]
-    proof = {"allowed": lit.allowed, "source": found.source}
     added = {"largest": float(moved[0]), "moved": float(moved[: int(cells)].sum())}
-    return {"total": lit.total} | proof | added
+    return {"lit": lit, "card": found} | added
 
 
 def claim_promise(whose: str, epsilon: float) -> Numbers:
@@ -261,10 +260,8 @@ def claim_promise(whose: str, epsilon: float) -> Numbers:
     least, most = lit.epsilon / lit.claimed, found.certified().epsilon / lit.claimed
     allowed = {"claimed": epsilon, "least": least * epsilon, "certified": most * epsilon}
     logs = {f"log_{name}": math.log10(value) for name, value in allowed.items()}
-    measured = {"measured": audited().measured, "audited": audited().epsilon}
-    facts = {"scores": lit.moved.size, "unit": found.change.label, "odds": math.exp(epsilon)}
-    top = math.log10(most * EPSILONS[-1])
-    return allowed | logs | measured | facts | {"log_top": top}
+    top = {"odds": math.exp(epsilon), "log_top": math.log10(most * EPSILONS[-1])}
+    return {"lit": lit, "card": found, "audit": audited()} | allowed | logs | top
 
 
 def claim_repair(epsilon: float) -> Numbers:
@@ -273,7 +270,7 @@ def claim_repair(epsilon: float) -> Numbers:
     theirs = method.guarantee(card(Output.id, epsilon).public)
     there = theirs.certified().epsilon / epsilon
     return {
-        "scores": lit.moved.size,
+        "lit": lit,
         "wider": found.certified().epsilon / lit.claimed,
         "least": lit.epsilon / lit.claimed,
         "there": there,
@@ -401,9 +398,8 @@ def heard(view: View) -> Numbers | None:
         if sender is Sender.PHONES and poll.people < FEWEST:
             continue
         epsilon = cards.epsilon_text(poll.channel.cell_epsilon)
-        return estimates(poll) | {
-            "many": poll.reports,
-            "yes": poll.yes,
+        return {
+            "poll": poll,
             "lies": float(poll.channel.matrix[1, 0]) * poll.reports,
             "often": 1 - MISSED,
             "reports": (1,) * poll.yes + (0,) * (poll.reports - poll.yes),

@@ -14,14 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.signal import fftconvolve
-from scipy.stats import binom
 
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
@@ -271,14 +269,21 @@ def _binomial(count: int, of: int, tail: float) -> tuple[float, float]:
     return low, high
 
 
-@lru_cache(maxsize=4)
+def _waves(times: int, chance: float, step: int, size: int) -> NDArray[np.complex128]:
+    """What one person reports who answers yes, and no: Fourier coefficients of the two laws, each
+    yes being so many steps of a grid."""
+    wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
+    flips = np.array([[chance], [1 - chance]])
+    found: NDArray[np.complex128] = (flips + (1 - flips) * wave) ** times
+    return found
+
+
+@lru_cache(maxsize=2)
 def _laws(people: int, times: int, chance: float, step: int) -> NDArray[np.float64]:
-    """Row N: the law of the yes reported where N of them would answer yes, each yes being so many
-    steps of a grid; from its Fourier coefficients."""
+    """Row N: the law of the yes reported where N of them would answer yes."""
     last = step * people * times
     size = _power_of_two(last + 1)
-    wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
-    yes, no = (times * np.log(f + (1 - f) * wave) for f in (chance, 1 - chance))
+    yes, no = np.log(_waves(times, chance, step, size))
     many = np.arange(people + 1)[:, None]
     laws: NDArray[np.float64] = np.fft.irfft(np.exp(many * yes + (people - many) * no), size)
     return np.maximum(laws[:, : last + 1], 0.0)
@@ -380,14 +385,20 @@ def _likely(parts: tuple[Linked, ...]) -> NDArray[np.float64]:
 def _mixed(parts: Sequence[Linked]) -> tuple[Callable[[float], NDArray[np.float64]], int]:
     """The law of the statistic by the share of a population, and what it was."""
     weighed = list(zip(_steps(parts), parts, strict=True))
-    laws = [_laws(part.people, part.times, part.chance, step) for step, part in weighed]
+    told = sum(step * part.yes for step, part in weighed)
+    last = sum(step * part.people * part.times for step, part in weighed)
+    size = _power_of_two(last + 1)
+    waves = [_waves(part.times, part.chance, step, size) for step, part in weighed]
 
     def law(share: float) -> NDArray[np.float64]:
-        answers = (binom.pmf(range(len(rows)), len(rows) - 1, share) for rows in laws)
-        each = (yes @ rows for yes, rows in zip(answers, laws, strict=True))
-        return np.asarray(reduce(fftconvolve, each), dtype=np.float64)
+        each = (
+            (share * yes + (1 - share) * no) ** part.people
+            for part, (yes, no) in zip(parts, waves, strict=True)
+        )
+        whole: NDArray[np.float64] = np.fft.irfft(math.prod(each), size)[: last + 1]
+        return whole
 
-    return law, sum(step * part.yes for step, part in weighed)
+    return law, told
 
 
 def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:

@@ -5,7 +5,8 @@ where. Every number is computed when it is asked for, by a function of numbers.p
 the lesson and the slide's key: a page and a worksheet draw from the same slides, so text and chart
 cannot disagree.
 
-In a text, {name} is a number of its slide or what is moved, at its start where nothing has been;
+In a text, {name} is a number of its slide or what is moved, at its start where nothing has been, or
+what belongs to it, as in {poll.reports};
 {name:FORM} writes it by one of FORMS or by Python's own; {name:none|one|more} takes the text that
 the number counts to; {phrase} is a text of [phrases], or one of several by what `by` names.
 """
@@ -66,6 +67,11 @@ class _Text(Formatter):
 
 
 _text = _Text().format
+
+
+def _named(given: Any, now: Table) -> Any:
+    """A number as it is written, or by its name."""
+    return _Text().get_field(given, (), now)[0] if isinstance(given, str) else given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,34 +144,35 @@ class Written:
 
         match asked.get("kind"):
             case "worlds":
-                shares = {text: tuple(now[k] for k in row) for text, row in named("shares").items()}
+                shares = {
+                    text: tuple(_named(k, now) for k in row)
+                    for text, row in named("shares").items()
+                }
                 return Worlds(tuple(_text(one, **now) for one in asked["outcomes"]), shares)
             case "dots":
                 return Dots(now["reports"], now.get("flipped", ()))
             case "spans":
-                rows = {text: now[row] for text, row in named("rows").items()}
-                return Spans(rows, now[asked["truth"]] if "truth" in asked else None)
+                rows = {text: _named(row, now) for text, row in named("rows").items()}
+                return Spans(rows, now.get(asked.get("truth", "")))
             case "bend" if over is not None:
                 form, high = asked.get("form", "{:hundred}"), asked.get("high")
                 return Bend(
                     asked.get("across", over.label),
                     tuple(map(over.name, over.values)),
-                    {text: tuple(one[k] for one in along) for text, k in named("lines").items()},
+                    {
+                        text: tuple(_named(k, one) for one in along)
+                        for text, k in named("lines").items()
+                    },
                     over.values.index(now[over.key]),
                     _text(asked["up"], **now),
                     lambda value: _text(form, value),
-                    _number(asked.get("low", 0.0), now),
-                    None if high is None else _number(high, now),
-                    {text: now[level] for text, level in named("levels").items()},
+                    _named(asked.get("low", 0.0), now),
+                    _named(high, now),
+                    {text: _named(level, now) for text, level in named("levels").items()},
                 )
             case "cells":
                 return Cells(now["rows"], asked["says"], now["marked"])
         return None
-
-
-def _number(given: Any, now: Table) -> float:
-    """A number as it is written, or by its name."""
-    return float(now[given] if isinstance(given, str) else given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +189,7 @@ class Predict:
 
     def at(self, now: Table) -> Predict:
         """The question with its numbers."""
-        found = [_number(one, now) for one in self.numbers]
+        found = [_named(one, now) for one in self.numbers]
         options, right = [_text(one, **now) for one in self.options], self.right
         if found:
             options = list(dict.fromkeys(_text(self.form, one) for one in sorted(found)))
