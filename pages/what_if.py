@@ -21,7 +21,7 @@ from dpmc_core.lab.views.people import Scores, Shown
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts
 from pages.ui import (
     blocks,
     classroom,
@@ -266,12 +266,11 @@ def known(where: Place, picture: Picture) -> Shown | None:
 
 def leaving(where: Place, methods: tuple[Mechanism, ...]) -> tuple[Scores, ...]:
     """What leaves a server that is trusted with raw ratings."""
-
-    def noisy(ratings: Ratings) -> tuple[Scores, ...]:
-        return scene.leaving(methods, ratings)
-
-    noisy.__name__ = f"scores of {methods[0].id}"
-    found: tuple[Scores, ...] = sources.look(where.name, noisy)
+    found: tuple[Scores, ...] = sources.look(
+        where.name,
+        lambda ratings: scene.leaving(methods, ratings),
+        f"scores of {methods[0].id}",
+    )
     return found
 
 

@@ -144,7 +144,7 @@ def test_the_frame_is_that_of_epsilon_one_and_what_it_cuts_off_is_said():
         inside = np.trapezoid(view.density, view.x)
         assert inside == pytest.approx(1 - np.exp(-6 / release.scale), abs=0.02)
         assert view.beyond == pytest.approx(np.exp(-6 / release.scale), abs=0.03)
-        fig = charts_noise.density("output", view, charts.LIGHT)
+        fig = charts_noise.shape("output", view, charts.LIGHT)
         said = " ".join(note["text"] for note in fig.layout.get("annotations", []))
         assert ("peak" in said) == (release is little)
         assert ("beyond" in said) == (release is much)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -55,12 +55,14 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
             )
         ]
     binary = task is Task.BINARY
-    mine = training.cdf(task, found.model, test, link)
-    theirs = training.cdf(task, run.clear, test, link) if run.clear else None
+
+    def both(make: Callable[..., Any], *more: Any) -> tuple[Any, Any]:
+        return make(found.model, *more), make(run.clear, *more) if run.clear else None
+
+    errors = both(training.cdf, task, test, link)
+    honest = both(training.calibration, task, test, link)
+    values, clear = both(training.spectrum)
     axis = "error of the chance of +1" if binary else "error (rating points)"
-    honest = training.calibration(task, found.model, test, link)
-    other = training.calibration(task, run.clear, test, link) if run.clear else None
-    values = training.spectrum(found.model)
     question = "How much structure is left?"
     if values is None:
         spectrum = Exhibit(
@@ -72,7 +74,6 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
             " of the noise.",
         )
     else:
-        clear = training.spectrum(run.clear) if run.clear else None
         spectrum = Exhibit(
             "spectrum",
             "Singular values",
@@ -87,22 +88,22 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
             "errors",
             "Errors",
             "How large are its errors?",
-            charts_train.errors(id, mine, theirs, name, axis, theme),
+            charts_train.errors(id, *errors, name, axis, theme),
             "Further up and left is better. Held-out ratings, not private.",
-            training.cdf_words(mine, theirs),
-            {"error up to": mine.error.round(3), "share": mine.share.round(4)},
+            training.cdf_words(*errors),
+            {"error up to": errors[0].error.round(3), "share": errors[0].share.round(4)},
         ),
         Exhibit(
             "calibration",
             "Calibration",
             "Does it mean what it says?",
-            charts_train.calibration(id, honest, other, name, binary, theme),
+            charts_train.calibration(id, *honest, name, binary, theme),
             "On the dotted line it is honest. Held-out ratings, not private.",
-            training.calibration_words(honest),
+            training.calibration_words(honest[0]),
             {
-                "predicted": honest.predicted.round(3),
-                "true": honest.observed.round(3),
-                "ratings": honest.size,
+                "predicted": honest[0].predicted.round(3),
+                "true": honest[0].observed.round(3),
+                "ratings": honest[0].size,
             },
         ),
         spectrum,
