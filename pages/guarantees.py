@@ -218,7 +218,7 @@ def table(found: dict[str, Guarantee], epsilon: float) -> None:
         " compared."
     )
     blocks.picture(
-        charts_guarantees.claimed_and_certified(order, rows, state.theme(), measured_at(epsilon)),
+        charts_guarantees.claimed_and_certified(order, rows, measured_at(epsilon)),
         alt=cards.table_words(rows),
         key="claims",
     )
@@ -244,7 +244,7 @@ def attacker(card: Guarantee, id: str, epsilon: float) -> None:
     made = [registry.create(id, epsilon=e).guarantee(card.public) for e in grid]
     shares = [one.attacker() for one in made]
     blocks.chart(
-        charts_guarantees.attacker(grid, shares, epsilon, state.theme()),
+        charts_guarantees.attacker(grid, shares, epsilon),
         alt=cards.attacker(card),
         key="attacker",
         caption="How often the best attacker is right at most, of two equally likely cases that"
@@ -317,7 +317,7 @@ def found_so_far(now: Snapshot) -> None:
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.chart(
-            charts_guarantees.audit(report, audits.METHODS, state.theme()),
+            charts_guarantees.audit(report, audits.METHODS),
             alt=audits.verdict(report),
             key="audit",
             caption=f"Small invented ratings, {report.runs} runs, seed {report.seed}; what is"
@@ -342,7 +342,7 @@ def lit(found: Lights) -> None:
     )
     st.subheader(said, anchor=False)
     blocks.picture(
-        charts_guarantees.lights(found, state.theme()),
+        charts_guarantees.lights(found),
         alt=said,
         key="lights",
     )

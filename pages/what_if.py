@@ -350,9 +350,7 @@ def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
         blocks.show_table(lines.table_of(line), alt="The curve, point by point")
         if registry.get(line.mechanism).task is Task.RANKING:
             blocks.chart(
-                charts_ranking.against_epsilon(
-                    found, epsilon, certified=certified, theme=state.theme()
-                ),
+                charts_ranking.against_epsilon(found, epsilon, certified=certified),
                 alt=ranking.panels_words(found),
                 caption="Ten items, ranked among 99 drawn at random or among all unseen ones:"
                 " compare numbers of one kind only.",

@@ -191,9 +191,7 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     cls = registry.get(id)
     with shipped.load(data, cls.task, [id]) as store:
         picture = lines.read(store, [id], lines.metrics_of(cls.task)[0])
-    drawn = charts_curve.instrument(
-        picture, EPSILONS, height=200, certified=True, theme=charts.LIGHT
-    )
+    drawn = charts_curve.instrument(picture, EPSILONS, height=200, certified=True)
     texts = [note["text"] for note in drawn.layout["annotations"]]
     assert [text.startswith("no privacy ") for text in texts].count(True) == 1
     if id == cls.floor:  # it is a guess: beside it stands the same one without privacy

@@ -15,7 +15,7 @@ from dpmc_core.lab.views import cards, document, ranking, run_card, training
 from dpmc_core.lab.views.run_card import Run
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
-from pages.ui.charts import LIGHT, Figure, Theme
+from pages.ui.charts import LIGHT, Figure
 from pages.ui.charts import ranking as charts_ranking
 from pages.ui.charts import train as charts_train
 
@@ -35,7 +35,7 @@ class Exhibit(NamedTuple):
     table: Mapping[str, Sequence[Any]] | None = None
 
 
-def pictures(run: Run, theme: Theme) -> list[Exhibit]:
+def pictures(run: Run) -> list[Exhibit]:
     """What a model learned, on held-out ratings."""
     found, id, name = run.result, run.result.mechanism.id, run.result.mechanism.name
     task, test, link = found.mechanism.task, found.problem.test, training.link_of(found.mechanism)
@@ -48,7 +48,7 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
                 "ranking",
                 "Held-out items among the first ten",
                 "How often is the next item among the first ten?",
-                charts_ranking.run_bars(id, methods, theme),
+                charts_ranking.run_bars(id, methods),
                 " ".join(glossary.TERMS["hr@10"][1:3]),
                 ranking.bars_words(methods),
                 {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},
@@ -78,7 +78,7 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
             "spectrum",
             "Singular values",
             question,
-            charts_train.spectrum(id, values, clear, name, theme),
+            charts_train.spectrum(id, values, clear, name),
             "Large values stand for strong patterns, small ones for detail or noise.",
             training.spectrum_words(values),
             {"number": range(1, len(values) + 1), "singular value": values.round(3)},
@@ -88,7 +88,7 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
             "errors",
             "Errors",
             "How large are its errors?",
-            charts_train.errors(id, *errors, name, axis, theme),
+            charts_train.errors(id, *errors, name, axis),
             "Further up and left is better. Held-out ratings, not private.",
             training.cdf_words(*errors),
             {"error up to": errors[0].error.round(3), "share": errors[0].share.round(4)},
@@ -97,7 +97,7 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
             "calibration",
             "Calibration",
             "Does it mean what it says?",
-            charts_train.calibration(id, *honest, name, binary, theme),
+            charts_train.calibration(id, *honest, name, binary),
             "On the dotted line it is honest. Held-out ratings, not private.",
             training.calibration_words(honest[0]),
             {
@@ -114,7 +114,7 @@ def html(run: Run) -> str:
     """A run as one file, charts and their library included."""
     found = run.result
     shown = cards.card(found.guarantee)
-    drawn = [(one.title, one.fig) for one in pictures(run, LIGHT) if one.fig is not None]
+    drawn = [(one.title, one.fig) for one in pictures(run) if one.fig is not None]
     return _file(
         f"{found.mechanism.name} on {run.title}",
         [
@@ -159,7 +159,7 @@ def _charts(drawn: Sequence[tuple[str, Figure]]) -> list[str]:
     return [
         document.heading(title)
         + pio.to_html(
-            {"data": fig.data, "layout": fig.layout},
+            fig.on(LIGHT),
             include_plotlyjs=number == 0,
             full_html=False,
             config={"displaylogo": False},

@@ -106,14 +106,14 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     upheld = cards.upheld(made[0])
     found, lists = shown or (None, {})
     height = charts_curve.HEIGHT if found else charts_curve.TALL
-    fig = charts_curve.instrument(picture, epsilons, height=height, certified=upheld, theme=theme)
+    fig = charts_curve.instrument(picture, epsilons, height=height, certified=upheld)
     rated = [person.rated for person in found.people] if found else [_PERSON]
     asked = [stops.questions(made[0], first.task, count) for count in rated]
     body: dict[str, Any] = {
         "plotly": PLOTLY,
         "title": picture.metric.axis,
         "finding": stops.finding(picture, line) if line else "No point of this curve is there yet.",
-        "figure": {"data": fig.data, "layout": fig.layout},
+        "figure": fig.on(theme),
         "dot": len(fig.data) - 1,
         "height": height,
         "margin": charts_curve.MARGIN,
