@@ -14,7 +14,7 @@ from dpmc_core.lab import store
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid, Keys, parse_epsilons
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import as_published, comparison, lines, stops
+from dpmc_core.lab.views import as_published, comparison, lines
 from dpmc_core.lab.views.comparison import Standing, same_seeds
 from dpmc_core.lab.views.lines import Count, Picture, Placed
 from dpmc_core.metrics import Metric, headline
@@ -336,7 +336,7 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
     said = [blocks.EVALUATION, lines.caption(placed), lines.came_words(picture)]
     if lines.envelope(placed) is not None:
         said.insert(2, f"Pale line: {lines.ENVELOPE}.")
-    floor = stops.guess_words(picture) if count is Count.PAPER and not running else ""
+    floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.header(
@@ -436,7 +436,7 @@ def price(shown: Shown, marks: tuple[object, ...]) -> tuple[Part, str]:
         key="price",
     )
     title = f"What {picture.metric.spoken} {picture.metric.text(wanted)} costs"
-    return Part(title, draw, words), comparison.finding(answers, without)
+    return Part(title, draw, words), comparison.cost_words(answers, without)
 
 
 def standing(shown: Shown, marks: tuple[object, ...]) -> Part:

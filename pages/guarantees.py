@@ -12,8 +12,8 @@ from dpmc_core.lab.refute import small_data
 from dpmc_core.lab.refute.faults import Flaw, faults_of
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import audits, cards, groups
+from dpmc_core.lab.views.audits import Lights
 from dpmc_core.lab.views.groups import Choice, Group
-from dpmc_core.lab.views.lights import Lights
 from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts

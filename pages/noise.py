@@ -223,19 +223,14 @@ def bounds(id: str, epsilon: float) -> None:
     )
     view = measured(id)
     words = recovery.words(view, epsilon)
-    left, right = st.columns(2, gap="large")
-    with left:
-        fig = charts_noise.residual(id, view, epsilon)
-        blocks.chart(
-            fig,
-            alt=words,
-            table=recovery.table(view),
-            key="residual bound",
-            caption=recovery.bounds_words(view),
-        )
-    with right:
-        fig = charts_noise.error(id, view, epsilon)
-        blocks.chart(fig, alt=words, table=recovery.table(view), key="error bound")
+    drawn = (
+        ("residual bound", charts_noise.residual, recovery.bounds_words(view)),
+        ("error bound", charts_noise.error, ""),
+    )
+    for column, (key, draw, caption) in zip(st.columns(2, gap="large"), drawn, strict=True):
+        with column:
+            fig, table = draw(id, view, epsilon), recovery.table(view)
+            blocks.chart(fig, alt=words, table=table, key=key, caption=caption)
 
 
 @st.cache_data(max_entries=4, show_spinner="Collecting and recovering")

@@ -15,7 +15,7 @@ from dpmc_core.lab.study.answer import Finding, Protect, method_for
 from dpmc_core.lab.sweep import LISTS_OF, Grid, Keys
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import answer as words
-from dpmc_core.lab.views import cards, groups, lines, people, ranking
+from dpmc_core.lab.views import cards, groups, lines, people
 from dpmc_core.lab.views.lines import Picture
 from dpmc_core.lab.views.people import Scores, Shown
 from dpmc_core.model import Mechanism, Task
@@ -351,10 +351,10 @@ def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
         if registry.get(line.mechanism).task is Task.RANKING:
             blocks.chart(
                 charts_ranking.against_epsilon(found, epsilon, certified=certified),
-                alt=ranking.panels_words(found),
+                alt=lines.panels_words(found),
                 caption="Ten items, ranked among 99 drawn at random or among all unseen ones:"
                 " compare numbers of one kind only.",
-                table=ranking.panels_table(found),
+                table=lines.panels_table(found),
             )
 
 

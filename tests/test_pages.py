@@ -21,7 +21,7 @@ from dpmc_core.lab.protocol.federated import FLOW
 from dpmc_core.lab.store import Store, shipped
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import cards, lines, run_card, stops
+from dpmc_core.lab.views import cards, comparison, lines, run_card
 from dpmc_core.metrics import METRICS
 from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
@@ -172,7 +172,9 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
         clear = lines.clearly_better(
             picture.metric, picture.lines[0].at(epsilon), guess.at(epsilon)
         )
-        assert at_stop(app)["kept"] == (stops.kept_words(share) if clear else stops.UNCLEAR)
+        assert at_stop(app)["kept"] == (
+            comparison.kept_words(share) if clear else comparison.UNCLEAR
+        )
 
 
 @pytest.mark.parametrize(
@@ -844,7 +846,7 @@ def test_clicks_are_ranked_on_every_page():
     """The sample of clicks offers the ranking family, and a run shows both candidate sets."""
     from dpmc_core import experiment
     from dpmc_core.data import datasets
-    from dpmc_core.lab.views import ranking
+    from dpmc_core.lab.views import lines
 
     app = open_page("train", data="bookshop-clicks", mechanism="dpimf-optimal")
     options = app.radio(key="mechanism").options
@@ -853,8 +855,8 @@ def test_clicks_are_ranked_on_every_page():
     assert not app.exception
     problem = build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
     found = experiment.run(registry.create("private-taste", epsilon=2.0), problem, seed=1)
-    bars = ranking.bars({"Private popularity and taste": found.metrics} | dict(found.baselines))
+    bars = lines.bars({"Private popularity and taste": found.metrics} | dict(found.baselines))
     assert list(bars["Private popularity and taste"]) == list(RANKED)
-    assert "99 sampled negatives" in ranking.bars_words(
+    assert "99 sampled negatives" in lines.bars_words(
         {"Private popularity and taste": found.metrics}
     )

@@ -11,7 +11,7 @@ import plotly.io as pio
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import cards, document, ranking, run_card, training
+from dpmc_core.lab.views import cards, lines, run_card, text, training
 from dpmc_core.lab.views.run_card import Run
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
@@ -41,7 +41,7 @@ def pictures(run: Run) -> list[Exhibit]:
     task, test, link = found.mechanism.task, found.problem.test, training.link_of(found.mechanism)
     if task is Task.RANKING:  # scores are no ratings: there is no error to draw
         methods = run_card.methods(found)
-        bars = ranking.bars(methods)
+        bars = lines.bars(methods)
         labels = next(iter(bars.values()))
         return [
             Exhibit(
@@ -50,7 +50,7 @@ def pictures(run: Run) -> list[Exhibit]:
                 "How often is the next item among the first ten?",
                 charts_ranking.run_bars(id, methods),
                 " ".join(glossary.TERMS["hr@10"][1:3]),
-                ranking.bars_words(methods),
+                lines.bars_words(methods),
                 {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},
             )
         ]
@@ -118,12 +118,12 @@ def html(run: Run) -> str:
     return _file(
         f"{found.mechanism.name} on {run.title}",
         [
-            document.paragraphs(
+            text.paragraphs(
                 f"Tested on {split_words(found.problem.split)}. {sentence(EVALUATION_ONLY)}"
             ),
-            document.table(run_card.metrics_table(run_card.methods(found))),
-            document.heading("Guarantee"),
-            document.paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
+            text.table(run_card.metrics_table(run_card.methods(found))),
+            text.heading("Guarantee"),
+            text.paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
             *_charts(drawn),
         ],
         run_card.command(run),
@@ -141,23 +141,23 @@ def comparison(
     """A comparison as one file: charts by their titles, sentences, numbers and the command."""
     parts = [
         *_charts(drawn),
-        document.paragraphs(*words),
-        document.heading("Numbers"),
-        document.table(table),
+        text.paragraphs(*words),
+        text.heading("Numbers"),
+        text.table(table),
     ]
     return _file(title, parts, command)
 
 
 def _file(title: str, parts: Sequence[str], command: str, note: str = "") -> str:
     """A page that opens anywhere, without a network. parts: HTML; the rest plain text."""
-    repeat = f"{document.heading('Repeat it')}<pre>{escape(command)}</pre>"
-    return document.page(title, [*parts, repeat, document.paragraphs(note) if note else ""])
+    repeat = f"{text.heading('Repeat it')}<pre>{escape(command)}</pre>"
+    return text.page(title, [*parts, repeat, text.paragraphs(note) if note else ""])
 
 
 def _charts(drawn: Sequence[tuple[str, Figure]]) -> list[str]:
     """Headed charts; the first brings the library along."""
     return [
-        document.heading(title)
+        text.heading(title)
         + pio.to_html(
             fig.on(LIGHT),
             include_plotlyjs=number == 0,

@@ -23,13 +23,12 @@ def kept(mechanism: str, share: Bracket, limit: float, best: str) -> Figure:
         (0.0, GUESSING, MUTED, "dot"),
         (1.0, best, INK, "dash"),
     ):
-        _rule(fig, at, color, dash)
+        fig.stroke([at] * 2, [-1, 1], color, dash=dash)
         _name(fig, at, name, color, "bottom")
-    _rule(fig, limit, INK, "solid")
+    fig.stroke([limit] * 2, [-1, 1], INK, dash="solid")
     _name(fig, limit, f"your limit: {100 * limit:g} %", INK, "top")
     hover = f"{100 * share.value:.0f} % of the gain<extra></extra>"
-    wide = {"color": look.color, "width": 8}
-    fig.draw("scatter", x=[low, high], y=[0, 0], mode="lines", line=wide)
+    fig.stroke([low, high], [0, 0], look.color, width=8)
     fig.dots([value], [0], fig.marker(look, solid=True, size=20), hover=hover)
     fig.note(
         x=value,
@@ -90,11 +89,6 @@ def shares(
         tickformat=".0%",
     )
     return fig
-
-
-def _rule(fig: Figure, at: float, color: str, dash: str) -> None:
-    line = {"color": color, "dash": dash, "width": 2}
-    fig.draw("scatter", x=[at, at], y=[-1, 1], mode="lines", line=line)
 
 
 def _name(fig: Figure, at: float, text: str, color: str, held: str) -> None:

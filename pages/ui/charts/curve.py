@@ -64,13 +64,13 @@ def instrument(
         value = level.level.mean
         known = {WITHOUT: (INK, "dash"), GUESSING: (MUTED, "dot")}
         color, dash = known.get(name, (style(picture.lines[0].mechanism).color, "dash"))
-        _level(fig, across, [value] * 2, color, dash, f"{name}: {metric.text(value)}")
+        fig.stroke(across, [value] * 2, color, dash=dash, name=f"{name}: {metric.text(value)}")
         words = name if name in known else "the paper's, no privacy"
         named.append((value, f"{words} {metric.text(value)}"))
     for guess in picture.guesses:
         x, y = _placed(guess, places)
         if x:
-            _level(fig, x, y, MUTED, "dot", f"{GUESSING} ({guess.label})")
+            fig.stroke(x, y, MUTED, dash="dot", name=f"{GUESSING} ({guess.label})")
             named.append((y[-1], f"{GUESSING} {metric.text(y[-1])}"))
     for one in reversed(picture.lines):
         first = one is picture.lines[0]
@@ -87,7 +87,7 @@ def instrument(
             width=2.5 if first else 1.5,
             marker=fig.marker(look, solid=certified, size=8 if first else 4),
             customdata=[
-                f"{metric.text(at.mean - at.half_width)} to {metric.text(at.mean + at.half_width)}"
+                f"{metric.text(at.low)} to {metric.text(at.high)}"
                 for e, at in zip(one.epsilon.tolist(), one.intervals, strict=True)
                 if e in places
             ],
@@ -124,12 +124,6 @@ def _placed(one: Line, places: dict[float, int]) -> tuple[list[int], list[float]
     pairs = zip(one.epsilon.tolist(), one.band.mean.tolist(), strict=True)
     found = [(places[e], value) for e, value in pairs if e in places]
     return [x for x, _ in found], [y for _, y in found]
-
-
-def _level(
-    fig: Figure, x: Sequence[float], y: Sequence[float], color: str, dash: str, text: str
-) -> None:
-    fig.stroke(list(x), list(y), color, dash=dash, name=text)
 
 
 def _labels(fig: Figure, named: Sequence[tuple[float, str]], low: float, high: float) -> None:

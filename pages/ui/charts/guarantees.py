@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from dpmc_core.lab.refute import Method, Refuted, Report
-from dpmc_core.lab.views.audits import Tick
+from dpmc_core.lab.views.audits import Lights, Tick
 from dpmc_core.lab.views.cards import CardRow, epsilon_text
-from dpmc_core.lab.views.lights import Lights
 from pages.ui.charts import EPSILON_AXIS, GRID, INK, PAPER, Figure, figure, powers, style
 
 
@@ -34,12 +33,7 @@ def claimed_and_certified(
             fig.dots(
                 [row.claimed],
                 [row.mechanism],
-                {
-                    "symbol": "circle",
-                    "size": 18,
-                    "color": PAPER,
-                    "line": {"color": look.color, "width": 2.5},
-                },
+                fig.marker(look._replace(marker="circle"), solid=False, size=15),
                 hover=f"claimed: epsilon {epsilon_text(row.claimed)}<extra></extra>",
             )
         fig.draw(

@@ -10,7 +10,7 @@ from dpmc_core.lab.papers import picture
 from dpmc_core.lab.papers.frame import Axis, Series
 from dpmc_core.lab.papers.words import Look
 from dpmc_core.lab.views.lines import Band
-from pages.ui.charts import INK, MUTED, PAPER, Figure, Style, Theme, faded, figure, shaded, ticks
+from pages.ui.charts import INK, MUTED, Figure, Style, Theme, faded, figure, shaded, ticks
 
 HEIGHT = 380
 _BARE = {"showlegend": False, "margin": {"l": 8, "r": 8, "t": 10, "b": 8}}
@@ -73,12 +73,7 @@ def _printed(fig: Figure, found: Look, label: str, look: Style) -> None:
     fig.dots(
         [p.x for p in mine],
         [p.value for p in mine],
-        {
-            "symbol": look.marker,
-            "size": 11,
-            "color": PAPER,
-            "line": {"color": look.color, "width": 2},
-        },
+        fig.marker(look, solid=False, size=8),
         hover=f"{label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
         error_y={"type": "data", "array": [p.error for p in mine], "color": look.color},
         name=f"{label}, printed",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpmc_core.lab.views.lines import GUESSING, WITHOUT, Picture
-from dpmc_core.lab.views.ranking import bars
+from dpmc_core.lab.views.lines import GUESSING, WITHOUT, Picture, bars
 from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, Style, faded, figure, style
 
 

@@ -29,7 +29,7 @@ from dpmc_core.lab.teach.lessons.frame import (
     stops,
 )
 from dpmc_core.lab.views import cards
-from dpmc_core.lab.views.lights import Lights, known_instance, lights
+from dpmc_core.lab.views.audits import Lights, known_instance, lights
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.privacy import Guarantee
 

@@ -7,9 +7,9 @@ from functools import cache
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import lines, stops
+from dpmc_core.lab.views import comparison, lines
+from dpmc_core.lab.views.comparison import KeptShare
 from dpmc_core.lab.views.lines import Picture
-from dpmc_core.lab.views.stops import KeptShare
 from dpmc_core.mechanisms.one_bit import InputFlip
 from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.privacy import Guarantee
@@ -41,7 +41,7 @@ def kept_words(mechanism: str, epsilon: float) -> str:
 
 def _kept(mechanism: str, epsilon: float) -> KeptShare:
     picture = curve(mechanism)
-    found = stops.kept(picture, picture.lines[0], epsilon)
+    found = comparison.kept(picture, picture.lines[0], epsilon)
     if found is None:
         raise DpmcError(f"the curve of {mechanism} on {DATA} has no gain at epsilon {epsilon:g}")
     return found
@@ -65,4 +65,4 @@ def right(mechanism: str, epsilon: float, rated: int | None = None) -> float:
     if rated is None:
         return guarantee.attacker()
     task = registry.get(mechanism).task
-    return stops.questions(guarantee, task, rated)[1].right(guarantee)
+    return comparison.questions(guarantee, task, rated)[1].right(guarantee)

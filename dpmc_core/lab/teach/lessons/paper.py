@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dpmc_core.lab.teach.lessons import LESSONS
 from dpmc_core.lab.teach.lessons.drawing import svg
 from dpmc_core.lab.teach.lessons.frame import Lesson, Pick, Slide, Stops, listed
-from dpmc_core.lab.views import document
+from dpmc_core.lab.views import text
 
 _STYLE = """
 @page { size: A4; margin: 15mm; }
@@ -60,7 +60,7 @@ def worksheet() -> str:
         parts.append(_head(number, lesson))
         parts += [_asked(slide) for slide in lesson.slides]
         parts.append(f"<section><h3>To take home, in my own words</h3>{_lines(2)}</section>")
-    return document.page("Differential privacy: worksheet", parts, _STYLE)
+    return text.page("Differential privacy: worksheet", parts, _STYLE)
 
 
 def _head(number: int, lesson: Lesson) -> str:
@@ -68,7 +68,7 @@ def _head(number: int, lesson: Lesson) -> str:
 
 
 def _asked(slide: Slide) -> str:
-    parts = [f"<h3>{escape(slide.title)}</h3>", document.paragraphs(slide.said)]
+    parts = [f"<h3>{escape(slide.title)}</h3>", text.paragraphs(slide.said)]
     if slide.predict is not None:
         options = "".join(f"<li>{escape(option)}</li>" for option in slide.predict.options)
         parts.append(f"<p><b>{escape(slide.predict.question)}</b></p>")
@@ -94,7 +94,7 @@ def answers() -> str:
     """The right options, what is revealed before anything is moved and what at other settings, and
     the teacher's lines."""
     parts = [
-        document.paragraphs(
+        text.paragraphs(
             "Text and pictures are those before anything has been moved; the tables say what comes"
             " out where one control is moved and the others stay. Where a button throws, every"
             " visitor sees another throw than the one printed here."
@@ -105,7 +105,7 @@ def answers() -> str:
         *slides, last = [_answered(slide) for slide in lesson.slides]
         home = f"<p><b>To take home:</b> {escape(lesson.take_home)}</p>"
         parts += [*slides, f"<section>{last}{home}</section>"]
-    return document.page("Differential privacy: answer key", parts, _STYLE)
+    return text.page("Differential privacy: answer key", parts, _STYLE)
 
 
 def _answered(slide: Slide) -> str:
@@ -119,7 +119,7 @@ def _answered(slide: Slide) -> str:
         )
         parts.append(f"<p>{escape(asked.question)} <b>{escape(right)}</b></p>")
     found = slide.reveal(slide.start)
-    parts.append(document.paragraphs(*found.says))
+    parts.append(text.paragraphs(*found.says))
     if found.picture is not None:
         parts.append(f'<div class="picture">{svg(found.picture)}</div>')
     if found.note:
@@ -129,7 +129,7 @@ def _answered(slide: Slide) -> str:
     if elsewhere:
         columns = zip(*elsewhere, strict=True)
         named = ("Moved", "To", "What one sees")
-        parts.append(document.table(dict(zip(named, map(list, columns), strict=True))))
+        parts.append(text.table(dict(zip(named, map(list, columns), strict=True))))
     return f"<section>{''.join(parts)}</section>"
 
 
@@ -253,7 +253,7 @@ def plan(minutes: int) -> str:
     ]
     if alone:
         before.append(f"Left for home, alone on the page Learn: {'; '.join(alone)}.")
-    table = document.table(
+    table = text.table(
         {
             "Minute": [f"{turn.start}-{turn.end}" for turn in turns],
             "Step": [turn.step for turn in turns],
@@ -262,7 +262,7 @@ def plan(minutes: int) -> str:
         }
     )
     title = f"Differential privacy in {minutes} minutes"
-    return document.page(title, [document.paragraphs(*before), table], _STYLE)
+    return text.page(title, [text.paragraphs(*before), table], _STYLE)
 
 
 def schedule(minutes: int) -> Iterator[Turn]:
