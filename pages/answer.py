@@ -259,9 +259,7 @@ def card(finding: Finding) -> None:
         if finding.keeps is not None:
             limit, against = finding.question.keep, best(finding.question)
             blocks.picture(
-                charts_answer.kept(
-                    finding.mechanism.id, finding.keeps, limit, against, state.theme()
-                ),
+                charts_answer.kept(finding.mechanism.id, finding.keeps, limit, against),
                 alt=words.plain(said.found),
                 key="answer kept",
                 config={"displayModeBar": False},
@@ -284,7 +282,7 @@ def curve(question: Inquiry, where: Place, plan: Planned) -> None:
         return
     blocks.chart(
         charts_answer.shares(
-            *(method.id, found, question.keep, question.epsilon, best(question), state.theme()),
+            *(method.id, found, question.keep, question.epsilon, best(question)),
             counted=question.change.label,
         ),
         alt=told or "The share of the gain at each epsilon.",

@@ -14,7 +14,7 @@ from dpmc_core.lab import store
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid, Keys, parse_epsilons
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import as_published, comparison, lines, stops
+from dpmc_core.lab.views import as_published, comparison, lines
 from dpmc_core.lab.views.comparison import Standing, same_seeds
 from dpmc_core.lab.views.lines import Count, Picture, Placed
 from dpmc_core.metrics import Metric, headline
@@ -32,7 +32,7 @@ from pages.ui import (
     sweeps,
     widgets,
 )
-from pages.ui.charts import LIGHT, Figure, Theme
+from pages.ui.charts import Figure
 from pages.ui.charts import compare as charts_compare
 from pages.ui.rows import GridRows, Place
 from pages.ui.sweeps import Sweep
@@ -305,9 +305,9 @@ class Shown(NamedTuple):
     def across(self) -> tuple[float, float]:
         return charts_compare.axis(self.ends, [*self.placed, *self.guesses])
 
-    def curves(self, theme: Theme) -> Figure:
+    def curves(self) -> Figure:
         return charts_compare.compare(
-            self.picture, self.placed, self.ends, theme, self.waiting, self.guesses
+            self.picture, self.placed, self.ends, self.waiting, self.guesses
         )
 
 
@@ -332,12 +332,11 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
     drawn = {line.mechanism for line in picture.lines}
     waiting = [id for id in grid.mechanisms if id not in drawn]
     shown = Shown(picture, placed, guesses, waiting, (min(grid.epsilons), max(grid.epsilons)))
-    theme = state.theme()
-    marks = (keys.name, there.last, count, theme.name)
+    marks = (keys.name, there.last, count)
     said = [blocks.EVALUATION, lines.caption(placed), lines.came_words(picture)]
     if lines.envelope(placed) is not None:
         said.insert(2, f"Pale line: {lines.ENVELOPE}.")
-    floor = stops.guess_words(picture) if count is Count.PAPER and not running else ""
+    floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.header(
@@ -346,7 +345,7 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
             help=glossary.help("guessing", "without"),
         )
         blocks.chart(
-            state.kept("comparison figure", marks, lambda: shown.curves(theme)),
+            state.kept("comparison figure", marks, shown.curves),
             alt=lines.words(picture, placed),
             caption=" ".join(said),
             table=lines.table(placed),
@@ -409,7 +408,7 @@ class Part(NamedTuple):
     """A picture with its title and sentences; draw: None where there is nothing to draw."""
 
     title: str
-    draw: Callable[[Theme], Figure] | None
+    draw: Callable[[], Figure] | None
     words: list[str]
 
 
@@ -426,18 +425,18 @@ def price(shown: Shown, marks: tuple[object, ...]) -> tuple[Part, str]:
     without = next((level for name, level in picture.levels if name == lines.WITHOUT), None)
     words = [comparison.answer_words(answer, without) for answer in answers]
 
-    def draw(theme: Theme) -> Figure:
-        return charts_compare.price(answers, shown.across, theme, shown.waiting)
+    def draw() -> Figure:
+        return charts_compare.price(answers, shown.across, shown.waiting)
 
     blocks.chart(
-        draw(state.theme()),
+        draw(),
         alt="\n".join(words),
         caption="Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
         table=comparison.answers_table(answers),
         key="price",
     )
     title = f"What {picture.metric.spoken} {picture.metric.text(wanted)} costs"
-    return Part(title, draw, words), comparison.finding(answers, without)
+    return Part(title, draw, words), comparison.cost_words(answers, without)
 
 
 def standing(shown: Shown, marks: tuple[object, ...]) -> Part:
@@ -452,11 +451,11 @@ def standing(shown: Shown, marks: tuple[object, ...]) -> Part:
             st.markdown(blocks.escape(sentence))
         return Part(title, None, words)
 
-    def draw(theme: Theme) -> Figure:
-        return charts_compare.standing(standings, shown.across, theme, shown.waiting)
+    def draw() -> Figure:
+        return charts_compare.standing(standings, shown.across, shown.waiting)
 
     blocks.chart(
-        draw(state.theme()),
+        draw(),
         alt="\n".join([*words, comparison.HOW]),
         caption="Thick: clearly better than all others. Thin: none is clearly better."
         " Dotted: one is.",
@@ -481,7 +480,7 @@ def downloads(
     def as_html() -> str:
         name = f"Mechanisms compared on {sources.names()[where.name]}"
         drawn = [
-            (part.title, charts_compare.roomy(part.draw(LIGHT)))
+            (part.title, charts_compare.roomy(part.draw()))
             for part in parts
             if part.draw is not None
         ]

@@ -357,14 +357,13 @@ def facts(dataset: sources.Dataset) -> None:
 
 def pictures(id: str) -> None:
     """Where ratings are, which values they have, who gave how many."""
-    theme = state.theme()
     where, values = sources.look(id, picture.sparsity), sources.look(id, picture.histogram)
     users, items = sources.look(id, picture.tails)
     left, right = st.columns(2, gap="large")
     with left:
         st.header("Which cells are rated")
         blocks.chart(
-            charts_data.sparsity(where, theme),
+            charts_data.sparsity(where),
             alt=picture.sparsity_words(where),
             key="sparsity",
             caption="Each block shows the share of its cells that is rated. Raw data: that a rating"
@@ -374,14 +373,14 @@ def pictures(id: str) -> None:
     with right:
         st.header("Which ratings are given")
         blocks.chart(
-            charts_data.histogram(values, theme),
+            charts_data.histogram(values),
             alt=picture.histogram_words(values),
             key="histogram",
             table={"rating": values.centers.round(3), "times": values.counts},
         )
     st.header("Ratings per user and per item")
     blocks.chart(
-        charts_data.tails(users, items, theme),
+        charts_data.tails(users, items),
         alt=picture.tails_words(users, items),
         key="tails",
         caption="The busiest users reveal most: a guarantee per rating grows with the number of"

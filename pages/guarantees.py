@@ -12,8 +12,8 @@ from dpmc_core.lab.refute import small_data
 from dpmc_core.lab.refute.faults import Flaw, faults_of
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import audits, cards, groups
+from dpmc_core.lab.views.audits import Lights
 from dpmc_core.lab.views.groups import Choice, Group
-from dpmc_core.lab.views.lights import Lights
 from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts
@@ -217,7 +217,7 @@ def table(found: dict[str, Guarantee], epsilon: float) -> None:
         " compared."
     )
     blocks.picture(
-        charts_guarantees.claimed_and_certified(order, rows, state.theme(), measured_at(epsilon)),
+        charts_guarantees.claimed_and_certified(order, rows, measured_at(epsilon)),
         alt=cards.table_words(rows),
         key="claims",
     )
@@ -243,7 +243,7 @@ def attacker(card: Guarantee, id: str, epsilon: float) -> None:
     made = [registry.create(id, epsilon=e).guarantee(card.public) for e in grid]
     shares = [one.attacker() for one in made]
     blocks.chart(
-        charts_guarantees.attacker(grid, shares, epsilon, state.theme()),
+        charts_guarantees.attacker(grid, shares, epsilon),
         alt=cards.attacker(card),
         key="attacker",
         caption="How often the best attacker is right at most, of two equally likely cases that"
@@ -316,7 +316,7 @@ def found_so_far(now: Snapshot) -> None:
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.chart(
-            charts_guarantees.audit(report, audits.METHODS, state.theme()),
+            charts_guarantees.audit(report, audits.METHODS),
             alt=audits.verdict(report),
             key="audit",
             caption=f"Small invented ratings, {report.runs} runs, seed {report.seed}; what is"
@@ -341,7 +341,7 @@ def lit(found: Lights) -> None:
     )
     st.subheader(said, anchor=False)
     blocks.picture(
-        charts_guarantees.lights(found, state.theme()),
+        charts_guarantees.lights(found),
         alt=said,
         key="lights",
     )

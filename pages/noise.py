@@ -121,7 +121,6 @@ def shapes(id: str, cards: Mapping[float, Guarantee], epsilon: float, pinned: fl
             fig = charts_noise.shape(
                 id,
                 here,
-                state.theme(),
                 names=names,
                 pinned=there,
                 ruler=noise.ruler(release, card.public),
@@ -154,7 +153,7 @@ def sizes(
     others = sorted({name for _, name, v in views if v.unit != unit})
     label = registry.create(id, epsilon=epsilon, **chosen).guarantee(public).change.label
     blocks.chart(
-        charts_noise.scales(alike, id, unit, epsilon, state.theme(), pinned),
+        charts_noise.scales(alike, id, unit, epsilon, pinned),
         alt=noise.scales_words(alike, epsilon),
         key="scales",
         caption=noise.scales_caption({other for other, _, _ in alike}, others, label)
@@ -186,7 +185,7 @@ def rows(
 
     usual, card: the same at epsilon 1, which sets the scales.
     """
-    id, theme = mechanism.id, state.theme()
+    id = mechanism.id
     release = next(r for _, r in card.releases if r.query == usual.query)
     st.markdown(f"**Released: {blocks.escape(view.query)}**")
     left, right = st.columns(2, gap="large") if len(view.users) > 1 else (st.container(), None)
@@ -197,7 +196,7 @@ def rows(
             row = widgets.slider("Row", "the row", 1, last, 1, key, help=words)
         st.markdown(blocks.escape(noise.row_title(view, row - 1)))
         blocks.chart(
-            charts_noise.strip(id, view, row - 1, theme, noise.limits(usual, release)),
+            charts_noise.strip(id, view, row - 1, noise.limits(usual, release)),
             alt=noise.row_words(view, row - 1),
             key=f"row of {view.query}",
             table=noise.row_table(view, row - 1),
@@ -206,7 +205,7 @@ def rows(
         return
     with right:
         blocks.chart(
-            charts_noise.heat(id, view, theme, usual),
+            charts_noise.heat(id, view, usual),
             alt=noise.block_words(view),
             key=f"block of {view.query}",
             caption=noise.block_caption(view),
@@ -224,19 +223,14 @@ def bounds(id: str, epsilon: float) -> None:
     )
     view = measured(id)
     words = z16.words(view, epsilon)
-    left, right = st.columns(2, gap="large")
-    with left:
-        fig = charts_noise.residual(id, view, epsilon, state.theme())
-        blocks.chart(
-            fig,
-            alt=words,
-            table=z16.table(view),
-            key="residual bound",
-            caption=z16.bounds_words(view),
-        )
-    with right:
-        fig = charts_noise.error(id, view, epsilon, state.theme())
-        blocks.chart(fig, alt=words, table=z16.table(view), key="error bound")
+    drawn = (
+        ("residual bound", charts_noise.residual, z16.bounds_words(view)),
+        ("error bound", charts_noise.error, ""),
+    )
+    for column, (key, draw, caption) in zip(st.columns(2, gap="large"), drawn, strict=True):
+        with column:
+            fig, table = draw(id, view, epsilon), z16.table(view)
+            blocks.chart(fig, alt=words, table=table, key=key, caption=caption)
 
 
 @st.cache_data(max_entries=4, show_spinner="Collecting and recovering")
@@ -274,7 +268,7 @@ def variants(data: str) -> None:
         blocks.problem(error)
         return
     blocks.chart(
-        charts_noise.densities(view, coefficient, state.theme()),
+        charts_noise.densities(view, coefficient),
         alt=ryhh24.noise_words(view, coefficient),
         key="figure 5",
         caption=f"Exact densities from the releases of each variant's card, in the setting of"
@@ -299,7 +293,7 @@ def sampling(data: str) -> None:
         with column:
             st.markdown(f"**A sample of {view.sample:g} of {len(view.norm):,} users**")
             blocks.chart(
-                charts_noise.weights(view, state.theme()),
+                charts_noise.weights(view),
                 alt=ryhh24.weights_words(view),
                 key=f"figure 6, {view.sample:g}",
                 table=ryhh24.weights_table(view),

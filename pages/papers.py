@@ -175,11 +175,10 @@ def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
     if not picture.drawn(found):
         blocks.show_table(numbers, alt="Ours beside what is printed")
         return
-    theme = state.theme()
-    st.html(charts_papers.legend(found, theme))
+    st.html(charts_papers.legend(found, state.theme()))
     across, up = picture.titles(found)
     blocks.chart(
-        charts_papers.experiment(found, theme),
+        charts_papers.experiment(found),
         alt=f"{up} over {across}. {words.we_see(found.made)}",
         key="experiment chart",
         caption=words.legend(found),

@@ -270,7 +270,7 @@ def show(play: views.MessagePlay, at: int) -> None:
     left, right = st.columns([3, 2], gap="large")
     with left:
         before = play.messages[: max(at - 1, 0)]
-        fig = charts_protocol.stage(play.parties, before, now, state.theme())
+        fig = charts_protocol.stage(play.parties, before, now)
         blocks.picture(fig, alt=words, config={"displayModeBar": False})
     with right:
         st.markdown(f"**{blocks.escape(words)}**")
@@ -518,7 +518,7 @@ def cost(
     along = widgets.switch("Against", "the size", names, "against", next(iter(names)))
     drawn, now = lines(along), sizes[along]
     blocks.chart(
-        charts_protocol.communication(along, drawn, now, state.theme()),
+        charts_protocol.communication(along, drawn, now),
         alt=views.communication_words(along, drawn, now),
         caption=caption,
         table=views.communication_table(along, drawn),

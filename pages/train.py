@@ -264,18 +264,16 @@ def rounds(now: Snapshot) -> None:
     if seen:
         latest = metric.text(seen[-1].metric)
         alt += f" Latest {metric.spoken}: {latest} in round {seen[-1].round}."
-    theme = state.theme()
     blocks.chart(
         state.kept(
             "live figure",
-            (now.points, theme),
+            now.points,
             lambda: charts_train.rounds(
                 last.mechanism,
                 [(p.round, p.objective) for p in known],
                 [(p.round, p.metric) for p in seen],
                 metric,
                 now.shown.axis,
-                theme,
             ),
         ),
         alt=alt,
@@ -348,8 +346,8 @@ def compare(one: KeptRun, other: KeptRun) -> None:
         if one.metric is other.metric:
             chart = state.kept(
                 "two runs",
-                (one.number, other.number, state.theme(), one.film, other.film),
-                lambda: charts_train.both(one, other, state.theme()),
+                (one.number, other.number, one.film, other.film),
+                lambda: charts_train.both(one, other),
             )
             words = [f"Run {r.number}. {training.film_words(r.film)}" for r in (one, other)]
             blocks.chart(
@@ -409,7 +407,7 @@ def result(run: Run) -> None:
     with right, st.container(border=True):
         blocks.guarantee(found.guarantee, found.mechanism.id)
     answer(run)
-    pictures = report.pictures(run, state.theme())
+    pictures = report.pictures(run)
     for column, one in zip(st.columns(len(pictures), gap="medium"), pictures, strict=True):
         with column:
             st.markdown(f"**{one.question}**")

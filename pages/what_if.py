@@ -15,13 +15,13 @@ from dpmc_core.lab.study.answer import Finding, Protect, method_for
 from dpmc_core.lab.sweep import LISTS_OF, Grid, Keys
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import answer as words
-from dpmc_core.lab.views import cards, groups, lines, people, ranking
+from dpmc_core.lab.views import cards, groups, lines, people
 from dpmc_core.lab.views.lines import Picture
 from dpmc_core.lab.views.people import Scores, Shown
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts
 from pages.ui import (
     blocks,
     classroom,
@@ -266,12 +266,11 @@ def known(where: Place, picture: Picture) -> Shown | None:
 
 def leaving(where: Place, methods: tuple[Mechanism, ...]) -> tuple[Scores, ...]:
     """What leaves a server that is trusted with raw ratings."""
-
-    def noisy(ratings: Ratings) -> tuple[Scores, ...]:
-        return scene.leaving(methods, ratings)
-
-    noisy.__name__ = f"scores of {methods[0].id}"
-    found: tuple[Scores, ...] = sources.look(where.name, noisy)
+    found: tuple[Scores, ...] = sources.look(
+        where.name,
+        lambda ratings: scene.leaving(methods, ratings),
+        f"scores of {methods[0].id}",
+    )
     return found
 
 
@@ -351,13 +350,11 @@ def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
         blocks.show_table(lines.table_of(line), alt="The curve, point by point")
         if registry.get(line.mechanism).task is Task.RANKING:
             blocks.chart(
-                charts_ranking.against_epsilon(
-                    found, epsilon, certified=certified, theme=state.theme()
-                ),
-                alt=ranking.panels_words(found),
+                charts_ranking.against_epsilon(found, epsilon, certified=certified),
+                alt=lines.panels_words(found),
                 caption="Ten items, ranked among 99 drawn at random or among all unseen ones:"
                 " compare numbers of one kind only.",
-                table=ranking.panels_table(found),
+                table=lines.panels_table(found),
             )
 
 

@@ -12,7 +12,7 @@ from store_helpers import record
 from dpmc_core.lab import store
 from dpmc_core.lab.store import CurveInfo
 from dpmc_core.lab.store.queries import Claim, Store
-from dpmc_core.lab.views import comparison, lines, stops
+from dpmc_core.lab.views import comparison, lines
 from dpmc_core.lab.views.lines import Count, Line
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
@@ -504,7 +504,7 @@ def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
 def found_of(wanted, *placed, without=None):
     rng = np.random.default_rng(0)
     answers = [comparison.smallest_epsilon(one, wanted, rng) for one in placed]
-    return comparison.finding(answers, without)
+    return comparison.cost_words(answers, without)
 
 
 def test_the_title_names_what_a_wanted_quality_costs():
@@ -523,7 +523,7 @@ def test_the_title_names_what_a_wanted_quality_costs():
     assert (
         found_of(0.4, a, low) == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 mechanisms"
     )
-    assert comparison.finding([]) == ""
+    assert comparison.cost_words([]) == ""
     assert found_of(0.65, placed(line(rising, seeds=1))) == ""  # one seed finds nothing
 
 
@@ -563,19 +563,19 @@ def test_below_which_epsilon_nothing_beats_guessing():
     metric = METRICS["accuracy"]
     late = line(rising, values=shifted("a", [0] * 7).line.values)
     picture = lines.Picture(metric, (late,), guesses=(guess(0.64),))
-    assert stops.guess_words(picture) == "Below epsilon 1 not clearly better than guessing"
+    assert comparison.guess_words(picture) == "Below epsilon 1 not clearly better than guessing"
     chosen = lines.Picture(metric, (late, guess(0.64)))  # drawn like any other
-    assert stops.guess_words(chosen) == stops.guess_words(picture)
+    assert comparison.guess_words(chosen) == comparison.guess_words(picture)
     never = picture._replace(guesses=(guess(0.9),))
-    assert stops.guess_words(never) == "Not clearly better than guessing at any epsilon"
-    assert stops.guess_words(picture._replace(guesses=(guess(0.3),))) == ""  # always better
-    assert stops.guess_words(picture._replace(guesses=())) == ""
+    assert comparison.guess_words(never) == "Not clearly better than guessing at any epsilon"
+    assert comparison.guess_words(picture._replace(guesses=(guess(0.3),))) == ""  # always better
+    assert comparison.guess_words(picture._replace(guesses=())) == ""
     early = shifted("b", [0.02] * 7).line
-    assert "Below epsilon 1 " in stops.guess_words(picture)
+    assert "Below epsilon 1 " in comparison.guess_words(picture)
     sooner = picture._replace(lines=(late, replace(early, values=early.values + 0.05)))
-    assert stops.guess_words(sooner) == "Below epsilon 0.2 not clearly better than guessing"
+    assert comparison.guess_words(sooner) == "Below epsilon 0.2 not clearly better than guessing"
     two = line(rising, seeds=2)
-    assert stops.guess_words(lines.Picture(metric, (two,), guesses=(guess(0.64),))) == ""
+    assert comparison.guess_words(lines.Picture(metric, (two,), guesses=(guess(0.64),))) == ""
 
 
 # --- rows from two places --------------------------------------------------------------------

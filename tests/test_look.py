@@ -89,11 +89,13 @@ def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
     looks = {color: charts.shaded(color, charts.DARK) for color in colors}
     assert len(set(looks.values())) == len(looks)
     assert all(contrast(color, charts.DARK.paper) >= READABLE for color in looks.values())
-    fig = charts.figure(charts.DARK)
+    fig = charts.figure()
     blue = charts.style("objective").color
     fig.draw("scatter", x=[1], y=[1], line={"color": blue}, marker={"line": {"color": blue}})
-    drawn = fig.data[0]["line"]["color"]
-    assert drawn == fig.data[0]["marker"]["line"]["color"] == looks[blue] != blue
+    (trace,) = fig.on(charts.DARK)["data"]
+    assert trace["line"]["color"] == trace["marker"]["line"]["color"] == looks[blue] != blue
+    faint = charts.faded(charts.MUTED, 0.3)
+    assert charts.shaded(faint, charts.DARK) == charts.faded(charts.DARK.muted, 0.3)
     assert charts.shaded(blue, charts.LIGHT) == blue
 
 
@@ -275,16 +277,16 @@ def block(before: list[list[float]], after: list[list[float]]) -> BeforeAfter:
 def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
     view = block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
     for id, words in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
-        fig = charts_noise.heat(id, view, charts.LIGHT)
+        fig = charts_noise.heat(id, view)
         entries = [trace["name"] for trace in fig.data if trace["type"] == "scatter"]
         assert entries == [*words, "no value"]
         assert fig.layout["coloraxis"]["showscale"] is False
         assert fig.layout["plot_bgcolor"] == charts.LIGHT.missing
-        strip = charts_noise.strip(id, view, 0, charts.LIGHT)
+        strip = charts_noise.strip(id, view, 0)
         assert strip.layout["yaxis"]["ticktext"] == words
         assert "grey" in noise.block_caption(view)
     numbers = block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
-    fig = charts_noise.heat("randomised-response", numbers, charts.DARK)
+    fig = charts_noise.heat("randomised-response", numbers)
     assert fig.layout["coloraxis"]["showscale"]
     assert all(trace["type"] == "heatmap" for trace in fig.data)
     assert "grey" not in noise.block_caption(numbers)
@@ -299,7 +301,7 @@ def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_tha
     grid = Grid(data=["restaurants"], mechanisms=["output"], epsilons=[0.5, 2.0], seeds=[1, 2])
     typed = " ".join(["dpmc", "sweep", *grid.argv()])
     table = {"mechanism": ["Output"], "certified": [True], "seeds": [1]}
-    page = report.comparison("T", [("", charts.figure(charts.LIGHT))], [], table, typed)
+    page = report.comparison("T", [("", charts.figure())], [], table, typed)
     assert "<td>yes</td><td>1</td>" in page
     assert "True" not in page.split("<h2>Numbers</h2>")[1]
     assert "white-space: pre-wrap" in page
@@ -322,7 +324,7 @@ def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
         run = Mock(number=number, mechanism="dpals", metric=METRICS["rmse"], film=film)
         run.facts = {"mechanism": "DPALS"}
         runs.append(run)
-    fig = charts_train.both(*runs, charts.LIGHT)
+    fig = charts_train.both(*runs)
     one, other = (t for t in fig.data if t.get("name", "").startswith("run "))
     assert one["line"]["dash"] != other["line"]["dash"]
     assert one["marker"]["size"] != other["marker"]["size"]

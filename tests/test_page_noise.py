@@ -12,7 +12,6 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Gaussian, Laplace, ModifiedLaplace, NormLaplace
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
-from pages.ui import charts
 from pages.ui.charts import noise as charts_noise
 from tests.page_helpers import all_text, charts_of, open_page, spec, texts
 
@@ -144,7 +143,7 @@ def test_the_frame_is_that_of_epsilon_one_and_what_it_cuts_off_is_said():
         inside = np.trapezoid(view.density, view.x)
         assert inside == pytest.approx(1 - np.exp(-6 / release.scale), abs=0.02)
         assert view.beyond == pytest.approx(np.exp(-6 / release.scale), abs=0.03)
-        fig = charts_noise.density("output", view, charts.LIGHT)
+        fig = charts_noise.shape("output", view)
         said = " ".join(note["text"] for note in fig.layout.get("annotations", []))
         assert ("peak" in said) == (release is little)
         assert ("beyond" in said) == (release is much)
@@ -191,7 +190,7 @@ def test_a_row_is_drawn_between_limits_and_what_lies_beyond_is_an_arrow(id):
     for epsilon in (0.1, 10.0):
         (view,) = noise.before_after(registry.create(id, epsilon=epsilon), corner)
         low, high = noise.limits(view, usual)
-        fig = charts_noise.strip(id, view, 0, charts.LIGHT, (low, high))
+        fig = charts_noise.strip(id, view, 0, (low, high))
         ends = fig.layout["yaxis"]["range"]
         assert ends[0] < low < high < ends[1]
         symbols = fig.data[1]["marker"]["symbol"]

@@ -10,7 +10,6 @@ from dpmc_core.lab.protocol.federated import FLOW
 from dpmc_core.lab.views import protocol as views
 from dpmc_core.privacy import Shares
 from dpmc_core.ratings import PublicFacts, Ratings
-from pages.ui import charts
 from pages.ui.charts import protocol as charts_protocol
 from tests.page_helpers import button, charts_of, open_page, plain, texts
 
@@ -183,7 +182,7 @@ def test_communication_grows_with_every_measure(ratings):
 def test_names_with_markup_reach_the_picture_escaped(ratings):
     shown = play(ratings)
     names = (*shown.parties[:2], "<b>user</b>")
-    fig = charts_protocol.stage(names, (), None, charts.LIGHT)
+    fig = charts_protocol.stage(names, (), None)
     assert "<b>user" not in str(fig.data[0]["text"])
 
 

@@ -21,7 +21,7 @@ from dpmc_core.lab.protocol.federated import FLOW
 from dpmc_core.lab.store import Store, shipped
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import cards, lines, run_card, stops
+from dpmc_core.lab.views import cards, comparison, lines, run_card
 from dpmc_core.metrics import METRICS
 from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
@@ -179,7 +179,9 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
         clear = lines.clearly_better(
             picture.metric, picture.lines[0].at(epsilon), guess.at(epsilon)
         )
-        assert at_stop(app)["kept"] == (stops.kept_words(share) if clear else stops.UNCLEAR)
+        assert at_stop(app)["kept"] == (
+            comparison.kept_words(share) if clear else comparison.UNCLEAR
+        )
 
 
 @pytest.mark.parametrize(
@@ -198,9 +200,7 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     cls = registry.get(id)
     with shipped.load(data, cls.task, [id]) as store:
         picture = lines.read(store, [id], lines.metrics_of(cls.task)[0])
-    drawn = charts_curve.instrument(
-        picture, EPSILONS, height=200, certified=True, theme=charts.LIGHT
-    )
+    drawn = charts_curve.instrument(picture, EPSILONS, height=200, certified=True)
     texts = [note["text"] for note in drawn.layout["annotations"]]
     assert [text.startswith("no privacy ") for text in texts].count(True) == 1
     if id == cls.floor:  # it is a guess: beside it stands the same one without privacy
@@ -850,7 +850,7 @@ def test_clicks_are_ranked_on_every_page():
     """The sample of clicks offers the ranking family, and a run shows both candidate sets."""
     from dpmc_core import experiment
     from dpmc_core.data import datasets
-    from dpmc_core.lab.views import ranking
+    from dpmc_core.lab.views import lines
 
     app = open_page("train", data="bookshop-clicks", mechanism="dpimf-optimal")
     options = app.radio(key="mechanism").options
@@ -859,8 +859,8 @@ def test_clicks_are_ranked_on_every_page():
     assert not app.exception
     problem = build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
     found = experiment.run(registry.create("private-taste", epsilon=2.0), problem, seed=1)
-    bars = ranking.bars({"Private popularity and taste": found.metrics} | dict(found.baselines))
+    bars = lines.bars({"Private popularity and taste": found.metrics} | dict(found.baselines))
     assert list(bars["Private popularity and taste"]) == list(RANKED)
-    assert "99 sampled negatives" in ranking.bars_words(
+    assert "99 sampled negatives" in lines.bars_words(
         {"Private popularity and taste": found.metrics}
     )

@@ -279,7 +279,7 @@ def test_verdicts_and_budget_are_those_of_the_core():
         reached = {a.placed.line.label: a.epsilon.value for a in answers if a.epsilon.value < 1e9}
         assert dots == {label: [pytest.approx(value)] for label, value in reached.items()}
         without = next(level for name, level in picture.levels if name == lines.WITHOUT)
-        assert title(app) == comparison.finding(answers, without)
+        assert title(app) == comparison.cost_words(answers, without)
     assert "not reachable" in charts_of(app)[1].proto.alt
     assert "not reached: best" in charts_of(app)[1].proto.spec
     assert "Not even without privacy" in app.title[0].value

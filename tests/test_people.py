@@ -14,7 +14,7 @@ from dpmc_core.lab import sweep
 from dpmc_core.lab.store import Store, shipped, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import comparison, lines, people, stops
+from dpmc_core.lab.views import comparison, lines, people
 from dpmc_core.lab.views.people import Person
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
@@ -280,8 +280,8 @@ def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
     """The best strategy against what is dealt is right as often as is said, never more often."""
     mechanism = registry.create(id, epsilon=epsilon)
     card = mechanism.guarantee(PUBLIC[mechanism.task])
-    for question in stops.questions(card, mechanism.task, 20):
-        game = stops.guess(mechanism, card, question)
+    for question in comparison.questions(card, mechanism.task, 20):
+        game = comparison.guess(mechanism, card, question)
         if game is None:
             continue
         if "symbols" in game:
@@ -298,7 +298,7 @@ def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
 
 def test_all_of_a_persons_ratings_cost_more_than_one():
     card = registry.create("input-flip", epsilon=0.5).guarantee(PUBLIC[Task.BINARY])
-    one, all_of_them = stops.questions(card, Task.BINARY, 6)
+    one, all_of_them = comparison.questions(card, Task.BINARY, 6)
     assert one.right(card) == pytest.approx(1 / (1 + math.exp(-0.5)))
     flip = 1 / (1 + math.exp(0.5))  # six answers, guessed by their majority, ties by a coin
     told = [math.comb(6, k) * flip**k * (1 - flip) ** (6 - k) for k in range(7)]
@@ -307,18 +307,18 @@ def test_all_of_a_persons_ratings_cost_more_than_one():
 
 def test_where_nothing_is_proved_no_limit_stands_for_certainty():
     proved = registry.create("input-flip", epsilon=10.0).guarantee(PUBLIC[Task.BINARY])
-    _, many = stops.questions(proved, Task.BINARY, 500)
+    _, many = comparison.questions(proved, Task.BINARY, 500)
     assert many.right(proved) == 1  # as far as numbers go
     assert many.bounded(proved)
     claimed = registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS])
-    assert not any(one.bounded(claimed) for one in stops.questions(claimed, Task.RATINGS, 20))
+    assert not any(one.bounded(claimed) for one in comparison.questions(claimed, Task.RATINGS, 20))
 
 
 @pytest.mark.parametrize(
     ("share", "text"), [(0.5, "50"), (0.731, "73"), (0.994, "99"), (0.995, ">99"), (1.0, ">99")]
 )
 def test_certainty_is_not_rounded_up(share, text):
-    assert stops.percent(share) == text
+    assert comparison.percent(share) == text
 
 
 # --- the curve, stop by stop ---------------------------------------------------------------------
@@ -339,18 +339,20 @@ def picture_of(values, guess, without):
 def test_what_is_kept_is_the_share_of_the_gain():
     picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
     line = picture.lines[0]
-    found = [stops.kept(picture, line, e) for e in (0.1, 1.0, 10.0)]
+    found = [comparison.kept(picture, line, e) for e in (0.1, 1.0, 10.0)]
     assert [one.share for one in found] == pytest.approx([0.0, 0.75, 0.95])
     assert [one.clear for one in found] == [False, True, True]
-    assert stops.kept(picture, line, 2.0) is None
-    assert stops.kept_words(0.75) == "keeps 75 % of the gain over guessing"
-    assert stops.kept(picture, line, 10.0, lines.Interval(0.88, 0.0, 0)).share == pytest.approx(0.5)
+    assert comparison.kept(picture, line, 2.0) is None
+    assert comparison.kept_words(0.75) == "keeps 75 % of the gain over guessing"
+    assert comparison.kept(
+        picture, line, 10.0, lines.Interval(0.88, 0.0, 0)
+    ).share == pytest.approx(0.5)
 
 
 def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
     def said(values, guess, without):
         picture = picture_of(values, guess, without)
-        found = stops.kept(picture, picture.lines[0], 1.0)
+        found = comparison.kept(picture, picture.lines[0], 1.0)
         assert not found.clear
         return found.words
 
@@ -358,14 +360,14 @@ def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
     # 30 % of a gain of .05 by the means, but the band is as wide as the whole gain
     wide = [[0.5] * 3, [0.500, 0.515, 0.530], [0.6] * 3]
     assert "within the noise" in said(wide, 0.5, 0.55)
-    assert said(wide, 0.5, 0.9) == stops.UNCLEAR  # far from no privacy, and near to guessing
+    assert said(wide, 0.5, 0.9) == comparison.UNCLEAR  # far from no privacy, and near to guessing
     assert said([[0.5, 0.5]] * 3, 0.3, 0.9) == ""  # two seeds say nothing
 
 
 def test_the_finding_says_where_it_begins_to_pay():
-    found = stops.finding
+    found = comparison.finding
     picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
-    assert found(picture, picture.lines[0]).startswith(f"Below epsilon 1 {stops.UNCLEAR}")
+    assert found(picture, picture.lines[0]).startswith(f"Below epsilon 1 {comparison.UNCLEAR}")
     assert "from 10 on" in found(picture, picture.lines[0])
     flat = picture_of([[0.5] * 3] * 3, 0.5, 0.7)
     assert "at any epsilon" in found(flat, flat.lines[0])
@@ -376,7 +378,7 @@ def test_the_finding_says_where_it_begins_to_pay():
 def test_what_is_needed_is_read_off_an_increasing_fit():
     picture = picture_of([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
     line, grid = picture.lines[0], (0.1, 1.0, 10.0)
-    few, half, most, more = stops.needed(line, grid, [0.4, 0.575, 0.65, 0.66])
+    few, half, most, more = comparison.needed(line, grid, [0.4, 0.575, 0.65, 0.66])
     assert (few.at, most.at) == pytest.approx((0, 1))
     assert more.at is None
     assert (half.low, half.at, half.high) == pytest.approx((0.5, 0.5, 0.5))  # no spread

@@ -28,7 +28,7 @@ from dpmc_core.lab.refute.probe import run
 from dpmc_core.lab.refute.shipped import _records, shipped
 from dpmc_core.lab.study.release import export
 from dpmc_core.lab.views import audits
-from dpmc_core.lab.views.lights import known_instance, lights
+from dpmc_core.lab.views.audits import known_instance, lights
 from dpmc_core.model import Constant, Step, Task
 from dpmc_core.privacy import (
     CELL,

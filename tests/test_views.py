@@ -81,7 +81,7 @@ def test_spectrum_is_that_of_the_whole_matrix(model):
 
 
 def test_calibration_groups_split_the_test_ratings(ratings, model):
-    view = training.calibration(Task.BINARY, model, ratings, groups=9)
+    view = training.calibration(model, Task.BINARY, ratings, groups=9)
     assert view.size.sum() == len(ratings)
     assert np.ptp(view.size) <= 1
     assert (np.diff(view.predicted) >= 0).all()
@@ -100,7 +100,7 @@ def test_calibration_of_the_true_chances_lies_on_the_diagonal():
     everything = Ratings.build(
         users, items, signs, PublicFacts(users=200, items=200, low=-1, high=1)
     )
-    view = training.calibration(Task.BINARY, truth, everything, groups=10)
+    view = training.calibration(truth, Task.BINARY, everything, groups=10)
     # 4 000 ratings a group: a standard error of at most 0.008; 5 of them fail once in 1e6 runs.
     assert np.abs(view.predicted - view.observed).max() < 0.04
 
@@ -109,7 +109,7 @@ def test_chances_go_through_the_mechanisms_own_link(ratings, model):
     probit = registry.create("input-flip", epsilon=1.0, link=Probit(2.0))
     assert training.link_of(probit) == Probit(2.0)
     assert training.link_of(registry.create("majority")) == LOGISTIC
-    mine = training.errors(Task.BINARY, model, ratings, Probit(2.0))
+    mine = training.errors(model, Task.BINARY, ratings, Probit(2.0))
     chance = Probit(2.0).probability(model.predict(ratings.users, ratings.items))
     np.testing.assert_allclose(mine, np.abs(chance - (ratings.values > 0)))
 
@@ -121,9 +121,9 @@ def test_a_claim_that_is_not_upheld_is_told_as_a_claim(ratings):
 
 
 def test_cdf_ends_at_one_and_counts_errors(ratings, model):
-    view = training.cdf(Task.BINARY, model, ratings)
+    view = training.cdf(model, Task.BINARY, ratings)
     assert view.share[-1] == 1
-    direct = training.errors(Task.BINARY, model, ratings)
+    direct = training.errors(model, Task.BINARY, ratings)
     assert view.share[50] == pytest.approx((direct <= view.error[50]).mean())
 
 

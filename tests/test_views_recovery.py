@@ -6,7 +6,6 @@ import pytest
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.lab.papers import theory
 from dpmc_core.lab.papers import z16 as recovery
-from pages.ui import charts
 from pages.ui.charts import noise as charts_noise
 
 
@@ -45,14 +44,14 @@ def test_words_and_tables_tell_the_same_numbers(view):
         assert ("zero matrix" in recovery.words(found, epsilon)) == void
     table = recovery.table(found)
     assert {len(column) for column in table.values()} == {3}
-    lines = charts_noise.error(id, found, 3.0, charts.DARK).data
+    lines = charts_noise.error(id, found, 3.0).data
     names = ["the zero matrix", "as they come", "allowing for spurious"]
     assert [one["name"] for one in lines] == names
 
 
 def test_a_bound_is_drawn_only_under_ten_times_what_is_measured(view):
     id, found = view
-    lines = {one["name"]: one for one in charts_noise.residual(id, found, 3.0, charts.LIGHT).data}
+    lines = {one["name"]: one for one in charts_noise.residual(id, found, 3.0).data}
     assert {"by the moments", "measured"} <= set(lines)
     for name, bound in (("Theorem 3", found.theorem), ("our bound", found.tight)):
         far = bound >= theory.DRAWABLE * found.rho
@@ -70,7 +69,7 @@ def test_a_bound_is_drawn_only_under_ten_times_what_is_measured(view):
     told = recovery.bounds_words(far_away)
     assert told.startswith("Theorem 3 is 100 to 100 times what is measured, under 10 times no")
     assert told.endswith("everywhere.")
-    names = [one["name"] for one in charts_noise.residual(id, far_away, 3.0, charts.DARK).data]
+    names = [one["name"] for one in charts_noise.residual(id, far_away, 3.0).data]
     assert names == ["our bound", "by the moments", "measured"]
 
 

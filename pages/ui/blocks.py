@@ -17,7 +17,7 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.store import guarded
 from dpmc_core.lab.views import audits, cards
 from dpmc_core.privacy import Guarantee
-from pages.ui import classroom
+from pages.ui import classroom, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import AT_ONCE, Job, Snapshot
 from pages.ui.text import escape
@@ -32,11 +32,12 @@ _TOOLS = {
 class _Ready(BaseFigure):
     """A figure that Streamlit takes as it is: a bare dictionary it would have Plotly check."""
 
-    def __init__(self, fig: Figure) -> None:
-        vars(self)["fig"] = fig
+    def __init__(self, drawn: dict[str, Any]) -> None:
+        vars(self)["drawn"] = drawn
 
     def to_dict(self) -> dict[str, Any]:
-        return {"data": self.fig.data, "layout": self.fig.layout}
+        drawn: dict[str, Any] = self.drawn
+        return drawn
 
 
 def heading(title: str, sentence: str) -> None:
@@ -62,7 +63,9 @@ def picture(
     fig: Figure, *, alt: str, key: str | None = None, config: Mapping[str, Any] = _TOOLS
 ) -> None:
     """A chart alone, where its words and numbers stand beside it."""
-    st.plotly_chart(_Ready(fig), theme=None, alt=alt, config=dict(config), key=key)
+    st.plotly_chart(
+        _Ready(fig.on(state.theme())), theme=None, alt=alt, config=dict(config), key=key
+    )
 
 
 def chart(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -11,11 +11,11 @@ import plotly.io as pio
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import cards, document, ranking, run_card, training
+from dpmc_core.lab.views import cards, lines, run_card, text, training
 from dpmc_core.lab.views.run_card import Run
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
-from pages.ui.charts import LIGHT, Figure, Theme
+from pages.ui.charts import LIGHT, Figure
 from pages.ui.charts import ranking as charts_ranking
 from pages.ui.charts import train as charts_train
 
@@ -35,32 +35,34 @@ class Exhibit(NamedTuple):
     table: Mapping[str, Sequence[Any]] | None = None
 
 
-def pictures(run: Run, theme: Theme) -> list[Exhibit]:
+def pictures(run: Run) -> list[Exhibit]:
     """What a model learned, on held-out ratings."""
     found, id, name = run.result, run.result.mechanism.id, run.result.mechanism.name
     task, test, link = found.mechanism.task, found.problem.test, training.link_of(found.mechanism)
     if task is Task.RANKING:  # scores are no ratings: there is no error to draw
         methods = run_card.methods(found)
-        bars = ranking.bars(methods)
+        bars = lines.bars(methods)
         labels = next(iter(bars.values()))
         return [
             Exhibit(
                 "ranking",
                 "Held-out items among the first ten",
                 "How often is the next item among the first ten?",
-                charts_ranking.run_bars(id, methods, theme),
+                charts_ranking.run_bars(id, methods),
                 " ".join(glossary.TERMS["hr@10"][1:3]),
-                ranking.bars_words(methods),
+                lines.bars_words(methods),
                 {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},
             )
         ]
     binary = task is Task.BINARY
-    mine = training.cdf(task, found.model, test, link)
-    theirs = training.cdf(task, run.clear, test, link) if run.clear else None
+
+    def both(make: Callable[..., Any], *more: Any) -> tuple[Any, Any]:
+        return make(found.model, *more), make(run.clear, *more) if run.clear else None
+
+    errors = both(training.cdf, task, test, link)
+    honest = both(training.calibration, task, test, link)
+    values, clear = both(training.spectrum)
     axis = "error of the chance of +1" if binary else "error (rating points)"
-    honest = training.calibration(task, found.model, test, link)
-    other = training.calibration(task, run.clear, test, link) if run.clear else None
-    values = training.spectrum(found.model)
     question = "How much structure is left?"
     if values is None:
         spectrum = Exhibit(
@@ -72,12 +74,11 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
             " of the noise.",
         )
     else:
-        clear = training.spectrum(run.clear) if run.clear else None
         spectrum = Exhibit(
             "spectrum",
             "Singular values",
             question,
-            charts_train.spectrum(id, values, clear, name, theme),
+            charts_train.spectrum(id, values, clear, name),
             "Large values stand for strong patterns, small ones for detail or noise.",
             training.spectrum_words(values),
             {"number": range(1, len(values) + 1), "singular value": values.round(3)},
@@ -87,22 +88,22 @@ def pictures(run: Run, theme: Theme) -> list[Exhibit]:
             "errors",
             "Errors",
             "How large are its errors?",
-            charts_train.errors(id, mine, theirs, name, axis, theme),
+            charts_train.errors(id, *errors, name, axis),
             "Further up and left is better. Held-out ratings, not private.",
-            training.cdf_words(mine, theirs),
-            {"error up to": mine.error.round(3), "share": mine.share.round(4)},
+            training.cdf_words(*errors),
+            {"error up to": errors[0].error.round(3), "share": errors[0].share.round(4)},
         ),
         Exhibit(
             "calibration",
             "Calibration",
             "Does it mean what it says?",
-            charts_train.calibration(id, honest, other, name, binary, theme),
+            charts_train.calibration(id, *honest, name, binary),
             "On the dotted line it is honest. Held-out ratings, not private.",
-            training.calibration_words(honest),
+            training.calibration_words(honest[0]),
             {
-                "predicted": honest.predicted.round(3),
-                "true": honest.observed.round(3),
-                "ratings": honest.size,
+                "predicted": honest[0].predicted.round(3),
+                "true": honest[0].observed.round(3),
+                "ratings": honest[0].size,
             },
         ),
         spectrum,
@@ -113,16 +114,16 @@ def html(run: Run) -> str:
     """A run as one file, charts and their library included."""
     found = run.result
     shown = cards.card(found.guarantee)
-    drawn = [(one.title, one.fig) for one in pictures(run, LIGHT) if one.fig is not None]
+    drawn = [(one.title, one.fig) for one in pictures(run) if one.fig is not None]
     return _file(
         f"{found.mechanism.name} on {run.title}",
         [
-            document.paragraphs(
+            text.paragraphs(
                 f"Tested on {split_words(found.problem.split)}. {sentence(EVALUATION_ONLY)}"
             ),
-            document.table(run_card.metrics_table(run_card.methods(found))),
-            document.heading("Guarantee"),
-            document.paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
+            text.table(run_card.metrics_table(run_card.methods(found))),
+            text.heading("Guarantee"),
+            text.paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
             *_charts(drawn),
         ],
         run_card.command(run),
@@ -140,25 +141,25 @@ def comparison(
     """A comparison as one file: charts by their titles, sentences, numbers and the command."""
     parts = [
         *_charts(drawn),
-        document.paragraphs(*words),
-        document.heading("Numbers"),
-        document.table(table),
+        text.paragraphs(*words),
+        text.heading("Numbers"),
+        text.table(table),
     ]
     return _file(title, parts, command)
 
 
 def _file(title: str, parts: Sequence[str], command: str, note: str = "") -> str:
     """A page that opens anywhere, without a network. parts: HTML; the rest plain text."""
-    repeat = f"{document.heading('Repeat it')}<pre>{escape(command)}</pre>"
-    return document.page(title, [*parts, repeat, document.paragraphs(note) if note else ""])
+    repeat = f"{text.heading('Repeat it')}<pre>{escape(command)}</pre>"
+    return text.page(title, [*parts, repeat, text.paragraphs(note) if note else ""])
 
 
 def _charts(drawn: Sequence[tuple[str, Figure]]) -> list[str]:
     """Headed charts; the first brings the library along."""
     return [
-        document.heading(title)
+        text.heading(title)
         + pio.to_html(
-            {"data": fig.data, "layout": fig.layout},
+            fig.on(LIGHT),
             include_plotlyjs=number == 0,
             full_html=False,
             config={"displaylogo": False},

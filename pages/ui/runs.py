@@ -15,7 +15,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.lab.refute import Report, refute
 from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.lab.views import noise
-from dpmc_core.lab.views.lights import Lights, known_instance, lights
+from dpmc_core.lab.views.audits import Lights, known_instance, lights
 from dpmc_core.lab.views.run_card import Run
 from dpmc_core.lab.views.training import Camera, Film
 from dpmc_core.mechanisms.one_bit import Output

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +19,7 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
-from dpmc_core.lab.views import cards, lines, people, stops
+from dpmc_core.lab.views import cards, comparison, lines, people
 from dpmc_core.lab.views.lines import Line, Picture
 from dpmc_core.lab.views.people import Lists, People, Person, Scores, Shown
 from dpmc_core.model import Mechanism, Task
@@ -106,14 +107,16 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     upheld = cards.upheld(made[0])
     found, lists = shown or (None, {})
     height = charts_curve.HEIGHT if found else charts_curve.TALL
-    fig = charts_curve.instrument(picture, epsilons, height=height, certified=upheld, theme=theme)
+    fig = charts_curve.instrument(picture, epsilons, height=height, certified=upheld)
     rated = [person.rated for person in found.people] if found else [_PERSON]
-    asked = [stops.questions(made[0], first.task, count) for count in rated]
+    asked = [comparison.questions(made[0], first.task, count) for count in rated]
     body: dict[str, Any] = {
         "plotly": PLOTLY,
         "title": picture.metric.axis,
-        "finding": stops.finding(picture, line) if line else "No point of this curve is there yet.",
-        "figure": {"data": fig.data, "layout": fig.layout},
+        "finding": comparison.finding(picture, line)
+        if line
+        else "No point of this curve is there yet.",
+        "figure": fig.on(theme),
         "dot": len(fig.data) - 1,
         "height": height,
         "margin": charts_curve.MARGIN,
@@ -135,15 +138,9 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             ]
             for pair in asked
         ],
-        "right": [
-            [
-                [stops.percent(one.right(card)) if one.bounded(card) else None for card in made]
-                for one in pair
-            ]
-            for pair in asked
-        ],
+        "right": [[one.told(made) for one in pair] for pair in asked],
         "games": [
-            [stops.guess(m, card, one) for m, card in zip(mechanisms, made, strict=True)]
+            [comparison.guess(m, card, one) for m, card in zip(mechanisms, made, strict=True)]
             for one in asked[0]
         ],
         "people": None,
@@ -153,12 +150,8 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         body |= _people(mechanisms, found, lists, epsilons, public)
         body["served"] = _SERVED[made[0].trust] if not body["people"][0]["told"] else ""
         body["scores"] = [
-            {
-                "title": one.title,
-                "query": one.query,
-                "before": f"{one.before:.3g}",
-                "after": [f"{v:.3g}" for v in one.after],
-            }
+            one._asdict()
+            | {"before": f"{one.before:.3g}", "after": [f"{v:.3g}" for v in one.after]}
             for one in scores
         ]
     text = json.dumps(body, sort_keys=True, allow_nan=False)
@@ -181,7 +174,7 @@ def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:
         return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
     half = f"± {metric.text(here.half_width)}" if here.seeds > 1 else ""
     half = " ".join(filter(None, (half, metric.unit)))
-    found = stops.kept(picture, line, epsilon)
+    found = comparison.kept(picture, line, epsilon)
     return {
         "epsilon": name,
         "text": metric.text(here.mean),
@@ -194,7 +187,7 @@ def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:
 def _needed(line: Line, epsilons: Sequence[float], axis: Sequence[float]) -> dict[str, Any]:
     """What each quality on the axis takes, from its lowest step on."""
     first, last = math.ceil(axis[0] / _STEP - 1e-9), math.floor(axis[1] / _STEP + 1e-9)
-    found = stops.needed(line, epsilons, [k * _STEP for k in range(first, last + 1)])
+    found = comparison.needed(line, epsilons, [k * _STEP for k in range(first, last + 1)])
     return {"step": _STEP, "first": first, "answers": [one._asdict() for one in found]}
 
 
@@ -206,19 +199,11 @@ def _people(
     public: PublicFacts,
 ) -> dict[str, Any]:
     task = mechanisms[0].task
-    by_stop = [lists.get(epsilon) for epsilon in epsilons]
     return {
         "people": [_person(mechanisms, one, k, task, public) for k, one in enumerate(found.people)],
         "titles": {str(item): name for item, name in found.titles.items()},
         "popular": found.popular,
-        "lists": [
-            None
-            if one is None
-            else {"items": one.items, "shared": one.shared, "everyone": one.everyone}
-            for one in by_stop
-        ]
-        if lists
-        else None,
+        "lists": [one and asdict(one) for one in map(lists.get, epsilons)] if lists else None,
     }
 
 

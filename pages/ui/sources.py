@@ -112,17 +112,21 @@ def forget_upload() -> None:
         st.session_state.pop(key, None)
 
 
-def look(id: str, what: Callable[[Ratings], Any]) -> Any:
-    """A picture of a data set, computed once: shared for samples, in the session for an upload."""
+def look(id: str, what: Callable[[Ratings], Any], name: str = "") -> Any:
+    """A picture of a data set, computed once: shared for samples, in the session for an upload.
+
+    name: of the picture, else that of the function. Raises DpmcError, OSError.
+    """
+    name = name or what.__name__
     if id != UPLOAD:
-        return _shared_look(id, what.__name__, what)
+        return _shared_look(id, name, what)
     kept: dict[str, Any] = st.session_state.setdefault("upload looks", {})
-    if what.__name__ not in kept:
-        kept[what.__name__] = what(get(id).ratings)
-    return kept[what.__name__]
+    if name not in kept:
+        kept[name] = what(get(id).ratings)
+    return kept[name]
 
 
-@st.cache_resource(max_entries=40, show_spinner=False)
+@st.cache_resource(max_entries=250, show_spinner=False)
 def _shared_look(id: str, name: str, _what: Callable[[Ratings], Any]) -> Any:  # noqa: ARG001
     return _what(get(id).ratings)
 
@@ -132,14 +136,10 @@ def mechanisms(id: str) -> tuple[str, ...]:
     if id in SAMPLES:
         return registry.offered(clicks=SAMPLES[id].clicks)
     try:
-        clicks: bool = look(id, _clicks)
+        clicks: bool = look(id, lambda ratings: ratings.clicks, "clicks")
     except (DpmcError, OSError):  # the page says so where it needs the data
         return registry.noisy(Task.BINARY)
     return registry.offered(clicks=clicks)
-
-
-def _clicks(ratings: Ratings) -> bool:
-    return ratings.clicks
 
 
 def tasks(id: str) -> list[Task]:
@@ -147,35 +147,21 @@ def tasks(id: str) -> list[Task]:
     return registry.tasks(mechanisms(id))
 
 
-def corner(id: str, task: Task) -> Ratings:
-    """The busiest users and most rated items, prepared for a task, for pictures of noise."""
-
-    def prepared(ratings: Ratings) -> Ratings:
-        return noise.block(build_problem((ratings, ratings), task).train)
-
-    prepared.__name__ = f"corner for {task.value}"
-    found: Ratings = look(id, prepared)
-    return found
-
-
 def before_after(id: str, mechanism: Mechanism) -> tuple[noise.BeforeAfter, ...]:
-    """Releases of a mechanism on the corner of a data set. Raises DpmcError, OSError."""
+    """Releases of a mechanism on the busiest users and most rated items of a data set.
 
-    def made() -> tuple[noise.BeforeAfter, ...]:
-        return noise.before_after(mechanism, corner(id, mechanism.task))
+    Raises DpmcError, OSError.
+    """
 
-    if id == UPLOAD:
-        return state.kept("before and after", mechanism, made)
-    return _shared_before_after(id, repr(mechanism), made)
+    def corner(ratings: Ratings) -> Ratings:
+        return noise.block(build_problem((ratings, ratings), mechanism.task).train)
 
+    def made(_: Ratings) -> tuple[noise.BeforeAfter, ...]:
+        part = look(id, corner, f"corner for {mechanism.task.value}")
+        return noise.before_after(mechanism, part)
 
-@st.cache_resource(max_entries=200, show_spinner=False)
-def _shared_before_after(
-    id: str,  # noqa: ARG001
-    mechanism: str,  # noqa: ARG001
-    _made: Callable[[], tuple[noise.BeforeAfter, ...]],
-) -> tuple[noise.BeforeAfter, ...]:
-    return _made()
+    found: tuple[noise.BeforeAfter, ...] = look(id, made, repr(mechanism))
+    return found
 
 
 def facts(id: str, task: Task) -> PublicFacts:

@@ -19,7 +19,7 @@ from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.lab.refute.shipped import record, records_text
 from dpmc_core.lab.study import ledger
 from dpmc_core.lab.views import audits, cards
-from dpmc_core.lab.views.lights import known_instance, lights
+from dpmc_core.lab.views.audits import known_instance, lights
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.model import Mechanism
 from dpmc_core.paths import whole_file

@@ -31,10 +31,10 @@ from dpmc_core.lab.teach.room import (
     truth,
 )
 from dpmc_core.lab.teach.room_view import FEWEST, senders, two_coins
-from dpmc_core.lab.views import cards, lines, stops
-from dpmc_core.lab.views.lights import Lights, known_instance, lights
+from dpmc_core.lab.views import cards, comparison, lines
+from dpmc_core.lab.views.audits import Lights, known_instance, lights
+from dpmc_core.lab.views.comparison import KeptShare
 from dpmc_core.lab.views.lines import Picture
-from dpmc_core.lab.views.stops import KeptShare
 from dpmc_core.mechanisms.one_bit import InputFlip, Output
 from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.privacy import USER_EMPTIED, Guarantee
@@ -303,7 +303,7 @@ def curve(mechanism: str) -> Picture:
 def kept(mechanism: str, epsilon: float) -> KeptShare:
     """The share of the gain over guessing that is left at a stop of epsilon."""
     picture = curve(mechanism)
-    found = stops.kept(picture, picture.lines[0], epsilon)
+    found = comparison.kept(picture, picture.lines[0], epsilon)
     if found is None:
         raise DpmcError(f"the curve of {mechanism} on {DATA} has no gain at epsilon {epsilon:g}")
     return found
@@ -328,7 +328,7 @@ def right(mechanism: str, epsilon: float, rated: int | None = None) -> float:
     if rated is None:
         return found.attacker()
     task = registry.get(mechanism).task
-    return stops.questions(found, task, rated)[1].right(found)
+    return comparison.questions(found, task, rated)[1].right(found)
 
 
 def budget(mechanism: str, epsilon: float) -> str:

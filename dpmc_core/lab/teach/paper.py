@@ -15,7 +15,7 @@ from dpmc_core.facts import into, load
 from dpmc_core.lab.teach.lessons import LESSONS, Lesson, Slide
 from dpmc_core.lab.teach.numbers import listed
 from dpmc_core.lab.teach.pictures import drawn
-from dpmc_core.lab.views import document
+from dpmc_core.lab.views import text
 
 _STYLE = """
 @page { size: A4; margin: 15mm; }
@@ -49,7 +49,7 @@ def worksheet() -> str:
     for lesson in LESSONS.values():
         parts += [_head(lesson), *map(_asked, lesson.slides)]
         parts.append(f"<section><h3>To take home, in my own words</h3>{_LINES}</section>")
-    return document.page("Differential privacy: worksheet", parts, _STYLE)
+    return text.page("Differential privacy: worksheet", parts, _STYLE)
 
 
 _LINES = '<div class="lines"><div></div><div></div></div>'
@@ -60,7 +60,7 @@ def _head(lesson: Lesson) -> str:
 
 
 def _asked(slide: Slide) -> str:
-    parts = [f"<h3>{escape(slide.title)}</h3>", document.paragraphs(slide.said)]
+    parts = [f"<h3>{escape(slide.title)}</h3>", text.paragraphs(slide.said)]
     if slide.predict is not None:
         options = "".join(f"<li>{escape(option)}</li>" for option in slide.predict.options)
         parts.append(f"<p><b>{escape(slide.predict.question)}</b></p>")
@@ -78,7 +78,7 @@ def answers() -> str:
     """The right options, what is revealed before anything is moved and what at other settings, and
     the teacher's lines."""
     parts = [
-        document.paragraphs(
+        text.paragraphs(
             "Text and pictures are those before anything has been moved; the tables say what comes"
             " out where one control is moved and the others stay. Where a button throws, every"
             " visitor sees another throw than the one printed here."
@@ -89,7 +89,7 @@ def answers() -> str:
         home = f"<p><b>To take home:</b> {escape(lesson.take_home)}</p>"
         sections = [f"<section>{one}</section>" for one in (*slides, last + home)]
         parts += [_head(lesson), *sections]
-    return document.page("Differential privacy: answer key", parts, _STYLE)
+    return text.page("Differential privacy: answer key", parts, _STYLE)
 
 
 def _answered(slide: Slide) -> str:
@@ -99,7 +99,7 @@ def _answered(slide: Slide) -> str:
         right = right if asked.right is None else asked.options[asked.right]
         parts.append(f"<p>{escape(asked.question)} <b>{escape(right)}</b></p>")
     found = slide.reveal(slide.start)
-    parts.append(document.paragraphs(*found.says))
+    parts.append(text.paragraphs(*found.says))
     if found.picture is not None:
         parts.append(f'<div class="picture">{drawn(found.picture)}</div>')
     if found.note:
@@ -108,7 +108,7 @@ def _answered(slide: Slide) -> str:
     columns = list(zip(*others(slide), strict=True))
     if columns:
         named = ("Moved", "To", "What one sees")
-        parts.append(document.table(dict(zip(named, columns, strict=True))))
+        parts.append(text.table(dict(zip(named, columns, strict=True))))
     return "".join(parts)
 
 
@@ -189,8 +189,8 @@ def plan(minutes: int) -> str:
         before.append(f"Left for home, alone on the page Learn: {'; '.join(alone)}.")
     rows = [(f"{turn.start}-{turn.end}", *turn[2:]) for turn in schedule(minutes)]
     columns = zip(("Minute", "Step", "Teacher", "Class"), zip(*rows, strict=True), strict=True)
-    parts = [document.paragraphs(*before), document.table(dict(columns))]
-    return document.page(f"Differential privacy in {minutes} minutes", parts, _STYLE)
+    parts = [text.paragraphs(*before), text.table(dict(columns))]
+    return text.page(f"Differential privacy in {minutes} minutes", parts, _STYLE)
 
 
 class Turn(NamedTuple):

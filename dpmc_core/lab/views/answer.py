@@ -10,7 +10,7 @@ from dpmc_core.errors import capital
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.study.answer import CLEAR, Finding, Inquiry, Payer, Protect, Told, Verdict, head
 from dpmc_core.lab.study.paired import Bracket
-from dpmc_core.lab.views import stops
+from dpmc_core.lab.views import comparison
 from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.lab.views.lines import Interval, Picture
 from dpmc_core.model import Task
@@ -138,7 +138,7 @@ def _measured(finding: Finding) -> str:
 def _kept(finding: Finding) -> str:
     if finding.keeps is None:
         return ""
-    unclear = "" if finding.keeps.low > 0 else f": {stops.UNCLEAR}"
+    unclear = "" if finding.keeps.low > 0 else f": {comparison.UNCLEAR}"
     return f"You keep **{_percent(finding.keeps)}** of what personalisation adds{unclear}."
 
 
@@ -239,7 +239,7 @@ def curve(picture: Picture, mechanism: str, reference: float | None = None) -> l
     best = None if reference is None else Interval(reference, 0.0, 0)
     found = []
     for epsilon, value in zip(line.epsilon.tolist(), line.band.mean.tolist(), strict=True):
-        kept = stops.kept(picture, line, epsilon, best)
+        kept = comparison.kept(picture, line, epsilon, best)
         if kept is not None:
             share = kept.share if math.isfinite(kept.share) else None
             found.append(AtEpsilon(epsilon, value, share, kept.words, kept.clear))

@@ -173,7 +173,7 @@ def _without(level: Reference) -> str:
     return f"{WITHOUT}: {level.label.removesuffix(', no privacy')}"
 
 
-# --- out of a store --------------------------------------------------------------------------
+# --- out of a store ----------------------------------------------------------------------
 
 
 class CurveRows(NamedTuple):
@@ -360,7 +360,7 @@ def _numbers(values: Sequence[float | None], missing: float) -> Floats:
     return np.array([missing if value is None else value for value in values], dtype=float)
 
 
-# --- over seeds ------------------------------------------------------------------------------
+# --- over seeds --------------------------------------------------------------------------
 
 
 def interval(values: Floats | Sequence[float], level: float = LEVEL) -> Interval:
@@ -388,7 +388,7 @@ def band_words(view: Band) -> str:
     return f"band: 95 % t interval of the mean over {over} seeds"
 
 
-# --- on an axis ------------------------------------------------------------------------------
+# --- on an axis --------------------------------------------------------------------------
 
 
 class Count(enum.Enum):
@@ -455,7 +455,7 @@ def short(value: float, digits: int = 4) -> str:
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
-# --- the best of all ---------------------------------------------------------------------------
+# --- the best of all -----------------------------------------------------------------------
 
 ENVELOPE = "best of all, chosen on test data: evaluation only"
 
@@ -502,7 +502,7 @@ def envelope(placed: Sequence[Placed]) -> Envelope | None:
     return Envelope(np.array(epsilons), np.array(values), winners, counts)
 
 
-# --- above the reference ---------------------------------------------------------------------
+# --- above the reference -----------------------------------------------------------------
 
 
 def apart_words(picture: Picture) -> list[str]:
@@ -542,7 +542,7 @@ def is_above(line: Line, reference: Interval) -> bool:
     return any(clearly_better(line.metric, here, reference) for here in line.intervals)
 
 
-# --- in words and numbers --------------------------------------------------------------------
+# --- in words and numbers ----------------------------------------------------------------
 
 
 def came_words(picture: Picture) -> str:
@@ -610,7 +610,7 @@ def short_label(line: Line) -> str:
     return line.label.replace(name, registry.short_name(line.mechanism), 1)
 
 
-# --- one line, looked at from one epsilon ----------------------------------------------------
+# --- one line, looked at from one epsilon ------------------------------------------------
 
 
 def measured_words(picture: Picture) -> list[str]:
@@ -649,3 +649,44 @@ def table_of(line: Line) -> dict[str, list[float]]:
         "to": view.high.round(4).tolist(),
         "seeds": view.seeds.tolist(),
     }
+
+
+# --- rankings under both candidate sets --------------------------------------------------------
+
+
+def bars(methods: Mapping[str, Mapping[str, float]]) -> dict[str, dict[Metric, float]]:
+    """Metrics of one run by method, in the order of the panels."""
+    return {
+        name: {metric: values[metric.name] for metric in RANKING if metric.name in values}
+        for name, values in methods.items()
+    }
+
+
+def bars_words(methods: Mapping[str, Mapping[str, float]]) -> str:
+    """The bars as text."""
+    parts = [
+        f"{name}: " + ", ".join(f"{metric.panel} {metric.text(v)}" for metric, v in values.items())
+        for name, values in bars(methods).items()
+    ]
+    return "; ".join(parts) + "."
+
+
+def panels_words(panels: Sequence[Picture]) -> str:
+    """Pictures of one mechanism as text: each metric's ends."""
+    parts = []
+    for panel in panels:
+        (line, *_), text = panel.lines, panel.metric.text
+        mean, epsilon = line.band.mean, line.epsilon
+        parts.append(
+            f"{panel.metric.panel}: {text(mean[0])} at epsilon {epsilon[0]:g}, {text(mean[-1])} at"
+            f" epsilon {epsilon[-1]:g}"
+        )
+    return "; ".join(parts) + "."
+
+
+def panels_table(panels: Sequence[Picture]) -> dict[str, list[float]]:
+    """The same as columns."""
+    table = {"epsilon": panels[0].lines[0].epsilon.tolist()}
+    for panel in panels:
+        table[panel.metric.panel] = panel.lines[0].band.mean.round(4).tolist()
+    return table

@@ -15,7 +15,7 @@ from dpmc_core import registry
 from dpmc_core.errors import number_text, sentence
 from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
 from dpmc_core.lab.views import cards
-from dpmc_core.lab.views.stops import kept_words
+from dpmc_core.lab.views.comparison import kept_words
 from dpmc_core.lab.views.text import escape_markdown
 from dpmc_core.lab.views.training import Film, TopItem, top_items
 from dpmc_core.metrics import METRICS, Metric, headline

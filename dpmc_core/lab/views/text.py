@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 
 from dpmc_core.errors import printable
 
@@ -32,3 +33,43 @@ def columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str,
     """A table of rows by its columns."""
     found = list(rows)
     return {name: [row[k] for row in found] for k, name in enumerate(names)}
+
+
+# --- HTML documents that open anywhere ---------------------------------------------------------
+
+STYLE = """
+body { font: 16px/1.5 "Source Sans 3", "Source Sans Pro", system-ui, sans-serif; color: #1c1e21;
+  background: #fdfdfc; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: left;
+  border-bottom: 1px solid #dcdcd6; } pre { background: #f1f1ee; padding: 1rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
+"""
+
+
+def page(title: str, parts: Sequence[str], style: str = "") -> str:
+    """A page with its title as its head. parts: HTML; style: CSS after the common one."""
+    head = (
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>{escape(title)}</title><style>{STYLE}{style}</style><h1>{escape(title)}</h1>"
+    )
+    return "\n".join([head, *parts, "</html>"])
+
+
+def heading(text: str) -> str:
+    return f"<h2>{escape(text)}</h2>" if text else ""
+
+
+def paragraphs(*texts: str) -> str:
+    return "\n".join(f"<p>{escape(text)}</p>" for text in texts)
+
+
+def table(columns: Mapping[str, Sequence[object]]) -> str:
+    """Columns by their heads; a truth value reads yes or no."""
+    words = {True: "yes", False: "no"}
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = (
+        "".join(f"<td>{escape(words[v] if isinstance(v, bool) else str(v))}</td>" for v in row)
+        for row in zip(*columns.values(), strict=True)
+    )
+    return f"<table><tr>{head}</tr>" + "".join(f"<tr>{row}</tr>" for row in body) + "</table>"

@@ -62,7 +62,7 @@ def link_of(mechanism: Mechanism) -> Link:
     return link
 
 
-def errors(task: Task, model: Model, test: Ratings, link: Link = LOGISTIC) -> Floats:
+def errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Floats:
     """|prediction - truth| per held-out rating: rating points, or for BINARY |P(+1) - 1{Y=+1}|."""
     if task is Task.BINARY:
         chance = link.probability(model.predict(test.users, test.items))
@@ -71,15 +71,15 @@ def errors(task: Task, model: Model, test: Ratings, link: Link = LOGISTIC) -> Fl
     return np.abs(clipped - test.values)
 
 
-def cdf(task: Task, model: Model, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
+def cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
     """The error CDF on a grid over all possible errors."""
     widest = 1.0 if task is Task.BINARY else test.public.width
     grid = np.linspace(0.0, widest, 101)
-    return ErrorCdf(grid, error_cdf(errors(task, model, test, link), grid))
+    return ErrorCdf(grid, error_cdf(errors(model, task, test, link), grid))
 
 
 def calibration(
-    task: Task, model: Model, test: Ratings, link: Link = LOGISTIC, groups: int = 12
+    model: Model, task: Task, test: Ratings, link: Link = LOGISTIC, groups: int = 12
 ) -> CalibrationCurve:
     """Mean truth against mean prediction in groups of equal size."""
     predicted = model.predict(test.users, test.items)

@@ -40,17 +40,30 @@ DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d")
 
 ENDS = (RED, BLUE)  # of a scale of values: the lowest and the highest
 ACCENT = "#4c5fd5"  # of the app, see .streamlit/config.toml; what moves, not which method
-# On a dark surface: a blue that stands out from it, and from the other one.
-_SHADES = {"dpmc-dark": {BLUE: "#4a8cf0", ACCENT: "#9aa6f2"}}
+# Charts are drawn for the light surface; where they are shown on the dark one, these colours take
+# the place of those: a blue that stands out from it, and from the other one.
+_, INK, MUTED, GRID, PAPER, MISSING = LIGHT
+DENSE, THIN = "#00334f", "#56b4ea"  # cells of which most are rated, and hardly any
+_SHADES = dict(zip(LIGHT[1:], DARK[1:], strict=True))
+_SHADES |= {BLUE: "#4a8cf0", ACCENT: "#9aa6f2", DENSE: "#a9dcff", THIN: "#00466e"}
+
+
+def faded(color: str, opacity: float) -> str:
+    """A hex colour with an opacity, for bands and fills."""
+    red, green, blue = (int(color[k : k + 2], 16) for k in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"
+
+
+_FADED = {faded(c, 0)[:-3]: faded(_SHADES[c], 0)[:-3] for c in (PAPER, MUTED, ACCENT)}
 
 
 def shaded(look: Any, theme: Theme) -> Any:
-    """Colours of methods as this surface shows them, wherever they are in what is drawn."""
-    shades = _SHADES.get(theme.name)
-    if not shades or look is None:
+    """Colours as this surface shows them, wherever they are in what is drawn."""
+    if theme is LIGHT or look is None:
         return look
     if isinstance(look, str):
-        return shades.get(look, look)
+        head, comma, opacity = look.rpartition(",")
+        return _SHADES.get(look, _FADED.get(head, head) + comma + opacity)
     if isinstance(look, dict):
         return {key: shaded(value, theme) for key, value in look.items()}
     if isinstance(look, list | tuple):
@@ -71,19 +84,19 @@ def wrapped(name: str) -> str:
     return "<br>".join([*lines, *(f"· {remark}" for remark in remarks)])
 
 
-def _template(theme: Theme) -> dict[str, Any]:
+def _template() -> dict[str, Any]:
     axis = {
-        "gridcolor": theme.grid,
-        "linecolor": theme.grid,
+        "gridcolor": GRID,
+        "linecolor": GRID,
         "zeroline": False,
         "ticks": "",
         "automargin": True,
         "exponentformat": "power",  # never "5k" or "600µ"
         "minexponent": 5,
-        "title": {"font": {"size": 13, "color": theme.muted}, "standoff": 10},
+        "title": {"font": {"size": 13, "color": MUTED}, "standoff": 10},
     }
-    layout = {
-        "font": {"family": '"Source Sans", sans-serif', "size": 14, "color": theme.ink},
+    return {
+        "font": {"family": '"Source Sans", sans-serif', "size": 14, "color": INK},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "colorway": [BLUE, ORANGE, GREEN, RED, SKY, PURPLE],
@@ -102,22 +115,21 @@ def _template(theme: Theme) -> dict[str, Any]:
         },
         "hovermode": "closest",
         "hoverlabel": {
-            "bgcolor": theme.paper,
-            "bordercolor": theme.grid,
-            "font": {"color": theme.ink, "size": 13},
+            "bgcolor": PAPER,
+            "bordercolor": GRID,
+            "font": {"color": INK, "size": 13},
         },
         "modebar": {
             "bgcolor": "rgba(0,0,0,0)",
-            "color": theme.muted,
-            "activecolor": theme.ink,
+            "color": MUTED,
+            "activecolor": INK,
         },
         "dragmode": False,  # a page scrolls under a finger; zooming is in the tool bar
         "bargap": 0.08,
     }
-    return {"layout": shaded(layout, theme)}
 
 
-_TEMPLATES = {theme: _template(theme) for theme in (LIGHT, DARK)}
+_TEMPLATE = {"layout": _template()}
 
 
 @dataclass(frozen=True)
@@ -130,7 +142,11 @@ class Figure:
 
     layout: dict[str, Any]
     data: list[dict[str, Any]] = field(default_factory=list)
-    theme: Theme = LIGHT
+
+    def on(self, theme: Theme) -> dict[str, Any]:
+        """What Plotly is given on a surface."""
+        found: dict[str, Any] = shaded({"data": self.data, "layout": self.layout}, theme)
+        return found
 
     def draw(self, kind: str, *, panel: int = 1, hover: str = "", **trace: Any) -> None:
         """A trace: scatter, bar or heatmap. Arrays go as numbers that need no text.
@@ -140,7 +156,7 @@ class Figure:
         place = {} if panel == 1 else {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}
         packed = {k: _packed(v) if isinstance(v, np.ndarray) else v for k, v in trace.items()}
         told = {"hovertemplate": hover} if hover else {"hoverinfo": "skip"}
-        self.data.append(shaded({"type": kind} | packed | told | place, self.theme))
+        self.data.append({"type": kind} | packed | told | place)
 
     def line(
         self, x: Values, y: Values, look: Style, hover: str, *, width: float = 2.5, **more: Any
@@ -177,7 +193,7 @@ class Figure:
         return {
             "symbol": look.marker,
             "size": size if solid else size + 3,
-            "color": look.color if solid else self.theme.paper,
+            "color": look.color if solid else PAPER,
             "line": {"color": look.color, "width": 1 if solid else 2.5},
             "opacity": 1,
         }
@@ -200,7 +216,7 @@ class Figure:
 
     def rule(self, at: float, *, dash: str = "solid") -> None:
         """The vertical rule at the chosen epsilon, or size."""
-        look = {"line": {"color": self.theme.ink, "width": 1.5, "dash": dash}, "opacity": 0.55}
+        look = {"line": {"color": INK, "width": 1.5, "dash": dash}, "opacity": 0.55}
         for name in [name for name in self.layout if name.startswith("xaxis")] or ["xaxis"]:
             k = name.removeprefix("xaxis")
             ends = {"y0": 0, "y1": 1, "yref": f"y{k} domain"}
@@ -210,10 +226,10 @@ class Figure:
         """Words in the picture, without an arrow unless one is asked for."""
         font = {k: v for k, v in (("size", size), ("color", color)) if v is not None}
         whole = {"showarrow": False} | ({"font": font} if font else {}) | note
-        self.layout.setdefault("annotations", []).append(shaded(whole, self.theme))
+        self.layout.setdefault("annotations", []).append(whole)
 
     def shape(self, **shape: Any) -> None:
-        self.layout.setdefault("shapes", []).append(shaded(shape, self.theme))
+        self.layout.setdefault("shapes", []).append(shape)
 
     def x(self, title: str | None = None, *, panel: int = 1, **axis: Any) -> None:
         """Say more of a horizontal axis."""
@@ -260,15 +276,9 @@ def _packed(values: NDArray[Any]) -> dict[str, str] | list[Any]:
     return packed | ({"shape": ", ".join(map(str, raw.shape))} if raw.ndim > 1 else {})
 
 
-def figure(theme: Theme, **layout: Any) -> Figure:
+def figure(**layout: Any) -> Figure:
     """An empty figure in the house style."""
-    return Figure({"template": _TEMPLATES[theme], **shaded(layout, theme)}, theme=theme)
-
-
-def faded(color: str, opacity: float) -> str:
-    """A hex colour with an opacity, for bands and fills."""
-    red, green, blue = (int(color[k : k + 2], 16) for k in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{opacity:g})"
+    return Figure({"template": _TEMPLATE, **layout})
 
 
 def ticks(values: list[float]) -> dict[str, object]:

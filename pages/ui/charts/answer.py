@@ -8,35 +8,27 @@ from collections.abc import Sequence
 from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.views.answer import AtEpsilon
 from dpmc_core.lab.views.lines import GUESSING
-from pages.ui.charts import (
-    EPSILON_AXIS,
-    Figure,
-    Theme,
-    faded,
-    figure,
-    style,
-)
+from pages.ui.charts import EPSILON_AXIS, INK, MUTED, PAPER, Figure, faded, figure, style
 
 _ENDS = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
 _FAR = (-0.6, 1.6)  # where an interval is cut
 
 
-def kept(mechanism: str, share: Bracket, limit: float, best: str, theme: Theme) -> Figure:
+def kept(mechanism: str, share: Bracket, limit: float, best: str) -> Figure:
     """The share of the gain with its interval, and the limit, from the guess to what is best."""
-    fig, look = figure(theme, height=150, showlegend=False), style(mechanism)
+    fig, look = figure(height=150, showlegend=False), style(mechanism)
     value, low, high = (min(max(part, _FAR[0]), _FAR[1]) for part in share)
     across = [min(_ENDS[0], low - 0.05), max(_ENDS[1], high + 0.05)]
     for at, name, color, dash in (
-        (0.0, GUESSING, theme.muted, "dot"),
-        (1.0, best, theme.ink, "dash"),
+        (0.0, GUESSING, MUTED, "dot"),
+        (1.0, best, INK, "dash"),
     ):
-        _rule(fig, at, color, dash)
+        fig.stroke([at] * 2, [-1, 1], color, dash=dash)
         _name(fig, at, name, color, "bottom")
-    _rule(fig, limit, theme.ink, "solid")
-    _name(fig, limit, f"your limit: {100 * limit:g} %", theme.ink, "top")
+    fig.stroke([limit] * 2, [-1, 1], INK, dash="solid")
+    _name(fig, limit, f"your limit: {100 * limit:g} %", INK, "top")
     hover = f"{100 * share.value:.0f} % of the gain<extra></extra>"
-    wide = {"color": look.color, "width": 8}
-    fig.draw("scatter", x=[low, high], y=[0, 0], mode="lines", line=wide)
+    fig.stroke([low, high], [0, 0], look.color, width=8)
     fig.dots([value], [0], fig.marker(look, solid=True, size=20), hover=hover)
     fig.note(
         x=value,
@@ -44,7 +36,7 @@ def kept(mechanism: str, share: Bracket, limit: float, best: str, theme: Theme) 
         text=f"<b>{100 * share.value:.0f} %</b>",
         yshift=24,
         size=17,
-        bgcolor=faded(theme.paper, 0.8),
+        bgcolor=faded(PAPER, 0.8),
         borderpad=0,
     )
     fig.x(range=across, visible=False, fixedrange=True)
@@ -59,7 +51,6 @@ def shares(
     limit: float,
     epsilon: float,
     best: str,
-    theme: Theme,
     *,
     counted: str,
 ) -> Figure:
@@ -67,14 +58,14 @@ def shares(
 
     counted: what an epsilon counts.
     """
-    fig, look = figure(theme, height=320, showlegend=False), style(mechanism)
+    fig, look = figure(height=320, showlegend=False), style(mechanism)
     there = [(one.epsilon, one.share) for one in found if one.clear and one.share is not None]
     x = [e for e, _ in there]
     ends = (min([*x, epsilon]), max([*x, epsilon]))
     for at, name, color, dash, end, side in (
-        (0.0, GUESSING, theme.muted, "dot", 1, "top"),
-        (1.0, best, theme.ink, "dash", 0, "bottom"),
-        (limit, f"your limit: {100 * limit:g} %", theme.ink, "solid", 0, "top"),
+        (0.0, GUESSING, MUTED, "dot", 1, "top"),
+        (1.0, best, INK, "dash", 0, "bottom"),
+        (limit, f"your limit: {100 * limit:g} %", INK, "solid", 0, "top"),
     ):
         fig.level(ends, at, (color, dash), name)
         fig.note(
@@ -98,11 +89,6 @@ def shares(
         tickformat=".0%",
     )
     return fig
-
-
-def _rule(fig: Figure, at: float, color: str, dash: str) -> None:
-    line = {"color": color, "dash": dash, "width": 2}
-    fig.draw("scatter", x=[at, at], y=[-1, 1], mode="lines", line=line)
 
 
 def _name(fig: Figure, at: float, text: str, color: str, held: str) -> None:

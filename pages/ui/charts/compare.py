@@ -38,11 +38,11 @@ from dpmc_core.lab.views.lines import (
 from dpmc_core.metrics import Metric
 from pages.ui.charts import (
     EPSILON_AXIS,
-    LIGHT,
+    INK,
+    MUTED,
     Ends,
     Figure,
     Style,
-    Theme,
     faded,
     figure,
     powers,
@@ -93,7 +93,6 @@ def compare(
     picture: Picture,
     placed: Sequence[Placed],
     ends: Ends,
-    theme: Theme = LIGHT,
     waiting: Sequence[str] = (),
     guesses: Sequence[Placed] = (),
 ) -> Figure:
@@ -115,15 +114,14 @@ def compare(
         return _Tag(f"{words} {metric.text(value)}", value, color, end=end)
 
     drawn = [  # several guesses, each beside other methods, are told apart by their own colours
-        (one, style(one.line.mechanism).color if len(guesses) > 1 else theme.muted)
-        for one in guesses
+        (one, style(one.line.mechanism).color if len(guesses) > 1 else MUTED) for one in guesses
     ]
     level_tags = [
         tag(
             name,
             level.label,
             level.level.mean,
-            _level_color(name, level.mechanism, ids, theme),
+            _level_color(name, level.mechanism, ids),
             across[1],
         )
         for name, level in levels
@@ -147,7 +145,7 @@ def compare(
         *(_Tag(f"{registry.short_name(id)}\n{MISSING}", None, look=style(id)) for id in waiting),
     ]
     high = max(_LEAST, sum(_HIGH * len(tag.lines) + 4 for tag in tags))
-    fig = _framed(theme, high, across, placed)
+    fig = _framed(high, across, placed)
     for (name, level), told in zip(levels, level_tags, strict=True):
         dash = "dot" if name == GUESSING else "dash"
         text = f"{name}: {metric.text(level.level.mean)}"
@@ -158,7 +156,7 @@ def compare(
         fig.stroke(
             best.x.tolist(),
             best.value.tolist(),
-            faded(theme.muted, 0.3),
+            faded(MUTED, 0.3),
             width=9,
             hover=f"{ENVELOPE}<br>epsilon %{{x:.4g}} {best.counts}: %{{customdata[0]}}"
             "<br><b>%{customdata[1]}</b> on the other seeds<extra></extra>",
@@ -189,7 +187,7 @@ def compare(
     _column(fig, tags, up, high)
     fig.y(range=up, **_ticks(metric, up, step))
     left = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 8}
-    fig.note(text=metric.axis, size=13, color=theme.muted, **_PAPER, **left)
+    fig.note(text=metric.axis, size=13, color=MUTED, **_PAPER, **left)
     return fig
 
 
@@ -205,12 +203,10 @@ def roomy(fig: Figure) -> Figure:
     return Figure(fig.layout | {"margin": margin}, fig.data)
 
 
-def _framed(
-    theme: Theme, high: float, across: Ends, placed: Sequence[Placed], above: int = 34
-) -> Figure:
+def _framed(high: float, across: Ends, placed: Sequence[Placed], above: int = 34) -> Figure:
     """An empty picture over epsilon whose frame is so many pixels high, with some above."""
     whole = high + above + _FRAME["b"]
-    fig = figure(theme, height=whole, margin=_FRAME | {"t": above}, showlegend=False)
+    fig = figure(height=whole, margin=_FRAME | {"t": above}, showlegend=False)
     low, end = (math.log10(end) for end in across)
     units = {one.counts for one in placed}
     counted = f"epsilon {units.pop()}" if len(units) == 1 else "epsilon"
@@ -234,12 +230,12 @@ def _unit(one: Placed) -> str:
     return one.counts.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
 
 
-def _level_color(name: str, level: str, mechanisms: Sequence[str], theme: Theme) -> str:
+def _level_color(name: str, level: str, mechanisms: Sequence[str]) -> str:
     """A line without privacy that belongs to a single mechanism has its colour."""
     if name in (WITHOUT, GUESSING):
-        return theme.ink if name == WITHOUT else theme.muted
+        return INK if name == WITHOUT else MUTED
     own = [id for id in mechanisms if registry.get(id).twin == level]
-    return style(own[0]).color if len(own) == 1 else theme.muted
+    return style(own[0]).color if len(own) == 1 else MUTED
 
 
 def _column(fig: Figure, tags: Sequence[_Tag], up: Sequence[float], high: float) -> None:
@@ -264,7 +260,7 @@ def _column(fig: Figure, tags: Sequence[_Tag], up: Sequence[float], high: float)
             marker=shown | {"size": sizes, "opacity": 1 if tag.at is not None else 0.4},
             cliponaxis=False,
         )
-        color = fig.theme.muted if look is None else fig.theme.ink
+        color = MUTED if look is None else INK
         _name(fig, tag.text, 1 - place / high, color)
 
 
@@ -352,15 +348,13 @@ def _ticks(metric: Metric, up: Sequence[float], step: float) -> dict[str, object
 # --- rows of mechanisms ------------------------------------------------------------------------
 
 
-def price(
-    answers: Sequence[Answer], across: Ends, theme: Theme = LIGHT, waiting: Sequence[str] = ()
-) -> Figure:
+def price(answers: Sequence[Answer], across: Ends, waiting: Sequence[str] = ()) -> Figure:
     """What a wanted quality costs: a dot with its interval for each mechanism.
 
     The dot is filled where the epsilon is certified, else hollow. across: the axis of the curves.
     """
     placed = [one.placed for one in answers]
-    fig, edge = _rows(placed, across, theme, waiting)
+    fig, edge = _rows(placed, across, waiting)
     mixed = len({one.counts for one in placed}) > 1
     for k, one in enumerate(answers):
         look = style(one.placed.line.mechanism)
@@ -396,11 +390,9 @@ def price(
     return fig
 
 
-def standing(
-    found: Sequence[Standing], across: Ends, theme: Theme = LIGHT, waiting: Sequence[str] = ()
-) -> Figure:
+def standing(found: Sequence[Standing], across: Ends, waiting: Sequence[str] = ()) -> Figure:
     """Where each mechanism is clearly the best (thick), where none is clearly better (thin)."""
-    fig, edge = _rows([one.placed for one in found], across, theme, waiting)
+    fig, edge = _rows([one.placed for one in found], across, waiting)
     for k, one in enumerate(found):
         look, x = style(one.placed.line.mechanism), one.placed.x
         if not any(one.rivals):
@@ -439,21 +431,19 @@ def standing(
     return fig
 
 
-def _rows(
-    placed: Sequence[Placed], across: Ends, theme: Theme, waiting: Sequence[str]
-) -> tuple[Figure, float]:
+def _rows(placed: Sequence[Placed], across: Ends, waiting: Sequence[str]) -> tuple[Figure, float]:
     """A frame with a row for each mechanism, named at the right; those that wait come last."""
     names = [*_names(placed), *map(registry.short_name, waiting)]
     row = max([_ROW, *(_HIGH * len(name_lines(name)) + 6 for name in names)])
     count = len(names)
-    fig = _framed(theme, count * row, across, placed, above=8)
+    fig = _framed(count * row, across, placed, above=8)
     edge = 10 ** fig.layout["xaxis"]["range"][1]
     fig.y(range=[0.5 - count, 0.5], showticklabels=False, showgrid=False, automargin=False)
-    colors = [style(one.line.mechanism).color for one in placed] + [theme.muted] * len(waiting)
+    colors = [style(one.line.mechanism).color for one in placed] + [MUTED] * len(waiting)
     for k, (name, color) in enumerate(zip(names, colors, strict=True)):
         ends = [across[0], edge]
         fig.stroke(ends, [-k] * 2, faded(color, 0.45), width=1.5, dash="dot")
-        _name(fig, name, 1 - (k + 0.5) / count, theme.ink)
+        _name(fig, name, 1 - (k + 0.5) / count, INK)
         if k >= len(placed):
             _say(fig, -k, edge, MISSING, faint=True)
     return fig, edge
@@ -474,7 +464,7 @@ def _say(fig: Figure, row: float, x: float, text: str, *, faint: bool) -> None:
         xshift=shift,
         yshift=8,
         size=13,
-        color=fig.theme.muted if faint else fig.theme.ink,
+        color=MUTED if faint else INK,
         borderpad=0,
     )
 

@@ -14,15 +14,7 @@ import numpy as np
 
 from dpmc_core.lab.views.audits import tick_of
 from dpmc_core.lab.views.lines import GUESSING, WITHOUT, Line, Picture
-from pages.ui.charts import (
-    Figure,
-    Style,
-    Theme,
-    faded,
-    figure,
-    shaded,
-    style,
-)
+from pages.ui.charts import INK, MUTED, PAPER, Figure, Style, Theme, faded, figure, shaded, style
 
 PUBLISHED = "the paper's estimate"
 HEIGHT, TALL = 192, 340  # with people above it, and alone
@@ -32,7 +24,7 @@ _LABEL = 17  # pixels that a label takes
 
 
 def instrument(
-    picture: Picture, epsilons: Sequence[float], *, height: int, certified: bool, theme: Theme
+    picture: Picture, epsilons: Sequence[float], *, height: int, certified: bool
 ) -> Figure:
     """Its lines with bands over seeds, what they run between, a rule, and last of all the dot.
 
@@ -43,7 +35,6 @@ def instrument(
     metric, places = picture.metric, {e: k for k, e in enumerate(epsilons)}
     across = [-ROOM, len(epsilons) - 1 + ROOM]
     fig = figure(
-        theme,
         height=height,
         margin=MARGIN,
         showlegend=False,
@@ -71,15 +62,15 @@ def instrument(
     named: list[tuple[float, str]] = []
     for name, level in picture.levels:
         value = level.level.mean
-        known = {WITHOUT: (theme.ink, "dash"), GUESSING: (theme.muted, "dot")}
+        known = {WITHOUT: (INK, "dash"), GUESSING: (MUTED, "dot")}
         color, dash = known.get(name, (style(picture.lines[0].mechanism).color, "dash"))
-        _level(fig, across, [value] * 2, color, dash, f"{name}: {metric.text(value)}")
+        fig.stroke(across, [value] * 2, color, dash=dash, name=f"{name}: {metric.text(value)}")
         words = name if name in known else "the paper's, no privacy"
         named.append((value, f"{words} {metric.text(value)}"))
     for guess in picture.guesses:
         x, y = _placed(guess, places)
         if x:
-            _level(fig, x, y, theme.muted, "dot", f"{GUESSING} ({guess.label})")
+            fig.stroke(x, y, MUTED, dash="dot", name=f"{GUESSING} ({guess.label})")
             named.append((y[-1], f"{GUESSING} {metric.text(y[-1])}"))
     for one in reversed(picture.lines):
         first = one is picture.lines[0]
@@ -96,7 +87,7 @@ def instrument(
             width=2.5 if first else 1.5,
             marker=fig.marker(look, solid=certified, size=8 if first else 4),
             customdata=[
-                f"{metric.text(at.mean - at.half_width)} to {metric.text(at.mean + at.half_width)}"
+                f"{metric.text(at.low)} to {metric.text(at.high)}"
                 for e, at in zip(one.epsilon.tolist(), one.intervals, strict=True)
                 if e in places
             ],
@@ -109,13 +100,13 @@ def instrument(
         here = picture.lines[0].at(found.epsilon)
         assert here is not None
         fig.tick(at, here.mean, style(picture.lines[0].mechanism), found)
-    _labels(fig, named, low, high, theme)
+    _labels(fig, named, low, high)
     fig.rule(0)
-    _dot(fig, picture.lines[0], certified=certified, theme=theme)
+    _dot(fig, picture.lines[0], certified=certified)
     return fig
 
 
-def _dot(fig: Figure, only: Line, *, certified: bool, theme: Theme) -> None:
+def _dot(fig: Figure, only: Line, *, certified: bool) -> None:
     """Where the slider stands; the component moves it."""
     look = style(only.mechanism)
     fig.dots(
@@ -123,8 +114,8 @@ def _dot(fig: Figure, only: Line, *, certified: bool, theme: Theme) -> None:
         [None],
         {
             "size": 16,
-            "color": look.color if certified else theme.paper,
-            "line": {"color": theme.paper if certified else look.color, "width": 3},
+            "color": look.color if certified else PAPER,
+            "line": {"color": PAPER if certified else look.color, "width": 3},
         },
     )
 
@@ -135,15 +126,7 @@ def _placed(one: Line, places: dict[float, int]) -> tuple[list[int], list[float]
     return [x for x, _ in found], [y for _, y in found]
 
 
-def _level(
-    fig: Figure, x: Sequence[float], y: Sequence[float], color: str, dash: str, text: str
-) -> None:
-    fig.stroke(list(x), list(y), color, dash=dash, name=text)
-
-
-def _labels(
-    fig: Figure, named: Sequence[tuple[float, str]], low: float, high: float, theme: Theme
-) -> None:
+def _labels(fig: Figure, named: Sequence[tuple[float, str]], low: float, high: float) -> None:
     """Names at the right of the lines' ends, in the margin, where they cover nothing."""
     apart = _LABEL * (high - low) / (fig.layout["height"] - MARGIN["t"] - MARGIN["b"])
     named = sorted(named, reverse=True)
@@ -163,7 +146,7 @@ def _labels(
             y=place,
             yanchor="middle",
             text=text,
-            color=theme.ink if text.startswith(WITHOUT) else theme.muted,
+            color=INK if text.startswith(WITHOUT) else MUTED,
             size=12,
         )
 
@@ -180,5 +163,5 @@ def _reach(picture: Picture) -> tuple[float, float]:
 def colors(theme: Theme, mechanism: str) -> dict[str, Any]:
     """What the component around the chart draws with."""
     look: Style = style(mechanism)
-    method = shaded(look.color, theme)
-    return {"ink": theme.ink, "muted": theme.muted, "method": method, "paper": theme.paper}
+    found = {"ink": INK, "muted": MUTED, "method": look.color, "paper": PAPER}
+    return {name: shaded(color, theme) for name, color in found.items()}

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 
 from dpmc_core.lab.views.data import Histogram, Sparsity, Tail
-from pages.ui.charts import Figure, Theme, figure, powers
+from pages.ui.charts import DENSE, PAPER, THIN, Figure, figure, powers
 
 
-def sparsity(view: Sparsity, theme: Theme) -> Figure:
+def sparsity(view: Sparsity) -> Figure:
     """Share of cells rated, users down and items across, both from most to least rated."""
-    fig = figure(theme, height=360)
+    fig = figure(height=360)
     fig.draw(
         "heatmap",
         z=100 * view.share,
         x=(view.item_edges[:-1] + view.item_edges[1:]) / 2,
         y=(view.user_edges[:-1] + view.user_edges[1:]) / 2,
-        colorscale=[[0, theme.paper], [0.02, "#56b4e9"], [0.3, "#0072b2"], [1, "#00334f"]]
-        if theme.name.endswith("light")
-        else [[0, theme.paper], [0.02, "#00466e"], [0.3, "#0072b2"], [1, "#a9dcff"]],
+        colorscale=[[0, PAPER], [0.02, THIN], [0.3, "#0072b2"], [1, DENSE]],
         zmin=0,
         zmax=100,
         colorbar={"title": {"text": "% rated"}, "thickness": 12, "outlinewidth": 0},
@@ -30,9 +28,9 @@ def sparsity(view: Sparsity, theme: Theme) -> Figure:
     return fig
 
 
-def histogram(view: Histogram, theme: Theme) -> Figure:
+def histogram(view: Histogram) -> Figure:
     """How often each rating is given."""
-    fig = figure(theme, height=300, showlegend=False)
+    fig = figure(height=300, showlegend=False)
     fig.draw(
         "bar",
         x=view.centers,
@@ -50,9 +48,9 @@ def histogram(view: Histogram, theme: Theme) -> Figure:
     return fig
 
 
-def tails(users: Tail, items: Tail, theme: Theme) -> Figure:
+def tails(users: Tail, items: Tail) -> Figure:
     """Ratings per user and per item against their rank, both logarithmic."""
-    fig = figure(theme, height=300)
+    fig = figure(height=300)
     for tail, name, color, dash in (
         (users, "users", "#e69f00", "solid"),
         (items, "items", "#009e73", "longdash"),

@@ -6,23 +6,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from dpmc_core.lab.refute import Method, Refuted, Report
-from dpmc_core.lab.views.audits import Tick
+from dpmc_core.lab.views.audits import Lights, Tick
 from dpmc_core.lab.views.cards import CardRow, epsilon_text
-from dpmc_core.lab.views.lights import Lights
-from pages.ui.charts import EPSILON_AXIS, Figure, Theme, figure, powers, style
+from pages.ui.charts import EPSILON_AXIS, GRID, INK, PAPER, Figure, figure, powers, style
 
 
 def claimed_and_certified(
     ids: Sequence[str],
     rows: Sequence[CardRow],
-    theme: Theme,
     measured: Callable[[str], Tick | None],
 ) -> Figure:
     """One line per mechanism from its claim (hollow) to its certified epsilon (filled).
 
     measured: a tick, by id.
     """
-    fig = figure(theme, height=90 + 56 * len(rows), showlegend=False)
+    fig = figure(height=90 + 56 * len(rows), showlegend=False)
     finite = [e for r in rows for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
     for id, row in zip(ids, rows, strict=True):
@@ -35,12 +33,7 @@ def claimed_and_certified(
             fig.dots(
                 [row.claimed],
                 [row.mechanism],
-                {
-                    "symbol": "circle",
-                    "size": 18,
-                    "color": theme.paper,
-                    "line": {"color": look.color, "width": 2.5},
-                },
+                fig.marker(look._replace(marker="circle"), solid=False, size=15),
                 hover=f"claimed: epsilon {epsilon_text(row.claimed)}<extra></extra>",
             )
         fig.draw(
@@ -81,15 +74,13 @@ def claimed_and_certified(
     return fig
 
 
-def attacker(
-    epsilons: Sequence[float], shares: Sequence[float], epsilon: float, theme: Theme
-) -> Figure:
+def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float) -> Figure:
     """How often the best attacker is right, against epsilon."""
-    fig = figure(theme, height=320, showlegend=False)
+    fig = figure(height=320, showlegend=False)
     fig.stroke(
         list(epsilons),
         list(shares),
-        theme.ink,
+        INK,
         width=2.5,
         hover="epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>",
     )
@@ -102,7 +93,7 @@ def attacker(
 _FOUND = {Refuted.NOTHING: "#009e73", Refuted.CLAIM: "#d55e00", Refuted.CERTIFICATE: "#d55e00"}
 
 
-def audit(report: Report, words: Mapping[Method, str], theme: Theme) -> Figure:
+def audit(report: Report, words: Mapping[Method, str]) -> Figure:
     """What each method proves at least, beside the claim (hollow) and the certificate (filled).
 
     A bar that is grey is no bound yet. words: the names of the methods.
@@ -112,7 +103,7 @@ def audit(report: Report, words: Mapping[Method, str], theme: Theme) -> Figure:
     rows = [*(words[method] for method in bounds), "the card"]
     known = [e for e in (claimed, proved, report.measured) if e and math.isfinite(e)]
     low, high = 0.02 * min([*known, 1.0]), 3 * max([*known, 1.0])
-    fig = figure(theme, height=110 + 46 * len(rows), showlegend=False)
+    fig = figure(height=110 + 46 * len(rows), showlegend=False)
     for method, found in bounds.items():
         ready = found.valid
         fig.draw(
@@ -122,11 +113,11 @@ def audit(report: Report, words: Mapping[Method, str], theme: Theme) -> Figure:
             x=[max(found.epsilon or 0.0, low) - low / 2],
             base=[low / 2],
             width=[0.42],
-            marker={"color": _FOUND[found.refuted] if ready else theme.grid},
+            marker={"color": _FOUND[found.refuted] if ready else GRID},
             text=[f"at least {epsilon_text(found.epsilon)}" if ready else "not yet a bound"],
             textposition="auto",
             insidetextanchor="end",
-            insidetextfont={"color": "#ffffff" if ready else theme.ink},
+            insidetextfont={"color": "#ffffff" if ready else INK},
             cliponaxis=False,
         )
     ends = {"claimed": claimed, "certified": min(proved, high)}
@@ -140,7 +131,7 @@ def audit(report: Report, words: Mapping[Method, str], theme: Theme) -> Figure:
             {
                 "symbol": "triangle-right" if open_end else "circle",
                 "size": 11 if certified else 19,
-                "color": look.color if certified and (not open_end) else theme.paper,
+                "color": look.color if certified and (not open_end) else PAPER,
                 "line": {"color": look.color, "width": 2.5},
             },
             hover=f"{name}: {('no bound' if open_end else epsilon_text(at))}<extra></extra>",
@@ -163,15 +154,15 @@ def audit(report: Report, words: Mapping[Method, str], theme: Theme) -> Figure:
     return fig
 
 
-def lights(view: Lights, theme: Theme) -> Figure:
+def lights(view: Lights) -> Figure:
     """How far every published cell moves when one rating turns around."""
-    fig = figure(theme, height=300)
+    fig = figure(height=300)
     fig.draw(
         "heatmap",
         z=view.moved,
         zmin=0,
         zmax=float(view.moved.max()),
-        colorscale=[[0, theme.paper], [1, style(view.mechanism.id).color]],
+        colorscale=[[0, PAPER], [1, style(view.mechanism.id).color]],
         colorbar={"thickness": 12, "outlinewidth": 0, "title": {"text": "moves by"}},
         hover="user %{y}, item %{x}: <b>%{z:.2f}</b><extra></extra>",
     )
@@ -182,8 +173,8 @@ def lights(view: Lights, theme: Theme) -> Figure:
         ax=90,
         ay=40,
         showarrow=True,
-        arrowcolor=theme.ink,
-        bgcolor=theme.paper,
+        arrowcolor=INK,
+        bgcolor=PAPER,
     )
     fig.x("items", showgrid=False)
     fig.y("users", showgrid=False, autorange="reversed")

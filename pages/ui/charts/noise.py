@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +24,13 @@ from dpmc_core.lab.views.noise import (
 from pages.ui.charts import (
     ENDS,
     EPSILON_AXIS,
+    INK,
     LONG_LEGEND,
+    MISSING,
+    MUTED,
+    PAPER,
     Figure,
     Style,
-    Theme,
     faded,
     figure,
     powers,
@@ -49,40 +53,22 @@ _SHOWN = 160  # users of a weights picture: more only cover each other
 def shape(
     mechanism: str,
     view: Density | ChannelChances,
-    theme: Theme,
     *,
-    names: tuple[str, str],
-    pinned: Density | ChannelChances | None,
-    ruler: Ruler | None,
-    title: str,
-) -> Figure:
-    """One release's noise as it is drawn on the Noise page, see `density` and `channel`."""
-    if isinstance(view, ChannelChances):
-        other = pinned if isinstance(pinned, ChannelChances) else None
-        return channel(mechanism, view, theme, names=names, pinned=other)
-    ghost = pinned if isinstance(pinned, Density) else None
-    small = {"title": title, "height": 210} if title else {}
-    return density(mechanism, view, theme, names=names, pinned=ghost, ruler=ruler, **small)
-
-
-def density(
-    mechanism: str,
-    view: Density,
-    theme: Theme,
-    *,
-    height: int = 320,
     names: tuple[str, str] = ("exact density", ""),
-    pinned: Density | None = None,
+    pinned: Any = None,
     ruler: Ruler | None = None,
     title: str = "",
 ) -> Figure:
-    """Fresh draws as bars, the exact density as a line, another epsilon's as a ghost behind it.
+    """One release's noise: a channel, or fresh draws as bars and the exact density as a line.
 
-    names: of the line and of the ghost. ruler: drawn from 0 on, below the axis. title: of a small
-    picture among several, which has room for neither a legend nor numbers beside it.
+    names: of the line and of what is pinned: the same at another epsilon, a ghost behind it. ruler:
+    drawn from 0 on, below the axis. title: of a small picture among several, which has room for
+    neither a legend nor numbers beside it.
     """
+    if isinstance(view, ChannelChances):
+        return _channel(mechanism, view, names[1], pinned)
     look, top = style(mechanism), view.frame.top
-    fig = figure(theme, height=height, bargap=0, showlegend=not title)
+    fig = figure(height=210 if title else 320, bargap=0, showlegend=not title)
     fig.draw(
         "bar",
         x=view.bar_centers,
@@ -92,24 +78,17 @@ def density(
         hover="around %{x:.2f}: density %{y:.3g}<extra>draws</extra>",
     )
     for one, name, drawn in (
-        (pinned, names[1], {"color": theme.ink, "width": 2, "dash": "dot"}),
+        (pinned, names[1], {"color": INK, "dash": "dot"}),
         (view, names[0], {"color": look.color, "width": 2.5}),
     ):
         if one is not None and one.density is not None:
-            fig.draw(
-                "scatter",
-                x=one.x,
-                y=one.density,
-                name=name,
-                mode="lines",
-                line=drawn,
-                hover=f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>",
-            )
+            hover = f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>"
+            fig.stroke(one.x, one.density, **drawn, name=name, hover=hover)
     low = 0.0
     if ruler is not None:
         low = -0.4 * top if title else -0.25 * top
-        _ruler(fig, ruler, view.frame, 0.25 * low, theme)
-    _notes(fig, view, theme, small=bool(title))
+        _ruler(fig, ruler, view.frame, 0.25 * low)
+    _notes(fig, view, small=bool(title))
     reach = view.frame.reach
     fig.x(title=None if title else "noise added to one number", range=[-reach, reach])
     fig.y(title=None if title else "density", range=[low, top], showticklabels=not title)
@@ -135,51 +114,42 @@ def _step(most: float) -> float:
     return power * max(m for m in (1, 2, 5) if m * power <= most * (1 + 1e-9))
 
 
-def _ruler(fig: Figure, ruler: Ruler, frame: Axes, at: float, theme: Theme) -> None:
+def _ruler(fig: Figure, ruler: Ruler, frame: Axes, at: float) -> None:
     """From 0 as far as the ruler is long, or to the end of the axis; at: its height."""
+    ink = INK
     end = min(ruler.length, frame.reach)
-    fig.shape(type="line", x0=0, x1=end, y0=at, y1=at, line={"color": theme.ink, "width": 3})
+    fig.shape(type="line", x0=0, x1=end, y0=at, y1=at, line={"color": ink, "width": 3})
     for x in (0, end) if end == ruler.length else (0,):
-        tick = {"y0": 1.5 * at, "y1": 0.5 * at, "line": {"color": theme.ink, "width": 1.5}}
+        tick = {"y0": 1.5 * at, "y1": 0.5 * at, "line": {"color": ink, "width": 1.5}}
         fig.shape(type="line", x0=x, x1=x, **tick)
-    words = {"size": 12, "color": theme.ink}
-    fig.note(text=ruler.words, x=0, y=1.5 * at, yanchor="top", **words)
+    fig.note(text=ruler.words, x=0, y=1.5 * at, yanchor="top", size=12, color=ink)
 
 
-def _notes(fig: Figure, view: Density, theme: Theme, *, small: bool) -> None:
+def _notes(fig: Figure, view: Density, *, small: bool) -> None:
     """What the fixed axes cut off: the peak of little noise, the ends of much."""
     peak = 0.0 if view.density is None else float(view.density.max())
-    words = {"yref": "y domain", "bgcolor": theme.paper}
-    words |= {"size": 12, "color": theme.muted}
+    words = {"y": 1, "yref": "y domain", "yanchor": "top", "bgcolor": PAPER}
+    words |= {"size": 12, "color": MUTED}
     if peak > view.frame.top:
         text = f"peak {peak:.3g} ↑" if small else f"↑ on to its peak at {peak:.3g}"
-        fig.note(text=text, x=0, xshift=14, xanchor="left", y=1, yanchor="top", **words)
+        fig.note(text=text, x=0, xshift=14, xanchor="left", **words)
     if view.beyond > 0.005:
         text = f"{view.beyond:.0%} beyond" if small else f"{view.beyond:.0%} of it lies beyond"
-        fig.note(text=text, x=1, xref="x domain", xanchor="right", y=1, yanchor="top", **words)
+        fig.note(text=text, x=1, xref="x domain", xanchor="right", **words)
 
 
-def channel(
-    mechanism: str,
-    view: ChannelChances,
-    theme: Theme,
-    *,
-    height: int = 320,
-    names: tuple[str, str] = ("", ""),
-    pinned: ChannelChances | None = None,
+def _channel(
+    mechanism: str, view: ChannelChances, name: str, pinned: ChannelChances | None
 ) -> Figure:
-    """Chances of each answer for each true value; those at another epsilon as hollow bars.
-
-    names: of what is drawn and of the ghost.
-    """
+    """Chances of each answer for each true value; those at another epsilon as hollow bars."""
     look = style(mechanism)
     if len(view.matrix) > 2:
-        return _matrix(view, theme, look.color, height, pinned)
-    fig = figure(theme, height=height, barmode="group", bargap=0.3)
+        return _matrix(view, look.color, pinned)
+    fig = figure(height=320, barmode="group", bargap=0.3)
     values = two_values(registry.get(mechanism).task) or ("0", "1")
     fills = (look.color, faded(look.color, 0.3))
     # dark on the full colour in either theme, the theme's own ink on the thin one
-    inks = ("#101214", theme.ink)
+    inks = ("#101214", INK)
     true = [f"true: {name}" for name in values]
     for output, answer in enumerate(values):
         fig.draw(
@@ -205,31 +175,28 @@ def channel(
             "bar",
             x=true,
             y=chances,
-            name=names[1],
+            name=name,
             offsetgroup=answer,
             showlegend=answer == values[0],
-            marker={"color": "rgba(0,0,0,0)", "line": {"color": theme.ink, "width": 2}},
-            hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{names[1]}, answers: {answer}</extra>",
+            marker={"color": "rgba(0,0,0,0)", "line": {"color": INK, "width": 2}},
+            hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{name}, answers: {answer}</extra>",
         )
     fig.y(title="chance", tickformat=".0%", range=[0, 1])
     return fig
 
 
-def _matrix(
-    view: ChannelChances, theme: Theme, color: str, height: int, pinned: ChannelChances | None
-) -> Figure:
+def _matrix(view: ChannelChances, color: str, pinned: ChannelChances | None) -> Figure:
     """A channel of many symbols: a cell for each true value and answer; the ghost in brackets."""
-    fig = figure(theme, height=height)
-    text = [[_chance(p) for p in row] for row in view.matrix]
+    fig = figure(height=320)
+    spelled = np.vectorize(_chance, otypes=[object])
+    text = spelled(view.matrix)
     if pinned is not None:
-        there = [[_chance(p) for p in row] for row in pinned.matrix]
-        both = [zip(*rows, strict=True) for rows in zip(text, there, strict=True)]
-        text = [[f"{now}<br>({then})" for now, then in row] for row in both]
+        text = text + "<br>(" + spelled(pinned.matrix) + ")"
     fig.draw(
         "heatmap",
         z=view.matrix,
-        x=[str(k) for k in range(view.matrix.shape[1])],
-        y=[str(k) for k in range(len(view.matrix))],
+        x=[*map(str, range(view.matrix.shape[1]))],
+        y=[*map(str, range(len(view.matrix)))],
         zmin=0,
         zmax=1,
         colorscale=[[0, faded(color, 0.05)], [1, faded(color, 0.75)]],
@@ -238,14 +205,13 @@ def _matrix(
         ygap=2,
         text=text,
         texttemplate="%{text}",
-        textfont={"color": theme.ink, "size": 12},
+        textfont={"color": INK, "size": 12},
         customdata=view.drawn,
         hover="true %{y}, answers %{x}: <b>%{z:.1%}</b> exactly, %{customdata:.1%} of the"
         " draws<extra></extra>",
     )
     fig.x(title="answer", type="category", showgrid=False)
-    fig.y(title="true value", type="category", showgrid=False)
-    fig.y(autorange="reversed")
+    fig.y(title="true value", type="category", showgrid=False, autorange="reversed")
     return fig
 
 
@@ -258,7 +224,6 @@ def scales(
     chosen: str,
     unit: str,
     epsilon: float,
-    theme: Theme,
     pinned: float | None = None,
 ) -> Figure:
     """Noise of releases against epsilon: (id, name, view). Those of the chosen method stand out.
@@ -267,7 +232,7 @@ def scales(
     """
     seen: set[str] = set()  # one entry of the legend for each method
     height = 320 + 12 * len({id for id, _, _ in views})
-    fig = figure(theme, height=height, legend=LONG_LEGEND)
+    fig = figure(height=height, legend=LONG_LEGEND)
     for id, name, view in views:
         look, own = style(id), id == chosen
         fig.line(
@@ -300,7 +265,6 @@ def strip(
     mechanism: str,
     view: BeforeAfter,
     user: int,
-    theme: Theme,
     limits: tuple[float, float] | None = None,
 ) -> Figure:
     """One row: every released value before and after the noise.
@@ -314,7 +278,7 @@ def strip(
     low, high = limits or (-math.inf, math.inf)
     shown = np.clip(after, low, high)
     arrows = {-1: "triangle-down", 0: look.marker, 1: "triangle-up"}
-    fig = figure(theme, height=260)
+    fig = figure(height=260)
     nothing = [None] * len(here)  # a gap after every pair
     fig.stroke(
         np.column_stack([here, here, nothing]).ravel(),
@@ -337,7 +301,7 @@ def strip(
     fig.dots(
         here,
         before,
-        {"color": theme.ink, "symbol": "line-ew-open", "size": 13, "line": {"width": 2.5}},
+        {"color": INK, "symbol": "line-ew-open", "size": 13, "line": {"width": 2.5}},
         hover="%{customdata}: <b>%{y:.2f}</b> before<extra></extra>",
         name="before",
         customdata=names,
@@ -355,9 +319,7 @@ def _padded(low: float, high: float) -> list[float]:
     return [low - 0.04 * (high - low), high + 0.04 * (high - low)]
 
 
-def heat(
-    mechanism: str, view: BeforeAfter, theme: Theme, usual: BeforeAfter | None = None
-) -> Figure:
+def heat(mechanism: str, view: BeforeAfter, usual: BeforeAfter | None = None) -> Figure:
     """A block of users x items, before on the left and after on the right, on one colour scale.
 
     Two values have a legend instead of the scale; cells without a value are grey. usual: the block
@@ -369,14 +331,13 @@ def heat(
     # by what there was, whatever the noise: what lies twice as far out has the full colour
     middle, reach = (low + high) / 2, (high - low or abs(low) or 1.0)
     fig = figure(
-        theme,
         height=340,
-        plot_bgcolor=theme.missing,
+        plot_bgcolor=MISSING,
         legend={"y": -0.12, "yanchor": "top"},  # the top has the halves' names
         coloraxis={
             "cmin": middle - reach if names is None else 0,
             "cmax": middle + reach if names is None else 1,
-            "colorscale": [[0, _LOW], [0.5, theme.paper], [1, _HIGH]],
+            "colorscale": [[0, _LOW], [0.5, PAPER], [1, _HIGH]],
             "colorbar": {"thickness": 12, "outlinewidth": 0},
             "showscale": names is None,
         },
@@ -400,17 +361,10 @@ def heat(
     fig.y(panel=2, matches="y")
     entries = {} if names is None else {names[0]: _LOW, names[1]: _HIGH}
     if np.isnan(view.before).any() or np.isnan(view.after).any():
-        entries["no value"] = theme.missing
+        entries["no value"] = MISSING
     for name, color in entries.items():
-        fig.draw(
-            "scatter",
-            x=[None],
-            y=[None],
-            name=name,
-            showlegend=True,  # a single entry too
-            mode="markers",
-            marker={"symbol": "square", "size": 12, "color": color},
-        )
+        square = {"symbol": "square", "size": 12, "color": color}
+        fig.dots([None], [None], square, name=name, showlegend=True)  # a single entry too
     return fig
 
 
@@ -418,49 +372,56 @@ def _named(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
     return [["" if np.isnan(v) else names[int(v)] for v in row] for row in values]
 
 
-def residual(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> Figure:
+def residual(mechanism: str, view: RecoveryBounds, epsilon: float) -> Figure:
     """Distance of the reports from the truth: measured, by moments, and by each bound where that is
     near."""
-    own = style(mechanism)
-    fig = figure(theme, height=340)
-    bounds = {
-        "Theorem 3": (view.theorem, "triangle-down-open"),
-        "our bound": (view.tight, "diamond-open"),
-    }
-    for name, (bound, marker) in bounds.items():
-        shown = near(bound, view.rho)
-        if not np.isnan(shown).all():
-            _line(fig, view, shown, name, theme.muted, marker, "dash")
-    _line(fig, view, view.moments, "by the moments", theme.ink, "circle-open", "dot")
-    _line(fig, view, view.rho, "measured", own.color, own.marker, "solid")
-    return _axes(fig, "residual at the truth", epsilon, type="log", **powers(0, 8))
+    bounds = [
+        (near(bound, view.rho), name, MUTED, mark, "dash")
+        for bound, name, mark in (
+            (view.theorem, "Theorem 3", "triangle-down-open"),
+            (view.tight, "our bound", "diamond-open"),
+        )
+    ]
+    lines = [
+        *(one for one in bounds if not np.isnan(one[0]).all()),
+        (view.moments, "by the moments", INK, "circle-open", "dot"),
+        (view.rho, "measured", *style(mechanism)._replace(dash="solid")),
+    ]
+    axis = {"type": "log", **powers(0, 8)}
+    return _recovered(view, lines, "residual at the truth", epsilon, axis)
 
 
-def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> Figure:
+def error(mechanism: str, view: RecoveryBounds, epsilon: float) -> Figure:
     """Distance of both recoveries from the truth, and of the zero matrix."""
-    own = style(mechanism)
-    fig = figure(theme, height=340)
-    _line(fig, view, view.size, "the zero matrix", theme.muted, "line-ns-open", "dot")
-    _line(fig, view, view.naive, "as they come", *_SECOND)
-    _line(fig, view, view.debiased, "allowing for spurious", own.color, own.marker, "solid")
-    return _axes(fig, "error of the recovery", epsilon, rangemode="tozero")
+    lines = [
+        (view.size, "the zero matrix", MUTED, "line-ns-open", "dot"),
+        (view.naive, "as they come", *_SECOND),
+        (view.debiased, "allowing for spurious", *style(mechanism)._replace(dash="solid")),
+    ]
+    return _recovered(view, lines, "error of the recovery", epsilon, {"rangemode": "tozero"})
 
 
-def _line(fig: Figure, view: RecoveryBounds, values: Iterable[float], name: str, *look) -> None:
-    hover = f"{name}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>"
-    fig.line(view.epsilon, values, Style(*look), hover, name=name)
-
-
-def _axes(fig: Figure, title: str, epsilon: float, **y) -> Figure:
+def _recovered(
+    view: RecoveryBounds,
+    lines: Iterable[tuple[Any, ...]],
+    title: str,
+    epsilon: float,
+    axis: Mapping[str, Any],
+) -> Figure:
+    """lines: (values, name, colour, marker, dash)."""
+    fig = figure(height=340)
+    for values, name, *look in lines:
+        hover = f"{name}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>"
+        fig.line(view.epsilon, values, Style(*look), hover, name=name)
     fig.rule(epsilon)
     fig.x(**EPSILON_AXIS)
-    fig.y(title=title, **y)
+    fig.y(title, **axis)
     return fig
 
 
-def densities(view: Sequence[VariantNoise], coefficient: str, theme: Theme) -> Figure:
+def densities(view: Sequence[VariantNoise], coefficient: str) -> Figure:
     """Exact densities on a logarithmic axis; a variant without noise is a post at 0."""
-    fig = figure(theme, height=360)
+    fig = figure(height=360)
     tall = [float(one.density.max()) for one in view if one.density is not None]
     low = max(
         min(float(one.density.min()) for one in view if one.density is not None),
@@ -489,9 +450,9 @@ def densities(view: Sequence[VariantNoise], coefficient: str, theme: Theme) -> F
     return fig
 
 
-def weights(view: SamplingWeights, theme: Theme) -> Figure:
+def weights(view: SamplingWeights) -> Figure:
     """Each strategy's weight of a user's click against the length of the user's factor."""
-    fig = figure(theme, height=340)
+    fig = figure(height=340)
     at = np.unique(np.linspace(0, len(view.norm) - 1, _SHOWN).round().astype(int))
     for name, values in view.weights.items():
         look = _STRATEGIES[name]

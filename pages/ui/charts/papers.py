@@ -11,16 +11,16 @@ from dpmc_core.lab.papers.frame import Axis, Series
 from dpmc_core.lab.papers.words import Look
 from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.lines import Band
-from pages.ui.charts import Figure, Style, Theme, faded, figure, shaded, ticks
+from pages.ui.charts import INK, MUTED, Figure, Style, Theme, faded, figure, shaded, ticks
 
 HEIGHT = 380
 _BARE = {"showlegend": False, "margin": {"l": 8, "r": 8, "t": 10, "b": 8}}
 _LINE = 52  # letters that stand beside the axis, one above the other
 
 
-def looks(found: Look, theme: Theme) -> dict[str, Style]:
+def looks(found: Look) -> dict[str, Style]:
     """How each curve is drawn, by its label, with the colours of this surface."""
-    own = {picture.OPEN.color: theme.ink, picture.GUESS.color: theme.muted}
+    own = {picture.OPEN.color: INK, picture.GUESS.color: MUTED}
     return {
         label: look._replace(color=own.get(look.color, look.color))
         for label, look in picture.looks(found).items()
@@ -31,19 +31,19 @@ def legend(found: Look, theme: Theme) -> str:
     """What each curve is, above the chart: in it a long one would leave no room on a phone."""
     drawn = {
         label: look._replace(color=shaded(look.color, theme))
-        for label, look in looks(found, theme).items()
+        for label, look in looks(found).items()
     }
     return svg.legend(picture.keys(found, drawn), images=True)
 
 
-def experiment(found: Look, theme: Theme) -> Figure:
+def experiment(found: Look) -> Figure:
     """Our curves with their bands; what is printed as hollow marks with the error of reading."""
-    one, fig = found.experiment, figure(theme, height=HEIGHT, **_BARE)
-    drawn = looks(found, theme)
+    one, fig = found.experiment, figure(height=HEIGHT, **_BARE)
+    drawn = looks(found)
     for curve in found.made.series if found.made is not None else ():
         _curve(fig, curve, drawn[curve.label], one.y)
     for label in dict.fromkeys(p.series for p in one.printed):
-        _printed(fig, found, label, drawn[label], theme)
+        _printed(fig, found, label, drawn[label])
     named = zip(picture.titles(found), (one.x, one.y), picture.spans(found), strict=True)
     for (title, axis, over), say in zip(named, (fig.x, fig.y), strict=True):
         scale = {"type": "log", **ticks(list(over.ticks))} if axis.log else {}
@@ -68,18 +68,13 @@ def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
     )
 
 
-def _printed(fig: Figure, found: Look, label: str, look: Style, theme: Theme) -> None:
+def _printed(fig: Figure, found: Look, label: str, look: Style) -> None:
     """Hollow, whatever is proved: the legend says what it stands for."""
     mine = [p for p in found.experiment.printed if p.series == label]
     fig.dots(
         [p.x for p in mine],
         [p.value for p in mine],
-        {
-            "symbol": look.marker,
-            "size": 11,
-            "color": theme.paper,
-            "line": {"color": look.color, "width": 2},
-        },
+        fig.marker(look, solid=False, size=8),
         hover=f"{label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
         error_y={"type": "data", "array": [p.error for p in mine], "color": look.color},
         name=f"{label}, printed",

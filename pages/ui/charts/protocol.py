@@ -8,16 +8,7 @@ from dpmc_core.lab.protocol.federated import SERVER
 from dpmc_core.lab.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.lab.views.protocol import NAMES, BytesCurve, bytes_text
 from dpmc_core.mechanisms.dpimf import Profiles
-from pages.ui.charts import (
-    ACCENT,
-    Figure,
-    Style,
-    Theme,
-    faded,
-    figure,
-    powers,
-    shaded,
-)
+from pages.ui.charts import ACCENT, GRID, INK, MUTED, PAPER, Figure, Style, faded, figure, powers
 from pages.ui.text import in_chart
 
 _STYLES = {
@@ -29,12 +20,10 @@ _STYLES = {
 _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 
 
-def stage(
-    parties: Sequence[str], before: Sequence[Message], now: Message | None, theme: Theme
-) -> Figure:
+def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None) -> Figure:
     """The parties in place; faint lines where messages went, an arrow for the one on its way."""
     places = _places(parties)
-    fig = figure(theme, height=330, showlegend=False, margin={"l": 8, "r": 8, "t": 8, "b": 8})
+    fig = figure(height=330, showlegend=False, margin={"l": 8, "r": 8, "t": 8, "b": 8})
     for pair in dict.fromkeys(frozenset((m.sender, m.receiver)) for m in before):
         (x0, y0), (x1, y1) = (places[name] for name in sorted(pair))
         fig.shape(
@@ -43,7 +32,7 @@ def stage(
             y0=y0,
             x1=x1,
             y1=y1,
-            line={"color": theme.grid, "width": 2},
+            line={"color": GRID, "width": 2},
             layer="below",
         )
     speaking = set() if now is None else {now.sender, now.receiver}
@@ -56,25 +45,23 @@ def stage(
             f"<b>{in_chart(name)}</b>" if name in speaking else in_chart(name) for name in parties
         ],
         textposition=["top center" if places[n][1] > 0.5 else "bottom center" for n in parties],
-        textfont={"color": theme.ink, "size": 13},
+        textfont={"color": INK, "size": 13},
         marker={
             "size": 30,
             "symbol": [_SYMBOLS.get(name, "circle") for name in parties],
-            "color": [ACCENT if name in speaking else theme.paper for name in parties],
-            "line": {"color": theme.muted, "width": 2},
+            "color": [ACCENT if name in speaking else PAPER for name in parties],
+            "line": {"color": MUTED, "width": 2},
         },
         cliponaxis=False,
     )
     if now is not None:
-        _arrow(fig, places[now.sender], places[now.receiver], now.kind, theme)
+        _arrow(fig, places[now.sender], places[now.receiver], now.kind)
     fig.x(visible=False, range=[-0.08, 1.08], fixedrange=True)
     fig.y(visible=False, range=[-0.2, 1.2], fixedrange=True)
     return fig
 
 
-def _arrow(
-    fig: Figure, start: tuple[float, float], end: tuple[float, float], kind: str, theme: Theme
-) -> None:
+def _arrow(fig: Figure, start: tuple[float, float], end: tuple[float, float], kind: str) -> None:
     (x0, y0), (x1, y1) = start, end
     fig.note(
         x=x1,
@@ -98,10 +85,10 @@ def _arrow(
         x=(x0 + x1) / 2,
         y=(y0 + y1) / 2,
         text=in_chart(kind),
-        color=theme.ink,
+        color=INK,
         size=14,
-        bgcolor=theme.paper,
-        bordercolor=faded(shaded(ACCENT, theme), 0.6),
+        bgcolor=PAPER,
+        bordercolor=faded(ACCENT, 0.6),
         borderpad=4,
     )
 
@@ -114,9 +101,9 @@ def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
     return places | {name: ((k + 0.5) / len(below), 0.0) for k, name in enumerate(below)}
 
 
-def communication(along: str, lines: Sequence[BytesCurve], now: int, theme: Theme) -> Figure:
+def communication(along: str, lines: Sequence[BytesCurve], now: int) -> Figure:
     """Bytes of a whole run against one measure of its size, both axes logarithmic."""
-    fig = figure(theme, height=340)
+    fig = figure(height=340)
     hover = "%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>"
     for one in lines:
         texts = [bytes_text(count) for count in one.bytes]

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpmc_core.lab.views.lines import GUESSING, WITHOUT, Picture
-from dpmc_core.lab.views.ranking import bars
-from pages.ui.charts import (
-    EPSILON_AXIS,
-    Figure,
-    Style,
-    Theme,
-    faded,
-    figure,
-    style,
-)
+from dpmc_core.lab.views.lines import GUESSING, WITHOUT, Picture, bars
+from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, Style, faded, figure, style
 
 
-def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]], theme: Theme) -> Figure:
+def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figure:
     """Four groups of bars: HR@10 and NDCG@10 under both candidate sets; the first is the run's."""
-    fig = figure(theme, barmode="group")
-    colors = [style(mechanism).color, theme.ink, theme.muted]
+    fig = figure(barmode="group")
+    colors = [style(mechanism).color, INK, MUTED]
     patterns = ["", "/", "."]
     for k, (name, values) in enumerate(bars(methods).items()):
         fig.draw(
@@ -36,23 +27,21 @@ def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]], theme: 
     return fig
 
 
-def against_epsilon(
-    panels: Sequence[Picture], epsilon: float, *, certified: bool, theme: Theme
-) -> Figure:
+def against_epsilon(panels: Sequence[Picture], epsilon: float, *, certified: bool) -> Figure:
     """One small chart per metric, with no privacy dashed and popularity dotted."""
-    fig = figure(theme, height=520, showlegend=False)
+    fig = figure(height=520, showlegend=False)
     for k, panel in zip(fig.panels(2, 2), panels, strict=True):
         fig.name(k, panel.metric.panel)
         look, form = style(panel.lines[0].mechanism), panel.metric.form
         ends = (panel.lines[0].epsilon[0], panel.lines[0].epsilon[-1])
-        looks = {WITHOUT: (theme.ink, "dash"), GUESSING: (theme.muted, "dot")}
+        looks = {WITHOUT: (INK, "dash"), GUESSING: (MUTED, "dot")}
         for name, level in panel.levels:
             if name in looks:
                 text = f"{name}: {panel.metric.text(level.level.mean)}"
                 fig.level(ends, level.level.mean, looks[name], text, panel=k)
         for guess in panel.guesses:
             own, hover = guess.band, f"guessing: <b>%{{y:{form}}}</b><extra></extra>"
-            dots = Style(theme.muted, "circle", "dot")
+            dots = Style(MUTED, "circle", "dot")
             fig.line(own.x, own.mean, dots, hover, width=2, mode="lines", panel=k)
         for one in reversed(panel.lines):
             over, first = one.band, one is panel.lines[0]

@@ -9,7 +9,7 @@ from dpmc_core.lab.views import training
 from dpmc_core.lab.views.run_card import KeptRun
 from dpmc_core.lab.views.training import CalibrationCurve, ErrorCdf
 from dpmc_core.metrics import Metric
-from pages.ui.charts import Figure, Style, Theme, figure, style, wrapped
+from pages.ui.charts import INK, MUTED, Figure, Style, figure, style, wrapped
 
 View = TypeVar("View")
 Points = Sequence[tuple[int, float]]  # round and value
@@ -26,7 +26,6 @@ def rounds(
     quality: Points,
     metric: Metric,
     axis: tuple[float, float],
-    theme: Theme,
 ) -> Figure:
     """Objective and held-out metric by round, a panel for each that there is."""
     look = style(mechanism)
@@ -34,7 +33,7 @@ def rounds(
     fixed = {"title": _held_out(metric), "range": list(axis), "tickformat": metric.ticks}
     shown = [(objective, ".4~g", free), (quality, metric.form, fixed)]
     shown = [(points, form, up) for points, form, up in shown if points]
-    fig = figure(theme, height=400, showlegend=False)
+    fig = figure(height=400, showlegend=False)
     panels = fig.panels(len(shown), 1, down=0.09)
     last = max(k for points, *_ in shown for k, _ in points)
     for panel, (points, form, up) in zip(panels, shown, strict=True):
@@ -56,16 +55,16 @@ def rounds(
     return fig
 
 
-def both(one: KeptRun, other: KeptRun, theme: Theme) -> Figure:
+def both(one: KeptRun, other: KeptRun) -> Figure:
     """The metric of two runs by round, between their floors and what no privacy reaches."""
     metric, films = one.metric, (one.film, other.film)
     last = max(film.frames[-1].round for film in films)
     # a film's own axis was fixed before its reference was known
     ends = [end for f in films for end in training.axis(metric, f.floor, f.reference)]
-    fig = figure(theme, height=340)
+    fig = figure(height=340)
     lines = {
-        "guessing": (tuple(film.floor for film in films), (theme.muted, "dot")),
-        "no privacy": (tuple(film.reference for film in films), (theme.ink, "dash")),
+        "guessing": (tuple(film.floor for film in films), (MUTED, "dot")),
+        "no privacy": (tuple(film.reference for film in films), (INK, "dash")),
     }
     for name, (levels, look) in lines.items():
         for level in sorted({level for level in levels if level is not None}):
@@ -93,12 +92,12 @@ def both(one: KeptRun, other: KeptRun, theme: Theme) -> Figure:
 
 
 def _both(
-    mechanism: str, name: str, private: View, clear: View | None, theme: Theme
+    mechanism: str, name: str, private: View, clear: View | None
 ) -> list[tuple[View, str, Style]]:
     """(view, label, look) of what is drawn, without privacy first."""
     found = [(private, name, style(mechanism)._replace(dash="solid"))]
     if clear is not None:
-        found.insert(0, (clear, "no privacy", Style(theme.ink, "circle-open", "dash")))
+        found.insert(0, (clear, "no privacy", Style(INK, "circle-open", "dash")))
     return found
 
 
@@ -108,12 +107,11 @@ def errors(
     clear: ErrorCdf | None,
     name: str,
     axis: str,
-    theme: Theme,
 ) -> Figure:
     """Share of held-out ratings within an error, with and without privacy."""
-    fig = figure(theme, height=340)
+    fig = figure(height=340)
     hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
-    for view, label, look in _both(mechanism, name, private, clear, theme):
+    for view, label, look in _both(mechanism, name, private, clear):
         fig.line(view.error, view.share, look, hover, mode="lines", name=label)
     fig.x(title=axis)
     fig.y(title="share of held-out ratings", tickformat=".0%", range=[0, 1.02])
@@ -126,11 +124,10 @@ def calibration(
     clear: CalibrationCurve | None,
     name: str,
     chances: bool,
-    theme: Theme,
 ) -> Figure:
     """Mean truth against mean prediction in equal groups; on the diagonal a model is honest."""
-    fig = figure(theme, height=340)
-    drawn = _both(mechanism, name, private, clear, theme)
+    fig = figure(height=340)
+    drawn = _both(mechanism, name, private, clear)
     low = min(float(min(v.predicted.min(), v.observed.min())) for v, *_ in drawn)
     high = max(float(max(v.predicted.max(), v.observed.max())) for v, *_ in drawn)
     low, high = (0.0, 1.0) if chances else (low, high)
@@ -140,7 +137,7 @@ def calibration(
         y=[low, high],
         name="perfect",
         mode="lines",
-        line={"color": theme.muted, "dash": "dot"},
+        line={"color": MUTED, "dash": "dot"},
     )
     hover = "predicted %{x:.2f}, true <b>%{y:.2f}</b> (%{customdata:,} ratings)<extra></extra>"
     for view, label, look in drawn:
@@ -158,12 +155,11 @@ def spectrum(
     private: Sequence[float],
     clear: Sequence[float] | None,
     name: str,
-    theme: Theme,
 ) -> Figure:
     """Singular values of the completed matrix, from large to small."""
-    fig = figure(theme, height=340)
+    fig = figure(height=340)
     hover = "number %{x}: <b>%{y:.4~g}</b><extra></extra>"
-    for values, label, look in _both(mechanism, name, private, clear, theme):
+    for values, label, look in _both(mechanism, name, private, clear):
         whole, number = look._replace(dash="solid"), range(1, len(values) + 1)
         fig.line(number, values, whole, hover, width=2, name=label)
     fig.x(title="number, largest first")
