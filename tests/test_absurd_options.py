@@ -25,6 +25,7 @@ from benchmarks.command_line import (
     run,
 )
 from dpmc_core.lab.cli import build_parser, main
+from tests.slow_helpers import rest_slow
 
 DPMC = (sys.executable, "-m", "dpmc_core")
 SHORT = [*DPMC, "data", "check", FILE, *RANGE]
@@ -51,7 +52,7 @@ def test_the_table_holds_every_command():
     assert {path for path, _ in commands(build_parser())} == RUN.keys()
 
 
-@pytest.mark.parametrize("command", [c for c in RUN if absurd(c)], ids=" ".join)
+@pytest.mark.parametrize(("command",), rest_slow([(c,) for c in RUN if absurd(c)], 4), ids=" ".join)
 def test_absurd_numbers_are_refused_in_a_sentence(command):
     faults = [
         fault for option, number in absurd(command) for fault in refused(command, option, number)
@@ -59,7 +60,7 @@ def test_absurd_numbers_are_refused_in_a_sentence(command):
     assert not faults
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", rest_slow(WAYS, 3))
 def test_whatever_befalls_a_command_ends_in_its_status(way, files):
     assert not befallen(SHORT, files, WAYS[way], run(SHORT, files))
 
