@@ -25,6 +25,7 @@ from benchmarks.command_line import (
     run,
 )
 from dpmc_core.lab.cli import build_parser, main
+from tests.slow_helpers import rest_slow
 
 DPMC = (sys.executable, "-m", "dpmc_core")
 SHORT = [*DPMC, "data", "check", FILE, *RANGE]
@@ -51,15 +52,14 @@ def test_the_table_holds_every_command():
     assert {path for path, _ in commands(build_parser())} == RUN.keys()
 
 
-@pytest.mark.parametrize("command", [c for c in RUN if absurd(c)], ids=" ".join)
+@pytest.mark.parametrize("command", rest_slow([" ".join(c) for c in RUN if absurd(c)], 4))
 def test_absurd_numbers_are_refused_in_a_sentence(command):
-    faults = [
-        fault for option, number in absurd(command) for fault in refused(command, option, number)
-    ]
+    words = tuple(command.split())
+    faults = [fault for option, number in absurd(words) for fault in refused(words, option, number)]
     assert not faults
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", rest_slow(WAYS, 3))
 def test_whatever_befalls_a_command_ends_in_its_status(way, files):
     assert not befallen(SHORT, files, WAYS[way], run(SHORT, files))
 

@@ -75,6 +75,10 @@ def test_each_rating_adds_up_to_the_metric(data, method, metric):
     scores = ByUser.of(result)
     assert scores.totals.sum() / scores.counts.sum() == pytest.approx(mean)
     assert scores.given.sum() == len(problem.train)
+    rated = np.bincount(problem.train.items, minlength=problem.train.public.items)
+    popular = np.argsort(-rated, kind="stable")[: core.head(len(rated))]
+    held = problem.test.items[~np.isnan(values)]
+    assert scores.counts.sum(axis=0).tolist() == [m := np.isin(held, popular).sum(), len(held) - m]
 
 
 def test_interactions_among_too_few_others_are_not_counted():
@@ -195,6 +199,7 @@ def test_the_share_kept_is_between_floor_and_reference(restaurants):
     [
         (0.05, Verdict.AFFORDABLE),
         (0.3, Verdict.CANNOT_TELL),
+        (0.35, Verdict.CANNOT_TELL),
         (0.99, Verdict.NOT_AFFORDABLE),
     ],
 )

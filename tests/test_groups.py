@@ -17,6 +17,7 @@ from dpmc_core.privacy import CELL, RATING, Trust
 from dpmc_core.ratings import PublicFacts
 from pages.ui import sources
 from tests.page_helpers import open_page
+from tests.slow_helpers import by_turns
 
 FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 
@@ -99,8 +100,7 @@ def test_a_curve_is_ready_where_one_came_with_the_program(data):
 # --- the picker -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", SAMPLES)
-@pytest.mark.parametrize("page", ["noise", "train", "guarantees"])
+@pytest.mark.parametrize(("data", "page"), by_turns(SAMPLES, ["noise", "train", "guarantees"]))
 def test_the_picker_offers_what_makes_sense_for_the_data_in_groups(page, data):
     app = open_page(page, data=data)
     clicks = SAMPLES[data].clicks and page != "guarantees"

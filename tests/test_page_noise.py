@@ -14,6 +14,7 @@ from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
 from pages.ui.charts import noise as charts_noise
 from tests.page_helpers import all_text, charts_of, open_page, spec, texts
+from tests.slow_helpers import rest_slow
 
 FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 EVERY = {id: "movie-night" for task in (Task.BINARY, Task.RATINGS) for id in registry.noisy(task)}
@@ -35,7 +36,7 @@ def fixed(axis):
     return "range" in axis or axis.get("type") == "category" or "categoryarray" in axis
 
 
-@pytest.mark.parametrize("id", EVERY)
+@pytest.mark.parametrize("id", rest_slow(EVERY, 8))
 def test_every_axis_stays_while_epsilon_moves(id):
     app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
     before = scales_of(app)

@@ -39,7 +39,7 @@ def test_equal_seeds_give_the_paired_t_interval_of_users():
 
 def test_a_root_is_the_delta_method():
     rng = np.random.default_rng(1)
-    squares = rng.random((2, 500, 1)) * np.ones((2, 1, 1))
+    squares = 9 * rng.random((2, 500, 1))  # a root about 1.5, whose slope is 1/3
     counts = rng.integers(1, 4, (2, 500, 1)).astype(float)
     plain, root = Paired.of(squares, counts), Paired.of(squares, counts, root=True)
     one = np.ones(1)

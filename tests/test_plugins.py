@@ -112,6 +112,7 @@ def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp
     assert curve.revision == registry.get("noisy-mean").revision
 
 
+@pytest.mark.slow
 def test_the_contract_test_takes_it_in(file):
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_contract.py"]
     done = in_child(*words, "--plugin", file, "-k", "noisy-mean")

@@ -24,7 +24,6 @@ from dpmc_core.lab.cli import main
 from dpmc_core.lab.cli import sweep as command
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.store import rows as tables
-from dpmc_core.lab.store.connection import WAIT
 from dpmc_core.lab.sweep import SweepReport, parse_epsilons, parse_seeds, pools
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -259,6 +258,16 @@ def test_being_told_to_end_keeps_what_is_finished(file):
     assert len(rows(file)) >= 3
 
 
+WAIT = 200  # seconds that the database waits here: far longer than a busy machine takes to end
+PATIENT = f"""
+from dpmc_core.lab.store import connection
+connection.WAIT = {WAIT}
+from dpmc_core.__main__ import entry
+if __name__ == "__main__":
+    entry()
+"""
+
+
 @needs_proc
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, number):
@@ -267,7 +276,7 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     child = subprocess.Popen(
-        [sys.executable, "-m", "dpmc_core", *map(str, SMALL), "--store", file, "--json"],
+        [sys.executable, "-c", PATIENT, *map(str, SMALL), "--store", file, "--json"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
