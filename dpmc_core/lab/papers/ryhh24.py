@@ -21,8 +21,16 @@ from numpy.typing import NDArray
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series, curves, parsed
-from dpmc_core.lab.papers.run import counted
+from dpmc_core.lab.papers.frame import (
+    Piece,
+    PieceRecipe,
+    Point,
+    Series,
+    counted,
+    curves,
+    exact_curves,
+    parsed,
+)
 from dpmc_core.lab.papers.theory import TheoryRow, mean_of, rows_of
 from dpmc_core.lab.protocol import federated
 from dpmc_core.lab.protocol.simulate import measured
@@ -799,23 +807,13 @@ def ranked(
 
 def noise(public: Mapping[str, Any]) -> PieceRecipe:
     """Figure 5: densities of the noise on the second moment."""
-
-    def drawn() -> dict[str, Any]:
-        return {
-            one.mechanism: {"x": one.x[::5].tolist(), "density": one.density[::5].tolist()}
+    return exact_curves(
+        lambda: {
+            NAMES[one.mechanism]: (one.x[::5].tolist(), one.density[::5].tolist())
             for one in figure_5(PublicFacts(**public))
             if one.density is not None
-        }
-
-    def series(found: Mapping[str, Any]) -> tuple[Series, ...]:
-        return tuple(
-            Series.exact(NAMES[id], curve["x"], curve["density"], id)
-            for id, curve in found["noise"].items()
-        )
-
-    return PieceRecipe(
-        pieces=lambda seeds: [Piece("noise", drawn)],  # noqa: ARG005
-        series=series,
+        },
+        of={name: id for id, name in NAMES.items()},
         settings={"epsilon": FIGURE_5_EPSILON, **FIGURE_5},
         mechanisms=tuple(NAMES)[:3],
     )
@@ -824,29 +822,17 @@ def noise(public: Mapping[str, Any]) -> PieceRecipe:
 def weights(sample: int, groups: int) -> PieceRecipe:
     """Figure 6: sampling weights, as means of groups of users with factors of like length."""
 
-    def found() -> dict[str, Any]:
-        ratings = problem_of("ml-100k", 1).train
-        views = figure_6(user_factors(ratings))
+    def means(values: Floats) -> list[float]:
+        """Of groups: no single person's factor is in a result."""
+        return [float(group.mean()) for group in np.array_split(values, groups)]
+
+    def drawn() -> dict[str, tuple[list[float], list[float]]]:
+        views = figure_6(user_factors(problem_of("ml-100k", 1).train))
         (view,) = (one for one in views if one.sample == sample)
-        # Means of groups: no single person's factor is in a result.
-        return {
-            name: [float(group.mean()) for group in np.array_split(values, groups)]
-            for name, values in {"norm": view.norm, **view.weights}.items()
-        }
+        return {name: (means(view.norm), means(w)) for name, w in view.weights.items()}
 
-    def series(found: Mapping[str, Any]) -> tuple[Series, ...]:
-        drawn = dict(found["weights"])
-        norm = drawn.pop("norm")
-        return tuple(Series.exact(name, norm, values) for name, values in drawn.items())
-
-    return PieceRecipe(
-        pieces=lambda seeds: [Piece("weights", found)],  # noqa: ARG005
-        series=series,
-        settings={
-            "users": USERS,
-            "rank": RANK,
-            "sample": sample,
-            "groups": groups,
-        },
+    return exact_curves(
+        drawn,
+        settings={"users": USERS, "rank": RANK, "sample": sample, "groups": groups},
         mechanisms=("ials",),
     )
