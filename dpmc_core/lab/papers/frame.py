@@ -307,7 +307,7 @@ def exact_curves(
         series=lambda found: tuple(
             Series.exact(label, x, y, of.get(label)) for label, (x, y) in found["curves"].items()
         ),
-        settings=settings,
+        settings=dict(settings),
         mechanisms=mechanisms,
     )
 
