@@ -1,7 +1,7 @@
 # make app   create .venv, install, open the app          make lint   style and types
-# make test  the same, then every test                    make bench  the benchmarks
+# make test  the same, then the tests (minutes)           make bench  the benchmarks
 # make class the app for a class: phones in this network answer, only the teacher changes things
-# make slow  checks that take longer than a test run may: files, audits, planted faults
+# make slow  what takes longer: the other tests, files by the thousand, audits, planted faults (hours)
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -20,10 +20,12 @@ class: $(VENV)/.app
 		--server.headless true --logger.hideWelcomeMessage true $(ARGS)
 
 test: $(VENV)/.dev
-	@echo "==> Running every test"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@echo "==> Running the tests"
+	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
 
 slow: $(VENV)/.dev
+	@echo "==> The tests that take longer"
+	@$(BIN)/python -m pytest -m slow -n 2 --dist loadfile
 	@echo "==> Files of ratings against a plain reader"
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
 	@echo "==> Faults of the machine: rows kept, uploads gone, every trouble a sentence"
@@ -36,7 +38,7 @@ slow: $(VENV)/.dev
 	@$(BIN)/python benchmarks/command_line.py
 	@echo "==> The app on other Pythons and with other versions"
 	@$(BIN)/python benchmarks/environments.py
-	@echo "==> Privacy faults, each planted and noticed (under an hour)"
+	@echo "==> Faults, each planted and noticed (under an hour)"
 	@$(BIN)/python benchmarks/mutants.py
 
 lint: $(VENV)/.dev

@@ -44,7 +44,6 @@ RUN: dict[tuple[str, ...], list[str]] = {  # each command with what makes it sho
     ("answer",): [FILE, *RANGE, "--no-curve", "--seeds", "1"],
     ("fit",): [FILE, "input-flip", "--epsilon", "1", *RANGE],
     ("split",): [FILE, "--export", "out", *RANGE],
-    ("choose",): [FILE, "--mechanisms", "input-flip", "--unit", "rating", "--runs", "1", *RANGE],
     ("release",): [
         *(FILE, "input-flip", "--epsilon", "1", "--catalogue", "from-data"),
         *("--out", "out.npz", *RANGE),

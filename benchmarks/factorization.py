@@ -21,7 +21,7 @@ from scipy import stats
 
 from dpmc_core import metrics
 from dpmc_core.data import datasets
-from dpmc_core.lab.protocol import simulate, trusted
+from dpmc_core.lab.protocol import simulate
 from dpmc_core.lab.protocol.scenarios import (
     DynamicUsers,
     Leaves,
@@ -29,8 +29,8 @@ from dpmc_core.lab.protocol.scenarios import (
     ScenarioRun,
     StaticUsers,
 )
-from dpmc_core.lab.protocol.trusted import reference_items
-from dpmc_core.lab.views.scenarios import gap_words
+from dpmc_core.lab.protocol.simulate import reference_items
+from dpmc_core.lab.views.protocol import gap_words
 from dpmc_core.model import Task
 from dpmc_core.privacy import Shares
 from dpmc_core.problem import build_problem
@@ -78,7 +78,7 @@ def apart(problem, epsilons):
     """Scenario 2's difference from scenario 1: refitting in phases, dividing epsilon."""
     print("\nscenario 2 beside scenario 1 with the same form of noise")
     for epsilon in epsilons:
-        words = gap_words(trusted.gap(StaticUsers(epsilon=epsilon), problem, 0))
+        words = gap_words(simulate.gap(StaticUsers(epsilon=epsilon), problem, 0))
         print(f"  epsilon {epsilon:g}: {words}", flush=True)
 
 

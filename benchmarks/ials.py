@@ -19,7 +19,7 @@ import generated
 import numpy as np
 
 from dpmc_core.data.transforms import Implicit
-from dpmc_core.solvers import implicit as ours
+from dpmc_core.solvers import factorization as ours
 
 ALPHA, RIDGE = 0.2, 20.0
 

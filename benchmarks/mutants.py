@@ -1,8 +1,8 @@
-"""Plants privacy faults, one at a time, in a copy of the program and runs what must notice them.
+"""Plants faults, one at a time, in a copy of the program and runs what must notice them.
 
     python benchmarks/mutants.py [--only TEXT] [--family NAME] [--jobs N] [--list]
 
-Faults and tests are in tests/mutants.py. First all these tests run without a fault. Prints a line
+Faults and tests are in tests/mutants. First all these tests run without a fault. Prints a line
 for each fault, then those that nothing noticed; ends with an error where there is one, where the
 program breaks instead of misbehaving, or where a test fails without a fault.
 """

@@ -3,7 +3,7 @@
     python benchmarks/phases.py [--epsilon E ...] [--growth G ...] [--most M] [--draws N]
 
 Six generated shapes, each drawn twice: on the first draws the constants of the rule (`affordable`
-in dpmc_core/lab/protocol/phases.py) and the growth of epsilon are looked for, on the second what is
+in lab/protocol/scenarios.py) and the growth of epsilon are looked for, on the second what is
 found stands beside the constants in force. The cost: test RMSE above that of scenario 1 with the
 same form of noise, as a share of the ratings' range, mean over shapes, epsilons and draws of start
 and noise. Written down before the first run: those in force stay where what is found is not better
@@ -30,9 +30,9 @@ from dpmc_core import metrics
 from dpmc_core.data import synthetic
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.synthetic import Shape
-from dpmc_core.lab.protocol import phases
+from dpmc_core.lab.protocol import scenarios
 from dpmc_core.lab.protocol.scenarios import StaticUsers
-from dpmc_core.lab.protocol.trusted import in_phases
+from dpmc_core.lab.protocol.simulate import in_phases
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -112,7 +112,7 @@ class Rule(NamedTuple):
         return min(max(1 + round(self.more * math.log2(size / self.worth)), 1), self.most)
 
 
-IN_FORCE = Rule(phases._WORTH, phases._MORE, phases.MOST, phases.GROWTH)
+IN_FORCE = Rule(scenarios._WORTH, scenarios._MORE, scenarios.MOST, scenarios.GROWTH)
 
 
 def problems(seed):
@@ -166,7 +166,7 @@ def tables(seed, args):
             table = above_scenario_1(problem, epsilon, args.growth, args.most, args.draws)
             size = epsilon * users / math.sqrt(StaticUsers(epsilon=epsilon).rank)
             found.append((size, table))
-            assert IN_FORCE.phases(size) == phases.affordable(epsilon, users, 3)
+            assert IN_FORCE.phases(size) == scenarios.affordable(epsilon, users, 3)
             for growth, row in zip(args.growth, table, strict=True):
                 shown = " ".join(f"{100 * value:6.2f}" for value in row)
                 print(

@@ -19,6 +19,10 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet  # noqa: F401
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.reading_files import File, disagreement, generate, killed, taken, wanted

@@ -5,14 +5,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.privacy import Guarantee
+from dpmc_core.privacy import Change, Guarantee, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import AsPublished, check_settings
 from dpmc_core.stopping import look
+from dpmc_core.style import Style
 
 Floats = NDArray[np.float64]
 
@@ -144,28 +146,53 @@ class Step:
     final: bool = False
 
 
-class Mechanism(Protocol):
+class Wanted(NamedTuple):
+    """A promise that somebody asks for. trust: CURATOR, or LOCAL where nobody sees raw ratings."""
+
+    change: Change
+    epsilon: float
+    trust: Trust
+    public: PublicFacts
+
+
+class Mechanism:
     """A frozen, keyword-only dataclass of public settings with the two methods below.
 
-    Private data and randomness arrive only as arguments of `fit`. One of a paper may say in a class
-    variable `published`, an `AsPublished`, which settings are the paper's; one of item factors in a
-    method `own_side(public, columns)`, an `OwnSide`, what a user of so many factors does with them.
+    Private data and randomness arrive only as arguments of `fit`. What is known of a method beside
+    its settings stands on its class: the registry, charts, cards and recommendations read it there.
+    One of item factors has a method `own_side(public, columns)`, an `OwnSide`, too: what a user of
+    so many factors does with them.
     """
 
     id: ClassVar[str]  # command-line name
     name: ClassVar[str]  # on screen
+    short: ClassVar[str] = ""  # in a narrow column, where it differs
+    style: ClassVar[Style | None] = None  # how it is drawn; None: one of the spare ones
+    place: ClassVar[int] = 0  # in lists of a task: guesses later, without privacy last
     twin: ClassVar[str]  # id of the same method without privacy
     floor: ClassVar[str]  # id of the guess drawn beside it: private too, where it reads the data
     task: ClassVar[Task]
     revision: ClassVar[int]  # raised when results change; part of a stored row's key
+    published: ClassVar[AsPublished] = AsPublished()  # the settings that it has in its paper
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @classmethod
+    def recommended(cls, wanted: Wanted) -> str | None:  # noqa: ARG003
+        """Why this is the method to take, in words; None where it is not.
+
+        Where several methods of a task say so, the last in the registry is taken.
+        """
+        return None
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         """The card: releases, claimed budget, caveats."""
-        ...
+        raise NotImplementedError
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         """Train, yielding a Step per round; every release goes through self.guarantee(...)."""
-        ...
+        raise NotImplementedError
 
 
 # The rounds of a solve without noise, each with None but the last, which comes with the solution.
@@ -173,7 +200,7 @@ Rounds = Iterable[tuple[Step, Model | None]]
 
 
 @runtime_checkable
-class AddsNoiseLast(Mechanism, Protocol):
+class AddsNoiseLast(Protocol):
     """A mechanism that solves on raw ratings and only then adds noise, to the solution itself.
 
     That solve knows no epsilon, so runs at several epsilons may share it: the release covers

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
@@ -25,6 +26,7 @@ from dpmc_core.mechanisms import (
 )
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.settings import AsPublished, settings_of, show_setting
+from dpmc_core.style import Style, spare
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -46,6 +48,12 @@ _NEEDED = {
     "floor": (str, "the id of the guess beside it"),
     "revision": (int, "1, 2, ..., raised when results change"),
 }
+
+
+def methods_in(module: ModuleType) -> list[type[Mechanism]]:
+    """The classes with an id that a module defines, in order."""
+    classes = (thing for thing in vars(module).values() if isinstance(thing, type))
+    return [cls for cls in classes if cls.__module__ == module.__name__ and "id" in vars(cls)]
 
 
 class _Mechanisms(Mapping[str, type[Mechanism]]):
@@ -104,59 +112,17 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
                 self.broken += (f"mechanisms of the package {package} cannot be loaded: {why}",)
 
 
-# To add a method to this package, import its class and name it here: the command line, the app,
-# the contract test and the table of guarantees read this mapping.
+# A method of this package is a class with an `id` in one of these files. The command line, the app,
+# the contract test and the table of guarantees read this mapping: task by task, private ones first.
+_FILES = (
+    *(one_bit, private_effects, collection, user_ranking, dpimf, factorization, frank_wolfe),
+    *(cleansing, dpals, per_user, local_ranking, plain),
+)
+_TASKS = list(Task)
 MECHANISMS = _Mechanisms(
-    (
-        one_bit.InputFlip,
-        one_bit.Objective,
-        one_bit.ObjectiveStatistic,
-        one_bit.Gradient,
-        one_bit.Output,
-        one_bit.PrivateMajority,
-        private_effects.PrivateEffects,
-        collection.LaplaceCollection,
-        collection.ResponseCollection,
-        factorization.DPMF,
-        plain.Clear,
-        plain.ReferenceBinary,
-        plain.Majority,
-        plain.GlobalMean,
-        frank_wolfe.PrivateFrankWolfe,
-        frank_wolfe.PrivateFrankWolfeOja,
-        frank_wolfe.PrivateSvd,
-        frank_wolfe.PrivatePgd,
-        cleansing.SvdAfterCleansing,
-        dpals.Dpals,
-        collection.LocalMean,
-        factorization.PrivateMean,
-        per_user.PrivateItemMean,
-        plain.ReferenceRatings,
-        plain.FrankWolfe,
-        plain.Als,
-        plain.Pgd,
-        plain.Svd,
-        plain.CleansedSvd,
-        plain.ItemMean,
-        plain.UserMean,
-        plain.SoftImpute,
-        plain.PMF,
-        user_ranking.PrivateTaste,
-        dpimf.Strawman,
-        dpimf.Complementary,
-        dpimf.Symmetric,
-        dpimf.Optimal,
-        dpimf.Sampled,
-        factorization.ClickDPMF,
-        local_ranking.Dplcf,
-        local_ranking.Ldpicf,
-        local_ranking.LocalPopularity,
-        user_ranking.PrivatePopularity,
-        plain.Ials,
-        plain.ItemNeighbours,
-        plain.Popularity,
-        plain.Ease,
-        plain.ReferenceRanking,
+    sorted(
+        (cls for file in _FILES for cls in methods_in(file)),
+        key=lambda cls: (_TASKS.index(cls.task), cls.place),
     )
 )
 
@@ -236,8 +202,17 @@ def create(
 
 def published(id: str) -> AsPublished:
     """The settings that a method has in its paper; none for one that is nobody's."""
-    found: AsPublished = getattr(get(id), "published", AsPublished())
-    return found
+    return getattr(get(id), "published", Mechanism.published)
+
+
+def short_name(id: str) -> str:
+    """What a method is called in a narrow place."""
+    return getattr(get(id), "short", "") or get(id).name
+
+
+def style(id: str) -> Style:
+    """How a method is drawn; one without a style, or not known here, the same way every time."""
+    return getattr(MECHANISMS.get(id), "style", None) or spare(id)
 
 
 def changed_settings(id: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -239,12 +239,8 @@ def read(question: Inquiry, where: Place, plan: Planned) -> Picture:
     """The curve in the metric of the answer. Raises StoreError."""
     metrics, id = lines.metrics_of(question.task), plan.advice.mechanism.id
     seeds = range(1, 1 + rows.usual_seeds(where.name, question.task))  # as on the other pages
-    found = rows.read(where, plan.curve, [id], metrics, EPSILONS, seeds, enough=is_complete)
+    found = rows.read(where, plan.curve, [id], metrics, EPSILONS, seeds)
     return next(one for one in found.pictures if one.metric == question.metric)
-
-
-def is_complete(line: lines.Line) -> bool:
-    return line.has(EPSILONS, SEEDS)
 
 
 def is_whole(question: Inquiry, where: Place, plan: Planned) -> bool:
@@ -252,7 +248,7 @@ def is_whole(question: Inquiry, where: Place, plan: Planned) -> bool:
         found = read(question, where, plan).lines
     except StoreError:
         return False
-    return bool(found) and is_complete(found[0])
+    return bool(found) and found[0].has(EPSILONS, SEEDS)
 
 
 def card(finding: Finding) -> None:

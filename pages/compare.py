@@ -392,7 +392,7 @@ def means(shown: Shown) -> None:
     table = lines.means_table(shown.placed)
     for id in shown.waiting:
         for name, column in table.items():
-            missing = f"{charts_compare.short_name(id)} ({charts_compare.MISSING})"
+            missing = f"{registry.short_name(id)} ({charts_compare.MISSING})"
             column.append(missing if name == "mechanism" else "")
     wide = 24 + 7 * max(map(len, ["mechanism...", *table["mechanism"]]))  # none is cut off
     columns = {name: st.column_config.TextColumn(width=56) for name in table}

@@ -302,7 +302,7 @@ def public_set() -> None:
     names = {id: f"{archive.title} ({archive.megabytes:g} MB)" for id, archive in sets.items()}
     names |= {id: f"{known.title} (your copy)" for id, known in download.BY_HAND.items()}
     name = widgets.choose("Public set", "the public set", names, "public_set", next(iter(names)))
-    terms = sets[name].terms if name in sets else download.BY_HAND[name].terms
+    terms = sets[name].terms if name in sets else download.BY_HAND[name].licence
     if name in sets or download.available(name):
         st.caption(blocks.escape(sentence(terms)))
     else:

@@ -124,7 +124,7 @@ def cell(group: Group) -> str:
             f'<span class="one"><i class="{"" if choice.upheld else "open"}"'
             f' style="--dot: {shaded(style(choice.id).color, state.theme())}" role="img"'
             f' aria-label="{"proved" if choice.upheld else "only claimed"}"></i>'
-            f"{html.escape(cards.SHORT.get(choice.id, choice.name))}</span>"
+            f"{html.escape(registry.short_name(choice.id))}</span>"
             for choice in choices
         )
         parts.append(f"<div><em>{html.escape(publishes)}</em> {dots}</div>")
@@ -207,8 +207,7 @@ def table(found: dict[str, Guarantee], epsilon: float) -> None:
     columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)
     blocks.show_table(
-        cards.table(rows)
-        | {"mechanism": [cards.SHORT.get(id, registry.get(id).name) for id in order]},
+        cards.table(rows) | {"mechanism": [registry.short_name(id) for id in order]},
         height="content",
         alt="Claimed and certified epsilon of every mechanism, per rating and per user",
         column_config=columns,

@@ -6,14 +6,13 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.teach import glossary, pictures
 from dpmc_core.lab.teach.glossary import Term
-from dpmc_core.lab.teach.lessons import LESSONS
-from dpmc_core.lab.teach.lessons.frame import Control, Lesson, Pick, Predict, Reveal, Slide, Stops
-from dpmc_core.lab.teach.lessons.paper import SHEETS
+from dpmc_core.lab.teach.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
+from dpmc_core.lab.teach.paper import SHEETS
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
 from pages.ui.blocks import escape
-from pages.ui.charts import lessons as charts_lessons
+from pages.ui.charts import ENDS, shaded
 
 END = "end"  # the step after the last slide
 TICK = 2.0  # seconds between two looks at the room
@@ -367,8 +366,8 @@ def controls(slide: Slide, projector: bool) -> dict[str, Any]:
 def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
     """What one moves, kept in the address; a button counts instead, from this visitor's chance."""
     key = f"{slide.key}.{asked.key}"
-    if isinstance(asked, Stops):
-        names = {value: asked.form(value) for value in asked.values}
+    if asked.values:
+        names = {value: asked.name(value) for value in asked.values}
         term = glossary.named(asked.label)
         state.from_link(key, asked.label, names, asked.start)
         state.only_among(key, names, asked.start)
@@ -388,7 +387,7 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
                 for words in asked.ends:
                     st.caption(words, width="content")
         return chosen
-    if isinstance(asked, Pick):
+    if asked.options:
         return widgets.switch(asked.label, asked.label, asked.options, key, asked.start)
     thrown: int = st.session_state.setdefault(f"{key} count", 0)
     st.button(asked.label, icon=":material/casino:", key=key, on_click=throw, args=(key,))
@@ -414,12 +413,20 @@ def show(found: Reveal, projector: bool) -> None:
             st.markdown(escape(sentence))
     with drawing:
         if found.picture is not None:
-            drawn.show(charts_lessons.picture(found.picture, state.theme()), "drawing")
+            draw(found.picture, "drawing")
     with sentences if projector else drawing:
         if found.note:
             st.caption(escape(found.note))
         if found.picture is not None and not projector:
             blocks.numbers(found.picture.words, found.picture.table(), "picture")
+
+
+def draw(found: pictures.Picture, key: str) -> None:
+    """In the colours of the surface."""
+    theme = state.theme()
+    other, one = shaded(ENDS, theme)
+    colors = pictures.Colors(theme.ink, theme.muted, theme.grid, theme.paper, one, other)
+    drawn.show(pictures.drawn(found, colors), key)
 
 
 @st.fragment(run_every=TICK)
@@ -435,7 +442,7 @@ def in_class(slide: Slide) -> None:
         for sentence in found.says:
             st.markdown(escape(sentence))
         if found.picture is not None:
-            drawn.show(charts_lessons.picture(found.picture, state.theme()), "theirs")
+            draw(found.picture, "theirs")
         if found.note:
             st.caption(escape(found.note))
 

@@ -11,10 +11,9 @@ from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab.protocol.attacks import sum_attacks
 from dpmc_core.lab.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build
 from dpmc_core.lab.protocol.scenarios import Scenario
-from dpmc_core.lab.protocol.simulate import SCENARIOS
-from dpmc_core.lab.protocol.trusted import Gap, gap
+from dpmc_core.lab.protocol.simulate import SCENARIOS, Gap, gap
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import federated, messages, scenarios
+from dpmc_core.lab.views import protocol as views
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee, Shares
@@ -72,24 +71,24 @@ def page() -> None:
 def users(data: str, scenario: str) -> None:
     """Users, a recommender and a third party: the messages, attacks on them, promise and cost."""
     ratings = sources.get(data).ratings
-    items = scenarios.small_items(ratings)
+    items = views.small_items(ratings)
     with st.expander(RULES, icon=":material/tune:"):
         rules = rules_of_users(items, scenario, shared=data != sources.UPLOAD)
     epsilon = widgets.epsilon()
-    play = scenarios.demonstrate(ratings, scenario=scenario, epsilon=epsilon, **rules)
+    play = views.play_scenario(ratings, scenario=scenario, epsilon=epsilon, **rules)
     theatre(play)
     attacks(play)
     settings = play.run.settings
     promise(settings.guarantee(play.run.public), settings.mechanism.id)
     with st.expander("Why there is no fresh noise rho(t) in each round", icon=":material/help:"):
-        st.markdown(scenarios.NO_RHO)
+        st.markdown(views.NO_RHO)
     everybody = SCENARIOS[scenario](epsilon=epsilon, shares=rules["shares"])
     result(data, everybody)
     if rules["picked"]:
-        st.markdown(scenarios.picked_words(ratings, replace(everybody, picked=rules["picked"])))
+        st.markdown(views.picked_words(ratings, replace(everybody, picked=rules["picked"])))
     phases, picked = rules["phases"], rules["picked"]
     cost(
-        lambda along: scenarios.communication(along, ratings, rules["shares"], phases, picked),
+        lambda along: views.scenario_bytes(along, ratings, rules["shares"], phases, picked),
         {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20},
         "By formula, which the counted messages of every run agree with: everybody online, rank 3,"
         " 20 rounds in each phase, and as many ratings per cell as in the chosen data. The rule is"
@@ -129,7 +128,7 @@ def result(data: str, settings: Scenario) -> None:
         return
     finally:
         work.empty()
-    st.markdown(scenarios.gap_words(found))
+    st.markdown(views.gap_words(found))
     st.caption(
         "On held-out raw ratings, for evaluation only. The number of phases is that of the rule for"
         " this epsilon and all users."
@@ -149,7 +148,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             "item",
             next(iter(items)),
             shared=shared,
-            help=f"Items with few raters; the first {scenarios.USERS_SHOWN} of them play.",
+            help=f"Items with few raters; the first {views.USERS_SHOWN} of them play.",
         )
         shares = widgets.choose(
             "Shares of the noise",
@@ -208,7 +207,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
     }
 
 
-def theatre(play: messages.MessagePlay) -> None:
+def theatre(play: views.MessagePlay) -> None:
     """The stage with its controls; while playing it moves by itself."""
 
     @st.fragment(run_every=BEAT if st.session_state.get(PLAYING) else None)
@@ -265,9 +264,9 @@ def move(by: int, last: int) -> None:
     st.session_state[AT] = min(max(st.session_state[AT] + by, 0), last)
 
 
-def show(play: messages.MessagePlay, at: int) -> None:
+def show(play: views.MessagePlay, at: int) -> None:
     now = play.messages[at - 1] if at else None
-    words = messages.words(play, at)
+    words = views.place_words(play, at)
     left, right = st.columns([3, 2], gap="large")
     with left:
         before = play.messages[: max(at - 1, 0)]
@@ -278,7 +277,7 @@ def show(play: messages.MessagePlay, at: int) -> None:
         if now is not None:
             st.markdown(blocks.escape(play.meanings[at - 1]))
             st.code(now.summary or "(nothing)", language=None, wrap_lines=True)
-            st.caption(f"{messages.bytes_text(now.bytes)}. {play.units}")
+            st.caption(f"{views.bytes_text(now.bytes)}. {play.units}")
         if play.ending and at == len(play.messages):
             st.warning(blocks.escape(sentence(play.ending)))
     st.markdown("**What each party has seen so far**")
@@ -287,20 +286,20 @@ def show(play: messages.MessagePlay, at: int) -> None:
         if not tab.open:
             continue
         with tab:
-            table = messages.seen(play, name, at)
+            table = views.seen(play, name, at)
             if table["round"]:
                 blocks.show_table(table, alt=f"Messages {name} has received")
             else:
                 st.markdown("Nothing yet.")
 
 
-def attacks(play: scenarios.ScenarioPlay) -> None:
+def attacks(play: views.ScenarioPlay) -> None:
     """What the third party and the recommender can compute from what they saw."""
     st.header("Attacks")
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**The third party compares two rounds of one user**")
-        table = scenarios.difference_table(play)
+        table = views.difference_table(play)
         if not table["user"]:
             st.markdown("Nobody answered in both rounds, so there is nothing to compare.")
         else:
@@ -351,19 +350,19 @@ def attacks(play: scenarios.ScenarioPlay) -> None:
     attendance(play)
 
 
-def attendance(play: scenarios.ScenarioPlay) -> None:
+def attendance(play: views.ScenarioPlay) -> None:
     """The attack on scenario 3: the same noise in every sum, but not the same people."""
-    table = scenarios.attendance_table(play)
+    table = views.attendance_table(play)
     if not table["user"]:
         return
     hit, picked = table["recovered"].count("yes"), play.run.settings.picked
     st.markdown("**The recommender compares rounds with and without one user**")
     st.markdown(
         (
-            f"Here the same users play {scenarios.PICKED_ROUNDS} rounds of one phase, and the"
+            f"Here the same users play {views.PICKED_ROUNDS} rounds of one phase, and the"
             f" recommender picks {picked} of them in each."
             if picked
-            else f"Here the same users play {scenarios.ATTENDED_ROUNDS} rounds of one phase, and"
+            else f"Here the same users play {views.ATTENDED_ROUNDS} rounds of one phase, and"
             " each of them misses one."
         )
         + f" The recommender only listens. It recovers {hit} of {len(table['user'])} gradients,"
@@ -392,18 +391,18 @@ def shops(data: str) -> None:
         play = state.kept(
             "federated play",
             (data, part.fingerprint, flow, watched),
-            lambda: federated.demonstrate(flow, part, watched=watched),
+            lambda: views.play_federation(flow, part, watched=watched),
         )
     theatre(play)
     st.caption(
         f"Played on a corner of the data, the {play.run.public.users:,} busiest users and the"
-        f" {play.run.public.items:,} most chosen items. {federated.counted_words(play.run)}"
+        f" {play.run.public.items:,} most chosen items. {views.counted_words(play.run)}"
     )
     budget(flow, public)
     promise(flow.mechanism.guarantee(public), flow.mechanism.id)
     cost(
-        lambda along: federated.communication(along, flow, public),
-        federated.sizes(flow, public),
+        lambda along: views.federation_bytes(along, flow, public),
+        views.sizes(flow, public),
         "By formula, which the counted messages agree with: 2 x parties x rounds messages of all"
         f" profiles, {flow.mechanism.rank} numbers of 8 bytes each; else as chosen above, on all"
         " of the data. The rule is where you are. Item profiles do not grow with users: nothing"
@@ -412,7 +411,7 @@ def shops(data: str) -> None:
 
 
 def corner(ratings: Ratings) -> Ratings:
-    return federated.corner(build_problem((ratings, ratings), Task.RANKING).train)
+    return views.corner(build_problem((ratings, ratings), Task.RANKING).train)
 
 
 def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]:
@@ -486,7 +485,7 @@ def budget(flow: Federation, public: PublicFacts) -> None:
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.show_table(
-            federated.budget_table(flow, public),
+            views.budget_table(flow, public),
             alt="Epsilon claimed for each solve, and composed over rounds, solves and clicks",
         )
         st.caption(
@@ -495,7 +494,7 @@ def budget(flow: Federation, public: PublicFacts) -> None:
         )
     with right:
         st.markdown("**Why the claim is not per user**")
-        for reason in federated.why_not_per_user(flow, public):
+        for reason in views.why_not_per_user(flow, public):
             st.markdown(f"- {blocks.escape(reason)}")
 
 
@@ -508,7 +507,7 @@ def promise(card: Guarantee, id: str) -> None:
 
 @st.fragment
 def cost(
-    lines: Callable[[str], Sequence[messages.BytesCurve]], sizes: Mapping[str, int], caption: str
+    lines: Callable[[str], Sequence[views.BytesCurve]], sizes: Mapping[str, int], caption: str
 ) -> None:
     """Bytes of a whole run by formula, against one of the sizes at a time.
 
@@ -520,9 +519,9 @@ def cost(
     drawn, now = lines(along), sizes[along]
     blocks.chart(
         charts_protocol.communication(along, drawn, now, state.theme()),
-        alt=messages.communication_words(along, drawn, now),
+        alt=views.communication_words(along, drawn, now),
         caption=caption,
-        table=messages.communication_table(along, drawn),
+        table=views.communication_table(along, drawn),
     )
 
 

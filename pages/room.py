@@ -70,7 +70,11 @@ def stranger() -> None:
 def marks_of(view: View | None) -> Marks:
     if view is None:
         return ()
-    counts = tuple((key, poll.yes, poll.reports) for key, poll in view.counts.items())
+    counts = tuple(
+        (one.number, sender, poll.yes, poll.reports)
+        for one in view.askings
+        for sender, poll in one.counts.items()
+    )
     on = (view.id, view.on, len(view.askings), view.locked, view.ended, view.hides)
     return (*on, view.questions, view.epsilon, counts, tuple(view.pretended.items()))
 

@@ -16,7 +16,7 @@ from dpmc_core.lab.sweep import LISTS_OF, Grid, Keys
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import answer as words
 from dpmc_core.lab.views import cards, groups, lines, people, ranking
-from dpmc_core.lab.views.lines import Line, Picture
+from dpmc_core.lab.views.lines import Picture
 from dpmc_core.lab.views.people import Scores, Shown
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
@@ -180,18 +180,9 @@ def runs(where: Place, grid: Grid, keys: Keys) -> bool:
 
 
 def read(where: Place, id: str, keys: Keys) -> GridRows:
-    """The curve in each metric, as it came with the app unless the store has it whole.
-
-    Raises StoreError.
-    """
-
-    seeds = seeds_of(where, id)
-
-    def whole(line: Line) -> bool:
-        return line.has(EPSILONS, seeds)
-
+    """The curve in each metric. Raises StoreError."""
     metrics = lines.metrics_of(registry.get(id).task)
-    return rows.read(where, keys, [id], metrics, EPSILONS, seeds, enough=whole)
+    return rows.read(where, keys, [id], metrics, EPSILONS, seeds_of(where, id))
 
 
 def seeds_of(where: Place, id: str) -> range:

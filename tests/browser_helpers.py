@@ -55,7 +55,7 @@ def serving(home, script="app.py", **environment):
             yield address, process
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 def _answers(address):
@@ -66,7 +66,7 @@ def _answers(address):
         return False
 
 
-def settle(page, seconds=30.0, quiet=0.3):
+def settle(page, seconds=120.0, quiet=0.3):
     """Wait until the page has been at rest for a moment."""
     end, since = time.monotonic() + seconds, None
     while True:

@@ -42,7 +42,7 @@ def in_class(base="", host="127.0.0.1", **environment):
             yield f"http://{host}:{own.getsockname()[1]}{base}/"
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(60)
             classroom._server.put(None)
             classroom.secret.cache_clear()
 
@@ -63,7 +63,7 @@ def opened(epsilon=2.0, questions=QUESTIONS, **options):
 def ask(server, path, body=None, **headers):
     """Status and JSON of one request; body: bytes or what becomes JSON."""
     host, _, base = server.removeprefix("http://").partition("/")
-    connection = HTTPConnection(host, timeout=30)
+    connection = HTTPConnection(host, timeout=120)
     if body is not None and not isinstance(body, bytes):
         body, headers = json.dumps(body).encode(), {"Content-Type": "application/json"} | headers
     try:

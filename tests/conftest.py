@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from tests.browser_helpers import serving
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PATIENCE = 120_000  # milliseconds that a browser waits for what will come
+LONGEST = 1800  # seconds of a slow test, on a machine that does other things besides
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -42,11 +45,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun beside a shell
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # reaches what tests start
     for path in config.getoption("--plugin"):
         try:
             plugins.load(path)
         except DpmcError as error:
             raise pytest.UsageError(str(error)) from None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONGEST))
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +98,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving(home) as (address, process):
         yield address
         process.terminate()
-        process.wait(10)
+        process.wait(60)
     assert "Traceback" not in (home / "server.log").read_text()
 
 
@@ -98,8 +109,22 @@ def browser() -> Iterator[Any]:
         pytest.skip("chromium is not installed (Debian: apt install chromium)")
     with api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        api.expect.set_options(timeout=PATIENCE)
+        chromium.new_context = _patient(chromium.new_context)
+        chromium.new_page = _patient(chromium.new_page)
         yield chromium
         chromium.close()
+
+
+def _patient(make: Callable[..., Any]) -> Callable[..., Any]:
+    """What it makes waits as long as a busy machine may take."""
+
+    def made(**options: Any) -> Any:
+        found = make(**options)
+        found.set_default_timeout(PATIENCE)
+        return found
+
+    return made
 
 
 @pytest.fixture

@@ -2,17 +2,15 @@
 
 from itertools import product
 
-from dpmc_core.lab.teach.lessons.frame import Pick, Stops
-
 
 def settings_of(slide):
     """Everything that can be moved, at a few places each, in all combinations."""
     choices = []
     for control in slide.move:
-        if isinstance(control, Stops):
-            values = control.values
+        values = control.values
+        if values:
             choices.append({values[0], values[len(values) // 2], control.start, values[-1]})
-        elif isinstance(control, Pick):
+        elif control.options:
             choices.append(set(control.options))
         else:
             choices.append({control.start, control.start + 1})

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def open_page(name="what_if", theme="light", **link):
     """The app at a page, as if its address had been typed in."""
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=200)
     app.context = {"theme": theme}
     for key, value in link.items():
         app.query_params[key] = value

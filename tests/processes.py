@@ -73,7 +73,7 @@ def alive(pid):
     return state != "Z"
 
 
-def wait_until(condition, seconds=20.0):
+def wait_until(condition, seconds=120.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():

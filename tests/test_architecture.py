@@ -16,19 +16,9 @@ PAGES = ROOT / "pages"
 
 # Each place may import those before it: modules and packages of the core, then those of the lab.
 ORDER = [
-    *("errors", "facts", "archives", "stopping", "version", "paths", "settings", "ratings"),
-    *(
-        "privacy",
-        "model",
-        "links",
-        "data",
-        "metrics",
-        "solvers",
-        "mechanisms",
-        "registry",
-        "plugins",
-    ),
-    *("problem", "experiment"),
+    *("errors", "facts", "archives", "stopping", "style", "version", "paths", "settings"),
+    *("ratings", "privacy", "model", "links", "data", "metrics", "solvers", "mechanisms"),
+    *("registry", "plugins", "problem", "experiment"),
     *("lab.locks", "lab.refute", "lab.store", "lab.sweep", "lab.study", "lab.protocol"),
     *("lab.views", "lab.teach", "lab.papers", "lab.cli"),
     "__main__",

@@ -16,7 +16,7 @@ from dpmc_core.archives import BadArchive
 from dpmc_core.data import public_sets
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.lab.sweep.sources import read_snapshot
-from dpmc_core.solvers.least_squares_mf import PublicUserFactors
+from dpmc_core.solvers.factorization import PublicUserFactors
 
 WHOLE = {
     "a": np.arange(12.0).reshape(3, 4),

@@ -14,6 +14,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
+from tests.slow_helpers import by_turns
 
 pytestmark = pytest.mark.browser
 
@@ -36,8 +37,7 @@ def test_the_first_page_opens_under_its_own_name_with_all_that_the_link_asks_for
     assert not page.get_by_text("Page not found").is_visible()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(("path", "theme"), by_turns(PAGES, ["light", "dark"]))
 def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
     tab = context.new_page()
@@ -70,7 +70,7 @@ def test_the_instrument_shows_the_stored_mean_where_it_stands(page, server):
 def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, server):
     visit(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("heading", name="Take it with you").wait_for(timeout=60_000)
+    page.get_by_role("heading", name="Take it with you").wait_for()
     settle(page)
     charts = page.locator('[data-testid="stPlotlyChart"] .main-svg .scatterlayer .trace')
     assert charts.count() >= 4
@@ -97,7 +97,7 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     turn_to(page, "Train")
     settle(page)
     page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("heading", name="Take it with you").wait_for(timeout=60_000)
+    page.get_by_role("heading", name="Take it with you").wait_for()
     other = browser.new_context().new_page()
     visit(other, server + "data?data=upload")
     assert other.get_by_text("which is not here").is_visible()

@@ -26,9 +26,9 @@ def test_an_upload_leads_to_the_answer(page, server, tmp_path):
     page.get_by_role("button", name="Get the answer").click()
     page.get_by_text("what personalisation adds").or_(
         page.get_by_text("adds nothing measurable")
-    ).first.wait_for(timeout=90_000)
-    page.get_by_text("Offline test on raw data, 5 private fits").wait_for(timeout=90_000)
-    page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for(timeout=120_000)
+    ).first.wait_for()
+    page.get_by_text("Offline test on raw data, 5 private fits").wait_for()
+    page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for()
     (folder,) = private_folders() - before
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "results-users").is_dir()
@@ -47,11 +47,11 @@ def test_the_question_is_in_the_address_and_stop_keeps_what_is_there(page, serve
     page.get_by_role("button", name="Get the answer").click()
     page.get_by_role("heading", name="Cannot tell yet").or_(
         page.get_by_role("heading", name="at your limit")
-    ).first.wait_for(timeout=90_000)
+    ).first.wait_for()
     page.get_by_test_id("stMain").get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Go on").or_(
         page.get_by_role("button", name="Compute the curve")
-    ).first.wait_for(timeout=30_000)
+    ).first.wait_for()
     assert page.get_by_test_id("stAlert").count() == 0
     page.get_by_text("Predictions are off by").wait_for()
     visit(page, address)  # by whoever opens the link: runs are there, nothing starts

@@ -10,6 +10,7 @@ from dpmc_core.lab.teach.lessons import LESSONS
 from dpmc_core.lab.teach.room import TWICE
 from tests.browser_helpers import settle, visit
 from tests.class_helpers import in_class, opened
+from tests.slow_helpers import by_turns, rest_slow
 
 pytestmark = pytest.mark.browser
 axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
@@ -58,13 +59,13 @@ def test_a_lesson_has_no_grave_violation(browser, server, lesson, theme):
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(("path", "theme"), by_turns(PAGES, ["light", "dark"]))
 def test_a_page_has_no_grave_violation(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
     visit(tab, server + path)
     assert grave(tab) == []
+    headings_go_down(tab)
     for fold in tab.get_by_test_id("stExpander").all():
         fold.locator("summary").click()
     tab.get_by_role("button", name="Share", exact=True).click()
@@ -73,19 +74,19 @@ def test_a_page_has_no_grave_violation(browser, server, path, theme):
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", rest_slow(["dark", "light"]))
 def test_a_trained_model_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
     visit(tab, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     tab.get_by_role("button", name="Train", exact=True).click()
-    tab.get_by_role("heading", name="Take it with you").wait_for(timeout=60_000)
+    tab.get_by_role("heading", name="Take it with you").wait_for()
     settle(tab)
     assert grave(tab) == []
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", rest_slow(["light", "dark"]))
 def test_the_phones_page_has_no_violation(browser, theme):
     with in_class() as server:
         room = opened()
@@ -104,9 +105,8 @@ def test_the_phones_page_has_no_violation(browser, theme):
         context.close()
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_headings_go_down_one_level_at_a_time(page, server, path):
-    visit(page, server + path)
+def headings_go_down(page):
+    """One level at a time, from one of the first."""
     levels = page.locator(":is(h1, h2, h3, h4, h5, h6):visible").evaluate_all(
         "all => all.map(one => Number(one.tagName[1]))"
     )
@@ -115,7 +115,7 @@ def test_headings_go_down_one_level_at_a_time(page, server, path):
     assert all(b <= a + 1 for a, b in itertools.pairwise(levels)), levels
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", rest_slow(["light", "dark"]))
 def test_the_open_picker_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
@@ -127,7 +127,7 @@ def test_the_open_picker_has_no_grave_violation(browser, server, theme):
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", rest_slow(["dark", "light"]))
 def test_an_open_room_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
+from tests.slow_helpers import by_turns, rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -90,6 +91,7 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     button(page, "Go on").wait_for()
 
 
+@pytest.mark.slow
 def test_two_tabs_share_a_sweep(page, browser, server):
     address = server + GRID.replace("seeds=3", "seeds=30").replace("movie-night", "restaurants")
     visit(page, address)
@@ -106,7 +108,7 @@ def test_two_tabs_share_a_sweep(page, browser, server):
     context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", rest_slow(["dark", "light"]))
 def test_compare_fits_a_phone_in_both_themes(browser, server, theme):
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
     tab = context.new_page()
@@ -129,7 +131,7 @@ def test_the_address_holds_the_choices_and_opens_them(page, server):
     settle(page)
     visit(page, page.url)
     seeds = page.get_by_role("spinbutton", name="Seeds")
-    wait_for(lambda: seeds.input_value() == "7", 30)
+    wait_for(lambda: seeds.input_value() == "7")
     assert not page.get_by_text("which is not here").count()
     assert "gradient" not in page.locator('[data-testid="stCode"]').last.text_content()
 
@@ -140,7 +142,7 @@ def choose(page, label, option):
     wanted = page.get_by_role("option", name=option, exact=True)
     field.click()
     wanted.click()
-    wait_for(lambda: field.input_value() == option, 30)
+    wait_for(lambda: field.input_value() == option)
     settle(page)
 
 
@@ -210,8 +212,10 @@ NAMES = """() => [...document.querySelectorAll('.js-plotly-plot')].map(chart => 
 })"""
 
 
-@pytest.mark.parametrize("width", [390, 1024, 1366])
-@pytest.mark.parametrize("link", ["data=bookshop-clicks", "data=movie-night&task=ratings"])
+LINKS = ["data=bookshop-clicks", "data=movie-night&task=ratings"]
+
+
+@pytest.mark.parametrize(("width", "link"), by_turns([390, 1024, 1366], LINKS))
 def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
     context = browser.new_context(viewport={"width": width, "height": 900})
     tab = context.new_page()

@@ -144,7 +144,7 @@ def test_the_card_follows_the_slider(opened):
 def test_play_guess_and_wish_work(opened):
     tab = opened("#epsilon=5")
     tab.get_by_role("button", name="Play").click()
-    tab.wait_for_url(re.compile("epsilon=10"), timeout=15_000)
+    tab.wait_for_url(re.compile("epsilon=10"))
     tab.get_by_role("button", name="Guess").click()
     tab.locator(".dpmc-game button").first.click()
     assert re.search(r"You: [01] of 1\.", text(tab, "game"))

@@ -7,6 +7,7 @@ import pytest
 from dpmc_core.lab.teach.lessons import LESSONS
 from dpmc_core.lab.teach.lessons.frame import Stops, Throws
 from tests.browser_helpers import settle, turn_to, visit
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -60,7 +61,9 @@ def press(page, key):
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [(name, mode) for name in LESSONS for mode in ("phone", "projector")] + [("coin", "laptop")],
+    rest_slow(
+        [("coin", "laptop")] + [(name, mode) for name in LESSONS for mode in ("phone", "projector")]
+    ),
 )
 def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
     lesson = LESSONS[name]
@@ -224,6 +227,7 @@ def test_a_shared_step_opens_elsewhere_as_it_is(page, server, browser):
         other.close()
 
 
+@pytest.mark.slow
 def test_a_lesson_on_epsilon_is_found_and_finished_by_following_the_screen(page, server):
     """Task ten, from the start page, by mouse."""
     page.set_viewport_size({"width": 1366, "height": 768})

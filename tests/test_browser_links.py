@@ -7,6 +7,7 @@ import pytest
 
 from app import SECTIONS
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
+from tests.slow_helpers import by_turns, rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -55,11 +56,13 @@ def walked(page, title):
 
 @pytest.mark.parametrize(
     ("path", "own"),
-    [
-        ("train", {"seed": "5", "holdout": "one random rating of each user"}),
-        ("noise", {"gradient.rounds": "40"}),
-        ("", {}),
-    ],
+    rest_slow(
+        [
+            ("train", {"seed": "5", "holdout": "one random rating of each user"}),
+            ("noise", {"gradient.rounds": "40"}),
+            ("", {}),
+        ]
+    ),
 )
 def test_a_link_is_walked_through_page_by_page(page, server, path, own):
     visit(page, f"{server}{path}?{LINK}&{'&'.join(f'{k}={v}' for k, v in own.items())}")
@@ -111,7 +114,7 @@ def look_of(page):
     )
 
 
-@pytest.mark.parametrize("path", OWN)
+@pytest.mark.parametrize("path", rest_slow(OWN, 3))
 def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, path):
     own = OWN[path]
     visit(page, f"{server}{path}&{urlencode(own)}")
@@ -173,8 +176,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     assert field.input_value() == chosen
 
 
-@pytest.mark.parametrize("plain_http", [True, False])
-@pytest.mark.parametrize("width", [1024, 390])
+@pytest.mark.parametrize(("width", "plain_http"), by_turns([1024, 390], [True, False]))
 def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
     context = browser.new_context(viewport={"width": width, "height": 800})
     if plain_http:  # where browsers have no clipboard to offer

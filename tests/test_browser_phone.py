@@ -14,6 +14,7 @@ from dpmc_core.lab.teach import room as rooms
 from pages.ui import classroom
 from tests.browser_helpers import serving
 from tests.class_helpers import QUESTIONS, SECRET, forget_visits, in_class, opened
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -439,7 +440,7 @@ def test_questions_are_text(page, server):
     page.get_by_role("heading", name="<img src=x onerror=alert(1)> & <b>you</b>?").wait_for()
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("epsilon", rest_slow(EPSILONS, 3))
 def test_a_phone_tells_of_one_tilted_coin(page, server, epsilon):
     """The opposite so many times in 100, and what two coins would do: right to the last digit."""
     opened(epsilon)

@@ -9,6 +9,7 @@ import pytest
 from dpmc_core.lab.teach.room import READY
 from tests.browser_helpers import serving, settle, turn_to, visit
 from tests.class_helpers import SECRET, Phone, together
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 FIRST, SECOND, _ = READY["Warm-up"]
@@ -27,7 +28,7 @@ def server(tmp_path_factory):
     with serving(home, DPMC_CLASS="1", DPMC_CLASS_SECRET=SECRET) as (address, process):
         yield address
         process.terminate()
-        process.wait(10)
+        process.wait(60)
     assert "Traceback" not in (home / "server.log").read_text()
 
 
@@ -56,7 +57,7 @@ def press(page, label):
 def reports(page, count):
     """Wait for so many reports on the screen."""
     first = page.locator(".counted > div:first-of-type b", has_text=str(count))
-    first.filter(visible=True).wait_for(timeout=10_000)
+    first.filter(visible=True).wait_for()
     return page.locator(".counted").inner_text()
 
 
@@ -78,7 +79,7 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     assert page.get_by_text(f"{server}phone".removeprefix("http://")).is_visible()
     page.get_by_text("Waiting for the first phone").wait_for()
     phones[0].ask()
-    page.get_by_text("A phone has arrived").wait_for(timeout=10_000)
+    page.get_by_text("A phone has arrived").wait_for()
 
     page.keyboard.press("n")
     page.get_by_role("heading", name=FIRST).wait_for()
@@ -177,11 +178,11 @@ def test_two_tabs_of_the_teacher_agree(teacher, server):
     visit(other, f"{server}room")
     other.get_by_role("heading", name=FIRST).wait_for()
     press(other, "Next question")
-    teacher.get_by_role("heading", name=SECOND).wait_for(timeout=10_000)
+    teacher.get_by_role("heading", name=SECOND).wait_for()
     other.close()
 
 
-@pytest.mark.parametrize("width", [390, 1366])
+@pytest.mark.parametrize("width", rest_slow([390, 1366]))
 def test_the_code_covers_nothing(teacher, server, width):
     press(teacher, "Open the room")
     press(teacher, "Ask the first question")

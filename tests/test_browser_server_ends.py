@@ -10,6 +10,7 @@ import pytest
 
 from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit
 from tests.processes import members, needs_proc, wait_until
+from tests.slow_helpers import rest_slow
 
 pytestmark = [pytest.mark.browser, needs_proc]
 
@@ -66,13 +67,13 @@ def as_in_a_terminal():
     signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("name", rest_slow(["SIGTERM", "SIGHUP"]))
 @pytest.mark.usefixtures("as_in_a_terminal")
 def test_a_server_that_is_told_to_end_ends_its_sweeps_and_removes_uploads(browser, folder, name):
     with serve(folder) as (server, process):
         groups = start_both(browser, server, folder)
         process.send_signal(getattr(signal, name))
-        process.wait(10)
+        process.wait(60)
         assert wait_until(lambda: not any(map(members, groups)), 2)
         assert not list(folder.glob("temporary/dpmc-private-*"))
 
@@ -83,7 +84,7 @@ def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_c
     with serve(folder) as (server, process):
         private, shared = start_both(browser, server, folder)
         process.kill()
-        process.wait(10)
+        process.wait(60)
     assert wait_until(lambda: not members(private), 3)  # by itself: no server is there
     assert wait_until(lambda: not list((folder / "temporary").iterdir()), 1)
     assert members(shared)

@@ -47,5 +47,5 @@ def test_without_times_the_hold_out_is_called_a_draw(page, server):
     held = page.get_by_role("combobox", name="Held out for testing")
     assert held.input_value() == "one random rating of each user"
     page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_text("one random rating of every user").first.wait_for(timeout=60_000)
+    page.get_by_text("one random rating of every user").first.wait_for()
     assert not page.get_by_text("latest rating").count()

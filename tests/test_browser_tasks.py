@@ -88,7 +88,7 @@ def test_a_file_of_ones_own_is_uploaded_and_gets_its_curve(start, tmp_path):
     press(start, "Get the answer")
     curve = start.get_by_role("heading", name=re.compile("gain|kept"), level=2).last
     told = re.compile("by the means over seeds|cannot be told")
-    expect(curve).to_contain_text(told, timeout=120_000)
+    expect(curve).to_contain_text(told)
     settle(start)
     assert text(start, r"^(Affordable|Not affordable|Cannot tell)")
     assert text(start, r"keep .*\d+ %.* of what personalisation adds|adds nothing measurable")
@@ -176,9 +176,9 @@ def test_the_attack_on_the_protocol_is_run_and_says_what_it_shows(start):
 def test_a_picture_a_report_and_the_code_are_taken_away(start):
     turned(start, "Train", "Train one mechanism")
     start.get_by_role("button", name="Train", exact=True).click()
-    start.get_by_role("heading", name="Take it with you").wait_for(timeout=60_000)
+    start.get_by_role("heading", name="Take it with you").wait_for()
     train = start.get_by_role("button", name="Train", exact=True)
-    expect(train).to_be_enabled(timeout=60_000)
+    expect(train).to_be_enabled()
     settle(start)
     with start.expect_download() as report:
         start.get_by_role("button", name="Report (HTML)").click()

@@ -9,6 +9,7 @@ import pytest
 from pages.ui.text import escape
 from tests.browser_helpers import serving, settle, visit
 from tests.hostile import HOSTILE, PIECES, shown
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -50,7 +51,7 @@ def test_escaped_text_is_read_as_it_was(browser, tmp_path):
         tab = browser.new_page()
         visit(tab, address)
         tab.locator(f".st-key-text{len(texts) - 1} details").wait_for(state="attached")
-        settle(tab, seconds=60)
+        settle(tab)
         found = tab.evaluate(LOOK, len(texts))
         tab.close()
     for text, parts in zip(texts, found, strict=True):
@@ -59,7 +60,7 @@ def test_escaped_text_is_read_as_it_was(browser, tmp_path):
             assert set(tags.split()) <= {"P", "SPAN", "STRONG"}, (text, tags)
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", rest_slow(PAGES, 2))
 def test_a_link_shows_its_text_and_fetches_nothing(page, server, path):
     visit(page, server + path)
     main = page.locator('[data-testid="stMain"]')

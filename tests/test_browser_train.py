@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser_helpers import settle, turn_to, visit
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -24,13 +25,13 @@ def told(page):
 
 
 def done(page):
-    expect(page.get_by_role("heading", name="Take it with you")).to_be_visible(timeout=60_000)
-    expect(page.get_by_role("button", name="Train", exact=True)).to_be_enabled(timeout=60_000)
+    expect(page.get_by_role("heading", name="Take it with you")).to_be_visible()
+    expect(page.get_by_role("button", name="Train", exact=True)).to_be_enabled()
     settle(page)
 
 
 def at_end(page, rounds):
-    expect(told(page)).to_have_text(f"round {rounds} of {rounds}", timeout=15_000)
+    expect(told(page)).to_have_text(f"round {rounds} of {rounds}")
 
 
 def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
@@ -80,13 +81,11 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     visit(page, server + "train?data=movie-night&mechanism=private-frank-wolfe&epsilon=3")
     for rounds in (1, 2):
         press(page, "Step")
-        expect(page.get_by_text(f"paused · Private Frank-Wolfe: round {rounds} of")).to_be_visible(
-            timeout=60_000
-        )
-        expect(told(page)).to_have_text(f"round {rounds} of 15", timeout=15_000)
+        expect(page.get_by_text(f"paused · Private Frank-Wolfe: round {rounds} of")).to_be_visible()
+        expect(told(page)).to_have_text(f"round {rounds} of 15")
     press(page, "Go on")
     press(page, "Pause")
-    expect(page.get_by_text("paused ·")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("paused ·")).to_be_visible()
     press(page, "Stop")
     done(page)
     expect(page.get_by_text("Stopped after")).to_be_visible()
@@ -116,7 +115,7 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     assert chart.count() == 1
 
 
-@pytest.mark.parametrize("width", [390, 1366])
+@pytest.mark.parametrize("width", rest_slow([390, 1366]))
 def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
     context = browser.new_context(viewport={"width": width, "height": 844})
     tab = context.new_page()

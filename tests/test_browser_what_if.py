@@ -173,7 +173,7 @@ def test_whom_to_protect_chooses_the_method(instrument):
 def test_play_moves_by_itself_to_the_end(instrument):
     page = instrument("?epsilon=5")
     page.get_by_role("button", name="Play").click()
-    page.wait_for_url(re.compile("epsilon=10"), timeout=15_000)
+    page.wait_for_url(re.compile("epsilon=10"))
     assert page.get_by_role("button", name="Play").is_visible()
 
 
@@ -205,7 +205,7 @@ def test_on_a_phone_the_number_comes_first_then_slider_lists_and_card(page, serv
 def test_before_the_first_point_the_axis_stands_on_a_phone_too(page, server):
     page.set_viewport_size({"width": 390, "height": 844})
     visit(page, server + "?mechanism=private-taste")
-    page.locator(".dpmc-plot .xtick").first.wait_for(state="attached", timeout=10_000)
+    page.locator(".dpmc-plot .xtick").first.wait_for(state="attached")
     assert page.get_by_role("button", name="Compute the curve").is_visible()
 
 

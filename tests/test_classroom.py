@@ -165,7 +165,7 @@ def test_a_report_in_pieces_has_the_same_limit(server):
     opened()
     host = server.removeprefix("http://").rstrip("/")
     for pieces, status in ([b" " * 600] * 3, 413), ([b"n", b"o"], 400):
-        connection = HTTPConnection(host, timeout=30)
+        connection = HTTPConnection(host, timeout=120)
         headers = {"Content-Type": "application/json"}
         connection.request("POST", "/report", iter(pieces), headers, encode_chunked=True)
         answer = connection.getresponse()
@@ -229,7 +229,7 @@ def test_who_asks_too_often_is_told(server, monkeypatch):
 def visit(server, path):
     """Status and headers, without following."""
     host, _, base = server.removeprefix("http://").partition("/")
-    connection = HTTPConnection(host, timeout=30)
+    connection = HTTPConnection(host, timeout=120)
     connection.request("GET", f"/{base}{path}")
     answer = connection.getresponse()
     answer.read()
@@ -467,7 +467,7 @@ def test_a_class_on_the_apps_own_server(tmp_path):
         assert "link" in visit(server, "train")[1]
         assert "link" not in visit(server, "phone")[1]  # no drawing code ahead
         for cookie, status in (("", 403), (f"{classroom.COOKIE}={SECRET}", 403)):
-            connection = HTTPConnection(server.split("/")[2], timeout=30)
+            connection = HTTPConnection(server.split("/")[2], timeout=120)
             connection.request("PUT", "/_stcore/upload_file/a/b", b"x", {"Cookie": cookie})
             answer = connection.getresponse()
             ours = b"only the teacher" in answer.read()
@@ -475,7 +475,7 @@ def test_a_class_on_the_apps_own_server(tmp_path):
             assert (answer.status, ours) == (status, not cookie)
             connection.close()
         process.terminate()
-        process.wait(20)
+        process.wait(60)
         after = (tmp_path / "server.log").read_text().removeprefix(told)
     assert "Traceback" not in after
     for never in ("127.0.0.1", "report", "token", f"{3:032x}", SECRET, "wrong"):

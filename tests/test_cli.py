@@ -396,7 +396,7 @@ def spawn(*argv, **options):
 
 def test_module_and_command_are_the_same_program():
     with spawn("list", "--json") as child:
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=200)
     assert (child.returncode, err) == (0, "")
     assert len(json.loads(out)) == len(registry.MECHANISMS)
 
@@ -406,20 +406,19 @@ def test_a_reader_that_leaves_early_sees_no_traceback():
     os.close(read)
     with spawn("list", "--json", stdout=write) as child:
         os.close(write)
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=200)
     assert (child.returncode, err) == (141, "")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent another way on Windows")
 def test_ctrl_c_ends_cleanly():
-    """Interrupted in the middle of ten thousand rounds, which take far longer than the wait."""
+    """Interrupted in the middle of ten thousand rounds."""
     endless = ("--set", "iterations=10000", "--set=tolerance=1e-12", "--set=estimator=published")
     with spawn("fit", "movie-night", "objective", "--epsilon", "1", *endless) as child:
-        time.sleep(3)
-        running = child.poll() is None
+        told = child.stderr.readline()
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
-    assert running, err
+        out, err = child.communicate(timeout=200)
+    assert "/10000" in told, err
     assert (child.returncode, out) == (130, "")
     assert "interrupted" in err
     assert "Traceback" not in err

@@ -35,7 +35,7 @@ from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.privacy.importance import amplified_losses, importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
-from dpmc_core.solvers.implicit import binary_matrix
+from dpmc_core.solvers.factorization import binary_matrix
 from tests.statistics_helpers import assert_frequencies
 from tests.user_level_helpers import COLLECTED, RANKING, VARIANTS, build, make, rows_of
 

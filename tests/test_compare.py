@@ -1,5 +1,6 @@
 """The Compare page's numbers, on curves whose truth is known."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -9,7 +10,8 @@ from scipy.stats import t as student
 from store_helpers import record
 
 from dpmc_core.lab import store
-from dpmc_core.lab.store import CurveInfo, Store
+from dpmc_core.lab.store import CurveInfo
+from dpmc_core.lab.store.queries import Claim, Store
 from dpmc_core.lab.views import comparison, lines, stops
 from dpmc_core.lab.views.lines import Count, Line
 from dpmc_core.metrics import METRICS
@@ -579,38 +581,42 @@ def test_below_which_epsilon_nothing_beats_guessing():
 # --- rows from two places --------------------------------------------------------------------
 
 
-def test_rows_of_ones_own_and_rows_that_came_are_one_line():
-    whole = line(rising, seeds=5)
-    some = replace(
-        whole,
-        epsilon=GRID[[1, 3]],
-        seeds=np.array([2, 9]),
-        values=np.array([[0.7, 0.8], [np.nan, 0.9]]),
-        claimed=GRID[[1, 3]],
-        certified={unit: x[[1, 3]] for unit, x in whole.certified.items()},
+def rows_of(id, values, epsilons, seeds, claims):
+    """Stored rows of a curve: values by epsilon and seed."""
+    places = itertools.product(epsilons, seeds)
+    points = {place: v for place, v in zip(places, np.ravel(values), strict=True) if v == v}
+    return lines.CurveRows(
+        info(id)._replace(mechanism=id), {"accuracy": points}, dict.fromkeys(epsilons, claims)
     )
-    both = some.joined(whole)
-    assert both.epsilon.tolist() == GRID.tolist()
+
+
+def test_rows_of_ones_own_and_rows_that_came_are_one_line():
+    metric, ids, claim = METRICS["accuracy"], ["input-flip"], Claim(1.0, RATING, {}, {}, (), "1")
+    grid = GRID.tolist()
+    given = line(rising, seeds=5).values
+    whole = rows_of("input-flip", given, grid, range(1, 6), claim)
+    some = rows_of("input-flip", [[0.7, 0.8], [np.nan, 0.9]], [0.2, 1.0], [2, 9], claim)
+    guess = rows_of("private-majority", given, grid, range(1, 6), claim)
+    came = {"input-flip": whole, "private-majority": guess}
+    joined = lines.picture({"input-flip": some}, ids, metric, came)
+    (both,) = joined.lines
+    assert both.epsilon.tolist() == grid
     assert both.seeds.tolist() == [1, 2, 3, 4, 5, 9]
     assert both.values[1].tolist()[1::4] == [0.7, 0.8]  # one's own before what came
-    assert both.values[3, 1] == whole.values[3, 1]
+    assert both.values[3, 1] == given[3, 1]
     assert both.values[3, 5] == 0.9
     assert np.isnan(both.values[0, 5])
-    assert np.array_equal(both.values[:, [0, 2, 3, 4]], whole.values[:, [0, 2, 3, 4]])
-    assert both.claimed.tolist() == GRID.tolist()
-    assert both.certified["value"].tolist() == GRID.tolist()
-    metric, ids = METRICS["accuracy"], ["input-flip"]
-    came = lines.Picture(metric, (whole,), guesses=(guess(0.6),))
-    joined = lines.Picture(metric, (some,)).joined(came, ids)
-    assert [one.seeds.tolist() for one in joined.lines] == [[1, 2, 3, 4, 5, 9]]
-    assert joined.came == (whole,)
+    assert np.array_equal(both.values[:, [0, 2, 3, 4]], given[:, [0, 2, 3, 4]])
+    assert both.claimed.tolist() == [1.0] * len(grid)
+    (alone,) = joined.came
+    assert np.array_equal(alone.values, given)
     assert [one.mechanism for one in joined.guesses] == ["private-majority"]
-    assert came.joined(came, ids).came == ()  # nothing came that was not there
-    assert lines.Picture(metric).joined(came, ids).lines == (whole,)
-    many, few = (lines.Reference("k", "clear", "C", metric, np.full(n, 0.7)) for n in (5, 1))
+    assert lines.picture(came, ids, metric, came).came == ()  # nothing came that was not there
+    assert np.array_equal(lines.picture({}, ids, metric, came).lines[0].values, given)
+    many, few = (rows_of("clear", [[0.7] * n], [None], range(n), claim) for n in (5, 1))
     for mine, theirs in ((many, few), (few, many)):
-        sides = (lines.Picture(metric, twins=(side,)) for side in (mine, theirs))
-        assert next(sides).joined(next(sides), ids).twins == (many,)
+        (level,) = lines.picture({"clear": mine}, ids, metric, {"clear": theirs}).twins
+        assert len(level.values) == 5
 
 
 @pytest.fixture

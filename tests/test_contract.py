@@ -27,9 +27,8 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, settings_of, show_setting
+from dpmc_core.solvers.factorization import Over, PublicUserFactors
 from dpmc_core.solvers.frank_wolfe import StepRule
-from dpmc_core.solvers.implicit import Over
-from dpmc_core.solvers.least_squares_mf import PublicUserFactors
 from dpmc_core.solvers.recovery import Regress
 
 USERS, ITEMS = 24, 16

@@ -306,7 +306,6 @@ def test_a_broken_note_says_nothing(tmp_path: Path, note: str) -> None:
 
 def test_parquet(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
     frame = pandas.DataFrame(ROWS, columns=["user", "item", "rating", "time"])
     path = tmp_path / "x.parquet"
     frame.to_parquet(path)
@@ -324,13 +323,6 @@ def test_parquet(tmp_path: Path) -> None:
         upload(buffer.getvalue(), "y.parquet")
     left = upload(buffer.getvalue(), "y.parquet", bad_rows="leave-out").ratings
     assert set(cells(left)) == {("1", "1"), ("3", "2")}
-
-
-def test_parquet_without_pyarrow_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(BadRatings, match=r"needs the package pyarrow \(pip install pyarrow\)"):
-        upload(b"PAR1....PAR1", "x.parquet")
 
 
 def jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str:

@@ -35,7 +35,7 @@ def handshake(port, *headers, path="/", version="1.1", address="127.0.0.1", webs
         lines += ["Connection: close"]
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as one:
-        one.settimeout(20)
+        one.settimeout(120)
         one.connect((address, port))
         one.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
         told = b""

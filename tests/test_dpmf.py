@@ -14,7 +14,7 @@ from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
 from dpmc_core.privacy.audit import sensitivity_probe
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.als import normal_equations, ridge
-from dpmc_core.solvers.least_squares_mf import PublicUserFactors
+from dpmc_core.solvers.factorization import PublicUserFactors
 from tests.statistics_helpers import assert_release_noise
 
 RANDOM = PublicUserFactors("random:7")

@@ -15,7 +15,7 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.least_squares_mf import LeastSquaresOnClicks, PublicUserFactors
+from dpmc_core.solvers.factorization import PublicUserFactors
 
 Floats = NDArray[np.float64]
 USERS, ITEMS = 30, 12
@@ -100,7 +100,7 @@ def test_an_item_that_nobody_chose_gets_noise_as_the_others_do() -> None:
 
 def test_the_two_half_steps_are_least_squares_over_every_cell() -> None:
     matrix = drawn().astype(float)
-    model = LeastSquaresOnClicks(rank=3, user_penalty=0.3, item_penalty=2.0, unit_ball=False)
+    model = ClickDPMF(epsilon=1.0, rank=3, user_penalty=0.3, item_penalty=2.0, unit_ball=False)
     sides = model.sides(clicks(drawn()))
     rng = np.random.default_rng(1)
     users, items = rng.normal(size=(USERS, 3)), rng.normal(size=(ITEMS, 3))
@@ -114,7 +114,7 @@ def test_the_two_half_steps_are_least_squares_over_every_cell() -> None:
     assert np.allclose(model.fit_items(sides, users), best, atol=1e-4)
     best = minimize(lambda u: dense(u.reshape(USERS, 3), items), users.ravel()).x.reshape(USERS, 3)
     assert np.allclose(model.fit_users(sides, items), best, atol=1e-4)
-    held = LeastSquaresOnClicks(rank=3, user_penalty=0.3).fit_users(sides, items / 10)
+    held = ClickDPMF(epsilon=1.0, rank=3, user_penalty=0.3).fit_users(sides, items / 10)
     assert np.linalg.norm(held, axis=1).max() <= 1 + 1e-9
 
 

@@ -13,6 +13,8 @@ pytestmark = pytest.mark.usefixtures("own_session")
 
 PAGES = [entry.file for section in SECTIONS.values() for entry in section]
 WITH_MECHANISM = ("what_if", "train", "noise", "guarantees")
+OF_EACH_KIND = {"movie-night", "bookshop-clicks"}  # ratings and clicks; more samples take longer
+DATA = [pytest.param(id, marks=() if id in OF_EACH_KIND else pytest.mark.slow) for id in SAMPLES]
 
 
 def whole(app, what):
@@ -24,6 +26,7 @@ def options(id):
     return registry.offered(clicks=SAMPLES[id].clicks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", SAMPLES)
 @pytest.mark.parametrize("page", WITH_MECHANISM)
 def test_with_every_mechanism(page, data):
@@ -37,7 +40,7 @@ def test_with_every_mechanism(page, data):
             assert at_stop(app)["epsilon"] == "0.7"
 
 
-@pytest.mark.parametrize("data", SAMPLES)
+@pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in WITH_MECHANISM])
 def test_with_every_task(page, data):
     tasks = sources.tasks(data) if page == "compare" else [None]
@@ -46,6 +49,7 @@ def test_with_every_task(page, data):
         whole(open_page(page, data=data, **link), task)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_at_every_epsilon(page):
     app = open_page(page)

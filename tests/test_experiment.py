@@ -12,7 +12,7 @@ from dpmc_core.data import datasets, samples
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.transforms import Binarise, CapPerUser, Cut, Implicit, Rescale, TopItems
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
-from dpmc_core.experiment import baselines_of, run
+from dpmc_core.experiment import baselines_of, measure, run
 from dpmc_core.links import Probit
 from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import releases
@@ -252,6 +252,19 @@ def test_metrics_are_those_of_the_model(stars, flips):
     assert result.metrics["accuracy"] == metrics.accuracy(scores, problem.test.values)
     majority = max(np.mean(problem.test.values > 0), np.mean(problem.test.values < 0))
     assert result.baselines["private-majority"]["accuracy"] in (majority, 1 - majority)
+
+
+def test_all_methods_are_ranked_among_the_same_candidates(stars):
+    public = dataclasses.replace(stars.ratings.public, items=400)  # more than are drawn
+    wide = dataclasses.replace(stars, ratings=dataclasses.replace(stars.ratings, public=public))
+    problem, rng = build_problem(wide, Task.RANKING), np.random.default_rng(0)
+    model = Factors(rng.normal(size=(USERS, 3)), rng.normal(size=(400, 3)))
+    found, other = (
+        {seed: measure(registry.create(id), model, problem, seed)["ndcg@10"] for seed in range(5)}
+        for id in ("popularity", "ials")
+    )
+    assert found == other
+    assert len(set(found.values())) > 1
 
 
 def test_infinity_becomes_null_with_a_reason(stars):

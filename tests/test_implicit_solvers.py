@@ -10,13 +10,13 @@ from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.als import normal_equations
-from dpmc_core.solvers.implicit import (
+from dpmc_core.solvers.factorization import (
     ImplicitLoss,
     Over,
     binary_matrix,
+    minimise_in_ball,
     solve_rows,
 )
-from dpmc_core.solvers.trust_region import minimise_in_ball
 
 LOSSES = [
     ImplicitLoss(0.3, 0.02),

@@ -16,7 +16,7 @@ from dpmc_core.lab.papers import ryhh24 as views
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
 from dpmc_core.privacy import importance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
+from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 
 PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
 SPLIT = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}

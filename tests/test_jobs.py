@@ -15,7 +15,7 @@ from pages.ui import runs
 from pages.ui.jobs import PLACES, VISITORS, Job, Jobs, Places, Snapshot, cancel_all
 
 
-def wait_for(condition, seconds=5.0):
+def wait_for(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "timed out"
@@ -211,7 +211,7 @@ def test_stopping_is_told_before_the_work_has_noticed():
 
     def deaf(report, _):
         report(1, 2, "first")
-        noticed.wait(5)
+        noticed.wait(60)
 
     job = Job(deaf, places=Places(1))
     wait_for(lambda: job.snapshot().done == 1)
@@ -229,7 +229,7 @@ def test_a_result_may_be_there_before_the_end():
 
     def work(report, _):
         report(0, 0, "the rest", result="half")
-        go.wait(5)
+        go.wait(60)
         return "whole"
 
     job = Job(work, places=Places(1))
@@ -362,4 +362,4 @@ def test_visitors_wait_for_each_other_and_the_teacher_for_none_of_them():
     finally:
         for gate in (*gates, own):
             gate.go.set()
-        teachers.wait(5)
+        teachers.wait(60)

@@ -14,7 +14,7 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.lab.store import Store, default_path
 from dpmc_core.lab.study import ledger
-from dpmc_core.lab.study.ledger import Kind, LedgerEntry, Study
+from dpmc_core.lab.study.ledger import Kind, LedgerEntry, Selection, Study
 from dpmc_core.lab.views import ledger as words
 from dpmc_core.privacy import (
     CELL,
@@ -26,7 +26,6 @@ from dpmc_core.privacy import (
     Loss,
 )
 from dpmc_core.privacy.accounting import Pure, gaussian_epsilon, gaussian_mu
-from dpmc_core.privacy.selection import RandomRuns, Selection
 from dpmc_core.ratings import PublicFacts
 from tests.store_helpers import record
 
@@ -78,7 +77,7 @@ def test_every_unit_has_a_sum_of_its_own():
 
 
 def test_a_choice_adds_its_price():
-    choice = Selection(RandomRuns(mean=10), (Loss(mu=MU),))
+    choice = Selection(10.0, 1.0, (Loss(mu=MU),))
     entry = LedgerEntry(
         kind=Kind.CHOICE, mechanism="x", epsilon=1.0, costs=dict.fromkeys(Change, choice)
     )
@@ -88,7 +87,7 @@ def test_a_choice_adds_its_price():
     assert both == pytest.approx(choice.epsilon_at(5e-7) + gaussian_epsilon(MU, 5e-7))
     assert both > choice.epsilon_at(1e-6)
     # A pure choice leaves all of delta to the others.
-    pure = Selection(RandomRuns(mean=10), (Loss(0.1),))
+    pure = Selection(10.0, 1.0, (Loss(0.1),))
     entry = LedgerEntry(
         kind=Kind.CHOICE, mechanism="x", epsilon=0.1, costs=dict.fromkeys(Change, pure)
     )
@@ -160,7 +159,7 @@ def test_what_is_noted_is_read_again_and_kept_from_others(monkeypatch, tmp_path)
         mechanism="x",
         epsilon=1.0,
         costs={
-            RATING: Selection(RandomRuns(mean=3, eta=0.0), (Loss(mu=0.2), Loss(0.3))),
+            RATING: Selection(3.0, 0.0, (Loss(mu=0.2), Loss(0.3))),
             CELL: "why not",
             USER_EMPTIED: Loss(0.3, 0.1),
             USER_REPLACED: Loss.of(Pure(0.1, 80), Pure(0.2, 3, laplace=True)),
@@ -313,12 +312,16 @@ def test_an_edited_file_is_another_data_set(dpmc, tmp_path):
 
 
 def test_a_study_has_one_epsilon_for_each_unit_and_shows_its_parts(dpmc, tmp_path):
-    """A sweep, a private choice and a release, composed again from what each of them is."""
+    """A sweep, a choice that a former version noted, and a release, composed again."""
     pytest.importorskip("opendp", reason="needs the extra 'release'")
     sweep = ["sweep", "--data", "restaurants", "--mechanisms", "private-effects", "--jobs", "1"]
     assert dpmc(*sweep, "--epsilons", "0.5,1", "--seeds", "1:3")[0] == 0
-    choose = ["choose", "restaurants", "--mechanisms", "private-effects,private-item-mean"]
-    assert dpmc(*choose)[0] == 0
+    price = {"runs": {"mean": 10, "eta": 1.0}, "losses": [{"epsilon": 0.0, "mu": MU, "pure": []}]}
+    chosen = {"time": "2026-01-01T00:00:00+00:00", "source": RESTAURANTS, "name": "restaurants"}
+    chosen |= {"kind": "choice", "mechanism": "private-effects or private-item-mean"}
+    chosen |= {"epsilon": 1.0, "costs": {change.value: price for change in Change}}
+    ledger.path().parent.mkdir(parents=True, exist_ok=True)
+    ledger.path().write_text(json.dumps(chosen | {"count": 1, "key": ""}) + "\n")
     release = ["release", "restaurants", "private-item-mean", "--epsilon", "1", "--delta", "1e-6"]
     status, out, _ = dpmc(*release, "--out", tmp_path / "one.npz")
     assert status == 0
@@ -332,9 +335,9 @@ def test_a_study_has_one_epsilon_for_each_unit_and_shows_its_parts(dpmc, tmp_pat
     units = {(u["unit"], u["neighbours"]): u for u in found["units"]}
     user = units["user", "empty"]
     assert user["released"] == pytest.approx(1.0, rel=1e-6)
-    # Each candidate spends mu (but for its last digits), and half of delta is the choice's.
-    price = Selection(RandomRuns(mean=10), (Loss(mu=MU),)).epsilon_at(5e-7)
-    assert user["published"] == pytest.approx(rest + price, rel=1e-3)
+    # Half of delta is the choice's.
+    price = Selection(10.0, 1.0, (Loss(mu=MU),)).epsilon_at(5e-7)
+    assert user["published"] == pytest.approx(rest + price)
     for unit in units.values():
         assert unit["published"] > unit["released"] > 0
     parts = {(part["kind"], part["mechanism"]): part for part in found["parts"]}

@@ -22,8 +22,9 @@ from lesson_helpers import settings_of
 from scipy.stats import t
 
 from dpmc_core.lab.refute.probe import run
-from dpmc_core.lab.teach.lessons import LESSONS, paper
-from dpmc_core.lab.teach.lessons.frame import Bend, Dots, Spans, Worlds
+from dpmc_core.lab.teach import paper
+from dpmc_core.lab.teach.lessons import LESSONS
+from dpmc_core.lab.teach.pictures import Bend, Dots, Spans, Worlds
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.ratings import PublicFacts, Ratings
 
@@ -429,10 +430,7 @@ def all_settings(slide):
     names = {control.label: control for control in slide.move}
     for label, name, _ in paper.others(slide):
         control = names[label]
-        if hasattr(control, "values"):
-            value = next(v for v in control.values if control.form(v) == name)
-        else:
-            value = next(k for k, words in control.options.items() if words == name)
+        value = next(v for v in control.options or control.values if control.name(v) == name)
         yield slide.start | {control.key: value}
 
 

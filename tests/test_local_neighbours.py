@@ -17,7 +17,7 @@ from dpmc_core.model import Estimator
 from dpmc_core.privacy import USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import neighbours
-from dpmc_core.solvers.implicit import binary_matrix
+from dpmc_core.solvers.factorization import binary_matrix
 from dpmc_core.solvers.neighbours import FlippedPairs, Neighbourhood, cosine, jaccard, nearest
 
 USERS, ITEMS = 40, 12

@@ -15,7 +15,6 @@ from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.views import comparison, noise
 from dpmc_core.lab.views.comparison import limits
 from dpmc_core.lab.views.lines import Picture, Reference
-from dpmc_core.lab.views.looks import STYLES
 from dpmc_core.lab.views.noise import BeforeAfter
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
@@ -85,7 +84,9 @@ def test_captions_can_be_read(name):
 
 
 def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
-    looks = {look.color: charts.shaded(look.color, charts.DARK) for look in STYLES.values()}
+    colors = {cls.style.color for cls in registry.MECHANISMS.values() if cls.style}
+    assert len(colors) == 6
+    looks = {color: charts.shaded(color, charts.DARK) for color in colors}
     assert len(set(looks.values())) == len(looks)
     assert all(contrast(color, charts.DARK.paper) >= READABLE for color in looks.values())
     fig = charts.figure(charts.DARK)

@@ -124,7 +124,8 @@ def test_noise_skipped_once_is_caught(case, monkeypatch):
 
 @pytest.mark.parametrize(("plus", "minus"), [(None, None), (0.3, 0.2)])
 def test_flips_happen_as_often_as_stated(plus, minus):
-    mechanism = registry.create("input-flip", epsilon=EPSILON, p_plus=plus, p_minus=minus)
+    chances = {"p_plus": plus, "p_minus": minus}
+    mechanism = registry.create("input-flip", epsilon=EPSILON, iterations=1, **PUBLISHED, **chances)
     flip = 1 / (1 + math.exp(EPSILON))
     flipped = {1: [0, 0], 0: [0, 0]}
     for seed in range(20):

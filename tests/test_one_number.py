@@ -165,7 +165,7 @@ def of_guarantees(said, app, id, epsilon):
     table = frame(app, "epsilon", "right in 100")
     right = float(table[table["epsilon"] == epsilon]["right in 100"].iloc[0]) / 100
     claims = frame(app, "mechanism", "certified", "delta")
-    name = cards.SHORT.get(id, registry.get(id).name)
+    name = registry.short_name(id)
     row = claims[claims["mechanism"] == name].iloc[0]
     delta = "" if row["delta"] == "0" else f", delta {row['delta']}"
     unit = row["claimed and certified count"].partition(":")[0]

@@ -25,7 +25,7 @@ def home(tmp_path, monkeypatch):
 
 
 def wait_for_runs():
-    end = time.monotonic() + 60
+    end = time.monotonic() + 200
     while any(sweep.running for own in private.sessions for sweep in found(own)):
         assert time.monotonic() < end
         time.sleep(0.1)

@@ -11,7 +11,7 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.protocol.federated import SERVER, VARIANTS, FederatedRun, build
-from dpmc_core.lab.views import federated, messages
+from dpmc_core.lab.views import protocol as views
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts
@@ -22,7 +22,7 @@ SMALL = {"parties": 3, "rounds": 2, "local": 2}
 
 @pytest.fixture(scope="module")
 def part():
-    return federated.corner(datasets.load("bookshop-clicks").ratings)
+    return views.corner(datasets.load("bookshop-clicks").ratings)
 
 
 def flow(variant="dpimf-optimal", epsilon=1.0, **settings):
@@ -32,27 +32,27 @@ def flow(variant="dpimf-optimal", epsilon=1.0, **settings):
 @pytest.mark.parametrize("profiles", list(Profiles))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_message_is_told_and_seen_by_its_receiver_alone(part, variant, profiles):
-    shown = federated.demonstrate(flow(variant, profiles=profiles), part, watched=1)
+    shown = views.play_federation(flow(variant, profiles=profiles), part, watched=1)
     assert shown.parties == (SERVER, "party 1", "party 2", "party 3")
     assert len(shown.messages) == len(shown.meanings) == 12
     for k, message in enumerate(shown.messages, start=1):
-        table = messages.seen(shown, message.receiver, k)
+        table = views.seen(shown, message.receiver, k)
         assert shown.name in table["content"][-1]
-        assert f"Message {k} of 12, round" in messages.words(shown, k)
-    seen = [messages.seen(shown, party, 12)["round"] for party in shown.parties]
+        assert f"Message {k} of 12, round" in views.place_words(shown, k)
+    seen = [views.seen(shown, party, 12)["round"] for party in shown.parties]
     assert [len(rounds) for rounds in seen] == [6, 2, 2, 2]
     assert all(m.endswith(".") and m[0].isupper() for m in shown.meanings)
     assert "sends nothing" in shown.meanings[-1]
-    assert "3 parties" in messages.words(shown, 0)
+    assert "3 parties" in views.place_words(shown, 0)
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))
 def test_counted_messages_and_bytes_agree_with_the_formula(part, profiles):
-    run = federated.demonstrate(flow(profiles=profiles, rank=5), part).run
+    run = views.play_federation(flow(profiles=profiles, rank=5), part).run
     assert run.transcript.total == run.flow.cost(part.public)
-    assert federated.counted_words(run).endswith(": the same.")
+    assert views.counted_words(run).endswith(": the same.")
     run.flow = dataclasses.replace(run.flow, rounds=3)
-    assert federated.counted_words(run).endswith("NOT the same.")
+    assert views.counted_words(run).endswith("NOT the same.")
 
 
 def test_messages_that_are_not_kept_are_counted(part):
@@ -67,21 +67,21 @@ def test_messages_that_are_not_kept_are_counted(part):
 def test_the_budget_line_agrees_with_the_card_where_the_card_proves_it():
     public = PublicFacts(users=50, items=30, low=0, high=1, cap=7)
     once = flow(epsilon=0.5, rounds=1, local=1)
-    rows = federated.budget_rows(once.budget(public))
+    rows = views.budget_rows(once.budget(public))
     card = once.mechanism.guarantee(public)
     assert once.budget(public).change is card.change is USER_REPLACED
     assert rows["certified for one user"] == pytest.approx(card.certified().epsilon)
     assert card.certified().epsilon == pytest.approx(7.0)  # 14 cells: 7 go, 7 come
     more = flow(epsilon=0.5)
-    rows = federated.budget_rows(more.budget(public))
+    rows = views.budget_rows(more.budget(public))
     assert rows["one click, all solves"] == pytest.approx(2.0)
     assert rows["one user, all solves"] == pytest.approx(28.0)
     assert rows["certified for one user"] == math.inf
     assert not more.mechanism.guarantee(public).certified().finite
-    words = " ".join(federated.why_not_per_user(more, public))
+    words = " ".join(views.why_not_per_user(more, public))
     assert "up to 14 times (a cap keeps k at 7)" in words
     assert "solves 4 times" in words
-    table = federated.budget_table(more, public)
+    table = views.budget_table(more, public)
     assert [column[2] for column in table.values()][1:] == ["2", "1,000"]
 
 
@@ -91,20 +91,20 @@ def test_user_profiles_certify_nothing_and_the_page_says_why():
     for profiles, proved in ((Profiles.ITEMS, True), (Profiles.USERS, False)):
         settings = dataclasses.replace(once.mechanism, profiles=profiles)
         one = dataclasses.replace(once, mechanism=settings)
-        rows = federated.budget_rows(one.budget(public))
+        rows = views.budget_rows(one.budget(public))
         assert math.isfinite(rows["certified for one user"]) is proved
-        words = " ".join(federated.why_not_per_user(one, public))
+        words = " ".join(views.why_not_per_user(one, public))
         assert ("fits its item factors to all users' raw clicks" in words) is not proved
 
 
 def test_bytes_grow_with_the_profiles_that_are_sent_only(part):
     one = flow()
     for along, grow in (("users", "user"), ("items", "item")):
-        for line in federated.communication(along, one, part.public):
+        for line in views.federation_bytes(along, one, part.public):
             ends = line.bytes[-1] / line.bytes[0]
             wanted = line.x[-1] / line.x[0] if line.name.startswith(grow) else 1
             assert ends == pytest.approx(wanted)
-    line = federated.communication("parties", one, part.public)[0]
+    line = views.federation_bytes("parties", one, part.public)[0]
     here = line.bytes[line.x.index(3)]
     assert here == one.cost(part.public).bytes == 2 * 3 * 2 * 8 * 8 * 200
 
@@ -114,7 +114,7 @@ def test_bytes_grow_with_the_profiles_that_are_sent_only(part):
     [(1, "1 byte"), (999, "999 bytes"), (1000, "1 kB"), (12_800, "12.8 kB"), (1e9, "1 GB")],
 )
 def test_amounts_of_data_are_in_units_of_a_thousand(count, text):
-    assert messages.bytes_text(count) == text
+    assert views.bytes_text(count) == text
 
 
 def test_bad_settings_are_sentences():

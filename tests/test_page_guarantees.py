@@ -40,7 +40,7 @@ def test_the_first_look_holds_every_mechanism_in_its_cell_with_its_mark():
         assert cell.count('class="one"') == len(group.choices)
         assert cell.count('"only claimed"') == sum(not c.upheld for c in group.choices)
         for choice in group.choices:
-            name = html.escape(cards.SHORT.get(choice.id, choice.name))
+            name = html.escape(registry.short_name(choice.id))
             assert f"{name}</span>" in cell
             assert html.escape(choice.publishes) in cell
     rows = re.findall(r'<th scope="row">(.*?)</th>', shown)

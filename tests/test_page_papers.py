@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from dpmc_core import registry
 from dpmc_core.lab import papers
 from dpmc_core.lab.papers import picture, run, words
 from dpmc_core.lab.papers.frame import Made, Series, Stamp
-from dpmc_core.lab.views import looks
 from pages.ui import sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, spec
 
@@ -56,8 +56,8 @@ def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
         drawn = picture.looks(found)
         assert len(set(drawn.values())) == len(drawn), found.experiment.id
         for one in found.made.series if found.made else ():
-            if one.mechanism in looks.STYLES:
-                assert drawn[one.label].color == looks.STYLES[one.mechanism].color
+            if one.mechanism and registry.get(one.mechanism).style:
+                assert drawn[one.label].color == registry.style(one.mechanism).color
 
 
 def test_what_is_printed_is_laid_over_hollow(monkeypatch):

@@ -7,7 +7,7 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
 from dpmc_core.lab.protocol import attacks
 from dpmc_core.lab.protocol.federated import FLOW
-from dpmc_core.lab.views import messages, scenarios
+from dpmc_core.lab.views import protocol as views
 from dpmc_core.privacy import Shares
 from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import charts
@@ -21,8 +21,8 @@ def ratings():
 
 
 def play(ratings, **options):
-    item = next(iter(scenarios.small_items(ratings)))
-    return scenarios.demonstrate(ratings, item, **{"scenario": "2", "epsilon": 1.0} | options)
+    item = next(iter(views.small_items(ratings)))
+    return views.play_scenario(ratings, item, **{"scenario": "2", "epsilon": 1.0} | options)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -68,9 +68,9 @@ def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
 def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(ratings):
     public = PublicFacts(users=2, items=1, low=1, high=5)
     pair = Ratings.build([0, 1], [0, 0], [3.0, 4.0], public)
-    shown = scenarios.demonstrate(pair, 0, scenario="3", epsilon=1.0)
-    assert scenarios.attendance_table(shown)["user"] == []
-    table = scenarios.attendance_table(play(ratings, scenario="3"))
+    shown = views.play_scenario(pair, 0, scenario="3", epsilon=1.0)
+    assert views.attendance_table(shown)["user"] == []
+    table = views.attendance_table(play(ratings, scenario="3"))
     assert table["recovered"] == ["yes"] * len(table["user"])
 
 
@@ -118,7 +118,7 @@ def test_a_linked_scenario_that_does_not_exist_falls_back_with_a_note():
 
 def test_items_with_few_raters_come_first_and_are_never_alone(ratings):
     raters = np.bincount(ratings.items, minlength=ratings.public.items)
-    items = list(scenarios.small_items(ratings))
+    items = list(views.small_items(ratings))
     assert all(raters[i] >= 2 for i in items)
     assert abs(raters[items[0]] - 4) == np.abs(raters[raters >= 2] - 4).min()
 
@@ -127,13 +127,13 @@ def test_when_no_item_has_two_raters_there_is_a_sentence():
     public = PublicFacts(users=2, items=2, low=1, high=5)
     alone = Ratings.build([0, 1], [0, 1], [3.0, 4.0], public)
     with pytest.raises(BadRatings, match="no item has two raters"):
-        scenarios.small_items(alone)
+        views.small_items(alone)
 
 
 def test_the_cast_keeps_every_rating_of_the_first_raters(ratings):
-    item = next(iter(scenarios.small_items(ratings)))
-    part = scenarios.cast(ratings, item)
-    first = ratings.users[ratings.items == item][: scenarios.USERS_SHOWN]
+    item = next(iter(views.small_items(ratings)))
+    part = views.cast(ratings, item)
+    first = ratings.users[ratings.items == item][: views.USERS_SHOWN]
     assert part.public.users == len(first)
     assert len(part) == int(np.isin(ratings.users, first).sum())
     for k, user in enumerate(first):
@@ -150,17 +150,17 @@ def test_every_message_has_a_meaning_and_is_seen_by_its_receiver(ratings, scenar
         sentence = shown.meanings[k - 1]
         assert sentence.endswith(".")
         assert "{" not in sentence
-        table = messages.seen(shown, message.receiver, k)
+        table = views.seen(shown, message.receiver, k)
         assert table["message"][-1] == message.kind
-        assert f"Message {k} of" in messages.words(shown, k)
+        assert f"Message {k} of" in views.place_words(shown, k)
     everyone = shown.parties
-    seen = sum(len(messages.seen(shown, p, len(shown.messages))["round"]) for p in everyone)
+    seen = sum(len(views.seen(shown, p, len(shown.messages))["round"]) for p in everyone)
     assert seen == len(shown.messages)
 
 
 def test_the_difference_table_tells_masks_from_none(ratings):
     for masks, word in ((True, "no"), (False, "yes")):
-        assert set(scenarios.difference_table(play(ratings, masks=masks))["recovered"]) == {word}
+        assert set(views.difference_table(play(ratings, masks=masks))["recovered"]) == {word}
 
 
 def test_sum_attacks_are_measured_against_the_truth(ratings):
@@ -171,12 +171,12 @@ def test_sum_attacks_are_measured_against_the_truth(ratings):
 
 def test_communication_grows_with_every_measure(ratings):
     for along in ("users", "items", "rounds"):
-        lines = scenarios.communication(along, ratings, Shares.GAUSSIAN)
+        lines = views.scenario_bytes(along, ratings, Shares.GAUSSIAN)
         for line in lines:
             assert list(line.bytes) == sorted(line.bytes)
             assert line.bytes[-1] > line.bytes[0]
         assert all(b3 > b2 for b2, b3 in zip(lines[0].bytes, lines[1].bytes, strict=True))
-        table = messages.communication_table(along, lines)
+        table = views.communication_table(along, lines)
         assert len({len(column) for column in table.values()}) == 1
 
 

@@ -392,7 +392,7 @@ def test_a_visitor_of_a_class_waits_for_a_place_and_sees_it():
     finally:
         go.set()
         for job in before:
-            job.wait(5)
+            job.wait(60)
 
 
 @pytest.mark.usefixtures("visitor")
@@ -418,7 +418,7 @@ def test_the_teacher_switches_visitors_runs_off_and_what_they_began_ends(monkeyp
         classroom.let_visitors_train(False)
         app = open_page("train", **LAB)
         assert not button(app, "Train").disabled
-    began.wait(5)
+    began.wait(60)
     assert began.snapshot().state == "stopped"
     app = open_page("train", **LAB)
     assert button(app, "Train").disabled

@@ -227,6 +227,7 @@ def draws(rng, n, effect=0.0, shared=0.0):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 3, 10])
 @pytest.mark.parametrize("paired", [True, False])
 @pytest.mark.parametrize("shared", [0.0, 5.0])
@@ -253,6 +254,7 @@ def test_pairing_by_seed_tells_more():
     assert Series.of("a", {1.0: a, 2.0: Interval(*b)}).draws == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_a_statement_that_is_true_is_seldom_called_wrong(n):
     """Six comparisons of equal methods, each true at its border: 5 % at most for all of them, where

@@ -21,7 +21,7 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import RATING
 from dpmc_core.problem import LeaveLast, Problem, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
+from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.solvers.linalg import Pattern, leading_right
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -179,14 +179,17 @@ def test_lists_come_back_as_epsilon_grows():
 # --- what the server gets ------------------------------------------------------------------------
 
 
+PLACES = 1_000
+
+
 @pytest.mark.parametrize("id", LOCAL)
 def test_the_server_gets_draws_of_the_very_release(id):
-    """Against the channel of the card, 4,000 people each; false alarms below 1e-6 a method."""
+    """Against the channel of the card, 1,000 people each; false alarms below 1e-6 a method."""
     task = registry.get(id).task
     mechanism = registry.create(id, epsilon=1.0)
     low, high = GIVEN[task]
     told = {given: [] for given in (low, high)}
-    for place in range(4_000):
+    for place in range(PLACES):
         for given in told:
             person = Person("x", 1, (("title", given),), (), place)
             told[given].append(people.served(mechanism, person, PUBLIC[task]).values[0])
@@ -203,10 +206,10 @@ def test_the_server_gets_draws_of_the_very_release(id):
             else:
                 got = [int(v == 1.0) for v in values]
             seen = np.bincount(got, minlength=symbols)
-            assert stats.chisquare(seen, 4_000 * release.matrix[own]).pvalue > 1e-7
+            assert stats.chisquare(seen, PLACES * release.matrix[own]).pvalue > 1e-7
         else:
             chance = release.reported_if_rated
-            assert stats.binomtest(int(there.sum()), 4_000, chance).pvalue > 1e-7
+            assert stats.binomtest(int(there.sum()), PLACES, chance).pvalue > 1e-7
             noise = (np.array(values)[there] - given) / 2  # half of the range is one on its scale
             assert stats.kstest(noise, stats.laplace(scale=release.scale).cdf).pvalue > 1e-7
 

@@ -11,19 +11,20 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.lab.protocol import attacks
 from dpmc_core.lab.protocol.messages import RECOMMENDER, THIRD_PARTY
-from dpmc_core.lab.protocol.phases import MOST, HeldUserFactors, affordable
 from dpmc_core.lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_SHARE,
+    MOST,
     ONLINE,
     PUBLISHED,
     DynamicUsers,
+    HeldUserFactors,
     Leaves,
     ProtocolAborted,
     StaticUsers,
+    affordable,
 )
-from dpmc_core.lab.protocol.simulate import start
-from dpmc_core.lab.protocol.trusted import exact_items, gap, in_phases, reference_items
+from dpmc_core.lab.protocol.simulate import exact_items, gap, in_phases, reference_items, start
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Shares
 from dpmc_core.problem import build_problem

@@ -31,7 +31,7 @@ from dpmc_core.lab.protocol.scenarios import (
     ScenarioRun,
     StaticUsers,
 )
-from dpmc_core.lab.protocol.trusted import reference_items
+from dpmc_core.lab.protocol.simulate import reference_items
 from dpmc_core.privacy import RATING, Shares
 from tests.protocol_helpers import BOTH, assert_counts, play, ratings_of, received
 from tests.statistics_helpers import assert_drawn_from, assert_frequencies

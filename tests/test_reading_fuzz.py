@@ -101,7 +101,9 @@ def test_by_hand(content: str | bytes, options: dict[str, Any], expected: str) -
     check(file)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, PARTS))]
+)
 def test_generated_files(part: int) -> None:
     @hypothesis.seed(part)
     @hypothesis.settings(
@@ -138,6 +140,7 @@ for place in range(len(content) - 4):
 """
 
 
+@pytest.mark.slow
 def test_a_damaged_parquet_file_never_ends_the_process() -> None:
     """C++ ends a process whose exceptions nobody takes: an upload would end all sessions."""
     ended = subprocess.run([sys.executable, "-c", FLIPPED], capture_output=True, text=True)

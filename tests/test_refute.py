@@ -22,7 +22,7 @@ from dpmc_core import registry
 from dpmc_core.errors import CannotRelease, InvalidSetting
 from dpmc_core.lab.refute import Method, Refuted, refute, sampler, small_data
 from dpmc_core.lab.refute.canaries import CanaryPlan, Keeper, plans
-from dpmc_core.lab.refute.faults import Flaw, faults_of, plant, planted
+from dpmc_core.lab.refute.faults import Flaw, faults_of, plant
 from dpmc_core.lab.refute.pairs import RatingTable, changed, neighbours
 from dpmc_core.lab.refute.probe import run
 from dpmc_core.lab.refute.shipped import _records, shipped
@@ -209,8 +209,6 @@ def test_a_fault_is_in_a_copy_alone_whose_card_is_the_honest_one(id):
     assert Flaw.HALVED in applying
     for flaw in applying:
         copy = plant(mechanism, flaw, public)
-        assert planted(copy) is flaw
-        assert planted(mechanism) is None
         assert type(copy) not in registry.MECHANISMS.values()
         assert copy.guarantee(public).as_dict() == mechanism.guarantee(public).as_dict()
         assert type(mechanism) is registry.get(id)

@@ -171,7 +171,8 @@ def test_a_thousand_classes():
     rng = np.random.default_rng(7)
     covered = 0
     for share in rng.random(1000):
-        found = room.simulated(share, 30, room.coin(2.0), rng).of_people
+        told = room.reports_of(rng.random(30) < share, room.coin(2.0), rng)
+        found = Poll(int(told.sum()), 30, room.coin(2.0)).of_people
         covered += found.low <= share <= found.high
     assert covered >= 930
 
@@ -180,7 +181,8 @@ def test_simulated_phones_draw_anew():
     """Each phone and each time. All who say yes: as many lie as a binomial says, and not always
     the same; the chance that twenty counts are alike is below 1e-13."""
     rng = np.random.default_rng(3)
-    told = [room.simulated(1.0, 30, room.coin(1.0), rng).yes for _ in range(20)]
+    everybody = np.ones(30, dtype=bool)
+    told = [room.reports_of(everybody, room.coin(1.0), rng).sum() for _ in range(20)]
     assert len(set(told)) > 1
 
 
@@ -345,14 +347,14 @@ def test_a_round_that_nobody_answers_takes_nothing_away():
         send(one, token, 1)
     one.ask(0)
     view = one.view()
-    assert (view.poll(0).reports, view.poll(0).people, view.times(0)) == (30, 30, 1)
+    assert (view.poll(0).reports, view.poll(0).people, len(view.answered(0))) == (30, 30, 1)
     one.ask(1)
     assert one.view().poll(0).reports == 30
     one.ask(0)
     for token in PHONES[:20]:
         send(one, token, 1, asking=3)
     view = one.view()
-    assert (view.poll(0).reports, view.poll(0).people, view.times(0)) == (50, 30, 2)
+    assert (view.poll(0).reports, view.poll(0).people, len(view.answered(0))) == (50, 30, 2)
 
 
 def test_a_key_that_bounces_counts_once(monkeypatch):
@@ -405,7 +407,7 @@ def test_epsilon_changes_from_the_next_question_on():
     assert (told["epsilon"], told["below"]) == (1.0, room.lies_below(1.0))
     assert one.view().most == pytest.approx(3, abs=1e-3)
     one.count(3, 20)
-    assert one.view().told(1, Sender.HANDS)[0].channel == room.coins(1.0).channel
+    assert one.view().poll(1, sender=Sender.HANDS).channel == room.coins(1.0).channel
     one.ask(0)  # again: as it was
     assert one.view().public()["epsilon"] == 2.0
     assert one.view().most == pytest.approx(5, abs=1e-3)
@@ -524,7 +526,7 @@ def test_hands_that_answer_again_are_the_same_people():
     view = one.view()
     assert view.poll(0, sender=Sender.HANDS).reports == 40
     assert view.poll(0, sender=Sender.HANDS).people == 20
-    assert view.times(0, Sender.HANDS) == 2
+    assert len(view.answered(0, Sender.HANDS)) == 2
 
 
 def test_simulated_phones_answer_every_time_with_the_same_truth():
@@ -535,7 +537,7 @@ def test_simulated_phones_answer_every_time_with_the_same_truth():
     view = one.view()
     assert view.pretended == {0: 21}
     assert view.poll(0, sender=Sender.SIMULATED).people == room.CLASS
-    assert view.times(0, Sender.SIMULATED) == 2
+    assert len(view.answered(0, Sender.SIMULATED)) == 2
     assert view.poll(0).reports == 0
     one.simulate(3)  # another class: nothing of the first one stays
     assert one.view().pretended == {0: 3}

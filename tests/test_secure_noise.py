@@ -536,7 +536,9 @@ class AsksTwice(PrivateItemMean):
         yield from super().fit(ratings, rng)
 
 
-def test_more_answers_than_the_card_counts_are_never_written():
+def test_more_answers_than_the_card_counts_are_never_written(monkeypatch):
+    known = {**registry.MECHANISMS, AsksTwice.id: AsksTwice}
+    monkeypatch.setattr(registry.MECHANISMS, "_classes", known)
     with pytest.raises(CannotRelease, match="other noise than its card counts"):
         export(AsksTwice(epsilon=1.0), ratings_for(Task.RATINGS))
 

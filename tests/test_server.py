@@ -40,7 +40,7 @@ def test_what_ended_sessions_leave_behind_is_collected_though_nobody_comes(monke
     session = Session()
     session.itself, left = session, weakref.ref(session)
     del session
-    asyncio.run(asyncio.wait_for(wait(), 10))
+    asyncio.run(asyncio.wait_for(wait(), 120))
 
 
 def test_streamlit_knows_what_it_is_told_to_leave_out():
@@ -144,7 +144,7 @@ def test_importing_the_app_draws_nothing():
         cwd=APP.parent,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
     )
     assert (done.stdout.strip(), done.stderr) == ("App", "")
 

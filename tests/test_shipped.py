@@ -195,23 +195,25 @@ def test_a_line_is_looked_at_from_one_epsilon():
 
 def test_what_is_missing_is_filled_with_what_came_with_the_program(computed):
     plan, store = computed
-    mine = lines.read(store, IDS[1:], METRICS["accuracy"], keys=plan.keys.curves)
-    both = mine.filled(picture("restaurants", "input-flip"), IDS).filled(
-        picture("restaurants", "output"), IDS
-    )
+    metric = METRICS["accuracy"]
+    own = lines.stored(store, IDS[1:], [metric], keys=plan.keys.curves)
+    mine = lines.picture(own, IDS[1:], metric)
+    found = lines.shipped_rows("restaurants", "input-flip")
+    came = {key: rows for key, rows in found.items() if "(" not in lines.label(rows.info)}
+    both = lines.picture(own, IDS, metric, came)
     assert [line.mechanism for line in both.lines] == list(IDS)
-    assert both.lines[1] is mine.lines[0]
+    assert np.array_equal(both.lines[1].values, mine.lines[0].values)
     assert [line.mechanism for line in both.came] == ["input-flip"]
     assert {g.label for g in both.guesses} == {g.label for g in mine.guesses}
     assert both.floors == mine.floors == ()
     assert lines.came_words(both).endswith("(Input perturbation).")
     assert both.came[0].version in lines.came_words(both)
     assert lines.came_words(mine) == ""
-    whole = mine.filled(picture("restaurants", "output"), IDS[1:], lambda _: False)
-    assert whole.lines == whole.came
+    whole = lines.picture(own, IDS[1:], metric, lines.shipped_rows("restaurants", "output"))
+    assert len(whole.lines[0].seeds) == len(whole.came[0].seeds) == 5
     assert len(whole.twins[0].values) == 5  # those it was computed beside
-    alone = mine.filled(picture("restaurants", "input-flip"), IDS[1:], lambda _: False)
-    assert alone.lines == mine.lines
+    alone = lines.picture(own, IDS[1:], metric, came)
+    assert np.array_equal(alone.lines[0].values, mine.lines[0].values)
 
 
 def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_teaches_nothing():

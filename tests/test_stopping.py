@@ -194,7 +194,7 @@ def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
         train = runs.train(mechanism, make, 1, **about)
 
         def work(report: Any, stopped: Any, ready: Any = ready, train: Any = train) -> Any:
-            ready.wait(30)  # until there is a job to cancel
+            ready.wait(120)  # until there is a job to cancel
             return train(report, stopped)
 
         job = Job(work)
@@ -231,19 +231,19 @@ def test_a_long_call_is_not_waited_for_once_it_is_asked_to_stop(monkeypatch):
 
     def call() -> None:
         begun.release()
-        go.wait(30)
+        go.wait(120)
         ended.release()
 
     for _ in range(2):
         called = Count(4)
         with stopping(called), pytest.raises(Stopped):
             waited(call)
-        assert begun.acquire(timeout=30)
+        assert begun.acquire(timeout=120)
     with stopping(Count(4)), pytest.raises(Stopped):  # a third does not begin beside those two
         waited(call)
     assert not begun.acquire(blocking=False)
     go.set()
-    assert all(ended.acquire(timeout=30) for _ in range(2))
+    assert all(ended.acquire(timeout=120) for _ in range(2))
     with stopping(lambda: False):
         waited(call)
     assert begun.acquire(blocking=False)

@@ -240,7 +240,7 @@ def test_csv_and_parquet_hold_the_same_rows(opened, tmp_path):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     opened.add([record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
-    opened.add([record("majority", None)])
+    opened.add([record("majority", None, data=record()["data"] | {"title": "=1+1", "name": "-5"})])
     found = store.curves(opened)
     for name in ("rows.csv", "rows.parquet"):
         assert store.write_file(opened, found, tmp_path / name) == 5
@@ -252,6 +252,9 @@ def test_csv_and_parquet_hold_the_same_rows(opened, tmp_path):
     assert [row["settings.epsilon"] for row in text] == ["1.0", "1.0", "2.0", "2.0", ""]
     assert table["settings.epsilon"].isna().sum() == 1
     assert text[0]["guarantee.units.row_values"] == "30.0"
+    assert [row["data.title"] for row in text[3:]] == ["Stars", "'=1+1"]  # no spreadsheet runs it
+    assert table["data.title"].tolist()[3:] == ["Stars", "=1+1"]
+    assert text[4]["data.name"] == "-5"  # a number, and no formula
     assert json.loads(text[0]["guarantee.caveats"]) == ["one", "two"]
     assert {path.name for path in tmp_path.iterdir()} == {"new", "rows.csv", "rows.parquet"}
 
@@ -459,7 +462,7 @@ def test_programs_that_make_the_same_store_at_once_all_can(path):
         here = path.with_name(f"{k} ? # %20.sqlite")
         children = [writer(here, start, 4, 3) for start in (1, 2, 3, 4)]
         for child in children:
-            out, err = child.communicate(timeout=60)
+            out, err = child.communicate(timeout=200)
             assert (child.returncode, err, len(out.split())) == (0, "", 3)
         with Store(here, read_only=True) as opened:
             assert len(everything(opened)) == 12

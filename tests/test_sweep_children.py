@@ -33,7 +33,7 @@ def command(tmp_path, epsilons=(0.5, 1.0, 2.0, 4.0), seeds=range(1, 40), ids=("o
     return core.command(grid, store=tmp_path / "results.sqlite", jobs=1)
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=120):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen"
@@ -68,7 +68,7 @@ def test_a_sweep_is_found_again_started_once_and_cancelled_with_all_its_processe
     start = time.monotonic()
     sweeps.cancel(folder, "k")
     assert time.monotonic() - start < sweeps.GRACE + 1
-    wait_for(lambda: members(group) == 0, 5)
+    wait_for(lambda: members(group) == 0)
     now = sweeps.look(folder, "k")
     assert (now.running, now.message) == (False, "")
     kept = rows(tmp_path)
@@ -85,8 +85,8 @@ def test_a_killed_sweep_is_over_and_may_be_started_again(tmp_path, folder):
     wait_for(lambda: done(folder) >= 1)
     group = json.loads((folder / "k.json").read_text())["process"]
     os.kill(group, signal.SIGKILL)
-    wait_for(lambda: not sweeps.look(folder, "k").running, 5)
-    wait_for(lambda: members(group) == 0, 5)  # its workers follow it
+    wait_for(lambda: not sweeps.look(folder, "k").running)
+    wait_for(lambda: members(group) == 0)  # its workers follow it
     assert sweeps.start(folder, "k", command(tmp_path), about={})
 
 
@@ -126,16 +126,16 @@ def test_the_end_of_the_server_ends_its_sweeps(tmp_path, folder):
         "while not sweeps.look(folder, 'k').counts.get('done'): time.sleep(0.05)"
     )
     words = [sys.executable, "-c", code, str(folder), *command(tmp_path)]
-    subprocess.run(words, check=True, timeout=60)
+    subprocess.run(words, check=True, timeout=200)
     group = json.loads((folder / "k.json").read_text())["process"]
+    wait_for(lambda: members(group) == 0)
     assert not sweeps.look(folder, "k").running
-    wait_for(lambda: members(group) == 0, 5)
     assert rows(tmp_path)
 
 
 def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeypatch):
     code = (
-        "import time; from dpmc_core import sweep; from dpmc_core.data import datasets;"
+        "import time; from dpmc_core.lab import sweep; from dpmc_core.data import datasets;"
         "from pages.ui import private, sweeps\n"
         "dataset = datasets.load('movie-night')\n"
         "folder = private.Private().folder(dataset); folder.write()\n"
@@ -162,7 +162,7 @@ def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeyp
         owner.communicate()
         assert members(group) >= 2
         private.remove_orphans()
-        wait_for(lambda: members(group) == 0, 5)
+        wait_for(lambda: members(group) == 0)
         assert not list(Path(short).iterdir())
 
 

@@ -194,7 +194,7 @@ def test_a_private_folder_is_for_its_user_alone_and_goes():
     folder.close()  # nor this
 
 
-@pytest.mark.parametrize("where", ["locks.hold", "sweep.private.write_snapshot"])
+@pytest.mark.parametrize("where", ["lab.locks.hold", "lab.sweep.private.write_snapshot"])
 def test_a_private_folder_that_cannot_be_filled_is_not_left_behind(tmp_path, monkeypatch, where):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     full = OSError(errno.ENOSPC, "no space left on device")
@@ -249,7 +249,7 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
     mine.write()
     (tmp_path / "dpmc-private-notes").mkdir()
     code = (
-        "import sys; from tests.sweep_helpers import make_dataset; from dpmc_core import sweep;"
+        "import sys; from tests.sweep_helpers import make_dataset; from dpmc_core.lab import sweep;"
         "folder = sweep.PrivateFolder(make_dataset()); folder.write();"
         "print(folder.path.name, folder._watch.pid);"
         "sys.stdout.flush(); sys.stdin.read()"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from processes import (
 from sweep_helpers import rows_of
 
 from dpmc_core.lab.store import Store, StoreError
+from tests.slow_helpers import rest_slow
 
 pytestmark = needs_proc
 
@@ -76,7 +78,7 @@ def test_workers_end_with_a_killed_sweep(tmp_path):
     assert wait_until(lambda: len(workers(child.pid)) == 2 and count(path) > 0)
     kin = descendants(child.pid)
     kill(child.pid)
-    child.wait(10)
+    child.wait(60)
     for pipe in (child.stdout, child.stderr):
         pipe.close()
     assert len(kin) >= 4  # two workers, their fork server, the resource tracker
@@ -121,8 +123,9 @@ def owns(short, code):
     )
 
 
-@pytest.mark.parametrize("end", ["SIGKILL", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("at_work", [True, False])
+@pytest.mark.parametrize(
+    ("end", "at_work"), rest_slow(product(["SIGKILL", "SIGTERM", "SIGHUP"], [True, False]))
+)
 def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_work):
     """Within three seconds, though nobody is left to ask it: at work, or only just begun."""
     owner = owns(short, OWNER)

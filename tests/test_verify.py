@@ -18,13 +18,12 @@ pytest.importorskip("opendp", reason="needs the extra 'release'")
 from dpmc_core import registry
 from dpmc_core.data import public_sets
 from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting, NotVerified
-from dpmc_core.lab.study.deployment import deployment_card
-from dpmc_core.lab.study.release import export, write
+from dpmc_core.lab.study.release import deployment_card, export, write
 from dpmc_core.lab.study.verify import sign_lines, signed, unnoticed, verify
 from dpmc_core.privacy import Publishes, Trust
 from dpmc_core.ratings import Catalogue, Origin
 from dpmc_core.solvers import sizes
-from dpmc_core.solvers.trust_region import minimise_in_ball
+from dpmc_core.solvers.factorization import minimise_in_ball
 from tests.release_helpers import (
     ITEMS,
     RELEASED,

@@ -16,7 +16,6 @@ from dpmc_core.data import Binarise, datasets
 from dpmc_core.experiment import run
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.views import cards, data, lines, noise, run_card, training
-from dpmc_core.lab.views.lines import Picture
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Factors, Task
@@ -179,18 +178,14 @@ def test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_
 
 
 def test_a_line_that_is_chosen_is_not_drawn_as_a_guess_as_well():
-    metric = METRICS["accuracy"]
-    flip, guess = (
-        placed_line(id, [[0.7, 0.6]] * 2).line for id in ("input-flip", "private-majority")
-    )
-    of_flip, of_guess = Picture(metric, (flip,), guesses=(guess,)), Picture(metric, (guess,))
-    alone = Picture(metric).filled(of_flip, ["input-flip"])
-    assert alone.guesses == (guess,)
-    both = ["input-flip", "private-majority"]
-    together = Picture(metric).filled(of_flip, both).filled(of_guess, both)
-    assert together.lines == (flip, guess)
-    assert together.guesses == ()
+    metric, came = METRICS["accuracy"], lines.shipped_rows("restaurants", "input-flip")
+    alone = lines.picture({}, ["input-flip"], metric, came)
+    (guess,) = alone.guesses
+    assert guess.mechanism == "private-majority"
     assert (lines.GUESSING, guess.at(1.0)) in alone.between(1.0)
+    together = lines.picture({}, ["input-flip", "private-majority"], metric, came)
+    assert [one.mechanism for one in together.lines] == ["input-flip", "private-majority"]
+    assert together.guesses == ()
 
 
 def test_block_keeps_the_busiest_cells_of_the_data(ratings):

@@ -209,8 +209,8 @@ def _count(number: int) -> str:
 def _usable(table: Table, low: float, high: float) -> tuple[Mask, list[tuple[str, int, str, str]]]:
     """Rows that can be used, and for each kind of those that cannot: what is wrong, how many, an
     example, what to do."""
-    text = table.text
     empty = np.isnan(table.ratings)
+    text = empty & (table.written.codes >= 0) if table.written else np.zeros_like(empty)
     missing = empty & ~text
     infinite = np.isinf(table.ratings)
     fill = "fill it in, or leave such rows out"
@@ -243,9 +243,9 @@ def _usable(table: Table, low: float, high: float) -> tuple[Mask, list[tuple[str
 
 def _show(table: Table, row: int) -> str:
     """A row's rating and place, for a sentence."""
-    if row in table.examples:
-        return f"'{table.examples[row][:30]}' in {table.place(row)}"
-    value = table.ratings[row]
+    value, code = table.ratings[row], table.written.codes[row] if table.written else -1
+    if table.written and code >= 0 and (np.isnan(value) or "," in table.written.names[code]):
+        return f"'{table.written.names[code][:30]}' in {table.place(row)}"
     return f"in {table.place(row)}" if np.isnan(value) else f"{value:g} in {table.place(row)}"
 
 
@@ -287,8 +287,9 @@ def _settle(
     rows = np.flatnonzero(keep)
     cells = table.user.codes[rows].astype(np.int64) * len(table.item.names)
     cells += table.item.codes[rows]
-    keys = (cells,) if times is None else (times[rows], cells)
-    order = np.lexsort(keys)  # stable: rows of one cell stay in file order
+    order = np.argsort(cells, kind="stable")  # rows of one cell stay in file order
+    if times is not None and (np.diff(cells[order]) == 0).any():
+        order = np.lexsort((times[rows], cells))
     rows, cells = rows[order], cells[order]
     last = np.append(np.diff(cells) != 0, True)[: len(cells)]
     values = table.ratings[rows]

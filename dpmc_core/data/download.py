@@ -9,6 +9,7 @@ be those this program knows, byte for byte.
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 import tempfile
 from collections.abc import Callable, Mapping
@@ -16,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from dpmc_core import archives, paths
-from dpmc_core.data import public_sets, workbook
+import numpy as np
+
+from dpmc_core import archives, facts, paths
+from dpmc_core.data import public_sets
 from dpmc_core.errors import BadRatings, DpmcError, unknown_name
 
-BASE = "https://files.grouplens.org/datasets/movielens/"
 ATTEMPTS = 3  # connections per call, each from the start
 CHUNK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
@@ -37,7 +39,8 @@ class DownloadError(DpmcError):
 class Archive:
     """A ZIP archive on a server. md5, sha256: its published checksum; neither: its MD5 is read from
     url + '.md5', or with `by_contents` the ratings in it must be known ones. also: other addresses
-    of the same archive, asked where the first does not answer.
+    of the same archive, asked where the first does not answer. workbook: what it holds in the place
+    of the set's first file.
     """
 
     name: str
@@ -49,56 +52,20 @@ class Archive:
     sha256: str | None = None
     by_contents: bool = False
     also: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ByHand:
-    """A set whose terms leave fetching it to a person, who puts its file into `folder_of(name)`."""
-
-    name: str
-    title: str
-    file: str
-    terms: str
-
-
-def _known(name: str, url: str, megabytes: float, **checked: Any) -> Archive:
-    known = public_sets.SETS[name]
-    return Archive(name, known.title, url, megabytes, known.licence, **checked)
-
-
-def _movielens(name: str, megabytes: float, md5: str | None) -> Archive:
-    return _known(name, f"{BASE}{name}.zip", megabytes, md5=md5)
+    workbook: str = ""
 
 
 ARCHIVES: Mapping[str, Archive] = {
-    archive.name: archive
-    for archive in (
-        _movielens("ml-100k", 5, "0e33842e24a9c977be4e0107933c0723"),
-        _movielens("ml-1m", 6, "c4d9eecfca2ab87c1945afe126590906"),
-        _movielens("ml-10m", 63, "ce571fd55effeba0271552578f2648bd"),
-        _movielens("ml-25m", 250, "6b51fb2759a8657d3bfcbfc42b592ada"),
-        # Rebuilt by GroupLens now and then, so its checksum is read beside it.
-        _movielens("ml-latest-small", 1, None),
-        # Part 1 of 3, a workbook of Excel.
-        _known(
-            "jester",
-            "https://eigentaste.berkeley.edu/dataset/archive/jester_dataset_1_1.zip",
-            4,
-            sha256="cb7841756ded125b15f3d95c9f8241224065e96354c132a46ae4214deeab7615",
-            also=("https://goldberg.berkeley.edu/jester-data/jester-data-1.zip",),
-        ),
-        _known(
-            "restaurant",
-            "https://archive.ics.uci.edu/ml/machine-learning-databases/00232/RCdata.zip",
-            0.04,
-            by_contents=True,
-        ),
+    known.id: facts.into(
+        Archive,
+        {"name": known.id, "title": known.title, "terms": known.licence, **known.archive},
+        known.id,
     )
+    for known in public_sets.SETS.values()
+    if known.archive is not None
 }
-BY_HAND: Mapping[str, ByHand] = {
-    known.id: ByHand(known.id, known.title, known.files[0], known.licence)
-    for known in (public_sets.AMAZON,)
-}
+# Sets whose terms leave fetching them to a person, who puts the file into `folder_of(name)`.
+BY_HAND = {id: known for id, known in public_sets.SETS.items() if known.by_hand}
 
 
 def folder_of(name: str, home: Path | None = None) -> Path:
@@ -109,7 +76,7 @@ def folder_of(name: str, home: Path | None = None) -> Path:
 def downloaded(name: str) -> Path:
     """The folder of a public set. Raises BadRatings where it is not there yet."""
     folder = folder_of(name)
-    if name in BY_HAND and not (folder / BY_HAND[name].file).is_file():
+    if name in BY_HAND and not available(name):
         raise BadRatings(by_hand(name))
     if not folder.is_dir():
         raise BadRatings(f"{name} is not downloaded yet: run 'dpmc data get {name}'")
@@ -119,14 +86,15 @@ def downloaded(name: str) -> Path:
 def available(name: str) -> bool:
     """Whether the set can be opened by its name."""
     folder = folder_of(name)
-    return (folder / BY_HAND[name].file).is_file() if name in BY_HAND else folder.is_dir()
+    return (folder / BY_HAND[name].files[0]).is_file() if name in BY_HAND else folder.is_dir()
 
 
 def by_hand(name: str) -> str:
     """What a person does to open a set of BY_HAND by its name."""
     found = BY_HAND[name]
     return (
-        f"{name} is not downloaded by this program ({found.terms}): put your copy of {found.file}"
+        f"{name} is not downloaded by this program ({found.licence}): put your copy of"
+        f" {found.files[0]}"
         f" into {folder_of(name)}, or name the folder that holds it"
     )
 
@@ -161,8 +129,8 @@ def fetch(archive: Archive, home: Path | None = None, progress: Progress | None 
             inside = list(unpacked.iterdir())
             ready = inside[0] if len(inside) == 1 and inside[0].is_dir() else unpacked
             if (known := public_sets.SETS.get(archive.name)) is not None:
-                if known.workbook:
-                    workbook.to_csv(ready / known.workbook, ready / known.files[0])
+                if archive.workbook:
+                    unpack_workbook(ready / archive.workbook, ready / known.files[0])
                 if archive.by_contents and not public_sets.holds(known, ready):
                     raise DownloadError(
                         f"{archive.name} arrived without the ratings this program knows, or with"
@@ -273,6 +241,29 @@ def _unpack(archive: Archive, packed: Path, target: Path) -> None:
         raise DownloadError(
             f"{archive.name} is not a readable ZIP archive: {error.reason}"
         ) from None
+
+
+def unpack_workbook(workbook: Path, file: Path) -> None:
+    """Write the numbers of an Excel workbook's first sheet, a line a row, and remove the workbook.
+
+    Raises BadRatings where there is none, or where a cell of its rectangle holds no number.
+    """
+    try:
+        import xlrd
+    except ImportError:
+        raise BadRatings(
+            f"{workbook.name} is an Excel workbook; reading it needs the package xlrd (pip install"
+            " xlrd)"
+        ) from None
+    try:
+        sheet = xlrd.open_workbook(
+            file_contents=workbook.read_bytes(), logfile=io.StringIO()
+        ).sheet_by_index(0)
+        rows = np.array([sheet.row_values(k) for k in range(sheet.nrows)], dtype=np.float64)
+    except Exception as error:  # of a damaged one, anything
+        raise BadRatings(f"{workbook.name} cannot be read as an Excel workbook: {error}") from None
+    np.savetxt(file, rows, fmt="%.10g", delimiter=",")
+    workbook.unlink()
 
 
 def _unreachable(archive: Archive, error: Exception) -> DownloadError:

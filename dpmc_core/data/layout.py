@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import json
+import enum
 import math
 import re
 import unicodedata
@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import cast
 
-from dpmc_core.data.lines import blocks, cut_line
+from dpmc_core.data.lines import blocks, cut_line, json_object, plain_text
 from dpmc_core.data.source import (
     NONE,
     SEPARATORS,
@@ -84,17 +83,27 @@ def date_of(text: str) -> float | None:
         return None
 
 
+class Format(enum.Enum):
+    """What a file is made of, in words."""
+
+    FIELDS = "between columns"
+    JSON = "JSON lines"
+    JESTER = "one line per user: how many jokes, then 100 ratings, 99 where there is none"
+    PARQUET = "Parquet"
+
+
 @dataclass(frozen=True)
 class Layout:
-    """How a text file is to be cut and which column holds what.
+    """How a file is to be cut and which column holds what.
 
     skip: lines before the first row. columns: names, or None where there is no header.
     roles: position from 0 of each; without a rating each row is a click. rows: the first few, for a
-    preview. jester: as the jokes of that name are written. guessed: columns taken by position under
+    preview. guessed: columns taken by position under
     names that say nothing. faults: what nobody can guess.
     """
 
-    encoding: str
+    encoding: str = ""
+    format: Format = Format.FIELDS
     separator: str = ","
     skip: int = 0
     header: bool = False
@@ -103,8 +112,6 @@ class Layout:
     roles: Mapping[str, int] = field(default_factory=dict)
     rows: tuple[tuple[str, ...], ...] = ()
     shape: FileShape = FileShape.ROWS
-    json: bool = False
-    jester: bool = False
     guessed: bool = False
     faults: tuple[Fault, ...] = ()
 
@@ -121,12 +128,11 @@ class Layout:
     @property
     def words(self) -> str:
         """The layout in words."""
-        if self.jester:
-            return "one line per user: how many jokes, then 100 ratings, 99 where there is none"
-        if self.json:
-            cut = "JSON lines"
-        else:
-            cut = f"{_WORDS.get(self.separator, self.separator)} between columns"
+        cut = self.format.value
+        if self.format is Format.JESTER:
+            return cut
+        if self.format is Format.FIELDS:
+            cut = f"{_WORDS.get(self.separator, self.separator)} {cut}"
         if self.shape is FileShape.WIDE:
             return f"{cut}; a line for each user, a column for each of {self.width - 1:,} items"
         if self.guessed:
@@ -150,8 +156,8 @@ def recognise(source: Source, options: ReadOptions) -> Layout:
     first, line = filled[0]
     lines = [text for _, text in filled]
     if options.layout is FileShape.GUESS and _is_jester(line):
-        return Layout(encoding, skip=first, width=101, jester=True)
-    if _is_json(lines):
+        return Layout(encoding=encoding, skip=first, width=101, format=Format.JESTER)
+    if _JSON.match(lines[0].strip()):
         return _json(options, encoding, lines, first)
     text = "\n".join(lines).lstrip()
     for begins, what in _MARKUP.items():
@@ -498,62 +504,8 @@ def _position(role: str, wanted: str | int, names: Sequence[str], header: bool) 
     )
 
 
-def _is_json(lines: Sequence[str]) -> bool:
-    return _JSON.match(lines[0].strip()) is not None
-
-
-def objects(lines: Sequence[str]) -> list[dict[str, object] | None]:
-    """Objects of JSON lines, numbers as the text they are; None where a line is no such object, or
-    has a key twice, or half a character."""
-    found: list[dict[str, object] | None] = []
-    for line in map(str.strip, lines):
-        one = None
-        try:
-            one, end = _SCAN(line)
-            if end < len(line) or not isinstance(one, dict) or not _is_whole(line, one):
-                one = None
-        except (ValueError, RecursionError):
-            one = None
-        found.append(one)
-    return found
-
-
-_SCAN = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode
-_PAIRS = json.JSONDecoder(object_pairs_hook=list).raw_decode  # a repeated key can be seen
-
-
-def _is_whole(line: str, one: dict[str, object]) -> bool:
-    """Whether no key of the object comes twice and no text holds half a character."""
-    if line.count('":') != len(one) and len(_PAIRS(line)[0]) > len(one):
-        return False
-    if "\\u" not in line:
-        return True
-    try:
-        "".join(text for pair in one.items() for text in pair if isinstance(text, str)).encode()
-    except UnicodeError:
-        return False
-    return True
-
-
-def plain_fields(one: dict[str, object], wanted: Sequence[str]) -> list[str] | None:
-    """The wanted values of a JSON object as text; None where one of them is no plain value."""
-    row = list(map(one.get, wanted))
-    if set(map(type, row)) != {str}:
-        row = [plain_text(value) for value in row]
-    return None if None in row else cast(list[str], row)
-
-
-def plain_text(value: object) -> str | None:
-    """A JSON value as the text of a field; None for a list or an object."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value if isinstance(value, str) else None
-
-
 def _json(options: ReadOptions, encoding: str, lines: Sequence[str], before: int) -> Layout:
-    found = [one for one in objects(lines) if one is not None]
+    found = [one for line in lines if (one := json_object(line)) is not None]
     names = tuple(dict.fromkeys(name for one in found for name in one))
     faults: list[Fault] = []
     roles: dict[str, int] = {}
@@ -571,6 +523,6 @@ def _json(options: ReadOptions, encoding: str, lines: Sequence[str], before: int
         width=len(names),
         roles=roles,
         rows=rows,
-        json=True,
+        format=Format.JSON,
         faults=tuple(faults),
     )

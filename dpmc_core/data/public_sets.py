@@ -5,41 +5,26 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
+from dpmc_core import facts
 from dpmc_core.archives import read_json
 from dpmc_core.data.source import Source
 
-MOVIELENS_TERMS = (
-    "GroupLens terms: research use; acknowledge the data in publications; no redistribution"
-    " without separate permission; no commercial use without permission; no endorsement implied"
-)
-MOVIELENS_LATER_TERMS = (
-    "GroupLens terms: research use; acknowledge the data in publications; redistribution only"
-    " under the same terms; no commercial use without permission; no endorsement implied"
-)
-GROUPLENS = "GroupLens, University of Minnesota (Harper and Konstan, The MovieLens datasets, 2015)"
-UNSTATED = "no licence stated: do not redistribute"
-JESTER_TERMS = (
-    "free for research use when acknowledged with: Goldberg, Roeder, Gupta, Perkins, Eigentaste: A"
-    " Constant Time Collaborative Filtering Algorithm, Information Retrieval 4(2), 2001; no licence"
-    " beyond that: do not redistribute"
-)
+NOTE = "dpmc-source.json"  # what a download writes into its folder
+_NOTE_BYTES = 65_536
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Known:
-    """A public set, and how its unpacked archive looks.
+    """A public set, as public_sets.toml has it, which says more about what recognises its files.
 
-    files: patterns of the names of its files of ratings; begins: the first line of one, as a
-    regular expression; beside: what lies beside them; readme: what the first of these says, ""
-    where that does not matter. catalogue: users and items where ids are exactly 1..users and
-    1..items. workbook: what the archive holds in the place of the first of files. Of a file that
-    was recognised: file, what the set calls it; by, how it was recognised; exact: that not a byte
-    of it was changed.
+    Of a file that was recognised: file, what the set calls it; by, how it was recognised; exact:
+    that not a byte of it was changed.
     """
 
     id: str
@@ -53,218 +38,20 @@ class Known:
     beside: tuple[str, ...] = ()
     readme: str = ""
     catalogue: tuple[int, int] | None = None
-    workbook: str = ""
+    prints: tuple[tuple[int, str, str], ...] = ()
+    archive: Mapping[str, Any] | None = None
+    by_hand: bool = False
     file: str = ""
     by: str = ""
     exact: bool = False
 
 
-_IN_TABS, _IN_COLONS = r"\S+(\t\S+){3}$", r"[^:]+(::[^:]+){3}$"
-ML_100K = Known(
-    "ml-100k",
-    "MovieLens 100K",
-    1,
-    5,
-    GROUPLENS,
-    MOVIELENS_TERMS,
-    ("u.data", "u[1-5ab].base", "u[1-5ab].test"),
-    _IN_TABS,
-    ("README", "u.item", "u.user"),
-    "100,000 ratings",
-    (943, 1682),
-)
-ML_1M = Known(
-    "ml-1m",
-    "MovieLens 1M",
-    1,
-    5,
-    GROUPLENS,
-    MOVIELENS_TERMS,
-    ("ratings.dat",),
-    _IN_COLONS,
-    ("README", "movies.dat", "users.dat"),
-    "1,000,209 anonymous ratings",
-)
-ML_10M = Known(
-    "ml-10m",
-    "MovieLens 10M",
-    0.5,
-    5,
-    GROUPLENS,
-    MOVIELENS_TERMS,
-    ("ratings.dat", "r[1-5ab].train", "r[1-5ab].test"),
-    _IN_COLONS,
-    ("README.html", "movies.dat", "tags.dat"),
-    "10000054 ratings",
-)
-
-
-def _later(id: str, title: str) -> Known:
-    """A MovieLens set of one of the later archives, which are all built alike."""
-    return Known(
-        id,
-        title,
-        0.5,
-        5,
-        GROUPLENS,
-        MOVIELENS_LATER_TERMS,
-        ("ratings.csv",),
-        r"userId,movieId,rating,timestamp$",
-        ("README.txt", "movies.csv", "links.csv", "tags.csv"),
-        f"({id})",
-    )
-
-
-RESTAURANTS = Known(
-    "restaurant",
-    "Restaurant and consumer data",
-    0,
-    2,
-    "UCI (Vargas-Govea, González-Serna, Ponce-Medellín 2011)",
-    UNSTATED,
-    ("rating_final.csv",),
-    r"userID,placeID,rating,food_rating,service_rating$",
-    ("geoplaces2.csv", "userprofile.csv"),
-)
-JESTER = Known(
-    "jester",
-    "Jester jokes",
-    -10,
-    10,
-    "Goldberg et al., Eigentaste (2001)",
-    JESTER_TERMS,
-    ("jester-data-1.csv",),
-    workbook="jester-data-1.xls",
-)
-AMAZON = Known(
-    "amazon",
-    "Amazon ratings",
-    1,
-    5,
-    "McAuley et al. (2015)",
-    UNSTATED,
-    ("Amazon_Instant_Video_5.txt",),
-)
+_FACTS = facts.load("dpmc_core.data", "public_sets.toml")
 SETS: Mapping[str, Known] = {
-    known.id: known
-    for known in (
-        ML_100K,
-        ML_1M,
-        ML_10M,
-        *(_later(f"ml-{size}m", f"MovieLens {size}M") for size in (20, 25, 32)),
-        _later("ml-latest", "MovieLens latest"),
-        _later("ml-latest-small", "MovieLens latest, small"),
-        RESTAURANTS,
-        JESTER,
-        AMAZON,
-    )
+    id: facts.into(Known, {**table, "id": id, "licence": _FACTS["licences"][table["licence"]]}, id)
+    for id, table in _FACTS["sets"].items()
 }
-
-# What a folder of a known set holds, most telling first.
-FOLDER_FILES = (
-    "u.data",
-    "ratings.dat",
-    "ratings.csv",
-    "rating_final.csv",
-    "jester-data-1.csv",
-    "Amazon_*.txt",
-)
-NOTE = "dpmc-source.json"  # what a download writes into its folder
-_NOTE_BYTES = 65_536
-
-# Files that are known wherever they lie: size in bytes, SHA-256, the set and what it calls them.
-_PRINTS = (
-    (
-        1979173,
-        "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490",
-        ML_100K,
-        "u.data",
-    ),
-    (
-        1586544,
-        "ce253ec86c448b44fb3ba9a30d12dcfc2e9210cbde71efada3730c22e9ac212a",
-        ML_100K,
-        "u1.base",
-    ),
-    (
-        392629,
-        "18c6014a4b2c7324f250a63f8904a7b16b2b19f911129e346141507b0cbac950",
-        ML_100K,
-        "u1.test",
-    ),
-    (
-        1583948,
-        "6c06f0b5df4b256da1a994f3ac66edc8da4d3f09bc9282df6b14d893366d703e",
-        ML_100K,
-        "u2.base",
-    ),
-    (
-        395225,
-        "4de658d1e04ed9104629509a2e2528fce833ac8e048280183f1df167632038c3",
-        ML_100K,
-        "u2.test",
-    ),
-    (
-        1582546,
-        "afdc155c291c6edc41c0407e39d7462eb98d341e064f0b0a12175b80b3c4af5d",
-        ML_100K,
-        "u3.base",
-    ),
-    (
-        396627,
-        "0f548b51c78327de4c156461d3e430b7e5579fe2b5681586a59416e48fd35f6d",
-        ML_100K,
-        "u3.test",
-    ),
-    (
-        1581878,
-        "219f0f4d40dfe9c5141d425f53fa91ee23ed275f14e280bbf1b50117afb064ca",
-        ML_100K,
-        "u4.base",
-    ),
-    (
-        397295,
-        "7c02ad0a1e7ab1083c8b9d4b627203a051dd7b5eab46d99fa44de33470de8db9",
-        ML_100K,
-        "u4.test",
-    ),
-    (
-        1581776,
-        "a9574e59ce961eec2121627760b6e9b0974ce1637b3fe69ac32cb14a4bfab485",
-        ML_100K,
-        "u5.base",
-    ),
-    (
-        397397,
-        "351cc52e0d15b6c721466276fc24671d40936899e3d01fadeaf312915b8c5634",
-        ML_100K,
-        "u5.test",
-    ),
-    (
-        22107,
-        "87783b34f497a45eb37d58a2912e28badfafd208d048c343d57da466af0fe50b",
-        RESTAURANTS,
-        RESTAURANTS.files[0],
-    ),
-    (  # as in UCI's archive: the same ratings in another order
-        22108,
-        "fc994ea4e872365fc63e7f0bc970b36f86edeb4e80218d6a674a3d0e51181901",
-        RESTAURANTS,
-        RESTAURANTS.files[0],
-    ),
-    (
-        11712553,
-        "4692895acc91263ec11592cb94687725e28afdd451845ab46c2ac6ba3ebc414e",
-        JESTER,
-        JESTER.files[0],
-    ),
-    (
-        413202,
-        "6c856ce2e162894d3fd240e8b943be745a2d1f9d0de4b2ca435f04c091f37801",
-        AMAZON,
-        AMAZON.files[0],
-    ),
-)
+FOLDER_FILES: Sequence[str] = _FACTS["folder_files"]
 
 
 def recognise(source: Source) -> Known | None:
@@ -277,9 +64,10 @@ def recognise(source: Source) -> Known | None:
 
 
 def _by_checksum(source: Source) -> Known | None:
-    for size, checksum, known, file in _PRINTS:
-        if source.size == size and source.checksum == checksum:
-            return replace(known, file=file, by="by its checksum", exact=True)
+    for known in SETS.values():
+        for size, checksum, file in known.prints:
+            if source.size == size and source.checksum == checksum:
+                return replace(known, file=file, by="by its checksum", exact=True)
     return None
 
 

@@ -6,11 +6,10 @@ bounded by the distinct ids and four numbers per row, however a file is compress
 
 from __future__ import annotations
 
-import importlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,15 +17,15 @@ from numpy.typing import NDArray
 
 from dpmc_core.data import public_sets
 from dpmc_core.data.layout import (
+    ROLES,
+    Format,
     Layout,
     date_of,
     find_roles,
     number_of,
-    objects,
-    plain_fields,
     recognise,
 )
-from dpmc_core.data.lines import Broken, Cutter, blocks
+from dpmc_core.data.lines import Broken, Cut, Fields, Lines, Objects, blocks
 from dpmc_core.data.public_sets import Known
 from dpmc_core.data.source import (
     MEGABYTE,
@@ -45,8 +44,6 @@ Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-_EXAMPLES = 20
-_DISTINCT = 100_000  # distinct number texts remembered at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +58,9 @@ class Column:
 class Table:
     """Rows as read, not yet validated.
 
-    ratings: NaN where missing or no number; text: where there was a text that is no number, of
-    which examples holds some. times: as numbers or dates say, NaN where neither, or None where
-    there is no column. dated: which of them are dates.
+    ratings: NaN where missing or no number; written: their texts, None where all are numbers.
+    times: as numbers or dates say, NaN where neither, or None where there is no column. dated:
+    which of them are dates.
     lines: the line of each row, or its number from 1 where a file has no lines. broken: lines that
     could not be cut. count: of lines and entries, nothing used yet. words: the layout in words.
     whole: every user and item stays, rated or not: the file is a public matrix of known size.
@@ -74,8 +71,7 @@ class Table:
     user: Column
     item: Column
     ratings: Floats
-    text: Bools
-    examples: dict[int, str]
+    written: Column | None
     times: Floats | None
     dated: Bools | None
     lines: Ints
@@ -92,153 +88,114 @@ class Table:
         return f"{self.row_name} {self.lines[row]}"
 
 
-class _Ids:
-    """A column of ids, each text given a code as it first appears."""
+def _texts(column: Any) -> Any:
+    """A column as trimmed text, each distinct text kept once."""
+    import pyarrow as pa
+    from pyarrow import compute
 
-    def __init__(self) -> None:
-        self._codes: list[Codes] = []
-        self._known: defaultdict[str, int] = defaultdict()
-        self._known.default_factory = self._known.__len__
-        self._known[""]  # code 0, which becomes -1
-
-    def code(self, texts: Iterable[str], count: int) -> Codes:
-        return np.fromiter(map(self._known.__getitem__, map(str.strip, texts)), np.int32, count)
-
-    def add(self, texts: Sequence[str]) -> None:
-        self.append(self.code(texts, len(texts)))
-
-    def append(self, codes: Codes) -> None:
-        self._codes.append(codes)
-
-    def column(self) -> Column:
-        return Column(_joined(self._codes, np.int32) - np.int32(1), tuple(self._known)[1:])
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string()).dictionary_encode()
+    texts = compute.utf8_trim_whitespace(column.dictionary)
+    if texts.equals(column.dictionary):
+        return column
+    found = texts.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(found.indices.take(column.indices), found.dictionary)
 
 
-class _Numbers:
-    """A column of ratings as text: values, NaN where missing or no number, and which are texts."""
-
-    def __init__(self) -> None:
-        self._values: list[Floats] = []
-        self._texts: list[int] = []
-        self._commas: list[int] = []
-        self._cache: dict[str, float] = {}
-        self._points = False
-        self._count = 0
-        self.examples: dict[int, str] = {}
-
-    def add(self, texts: Sequence[str]) -> None:
-        cache = self._cache
-        if len(cache) > _DISTINCT:
-            cache.clear()
-        trimmed = list(map(str.strip, texts))
-        for text in set(trimmed) - cache.keys():
-            value = number_of(text)
-            cache[text] = np.nan if value is None else value
-            self._points |= value is not None and "." in text
-        values = np.fromiter(map(cache.__getitem__, trimmed), np.float64, len(trimmed))
-        for k in np.flatnonzero(np.isnan(values)).tolist():
-            if trimmed[k]:
-                self._no_number(k, trimmed[k])
-        if any("," in text for text in cache):
-            self._commas += [
-                self._count + k
-                for k, text in enumerate(trimmed)
-                if "," in text and not np.isnan(values[k])
-            ]
-            for k in self._commas[:_EXAMPLES]:
-                if k >= self._count:
-                    self.examples.setdefault(k, trimmed[k - self._count])
-        self._append(values)
-
-    def add_values(self, values: Floats) -> None:
-        """Numbers that a file holds as such; NaN: missing."""
-        self._append(values)
-
-    def _no_number(self, k: int, text: str) -> None:
-        self._texts.append(self._count + k)
-        if len(self.examples) < _EXAMPLES:
-            self.examples[self._count + k] = text
-
-    def _append(self, values: Floats) -> None:
-        self._values.append(values)
-        self._count += len(values)
-
-    def column(self) -> tuple[Floats, Bools]:
-        """Where some ratings have a decimal point, one with a comma may be in thousands: no
-        number."""
-        values = _joined(self._values, np.float64)
-        text = np.zeros(len(values), dtype=bool)
-        text[self._texts] = True
-        if self._points and self._commas:
-            text[self._commas] = True
-            values[self._commas] = np.nan
-        return values, text
+def _ids(column: Any) -> Column:
+    """The rows and texts of a column of text; empty ones are missing."""
+    names, codes = column.dictionary.to_pylist(), column.indices.fill_null(-1).to_numpy()
+    if "" in names:
+        empty = names.index("")
+        codes = np.where(codes == empty, -1, codes - (codes > empty)).astype(np.int32)
+        names.remove("")
+    return Column(codes, tuple(names))
 
 
-class _Times:
-    """A column of times as numbers or as dates."""
-
-    def __init__(self) -> None:
-        self._values: list[Floats] = []
-        self._dated: list[Bools] = []
-
-    def add(self, texts: Sequence[str]) -> None:
-        whole = "".join(texts)
-        if whole.isascii() and "_" not in whole:
-            try:
-                values = np.fromiter(map(float, texts), np.float64, len(texts))
-            except ValueError:
-                pass
-            else:
-                self.add_values(values, dated=False)
-                return
-        values, dated = np.full(len(texts), np.nan), np.zeros(len(texts), dtype=bool)
-        for k, text in enumerate(map(str.strip, texts)):
-            value = None if "," in text else number_of(text)
-            if value is None:
-                value, dated[k] = date_of(text), True
-            if value is not None:
-                values[k] = value
-        self._values.append(values)
-        self._dated.append(dated)
-
-    def add_values(self, values: Floats, *, dated: bool) -> None:
-        self._values.append(values)
-        self._dated.append(np.full(len(values), dated))
-
-    def column(self) -> tuple[Floats, Bools]:
-        return _joined(self._values, np.float64), _joined(self._dated, np.bool_)
+def _floats(column: Any) -> Floats:
+    values = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
+    return np.array(values, dtype=np.float64)  # a copy that can be written to
 
 
-class _Columns:
-    """The columns of a table while they are read."""
+def _numbers(column: Any) -> tuple[Floats, Column]:
+    """Ratings, NaN where missing or no number, and the texts of those that were no plain number.
 
-    def __init__(self) -> None:
-        self.users, self.items, self.numbers, self.times = _Ids(), _Ids(), _Numbers(), _Times()
+    Where some have a decimal point, one with a comma may be in thousands: no number.
+    """
+    if not hasattr(column, "dictionary"):
+        return _floats(column), Column(np.full(len(column), -1, dtype=np.int32), ())
+    written = _ids(column)
+    found = list(map(number_of, written.names))
+    told = list(zip(written.names, found, strict=True))
+    points = any("." in text for text, value in told if value is not None)
+    values = [None if points and "," in text else value for text, value in told]
+    return np.array([*values, None], dtype=np.float64)[written.codes], written
 
-    def table(self, source: Source, *, timed: bool, clicks: bool, **about: Any) -> Table:
-        """The table they make. clicks: no ratings were read, each row is a 1."""
-        users, items = self.users.column(), self.items.column()
-        values, text = self.numbers.column()
-        if clicks:
-            values, text = np.ones(len(users.codes)), np.zeros(len(users.codes), dtype=bool)
-        times, dated = self.times.column()
+
+def _times(column: Any) -> tuple[Floats, Bools]:
+    """Times as numbers, or as Unix seconds where they are dates, and which are dates."""
+    import pyarrow as pa
+
+    kind = column.type
+    stamps = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    if not stamps and not pa.types.is_dictionary(kind):
+        with suppress(pa.ArrowInvalid):
+            values = _floats(column)
+            values[values <= _NO_DATE] = np.nan
+            return values, np.zeros(len(values), dtype=bool)
+    if stamps:
+        values = _floats(column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64()))
+        values[values <= _NO_DATE / 1e6] = np.nan
+        return np.floor(values / 1000), np.ones(len(values), dtype=bool)
+    written = _ids(_texts(column))
+    numbers = [None if "," in text else number_of(text) for text in written.names]
+    dates = [number is None for number in numbers]
+    found = [date_of(t) if n is None else n for n, t in zip(numbers, written.names, strict=True)]
+    return (
+        np.array([*found, None], dtype=np.float64)[written.codes],
+        np.array([*dates, True])[written.codes],
+    )
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """The parts of a column as one; as text where some are numbers and some are text."""
+    import pyarrow as pa
+
+    if len({part.type for part in parts}) != 1:
+        parts = list(map(_texts, parts)) or [_texts(pa.array([], pa.string()))]
+    return pa.chunked_array(parts).unify_dictionaries().combine_chunks()
+
+
+class _Columns(defaultdict[str, list[Any]]):
+    """The parts of each column of a table, by role, while they are read."""
+
+    count = 0
+
+    def add(self, columns: Mapping[str, Any]) -> None:
+        for role, column in columns.items():
+            text = role in ("user", "item") or _is_text(column)
+            self[role].append(_texts(column) if text and role != "time" else column)
+        self.count += len(columns["user"])
+
+    def table(self, source: Source, layout: Layout, **about: Any) -> Table:
+        if layout.clicks:
+            values, written = np.ones(self.count), None
+        else:
+            values, written = _numbers(_joined(self["rating"]))
+        times, dated = _times(_joined(self["time"])) if "time" in layout.roles else (None, None)
         return Table(
             source=source,
-            user=users,
-            item=items,
+            user=_ids(_joined(self["user"])),
+            item=_ids(_joined(self["item"])),
             ratings=values,
-            text=text,
-            examples=self.numbers.examples,
-            times=times if timed else None,
+            written=written,
+            times=times,
             dated=dated,
-            clicks=clicks,
+            clicks=layout.clicks,
+            words=layout.words,
+            rating_name=layout.name_of("rating") if "rating" in layout.roles else "the ratings",
             **about,
         )
-
-
-def _joined(parts: Sequence[NDArray[Any]], kind: type[Any]) -> NDArray[Any]:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
 
 
 def read_table(
@@ -250,19 +207,25 @@ def read_table(
     the file is read, the public range included unless ask_range is False.
     """
     known = known_set(source, options)
-    head = parquet_head(source, options) if is_parquet(source) else None
-    layout = head or recognise(source, options)
+    layout = layout_of(source, options)
     faults = list(layout.faults)
     ranged = options.low is not None or known is not None or layout.clicks or options.for_ranking
     if ask_range and not ranged:
         faults.append(RANGE_ASKED)
     if faults:
         raise Refused(source.name, faults)
-    if isinstance(layout, ParquetHead):
+    if layout.format is Format.PARQUET:
         return _read_parquet(source, layout, options, tell)
-    if layout.jester:
+    if layout.format is Format.JESTER:
         return _read_jester(source, layout, known, tell)
     return _read_text(source, layout, options, known, tell)
+
+
+def layout_of(source: Source, options: ReadOptions) -> Layout:
+    """How the file is built, read from its beginning. Raises BadRatings where it is no table."""
+    if source.head().startswith(b"PAR1"):
+        return _parquet_layout(source, options)
+    return recognise(source, options)
 
 
 def known_set(source: Source, options: ReadOptions) -> Known | None:
@@ -272,10 +235,6 @@ def known_set(source: Source, options: ReadOptions) -> Known | None:
     on_disk = known is not None and source.path is not None
     source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
     return known
-
-
-def is_parquet(source: Source) -> bool:
-    return source.head().startswith(b"PAR1")
 
 
 RANGE_ASKED = Fault(
@@ -290,50 +249,30 @@ def _read_text(
     source: Source, layout: Layout, options: ReadOptions, known: Known | None, tell: Tell | None
 ) -> Table:
     wide = layout.shape is FileShape.WIDE
-    roles = layout.roles
-    used = tuple(range(layout.width)) if wide else tuple(roles.values())
-    cutter = Cutter(layout.separator, layout.width, used, layout.skip)
-    pieces = blocks(source, layout.encoding, tell)
-    read = _Columns()
-    lines: list[Ints] = []
-    rows = entries = 0
-
-    def take(columns: Sequence[Sequence[str]], at: Ints) -> None:
-        nonlocal entries
-        entries += len(at)
-        _check_rows(source, entries, options.max_rows)  # of a matrix, its cells
-        read.users.add(columns[0])
-        read.items.add(columns[1])
-        if not layout.clicks:
-            read.numbers.add(columns[2])
-        if "time" in roles:
-            read.times.add(columns[-1])
-        lines.append(at)
-
-    places = tuple(roles.values())
-    cut = cutter.rows(pieces)
-    if layout.json:
-        cut = _object_rows(pieces, cutter, [(layout.columns or ())[k] for k in places])
-        places = tuple(range(len(places)))
-    for found, at in cut:
-        spoilt = sum(kind.count for kind in cutter.broken.values())
-        _check_rows(source, entries + spoilt + len(found), options.max_rows)
-        if not found:
-            continue
-        if not layout.json:
-            found, at = _without_blank(found, at, cutter)
-        rows += len(found)
+    names, places = layout.columns or (), tuple(layout.roles.values())
+    cutter: Lines
+    if layout.format is Format.JSON:
+        cutter = Objects(layout.skip, [names[k] for k in places])
+    else:
+        used = range(layout.width) if wide else places
+        plain = layout.roles.get("time")
+        cutter = Fields(layout.skip, layout.separator, layout.width, used, plain)
+    read = _Columns(list)
+    lines = [np.zeros(0, dtype=np.int64)]
+    rows = unusable = 0
+    for columns, at in cutter.cut(blocks(source, layout.encoding, tell)):
+        rows += len(at)
+        unusable = sum(kind.count for kind in cutter.broken.values())
         if wide:
-            take(*_cells(found, at, layout))
-            continue
-        take([list(map(itemgetter(k), found)) for k in places], at)
-    unusable = sum(kind.count for kind in cutter.broken.values())
+            columns, at = _cells(columns, at, names[1:])
+        read.add(dict(zip(ROLES if wide else layout.roles, columns, strict=False)))
+        _check_rows(source, read.count + unusable, options.max_rows)  # of a matrix, its cells
+        lines.append(at)
     return read.table(
         source,
-        timed="time" in roles,
-        clicks=layout.clicks,
+        layout,
         known=known,
-        lines=_joined(lines, np.int64),
+        lines=np.concatenate(lines),
         broken=cutter.broken,
         count=LineCount(
             lines=cutter.lines,
@@ -341,74 +280,31 @@ def _read_text(
             blank=cutter.blank + layout.skip - layout.header,
             continued=cutter.continued,
             rows=rows + unusable,
-            entries=entries + unusable,
+            entries=read.count + unusable,
         ),
-        words=layout.words,
-        rating_name="the ratings" if wide or layout.clicks else layout.name_of("rating"),
     )
 
 
-def _without_blank(rows: list[list[str]], at: Ints, cutter: Cutter) -> tuple[list[list[str]], Ints]:
-    """Rows that hold anything: spreadsheets end in lines of separators alone."""
-    if all(map(str.strip, map(itemgetter(0), rows))):
-        return rows, at
-    filled = [k for k, row in enumerate(rows) if any(text.strip() for text in row)]
-    cutter.blank += len(rows) - len(filled)
-    return [rows[k] for k in filled], at[filled]
+def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str]) -> Cut:
+    """Users, items and ratings of the filled cells of a matrix, row by row, and their lines."""
+    import pyarrow as pa
 
-
-def _cells(
-    rows: list[list[str]], at: Ints, layout: Layout
-) -> tuple[tuple[list[str], list[str], list[str]], Ints]:
-    """The filled cells of a users x items matrix as (users, items, ratings), and their lines."""
-    names = layout.columns or ()
-    cells = [
-        (row[0], name, text, line)
-        for row, line in zip(rows, at.tolist(), strict=True)
-        for name, text in zip(names[1:], row[1:], strict=True)
-        if text.strip()
-    ]
-    users, items, texts, lines = (list(part) for part in zip(*cells, strict=True)) if cells else (
-        [], [], [], []
-    )  # fmt: skip
-    return (users, items, texts), np.array(lines, dtype=np.int64)
-
-
-def _object_rows(
-    pieces: Iterator[str], cutter: Cutter, wanted: Sequence[str]
-) -> Iterator[tuple[list[list[str]], Ints]]:
-    """The wanted fields of JSON lines, as rows of text."""
-    for piece in pieces:
-        rows, numbers = [], []
-        lines = piece.split("\n")[:-1]
-        for line, one in zip(lines, objects(lines), strict=True):
-            cutter.lines += 1
-            if not line.strip():
-                cutter.blank += cutter.lines > cutter.skip
-                continue
-            row = None if one is None else plain_fields(one, wanted)
-            if row is None:
-                cutter.spoil("without a JSON object of plain values", cutter.lines, line)
-            else:
-                rows.append(row)
-                numbers.append(cutter.lines)
-        yield rows, np.array(numbers, dtype=np.int64)
+    users, *cells = columns
+    texts = _joined(list(map(_texts, cells)))  # column by column
+    filled = np.array([text != "" for text in texts.dictionary.to_pylist()])
+    row, item = np.nonzero(filled[texts.indices.to_numpy()].reshape(len(items), -1).T)
+    items_of = pa.DictionaryArray.from_arrays(item.astype(np.int32), pa.array(items, pa.string()))
+    return [_texts(users).take(row), items_of, texts.take(item * len(at) + row)], at[row]
 
 
 def _read_jester(source: Source, layout: Layout, known: Known | None, tell: Tell | None) -> Table:
-    cutter = Cutter(",", 101, tuple(range(101)), layout.skip)
-    parts: list[Floats] = []
-    for rows, at in cutter.rows(blocks(source, layout.encoding, tell)):
-        try:
-            parts.append(np.array(rows, dtype=np.float64).reshape(len(rows), 101))
-        except ValueError:
-            raise BadRatings(
-                f"{source.name} has a rating that is no number between line {at[0]} and {at[-1]}"
-            ) from None
-    if cutter.broken:
-        what, kind = next(iter(cutter.broken.items()))
-        raise BadRatings(f"line {kind.line} of {source.name} is {what}")
-    cells = np.concatenate(parts)
+    pieces = blocks(source, layout.encoding, tell)
+    lines = [line for piece in pieces for line in piece.split("\n")[:-1]]
+    filled = [line for line in lines if line.strip()]
+    try:
+        cells = np.loadtxt(filled, delimiter=",", comments=None, ndmin=2)
+    except ValueError as error:
+        raise BadRatings(f"{source.name} is no matrix of numbers as it begins: {error}") from None
     values = cells[:, 1:]
     seen = values != 99
     wrong = np.flatnonzero(seen.sum(axis=1) != cells[:, 0])
@@ -425,15 +321,14 @@ def _read_jester(source: Source, layout: Layout, known: Known | None, tell: Tell
         user=Column(users, tuple(str(k + 1) for k in range(len(values)))),
         item=Column(items, tuple(str(k + 1) for k in range(100))),
         ratings=values[seen],
-        text=np.zeros(len(users), dtype=bool),
-        examples={},
+        written=None,
         times=None,
         dated=None,
         lines=users.astype(np.int64) + 1,
         broken={},
         count=LineCount(
-            lines=cutter.lines,
-            blank=cutter.blank + layout.skip,
+            lines=len(lines),
+            blank=len(lines) - len(filled),
             rows=len(values),
             entries=len(users),
         ),
@@ -451,36 +346,24 @@ _DIGITS = {16: 11, 32: 24, 64: 53}  # of a float's bits those that tell whole nu
 _NO_DATE = -9.223372036854e18  # ns: what pandas writes for a missing date
 
 
-@dataclass(frozen=True)
-class ParquetHead:
-    """names: of the columns; rows: how many the file says it has; roles: as of a text layout."""
-
-    names: tuple[str, ...]
-    rows: int
-    roles: dict[str, int]
-    faults: tuple[Fault, ...]
-    words: str
-
-    @property
-    def clicks(self) -> bool:
-        return "rating" not in self.roles
-
-
-def parquet_head(source: Source, options: ReadOptions) -> ParquetHead:
-    """The columns of a Parquet file. Raises BadRatings."""
+def _parquet_layout(source: Source, options: ReadOptions) -> Layout:
     with _parquet(source) as (stored, pa):
-        schema, rows = stored.schema_arrow, stored.metadata.num_rows
-        names = tuple(str(name) for name in schema.names)
+        schema = stored.schema_arrow
+        names = tuple(map(str, schema.names))
         roles, guessed, faults = find_roles(options, names, header=True)
         for role, k in roles.items():
             kind = schema.field(k).type
             if not faults and not _usable(pa, kind, role):
                 what = f"column '{names[k]}' holds {kind}, which is no {role}"
                 faults.append(Fault(what, "choose another column", (f"{role}=COLUMN",)))
-    order = ", ".join(f"{role} = '{names[k]}'" for role, k in roles.items())
-    taken = " (guessed by position: choose them by hand if they are wrong)" if guessed else ""
-    clicks = "" if "rating" in roles else "; every row is a click"
-    return ParquetHead(names, rows, roles, tuple(faults), f"Parquet; {order}{taken}{clicks}")
+    return Layout(
+        format=Format.PARQUET,
+        columns=names,
+        width=len(names),
+        roles=roles,
+        guessed=guessed,
+        faults=tuple(faults),
+    )
 
 
 def _usable(pa: Any, kind: Any, role: str) -> bool:
@@ -495,85 +378,59 @@ def _usable(pa: Any, kind: Any, role: str) -> bool:
     return bool(role in ("user", "item") and types.is_boolean(kind))
 
 
-class _parquet:
+@contextmanager
+def _parquet(source: Source, strings: Sequence[str] = ()) -> Iterator[tuple[Any, Any]]:
     """Opens a Parquet file; whatever pyarrow finds wrong with it becomes one sentence."""
+    import pyarrow as pa
+    from pyarrow import parquet
 
-    def __init__(self, source: Source, strings: Sequence[str] = ()) -> None:
-        self._source, self._strings = source, strings
-
-    def __enter__(self) -> tuple[Any, Any]:
+    with source.open() as file:
         try:
-            self._pa = importlib.import_module("pyarrow")
-            parquet = importlib.import_module("pyarrow.parquet")
-        except ImportError:
-            raise BadRatings(
-                f"{self._source.name} is a Parquet file; reading it needs the package pyarrow"
-                " (pip install pyarrow), or save the ratings as CSV"
-            ) from None
-        self._file = self._source.open()
-        try:
-            stored = parquet.ParquetFile(
-                self._file,
-                read_dictionary=list(self._strings),
-                page_checksum_verification=True,
+            yield (
+                parquet.ParquetFile(
+                    file, read_dictionary=list(strings), page_checksum_verification=True
+                ),
+                pa,
             )
-        except Exception as error:
-            self.__exit__(type(error), error, None)
+        except BadRatings:
             raise
-        return stored, self._pa
-
-    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: object) -> None:
-        self._file.close()
-        ours = (BadRatings,)
-        theirs = (
-            self._pa.ArrowException,
-            OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, MemoryError,
-        )  # fmt: skip
-        if isinstance(error, theirs) and not isinstance(error, ours):
+        except (
+            *(pa.ArrowException, OSError, ValueError, TypeError, LookupError),
+            *(ArithmeticError, RuntimeError, MemoryError),
+        ) as error:
             reason = (str(error).splitlines() or ["it is damaged"])[0][:200]
-            raise BadRatings(
-                f"{self._source.name} is not a readable Parquet file: {reason}"
-            ) from None
+            raise BadRatings(f"{source.name} is not a readable Parquet file: {reason}") from None
 
 
-def _read_parquet(
-    source: Source, head: ParquetHead, options: ReadOptions, tell: Tell | None
-) -> Table:
-    _check_rows(source, head.rows, options.max_rows)
-    names = [head.names[k] for k in head.roles.values()]
-    read = _Columns()
-    done = 0
+def _read_parquet(source: Source, layout: Layout, options: ReadOptions, tell: Tell | None) -> Table:
+    names = {role: (layout.columns or ())[k] for role, k in layout.roles.items()}
+    read = _Columns(list)
     # As dictionaries, a column of a few long texts repeated a million times stays small.
-    with _parquet(source, names) as (stored, pa):
+    with _parquet(source, list(names.values())) as (stored, pa):
+        stated = stored.metadata.num_rows
+        _check_rows(source, stated, options.max_rows)
         for k in range(stored.metadata.num_row_groups):
             # Not of its columns: to look at these can end the process where a file is damaged.
             _check_decoded(source, stored.metadata.row_group(k).total_byte_size)
-        for batch in stored.iter_batches(_BATCH, columns=names, use_threads=False):
+        for batch in stored.iter_batches(_BATCH, columns=[*names.values()], use_threads=False):
             _check_decoded(source, batch.nbytes)
-            done += len(batch)
-            _check_rows(source, done, options.max_rows)
-            columns = {role: batch.column(head.names[k]) for role, k in head.roles.items()}
-            for role, ids in (("user", read.users), ("item", read.items)):
-                _add_ids(pa, ids, columns[role], f"'{head.names[head.roles[role]]}'", source)
-            if "rating" in columns:
-                _add_numbers(pa, read.numbers, columns["rating"])
-            if "time" in columns:
-                _add_times(pa, read.times, columns["time"])
+            _check_rows(source, read.count + len(batch), options.max_rows)
+            columns = {role: _present(pa, batch.column(name)) for role, name in names.items()}
+            for role in ("user", "item"):
+                columns[role] = _as_ids(pa, columns[role], names[role], source)
+            read.add(columns)
             look()
             if tell is not None:
-                tell(done, max(head.rows, done))
-    return read.table(
-        source,
-        timed="time" in head.roles,
-        clicks=head.clicks,
-        known=None,
-        lines=np.arange(1, done + 1),
-        broken={},
-        count=LineCount(lines=done, rows=done, entries=done),
-        words=head.words,
-        rating_name="the ratings" if head.clicks else f"'{head.names[head.roles['rating']]}'",
-        row_name="row",
-    )
+                tell(read.count, max(stated, read.count))
+        return read.table(
+            source,
+            layout,
+            known=None,
+            lines=np.arange(1, read.count + 1),
+            broken={},
+            count=LineCount(lines=read.count, rows=read.count, entries=read.count),
+            row_name="row",
+        )
 
 
 def _check_decoded(source: Source, size: int) -> None:
@@ -584,60 +441,47 @@ def _check_decoded(source: Source, size: int) -> None:
         )
 
 
-def _add_ids(pa: Any, ids: _Ids, column: Any, name: str, source: Source) -> None:
+def _present(pa: Any, column: Any) -> Any:
+    """Texts as a dictionary of those that are there; other values as they are."""
+    from pyarrow import compute
+
+    if not pa.types.is_dictionary(column.type):
+        return _texts(column) if _is_text(column) else column
+    used = compute.unique(column.indices).drop_null()
+    codes = compute.index_in(column.indices, value_set=used, skip_nulls=True)
+    values = column.dictionary.take(used)
+    if not _is_text(values):
+        return values.take(codes)
+    return pa.DictionaryArray.from_arrays(codes, values.cast(pa.string()).fill_null(""))
+
+
+def _as_ids(pa: Any, column: Any, name: str, source: Source) -> Any:
     """Ids as text; whole numbers that pandas turned into floats as whole numbers again."""
-    if pa.types.is_dictionary(column.type):
-        places = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        distinct, back = np.unique(places, return_inverse=True)
-        present = distinct[distinct >= 0]
-        texts = column.dictionary.take(pa.array(present)).to_pylist()
-        words = ["" if text is None else str(text) for text in texts]
-        words = words if len(present) == len(distinct) else ["", *words]
-        ids.append(ids.code(words, len(words))[back])
-        return
+    if _is_text(column):
+        return column
     if pa.types.is_floating(column.type):
-        values = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-        bits = column.type.bit_width
-        digits = _DIGITS[bits]
-        if (np.abs(values[~np.isnan(values)]) >= 2.0**digits).any():
+        bits, values = column.type.bit_width, _floats(column)
+        if (np.abs(values[~np.isnan(values)]) >= 2.0 ** _DIGITS[bits]).any():
             what = (
-                f"column {name} holds ids as float{bits}, where different ids have become one from"
-                f" 2^{digits} = {2**digits:,} on"
+                f"column '{name}' holds ids as float{bits}, where different ids have become one"
+                f" from 2^{_DIGITS[bits]} = {2 ** _DIGITS[bits]:,} on"
             )
             raise Refused(source.name, [Fault(what, "write ids as text or as whole numbers")])
-        ids.add(
-            ["" if v != v else str(int(v)) if v == int(v) else repr(v) for v in values.tolist()]
-        )
-        return
-    ids.add(["" if v is None else str(v) for v in column.to_pylist()])
+        column = column.cast(pa.float64())
+    found = column.dictionary_encode()
+    texts = [
+        "" if v is None or v != v else str(int(v) if isinstance(v, float) and v == int(v) else v)
+        for v in found.dictionary.to_pylist()
+    ]
+    return pa.DictionaryArray.from_arrays(found.indices, pa.array(texts, pa.string()))
 
 
-def _add_numbers(pa: Any, numbers: _Numbers, column: Any) -> None:
-    column = _plain_column(pa, column)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        numbers.add(["" if text is None else text for text in column.to_pylist()])
-        return
-    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    numbers.add_values(np.array(values, dtype=np.float64))
+def _is_text(column: Any) -> bool:
+    """Whether a column of pyarrow holds text, each one apart or each distinct one once."""
+    from pyarrow import types
 
-
-def _add_times(pa: Any, times: _Times, column: Any) -> None:
-    column = _plain_column(pa, column)
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        times.add(["" if text is None else text for text in column.to_pylist()])
-        return
-    dated = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-    if dated:
-        column = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
-    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    floats = np.array(values, dtype=np.float64)
-    floats[floats <= (_NO_DATE / 1e6 if dated else _NO_DATE)] = np.nan
-    times.add_values(np.floor(floats / 1000) if dated else floats, dated=dated)
-
-
-def _plain_column(pa: Any, column: Any) -> Any:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _check_rows(source: Source, rows: int, limit: int) -> None:
@@ -674,10 +518,7 @@ class Preview:
 def preview(source: Source, options: ReadOptions) -> Preview:
     """Recognise the file's layout from its beginning. Raises BadRatings as reading would."""
     known = known_set(source, options)
-    if is_parquet(source):
-        head = parquet_head(source, options)
-        return Preview(head.names, head.roles, (), head.words, text=False, faults=head.faults)
-    layout = recognise(source, options)
+    layout = layout_of(source, options)
     return Preview(
         columns=layout.columns or tuple(str(k + 1) for k in range(layout.width)),
         roles=dict(layout.roles),
@@ -686,7 +527,8 @@ def preview(source: Source, options: ReadOptions) -> Preview:
         known=f"{known.title}, {known.by}" if known else None,
         low=known.low if known else None,
         high=known.high if known else None,
-        columns_matter=not layout.jester and layout.shape is FileShape.ROWS,
+        columns_matter=layout.format is not Format.JESTER and layout.shape is FileShape.ROWS,
+        text=layout.format is not Format.PARQUET,
         faults=layout.faults,
     )
 

@@ -17,7 +17,7 @@ from dpmc_core.stopping import look
 
 MEGABYTE = 1_000_000
 HEAD = 65_536  # bytes looked at to recognise a format
-BLOCK = 250_000  # bytes read at a time
+BLOCK = 1_000_000  # bytes read at a time
 NONE = "none"  # as a column: there is none
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "::": "::", "blanks": " "}
 

@@ -9,14 +9,14 @@ LWHM22: Li, Wei, Huang, Mao, Wang, "One-Bit Matrix Completion with Differential 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.data import invented_names
+from dpmc_core import facts
 from dpmc_core.errors import check_number
 from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.model import Factors
@@ -26,7 +26,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Genres = list[tuple[str, ...]]
 Titles = tuple[str, ...] | None
-Naming = Callable[[int, np.random.Generator], tuple[list[str], Genres]]
+
+# Words, and patterns of titles by genre, in which {a} is an adjective and {n} a noun.
+_WORDS: Mapping[str, Any] = facts.load("dpmc_core.data", "names.toml")
+_FILMS = ("films", (0.45, 0.4, 0.15))  # patterns, and shares of those with 1, 2, ... genres
+_BOOKS = ("books", (0.7, 0.3))
 
 ROWS = 512  # users drawn at once: bounds memory at ROWS x items
 BLOCK = 4096  # the same for `rank_one`
@@ -232,9 +236,15 @@ def movie_night(seed: int) -> Generated:
 def restaurants(seed: int) -> Generated:
     """Neighbourhood restaurants rated 0, 1 or 2: few ratings, generous and strict guests."""
     rng = np.random.default_rng(seed)
-    titles, genres = invented_names.restaurants(RESTAURANTS.items, rng)
-    users, items, values = draw(RESTAURANTS, genres, rng)
-    return Generated(_build(RESTAURANTS.public, users, items, values, tuple(titles)), genres)
+    names: dict[str, tuple[str, ...]] = {}
+    while len(names) < RESTAURANTS.items:
+        kitchen = str(rng.choice(list(_WORDS["restaurants"])))
+        pattern = str(rng.choice(_WORDS["restaurants"][kitchen]))
+        adjective, noun = rng.choice(_WORDS["adjectives"]), rng.choice(_WORDS["nouns"])
+        names.setdefault(pattern.format(a=adjective, n=noun), (kitchen,))
+    kitchens = list(names.values())
+    users, items, values = draw(RESTAURANTS, kitchens, rng)
+    return Generated(_build(RESTAURANTS.public, users, items, values, tuple(names)), kitchens)
 
 
 def jokes(seed: int) -> Generated:
@@ -243,7 +253,11 @@ def jokes(seed: int) -> Generated:
     People differ in mean and in spread; jokes differ in mean; taste has rank 3.
     """
     rng = np.random.default_rng(seed)
-    titles = invented_names.jokes()
+    titles = [
+        f"{'An' if who[0] in 'aeiou' else 'A'} {who} walks into a {where}..."
+        for who in _WORDS["who"]
+        for where in _WORDS["where"]
+    ]
     users, items, gauge = 12_000, len(titles), 10
     counts = np.where(rng.random(users) < 0.28, items, rng.integers(36, 86, users))
     order = rng.random((users, items))
@@ -348,7 +362,7 @@ def jtt18(
 def films(shape: Shape, seed: int) -> Generated:
     """Films of any shape, with evening times; more than 2000 have no titles."""
     rng = np.random.default_rng(seed)
-    titles, genres = _stock(invented_names.films, shape.items, rng)
+    titles, genres = _stock(_FILMS, shape.items, rng)
     users, items, values = draw(shape, genres, rng)
     times = _evenings(users, shape.users, rng)
     return Generated(_build(shape.public, users, items, values, titles, times), genres)
@@ -366,9 +380,21 @@ def _evenings(users: Ints, n_users: int, rng: np.random.Generator) -> Ints:
     return first_friday + (joined[users] + which) * week + rng.integers(0, evening, len(users))
 
 
-def _stock(names: Naming, count: int, rng: np.random.Generator) -> tuple[Titles, Genres]:
-    """Titles, none for more than 2000 items, and genres of each item."""
-    titles, genres = names(min(count, 2000), rng)
+def _stock(
+    kind: tuple[str, tuple[float, ...]], count: int, rng: np.random.Generator
+) -> tuple[Titles, Genres]:
+    """Distinct titles, none for more than 2000 items, and genres of each, the first of which shapes
+    the title."""
+    patterns, shares = _WORDS[kind[0]], kind[1]
+    adjectives, nouns = _WORDS["adjectives"], _WORDS["nouns"]
+    titles, genres = [], []
+    pairs = rng.choice(len(adjectives) * len(nouns), size=min(count, 2000), replace=False)
+    for adjective, noun in zip(*np.divmod(pairs, len(nouns)), strict=True):
+        many = rng.choice(len(shares), p=shares) + 1
+        own = rng.choice(list(patterns), size=many, replace=False)
+        pattern = str(rng.choice(patterns[own[0]]))
+        titles.append(pattern.format(a=adjectives[adjective], n=nouns[noun]))
+        genres.append(tuple(map(str, own)))
     repeated = [genres[k % len(genres)] for k in range(count)]
     return (tuple(titles) if count <= 2000 else None), repeated
 
@@ -413,7 +439,7 @@ def long_tail(
     stricter, known items better liked.
     """
     rng = np.random.default_rng(seed)
-    titles, genres = _stock(invented_names.films, items, rng)
+    titles, genres = _stock(_FILMS, items, rng)
     activity, fame = (
         np.interp(rng.permutation((np.arange(size) + 0.5) / size), _SHARES, np.log(known))
         for size, known in ((users, _ACTIVITY), (items, _FAME))
@@ -472,7 +498,7 @@ def bookshop_clicks(seed: int) -> Generated:
 def shop(shape: Shop, seed: int) -> Generated:
     """A reader clicks in proportion to exp(popularity + drawn x taste . place among genres)."""
     rng = np.random.default_rng(seed)
-    titles, genres = _stock(invented_names.books, shape.items, rng)
+    titles, genres = _stock(_BOOKS, shape.items, rng)
     liking, fame = _liking(shape, genres, rng)
     users, items = _taken(shape, shape.clicks, liking, fame, rng)
     public = PublicFacts(users=shape.users, items=shape.items, low=0, high=1)

@@ -32,6 +32,7 @@ from dpmc_core.solvers.item_effects import taste_of_gram
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import cap_key, capped
 from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
+from dpmc_core.style import RED, Style
 
 _EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
 
@@ -66,6 +67,8 @@ class SvdAfterCleansing(CappedPerUser, Cleansing):
 
     id: ClassVar[str] = "svd-after-cleansing"
     name: ClassVar[str] = "SVD after cleansing"
+    short: ClassVar[str] = "Cleansed SVD"
+    style: ClassVar[Style] = Style(RED, "triangle-up", "8px,3px")
     twin: ClassVar[str] = "cleansed-svd"
     revision: ClassVar[int] = 2
     published: ClassVar[AsPublished] = AsPublished(

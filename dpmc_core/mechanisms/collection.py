@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import check_number
-from dpmc_core.model import Constant, Estimator, Step, Task
+from dpmc_core.model import Constant, Estimator, Mechanism, Step, Task, Wanted
 from dpmc_core.privacy import (
     CELL,
     Budget,
@@ -33,6 +33,7 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_rows import LaplaceLaw, Law, SymbolLaw, mean_rating, recovered
 from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
 from dpmc_core.solvers.sizes import check_reports
+from dpmc_core.style import GREEN, ORANGE, RED, Style
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -42,7 +43,17 @@ Floats = NDArray[np.float64]
 _GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
 
 
+_LOUD = 2.0  # epsilon per cell from which on rounded ratings tell more than noisy ones
+_HEARD = 3.0  # epsilon per cell from which on few users tell more one by one than together
+
 C = TypeVar("C", bound=LocalChannel)
+
+
+def _collects(wanted: Wanted) -> bool:
+    """Whether rows of each user tell more than sums over all, where these may be had."""
+    public, local = wanted.public, wanted.trust is Trust.LOCAL
+    few = wanted.epsilon >= _HEARD and public.users < public.items
+    return not wanted.change.per_user and (local or few)
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ class RandomisedRows(Releases, Generic[C]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collected(Generic[C]):
+class Collected(Mechanism, Generic[C]):
     """Whole rows, randomised cell by cell: the budget, the card, and what the server holds."""
 
     task: ClassVar[Task] = Task.RATINGS
@@ -186,8 +197,19 @@ class LaplaceCollection(Collection[ModifiedLaplace]):
 
     id: ClassVar[str] = "modified-laplace"
     name: ClassVar[str] = "Modified Laplace collection"
+    short: ClassVar[str] = "Modified Laplace"
+    style: ClassVar[Style] = Style(RED, "hexagon", "dot")
     revision: ClassVar[int] = 2
     theorem: ClassVar[str] = "Theorem 1"
+
+    @classmethod
+    def recommended(cls, wanted: Wanted) -> str | None:
+        if not _collects(wanted) or wanted.epsilon >= _LOUD:
+            return None
+        return (
+            f"nobody is trusted, and below epsilon {_LOUD:g} noisy ratings tell a little more than"
+            " rounded ones"
+        )
 
     def channel(self, public: PublicFacts) -> ModifiedLaplace:
         return ModifiedLaplace.calibrated(
@@ -261,7 +283,16 @@ class ResponseCollection(Symbols, Collection[SymbolChannel]):
 
     id: ClassVar[str] = "randomised-response"
     name: ClassVar[str] = "Randomised-response collection"
+    short: ClassVar[str] = "Random. response"
+    style: ClassVar[Style] = Style(GREEN, "pentagon", "longdash")
     revision: ClassVar[int] = 2
+
+    @classmethod
+    def recommended(cls, wanted: Wanted) -> str | None:
+        if not _collects(wanted) or wanted.epsilon < _LOUD:
+            return None
+        why = "nobody is trusted" if wanted.trust is Trust.LOCAL else "few users for many items"
+        return f"{why}, and from epsilon {_LOUD:g} on rounded ratings tell more than noisy ones"
 
     def values(self, reported: Floats, channel: SymbolChannel) -> Floats:
         return np.array(channel.levels)[reported.astype(np.int64) - 1]
@@ -287,6 +318,8 @@ class LocalMean(Symbols):
 
     id: ClassVar[str] = "local-mean"
     name: ClassVar[str] = "Local mean"
+    style: ClassVar[Style] = Style(ORANGE, "bowtie", "dot")
+    place: ClassVar[int] = 1
     twin: ClassVar[str] = "global-mean"
     revision: ClassVar[int] = 1
 

@@ -42,6 +42,7 @@ from dpmc_core.solvers.item_effects import noisy_factors
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import cap_key, clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
+from dpmc_core.style import GREEN, Style
 
 Floats = NDArray[np.float64]
 
@@ -84,6 +85,7 @@ class Dpals(EffectsFirst):
 
     id: ClassVar[str] = "dpals"
     name: ClassVar[str] = "DPALS"
+    style: ClassVar[Style] = Style(GREEN, "triangle-left")
     twin: ClassVar[str] = "als"
     revision: ClassVar[int] = 2
     rank: int = setting(3, "length of the factors", at_least=1, at_most=200)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Factors, OwnSide, Step, Task
+from dpmc_core.model import Factors, Mechanism, OwnSide, Step, Task
 from dpmc_core.privacy import (
     CELL,
     USER_REPLACED,
@@ -39,17 +39,18 @@ from dpmc_core.privacy import (
     harmless,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, check_settings, setting
+from dpmc_core.settings import AsPublished, same_setting, setting
 from dpmc_core.solvers.als import normal_equations
-from dpmc_core.solvers.implicit import (
+from dpmc_core.solvers.factorization import (
     ImplicitLoss,
     Over,
     binary_matrix,
+    minimise_in_ball,
     solve_rows,
 )
 from dpmc_core.solvers.rows import shrinkage
 from dpmc_core.solvers.sizes import check_noise
-from dpmc_core.solvers.trust_region import minimise_in_ball
+from dpmc_core.style import BLUE, GREEN, ORANGE, RED, SKY, Style
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -66,20 +67,29 @@ class Profiles(enum.Enum):
     USERS = "users"
 
 
-_FIRST = {
-    Profiles.ITEMS: "doubled sum of the factors of all users who chose the item (A1)",
-    Profiles.USERS: "doubled sum of the factors of all items that the user chose (A1)",
-}
-_SECOND = {
-    Profiles.ITEMS: "weighted second moment of the factors of all users, for each item (A2)",
-    Profiles.USERS: "weighted second moment of the factors of all items, for each user (A2)",
-}
-_RIDGE = {
-    Profiles.ITEMS: "weighted number of users who did and did not choose the item (the ridge)",
-    Profiles.USERS: "weighted number of items that the user did and did not choose (the ridge)",
-}
+class Variant(enum.Enum):
+    """What is noised of a profile's loss, and how: the five of the paper."""
+
+    STRAWMAN = "strawman"  # all coefficients of iALS's own loss, at one scale
+    COMPLEMENTARY = "complementary"  # those of the complementary loss, each at its own scale
+    SYMMETRIC = "symmetric"  # the same; of the second moment its upper triangle alone
+    OPTIMAL = "optimal"  # the first order alone: missing cells weigh as much as observed ones
+    SAMPLED = "sampled"  # the same, importance-sampled
 
 
+_QUERIES = {
+    Profiles.ITEMS: (
+        "doubled sum of the factors of all users who chose the item (A1)",
+        "weighted second moment of the factors of all users, for each item (A2)",
+        "weighted number of users who did and did not choose the item (the ridge)",
+    ),
+    Profiles.USERS: (
+        "doubled sum of the factors of all items that the user chose (A1)",
+        "weighted second moment of the factors of all items, for each user (A2)",
+        "weighted number of items that the user did and did not choose (the ridge)",
+    ),
+}
+_SAMPLED = ", importance-sampled so that no cell's loss passes that of the longest"
 _ALPHA = 0.8
 ALONE = (
     "; its ten parties take 100 rounds of 20 solves each: here one party takes 100"
@@ -122,7 +132,7 @@ class Coefficients(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dpimf:
+class Dpimf(Mechanism):
     """Settings, card and rounds; a variant says which terms are noised, and how.
 
     The norms that scale the noise are bounded by a public clip, or (clip `none`, as published) read
@@ -132,14 +142,12 @@ class Dpimf:
     item factors that every user's scores need are then fitted to all users' raw rows.
     """
 
-    id: ClassVar[str]
-    name: ClassVar[str]
-    task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "ials"
-    floor: ClassVar[str] = "private-popularity"
-    revision: ClassVar[int]
-    over: ClassVar[Over] = Over.MISSING
-    published: ClassVar[AsPublished] = AsPublished(
+    variant: ClassVar[Variant]
+    task = Task.RANKING
+    twin = "ials"
+    floor = "private-popularity"
+    revision = 1
+    published = AsPublished(
         {
             "clip": None,
             "profiles": Profiles.USERS,
@@ -149,6 +157,9 @@ class Dpimf:
         },
         _PRINTED,
     )
+    # Settings of the variants in which missing cells may weigh less.
+    alpha = 1.0
+    beta1, beta2, beta3 = 1.0, 0.0, 0.0
     epsilon: float = setting(help="privacy budget of one solve of a profile", above=0, at_most=1e6)
     rank: int = setting(8, "length of a profile (d)", at_least=1, at_most=256)
     regularisation: float = setting(
@@ -161,53 +172,48 @@ class Dpimf:
     clip_l2: float = setting(0.07, "largest l2 norm of a fixed factor", above=0, at_most=1e3)
     profiles: Profiles = setting(Profiles.ITEMS, "whose profiles are solved with noise")
 
-    def __post_init__(self) -> None:
-        check_settings(self)
+    def noised(self, norms: Norms, profiles: int) -> Coefficients:
+        """What is noised of so many profiles, given bounds on the fixed factors."""
+        d, rest, epsilon = self.rank, 1.0 - self.alpha, self.epsilon
+        first, second, ridge = 2.0 * norms.l1, rest * norms.full, rest
+        triangle: tuple[int, ...] = (d, d)
+        scales = [first / epsilon]  # at alpha = 1 the other terms do not depend on the ones
+        if self.variant is Variant.STRAWMAN:  # Eq. 9: A2 runs over all cells, the ridge counts ones
+            second, ridge = norms.full, 1.0
+            scales = 3 * [(first + second + ridge) / epsilon]
+        elif rest > 0:
+            if self.variant is Variant.SYMMETRIC:  # Eq. 18
+                triangle, second = (d * (d + 1) // 2,), rest * norms.upper
+            scales = [
+                first / (self.beta1 * epsilon),
+                second / (self.beta2 * epsilon),
+                ridge / (self.beta3 * epsilon),
+            ]
+        terms = zip(_QUERIES[self.profiles], ((d,), triangle, ()), (first, second, ridge), scales)  # noqa: B905
+        found = [self._release(query, (profiles, *shape), *rest) for query, shape, *rest in terms]
+        if self.variant is Variant.SAMPLED:
+            found = [
+                SampledLaplace(
+                    **(vars(found[0]) | {"query": found[0].query + _SAMPLED}),
+                    longest=2.0 * norms.l1,
+                    budget=epsilon,
+                )
+            ]
+        return Coefficients(*found)
 
-    def weight(self) -> float:
-        """alpha, the weight of cells that were not observed, in 0..1."""
-        return 1.0
-
-    def noised(self, norms: Norms, published: int) -> Coefficients:
-        """What is noised for so many profiles, given bounds on the fixed factors.
-
-        At alpha = 1 the first-order term with all of the budget: the others need no noise.
-        """
-        moves, shape = 2.0 * norms.l1, (published, self.rank)
-        return Coefficients(self.release(_FIRST, shape, moves, moves / self.epsilon))
-
-    def solve(
-        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
-    ) -> Floats:
-        """The minimisers of the noisy losses: profiles x d.
-
-        columns: a row of ones for each profile (profiles x m). factors: m x d. releases: as
-        `noised` names them, at the scale to use.
-        """
-        m, gram = columns.shape[1], factors.T @ factors
-        linear = self._linear(columns, factors, releases.first, rng)
-        if releases.second is None or releases.ridge is None:  # alpha = 1: shared by all profiles
-            shared = gram + self.regularisation * m * np.eye(self.rank)
-            return minimise_in_ball(shared, linear, self.radius)
-        own = self.loss.own_weight * normal_equations(columns, factors)[0]
-        quadratic = self._second(own + self.weight() * gram, releases.second, rng)
-        counts = np.diff(columns.indptr).astype(np.int64)
-        ridge = self.loss.ridge(counts, m) / self.regularisation
-        ridge = self.regularisation * releases.ridge.publish(ridge, rng)
-        diagonal = np.arange(self.rank)
-        quadratic[:, diagonal, diagonal] += ridge[:, None]
-        return minimise_in_ball(quadratic, linear, self.radius)
-
-    def _linear(self, columns: csr_array, factors: Floats, release: Laplace, rng: Rng) -> Floats:
-        return release.publish(2.0 * (columns @ factors), rng)
-
-    def _second(self, moments: Floats, release: Laplace, rng: Rng) -> Floats:
-        return release.publish(moments, rng)
+    def _release(self, query: str, shape: tuple[int, ...], moves: float, scale: float) -> Laplace:
+        """A coefficient that one cell moves so far; it certifies nothing without a public clip."""
+        sensitivity, times = {CELL: moves}, self.rounds
+        release = Laplace(
+            query=query, shape=shape, times=times, sensitivity=sensitivity, scale=scale
+        )
+        return release if self.clip is not None else release.at_scale(scale)
 
     @property
     def loss(self) -> ImplicitLoss:
         """The loss without noise."""
-        return ImplicitLoss(self.weight(), self.regularisation, self.over)
+        over = Over.ALL if self.variant is Variant.STRAWMAN else Over.MISSING
+        return ImplicitLoss(self.alpha, self.regularisation, over)
 
     @property
     def radius(self) -> float:
@@ -228,22 +234,9 @@ class Dpimf:
         l2 = shrinkage(np.linalg.norm(factors, axis=1), self.clip_l2)
         return factors * np.minimum(l1, l2)[:, None]
 
-    def releases(self, published: int) -> Coefficients:
+    def releases(self, profiles: int) -> Coefficients:
         """The releases of all rounds, for so many profiles."""
-        return self.noised(self.norms(), published)
-
-    def release(
-        self, query: dict[Profiles, str], shape: tuple[int, ...], moves: float, scale: float
-    ) -> Laplace:
-        """A coefficient that one cell moves so far; it certifies nothing without a public clip."""
-        release = Laplace(
-            query=query[self.profiles],
-            shape=shape,
-            times=self.rounds,
-            sensitivity={CELL: moves},
-            scale=scale,
-        )
-        return release if self.clip is not None else release.at_scale(scale)
+        return self.noised(self.norms(), profiles)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
         items = self.profiles is Profiles.ITEMS
@@ -274,8 +267,8 @@ class Dpimf:
         )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Iterator[Step]:
-        matrix = binary_matrix(ratings)
-        if self.profiles is Profiles.USERS:
+        matrix, items = binary_matrix(ratings), self.profiles is Profiles.ITEMS
+        if not items:
             matrix = matrix.T.tocsr()
         columns = matrix.T.tocsr()
         self.check_size(columns.shape[0])
@@ -284,18 +277,62 @@ class Dpimf:
         for k in range(1, self.rounds + 1):
             found = self.private_profiles(columns, factors, releases, rng)
             factors = solve_rows(matrix, found, self.loss)
+            shortened = np.any(self.clipped(factors) != factors, axis=1)
             raw = {
                 "loss": self.loss.value(matrix, factors, found),
-                "share of fixed factors that the clip shortens": self._share_clipped(factors),
+                "share of fixed factors that the clip shortens": float(np.mean(shortened)),
             }
-            items = self.profiles is Profiles.ITEMS
-            sides = (factors, found) if items else (found, factors)
-            model = Factors(*sides)
+            model = Factors(factors, found) if items else Factors(found, factors)
             yield Step(k, self.rounds, model, raw, frozenset(raw), k == self.rounds)
+
+    def private_profiles(
+        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
+    ) -> Floats:
+        """Clip the fixed factors and solve every profile once with noise: profiles x d.
+
+        columns: a row of ones for each profile (profiles x m). factors: m x d. releases: as
+        `releases` names them.
+        """
+        fixed = self.clipped(factors)
+        if self.clip is None:
+            releases = self._read_off(fixed, columns.shape[0])
+        sums = Sums(columns, 2.0 * fixed) if self.variant is Variant.SAMPLED else None
+        linear = releases.first.publish(2.0 * (columns @ fixed) if sums is None else sums, rng)
+        gram = fixed.T @ fixed
+        if releases.second is None or releases.ridge is None:  # A2 is shared by all profiles
+            shared = gram + self.regularisation * columns.shape[1] * np.eye(self.rank)
+            return minimise_in_ball(shared, linear, self.radius)
+        moments = self.loss.own_weight * normal_equations(columns, fixed)[0] + self.alpha * gram
+        if self.variant is Variant.SYMMETRIC:
+            upper = np.triu_indices(self.rank)
+            noisy = releases.second.publish(moments[:, upper[0], upper[1]], rng)
+            moments[:, upper[0], upper[1]] = moments[:, upper[1], upper[0]] = noisy
+        else:
+            moments = releases.second.publish(moments, rng)
+        counts = np.diff(columns.indptr).astype(np.int64)
+        ridge = self.loss.ridge(counts, columns.shape[1]) / self.regularisation
+        ridge = self.regularisation * releases.ridge.publish(ridge, rng)
+        diagonal = np.arange(self.rank)
+        moments[:, diagonal, diagonal] += ridge[:, None]
+        return minimise_in_ball(moments, linear, self.radius)
+
+    def _read_off(self, fixed: Floats, profiles: int) -> Coefficients:
+        norms = Norms.read_off(fixed)
+        try:
+            return self.noised(norms, profiles)
+        except InvalidSetting:
+            if norms.full > 0:
+                raise
+            raise InvalidSetting(
+                "regularisation",
+                "small enough that the fixed factors do not shrink to zero, and with them the"
+                " noise that is read off them",
+                self.regularisation,
+            ) from None
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         alpha, weight = self.loss.alpha, self.loss.own_weight
-        rest = public.items if self.over is Over.ALL else f"{public.items} - c"
+        rest = public.items if self.loss.over is Over.ALL else f"{public.items} - c"
         return OwnSide(
             "Q is items, S the c items that the user chose;"
             f" u = ({weight!r} Q_S' Q_S + {alpha!r} Q' Q + {self.regularisation!r} (c +"
@@ -304,41 +341,27 @@ class Dpimf:
             (self.rank,),
         )
 
-    def private_profiles(
-        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
-    ) -> Floats:
-        """Clip the fixed factors and solve every profile once with noise."""
-        fixed = self.clipped(factors)
-        if self.clip is None:
-            norms = Norms.read_off(fixed)
-            try:
-                releases = self.noised(norms, columns.shape[0])
-            except InvalidSetting:
-                if norms.full > 0:
-                    raise
-                raise InvalidSetting(
-                    "regularisation",
-                    "small enough that the fixed factors do not shrink to zero, and with them the"
-                    " noise that is read off them",
-                    self.regularisation,
-                ) from None
-        return self.solve(columns, fixed, releases, rng)
-
     def check_size(self, published: int) -> None:
         """Refuse noise that would not fit in memory."""
         one = self.releases(1)
         largest = max(math.prod(n or 1 for n in release.shape) for _, release in one)
         check_noise(self.rank, published, largest)
 
-    def _share_clipped(self, factors: Floats) -> float:
-        return float(np.mean(np.any(self.clipped(factors) != factors, axis=1)))
-
 
 @dataclass(frozen=True, kw_only=True)
-class _Weighted(Dpimf):
-    """The variants in which alpha < 1 leaves noise on the second moment and the ridge."""
+class Strawman(Dpimf):
+    """One budget for all coefficients of iALS's own loss: every one gets Laplace(Delta/eps).
 
-    published: ClassVar[AsPublished] = AsPublished(
+    Delta = 2 ||p||_1 + sum |pp'| + 1 (RYHH24, Eq. 9); the second term runs over all users, so a
+    cell moves its whole pp'.
+    """
+
+    id = "dpimf-strawman"
+    name = "DPIMF, strawman"
+    short = "DPIMF strawman"
+    style = Style(RED, "triangle-down", "dot")
+    variant = Variant.STRAWMAN
+    published = AsPublished(
         Dpimf.published.settings,
         f"{_PRINTED}; alpha, {_ALPHA:g}, is printed for the other variants of figure 5 only",
     )
@@ -346,35 +369,9 @@ class _Weighted(Dpimf):
         _ALPHA, "weight of cells that were not observed (alpha0)", at_least=0, at_most=1
     )
 
-    def weight(self) -> float:
-        return self.alpha
-
 
 @dataclass(frozen=True, kw_only=True)
-class Strawman(_Weighted):
-    """One budget for all coefficients of iALS's own loss: every one gets Laplace(Delta/eps).
-
-    Delta = 2 ||p||_1 + sum |pp'| + 1 (RYHH24, Eq. 9); the second term runs over all users, so a
-    cell moves its whole pp'.
-    """
-
-    id: ClassVar[str] = "dpimf-strawman"
-    name: ClassVar[str] = "DPIMF, strawman"
-    revision: ClassVar[int] = 1
-    over: ClassVar[Over] = Over.ALL
-
-    def noised(self, norms: Norms, published: int) -> Coefficients:
-        scale = (2.0 * norms.l1 + norms.full + 1.0) / self.epsilon
-        d = self.rank
-        return Coefficients(
-            first=self.release(_FIRST, (published, d), 2.0 * norms.l1, scale),
-            second=self.release(_SECOND, (published, d, d), norms.full, scale),
-            ridge=self.release(_RIDGE, (published,), 1.0, scale),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Complementary(_Weighted):
+class Complementary(Dpimf):
     """The complementary loss: zeros pull only where nothing was observed (RYHH24, section IV-B).
 
     A cell that turns from zero to one moves the second moment by (1 - alpha) pp' and the ridge by
@@ -382,14 +379,17 @@ class Complementary(_Weighted):
     ridge, each with its own sensitivity; at alpha = 1 all of it goes to the first order.
     """
 
-    id: ClassVar[str] = "dpimf-complementary"
-    name: ClassVar[str] = "DPIMF, complementary loss"
-    revision: ClassVar[int] = 1
-    published: ClassVar[AsPublished] = AsPublished(
+    id = "dpimf-complementary"
+    name = "DPIMF, complementary loss"
+    short = "DPIMF compl. loss"
+    style = Style(ORANGE, "pentagon", "dash")
+    variant = Variant.COMPLEMENTARY
+    published = AsPublished(
         {**Dpimf.published.settings, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1},
         f"{_PRINTED}; alpha, {_ALPHA:g}, is printed for figure 5 only, the split of the budget for"
         " its noise only",
     )
+    alpha: float = same_setting(Strawman, "alpha")
     beta1: float = setting(0.8, "share of the first-order term", above=0, at_most=1)
     beta2: float = setting(0.15, "share of the second moment", at_least=0, below=1)
     beta3: float = setting(0.05, "share of the ridge", at_least=0, below=1)
@@ -403,25 +403,6 @@ class Complementary(_Weighted):
             if self.alpha < 1 and getattr(self, name) == 0:
                 raise InvalidSetting(name, "> 0 where alpha < 1", 0)
 
-    def noised(self, norms: Norms, published: int) -> Coefficients:
-        if self.alpha == 1:
-            return super().noised(norms, published)
-        first, rest, epsilon = 2.0 * norms.l1, 1.0 - self.alpha, self.epsilon
-        shape, moved = self._second_shape(norms)
-        second = rest * moved
-        return Coefficients(
-            first=self.release(
-                _FIRST, (published, self.rank), first, first / (self.beta1 * epsilon)
-            ),
-            second=self.release(
-                _SECOND, (published, *shape), second, second / (self.beta2 * epsilon)
-            ),
-            ridge=self.release(_RIDGE, (published,), rest, rest / (self.beta3 * epsilon)),
-        )
-
-    def _second_shape(self, norms: Norms) -> tuple[tuple[int, ...], float]:
-        return (self.rank, self.rank), norms.full
-
 
 @dataclass(frozen=True, kw_only=True)
 class Symmetric(Complementary):
@@ -431,20 +412,11 @@ class Symmetric(Complementary):
     ||p||_2 well below that on ||p||_1 is what makes it pay.
     """
 
-    id: ClassVar[str] = "dpimf-symmetric"
-    name: ClassVar[str] = "DPIMF, symmetric noise"
-    revision: ClassVar[int] = 1
-
-    def _second_shape(self, norms: Norms) -> tuple[tuple[int, ...], float]:
-        return (self.rank * (self.rank + 1) // 2,), norms.upper
-
-    def _second(self, moments: Floats, release: Laplace, rng: Rng) -> Floats:
-        rows, columns = np.triu_indices(self.rank)
-        noisy = release.publish(moments[:, rows, columns], rng)
-        quadratic = np.empty_like(moments)
-        quadratic[:, rows, columns] = noisy
-        quadratic[:, columns, rows] = noisy
-        return quadratic
+    id = "dpimf-symmetric"
+    name = "DPIMF, symmetric noise"
+    short = "DPIMF symmetric"
+    style = Style(SKY, "hexagon", "dashdot")
+    variant = Variant.SYMMETRIC
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -454,13 +426,15 @@ class Optimal(Dpimf):
     All of the budget goes to A1, and A2 = G_U + lambda m I is shared by all profiles.
     """
 
-    id: ClassVar[str] = "dpimf-optimal"
-    name: ClassVar[str] = "DPIMF, optimal"
-    revision: ClassVar[int] = 1
+    id = "dpimf-optimal"
+    name = "DPIMF, optimal"
+    short = "DPIMF optimal"
+    style = Style(BLUE, "circle")
+    variant = Variant.OPTIMAL
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampled(Optimal):
+class Sampled(Dpimf):
     """The optimal variant with importance sampling: each one counts w times with chance 1/w.
 
     The weights keep the privacy loss of every cell at epsilon for the same noise (`SampledLaplace`
@@ -469,23 +443,8 @@ class Sampled(Optimal):
     sample.
     """
 
-    id: ClassVar[str] = "dpimf-sampled"
-    name: ClassVar[str] = "DPIMF, optimal with importance sampling"
-    revision: ClassVar[int] = 1
-
-    def noised(self, norms: Norms, published: int) -> Coefficients:
-        plain = super().noised(norms, published).first
-        sampled = SampledLaplace(
-            query=f"{plain.query}, importance-sampled so that no cell's loss passes that of the"
-            " longest",
-            shape=plain.shape,
-            times=plain.times,
-            sensitivity=plain.sensitivity,
-            scale=plain.scale,
-            longest=2.0 * norms.l1,
-            budget=self.epsilon,
-        )
-        return Coefficients(sampled)
-
-    def _linear(self, columns: csr_array, factors: Floats, release: Laplace, rng: Rng) -> Floats:
-        return release.publish(Sums(columns, 2.0 * factors), rng)
+    id = "dpimf-sampled"
+    name = "DPIMF, optimal with importance sampling"
+    short = "DPIMF sampled"
+    style = Style(GREEN, "cross", "longdash")
+    variant = Variant.SAMPLED

@@ -10,12 +10,12 @@ import enum
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Constant, Factors, OwnSide, Step, Task
+from dpmc_core.model import Constant, Factors, Mechanism, OwnSide, Step, Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -31,15 +31,19 @@ from dpmc_core.privacy import (
     Unaccounted,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, check_settings, same_setting, setting
-from dpmc_core.solvers.als import normal_equations, ridge
-from dpmc_core.solvers.least_squares_mf import (
+from dpmc_core.settings import AsPublished, same_setting, setting
+from dpmc_core.solvers.factorization import (
     LeastSquaresMF,
-    LeastSquaresOnClicks,
     PublicUserFactors,
     Sides,
+    binary_matrix,
+    solved,
 )
 from dpmc_core.solvers.rows import with_offsets
+from dpmc_core.style import PURPLE, RED, SKY, Style
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 
@@ -59,18 +63,32 @@ class LinearTerm(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyItems(LeastSquaresMF):
-    """Objective perturbation of the item factors, user factors held fixed: settings, card, rounds.
+class DPMF(Mechanism, LeastSquaresMF):
+    """Objective perturbation of the item factors, user factors held fixed (HXZ15, scenario 1).
 
-    The user factors are fitted without noise, or public from the start. eta_j'v_j is added to each
-    item's objective, whose linear term is -2 b_j with b_j = sum r_ij u_i. V is published; each
-    user computes the own factors again from V and the own ratings, at home.
+    Fit without noise, keep U secret and fixed, add eta_j'v_j to each item's objective:
+    v_j = (A_j + mu I)^-1 (b_j - eta_j/2) with A_j = sum u_i u_i', b_j = sum r_ij u_i. One rating
+    moves the linear term -2 b_j by at most 2 width ||u_i|| <= 2 width. V is published; each user
+    computes the own factors again from V and the own ratings, at home. U may be public from the
+    start instead.
     """
 
-    floor: ClassVar[str]
-    change: ClassVar[Change]  # what moves one r_ij by `spread` at most
-    source: ClassVar[str]
-    fitted: ClassVar[tuple[Unaccounted, ...]]  # what nobody releases where U is fitted
+    id = "dpmf"
+    name = "Private matrix factorization"
+    short = "Private MF"
+    style = Style(PURPLE, "triangle-right", "dot")
+    task = Task.RATINGS
+    twin = "pmf"
+    floor = "private-mean"
+    revision = 1
+    change: ClassVar[Change] = RATING  # what moves one r_ij by `spread` at most
+    source: ClassVar[str] = "HXZ15, scenario 1"
+    raters: ClassVar[str] = "an item's raters"  # over whom the sum of u u' runs
+    published = AsPublished(
+        {"noise": NoiseForm.NORM, "shrink": False},
+        "rank and penalties stay what they are: the summary that this program knows the paper by"
+        " prints none, nor whether users fit their factors anew to the published ones, as here",
+    )
     epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
     noise: NoiseForm = setting(
         NoiseForm.NORM,
@@ -103,9 +121,7 @@ class NoisyItems(LeastSquaresMF):
         """
         if not self.shrink:
             return self.item_penalty
-        per_coordinate = (
-            math.sqrt(self.rank + 1) if self.noise is NoiseForm.NORM else math.sqrt(2.0)
-        )
+        per_coordinate = math.sqrt(self.rank + 1 if self.noise is NoiseForm.NORM else 2)
         size = self.spread(public) / 4
         return self.item_penalty + 0.5 * self.scale(public) * per_coordinate / size
 
@@ -119,6 +135,18 @@ class NoisyItems(LeastSquaresMF):
             sensitivity={self.change: moves} if bounded else {},
             scale=self.scale(public),
         )
+        one = "rating" if self.change is RATING else "click"
+        fitted = (
+            Unaccounted(
+                f"user factors, fitted on the same {one}s without noise",
+                f"the proof holds them constant; through them one {one} moves every item",
+            ),
+            Unaccounted(
+                f"the sum of u u' over the factors u of {self.raters}",
+                "enters the published factors without noise",
+            ),
+        )
+        given = (f"certified given that the user factors ({self.user_factors}) are public",)
         return Guarantee(
             change=self.change,
             notion=Notion.PURE,
@@ -128,106 +156,38 @@ class NoisyItems(LeastSquaresMF):
             claimed=Budget(self.epsilon),
             source=self.source,
             releases=LinearTerm(release),
-            unaccounted=self.fitted if self.user_factors is None else (),
-            caveats=self.caveats,
+            unaccounted=fitted if self.user_factors is None else (),
+            caveats=() if self.user_factors is None else given,
         )
 
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """Conditions and limits on the card."""
-        if self.user_factors is None:
-            return ()
-        return (f"certified given that the user factors ({self.user_factors}) are public",)
-
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
-        sides = self.sides(ratings)
-        public = ratings.public
+        sides, public, raw = self.sides(ratings), ratings.public, frozenset({"objective"})
         rounds = 1 if self.user_factors else self.iterations + 1
         if self.user_factors is not None:
             users = self.user_factors.load(public.users, self.rank)
         else:
             for k, (users, items) in enumerate(self.alternate(sides, rng), start=1):
-                objective = self.objective(sides, users, items)
-                yield Step(
-                    index=k,
-                    total=rounds,
-                    model=None,  # no noise yet: not publishable
-                    trace={"objective": objective},
-                    raw=frozenset({"objective"}),
-                )
+                trace = {"objective": self.objective(sides, users, items)}
+                yield Step(k, rounds, None, trace, raw)  # no noise yet: not publishable
         items = self.private_items(sides, users, public, rng)
         users = self.fit_users(sides, items)
-        objective = self.objective(sides, users, items)
-        yield Step(
-            index=rounds,
-            total=rounds,
-            model=self.model(users, items, public),
-            trace={"objective": objective},
-            raw=frozenset({"objective"}),
-            final=True,
-        )
+        trace = {"objective": self.objective(sides, users, items)}
+        yield Step(rounds, rounds, self.model(users, items, public), trace, raw, final=True)
 
     def private_items(
         self, sides: Sides, users: Floats, public: PublicFacts, rng: np.random.Generator
     ) -> Floats:
         """Item factors from the noisy linear terms."""
-        raise NotImplementedError
-
-    def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:
-        """The predictions."""
-        raise NotImplementedError
-
-    @property
-    def _within(self) -> str:
-        return ", over u of length 1 at most" if self.unit_ball else ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DPMF(NoisyItems):
-    """Objective perturbation of the item factors, user factors held fixed (HXZ15, scenario 1).
-
-    Fit without noise, keep U secret and fixed, add eta_j'v_j to each item's objective:
-    v_j = (A_j + mu I)^-1 (b_j - eta_j/2) with A_j = sum u_i u_i', b_j = sum r_ij u_i. One rating
-    moves the linear term -2 b_j by at most 2 width ||u_i|| <= 2 width. V is published; each user
-    computes the own factors again from V and the own ratings, at home.
-    """
-
-    id: ClassVar[str] = "dpmf"
-    name: ClassVar[str] = "Private matrix factorization"
-    task: ClassVar[Task] = Task.RATINGS
-    twin: ClassVar[str] = "pmf"
-    floor: ClassVar[str] = "private-mean"
-    revision: ClassVar[int] = 1
-    change: ClassVar[Change] = RATING
-    source: ClassVar[str] = "HXZ15, scenario 1"
-    published: ClassVar[AsPublished] = AsPublished(
-        {"noise": NoiseForm.NORM, "shrink": False},
-        "rank and penalties stay what they are: the summary that this program knows the paper by"
-        " prints none, nor whether users fit their factors anew to the published ones, as here",
-    )
-    fitted: ClassVar[tuple[Unaccounted, ...]] = (
-        Unaccounted(
-            "user factors, fitted on the same ratings without noise",
-            "the proof holds them constant; through them one rating moves every item",
-        ),
-        Unaccounted(
-            "the sum of u u' over the factors u of an item's raters",
-            "enters the published factors without noise",
-        ),
-    )
-
-    def private_items(
-        self, sides: Sides, users: Floats, public: PublicFacts, rng: np.random.Generator
-    ) -> Floats:
-        """Item factors from the noisy linear terms; zeros for items that nobody rated."""
         releases = self.guarantee(public).releases
-        squares, moments = normal_equations(sides.by_item, users)
+        squares, moments = self.equations(sides.by_item, users)
         noisy = releases.linear_term.publish(-2 * moments, rng)
-        items = ridge(squares, -noisy / 2, self.noisy_penalty(public))
-        items[np.diff(sides.by_item.indptr) == 0] = 0.0  # which ratings exist is public here
+        items = solved(squares, -noisy / 2, self.noisy_penalty(public))
+        if self.change is RATING:  # which ratings exist is public here
+            items[np.diff(sides.by_item.indptr) == 0] = 0.0
         return items
 
     def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:
+        """The predictions."""
         return with_offsets(users, items, public.middle)
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
@@ -238,9 +198,13 @@ class DPMF(NoisyItems):
             (self.rank + 1,),
         )
 
+    @property
+    def _within(self) -> str:
+        return ", over u of length 1 at most" if self.unit_ball else ""
+
 
 @dataclass(frozen=True, kw_only=True)
-class ClickDPMF(LeastSquaresOnClicks, NoisyItems):
+class ClickDPMF(DPMF):
     """DPMF on clicks, every cell of the matrix a rating of 1 or 0 (RYHH24's rival).
 
     RYHH24 lists DPMF among its competitors and does not say how ratings are made of clicks; its
@@ -252,46 +216,43 @@ class ClickDPMF(LeastSquaresOnClicks, NoisyItems):
     clicks, as published, void it, as they do for ratings.
     """
 
-    id: ClassVar[str] = "dpmf-clicks"
-    name: ClassVar[str] = "Private matrix factorization of clicks"
-    task: ClassVar[Task] = Task.RANKING
-    twin: ClassVar[str] = "ials"
-    floor: ClassVar[str] = "local-popularity"  # the guess with a promise per cell
-    revision: ClassVar[int] = 1
-    change: ClassVar[Change] = CELL
-    source: ClassVar[str] = "HXZ15, scenario 1, every cell a rating of 0 or 1"
-    published: ClassVar[AsPublished] = AsPublished(
+    id = "dpmf-clicks"
+    name = "Private matrix factorization of clicks"
+    style = Style(RED, "triangle-right", "8px,3px")
+    task = Task.RANKING
+    twin = "ials"
+    floor = "local-popularity"  # the guess with a promise per cell
+    change = CELL
+    source = "HXZ15, scenario 1, every cell a rating of 0 or 1"
+    raters = "all users"
+    published = AsPublished(
         {"noise": NoiseForm.NORM, "shrink": False, "rank": 20, "iterations": 100},
         "rank and rounds are RYHH24's for MovieLens; how it makes ratings of clicks, and its"
         " penalties in the scale of this loss, are not printed",
     )
-    fitted: ClassVar[tuple[Unaccounted, ...]] = (
-        Unaccounted(
-            "user factors, fitted on the same clicks without noise",
-            "the proof holds them constant; through them one click moves every item",
-        ),
-        Unaccounted(
-            "the sum of u u' over the factors u of all users",
-            "enters the published factors without noise",
-        ),
-    )
-
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
-    shrink: bool = same_setting(NoisyItems, "shrink", default=False)
+    rank: int = same_setting(LeastSquaresMF, "rank", default=8)
+    user_penalty: float = same_setting(LeastSquaresMF, "user_penalty", default=0.1)
+    item_penalty: float = same_setting(LeastSquaresMF, "item_penalty", default=10.0)
+    shrink: bool = same_setting(DPMF, "shrink", default=False)
 
     def spread(self, public: PublicFacts) -> float:  # noqa: ARG002 - whatever range came along
         """A cell is 0 or 1."""
         return 1.0
 
-    def private_items(
-        self, sides: Sides, users: Floats, public: PublicFacts, rng: np.random.Generator
-    ) -> Floats:
-        """Item factors from the noisy linear terms, those of items that nobody chose alike."""
-        noisy = self.guarantee(public).releases.linear_term.publish(
-            -2 * (sides.by_item @ users), rng
-        )
-        quadratic = users.T @ users + self.noisy_penalty(public) * np.eye(self.rank)
-        return np.asarray(np.linalg.solve(quadratic, -noisy.T / 2).T)
+    def sides(self, ratings: Ratings) -> Sides:
+        """The ones, both ways round. Raises BadRatings for ratings other than 1."""
+        matrix = binary_matrix(ratings)
+        return Sides(matrix, matrix.T.tocsr())
+
+    def equations(self, rows: csr_array, factors: Floats) -> tuple[Floats, Floats]:
+        """All rows share one quadratic, the Gram matrix of the other side's factors."""
+        return factors.T @ factors, rows @ factors
+
+    def misfit(self, values: Floats, fitted: Floats, users: Floats, items: Floats) -> Any:
+        """Over all cells, without a users x items array."""
+        every = np.sum((users.T @ users) * (items.T @ items))
+        return len(values) - 2 * fitted.sum() + every
 
     def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:  # noqa: ARG002
         return Factors(users, items)
@@ -310,22 +271,21 @@ class NoisySum(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateMean:
+class PrivateMean(Mechanism):
     """The mean rating with Laplace noise on the sum: a guess under the same promise.
 
     How many ratings there are is public where a promise covers their values only.
     """
 
-    id: ClassVar[str] = "private-mean"
-    name: ClassVar[str] = "Private mean"
-    task: ClassVar[Task] = Task.RATINGS
-    twin: ClassVar[str] = "global-mean"
-    floor: ClassVar[str] = "private-mean"
-    revision: ClassVar[int] = 1
+    id = "private-mean"
+    name = "Private mean"
+    style = Style(SKY, "hourglass", "dot")
+    place = 1
+    task = Task.RATINGS
+    twin = "global-mean"
+    floor = "private-mean"
+    revision = 1
     epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisySum]:
         return Guarantee(

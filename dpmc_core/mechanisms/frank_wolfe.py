@@ -42,6 +42,7 @@ from dpmc_core.solvers.rows import (
 )
 from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
 from dpmc_core.stopping import waited
+from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
 Floats = NDArray[np.float64]
 
@@ -278,6 +279,8 @@ class PrivateFrankWolfe(UserFrankWolfe[GramReleases]):
 
     id: ClassVar[str] = "private-frank-wolfe"
     name: ClassVar[str] = "Private Frank-Wolfe"
+    short: ClassVar[str] = "Frank-Wolfe"
+    style: ClassVar[Style] = Style(BLUE, "circle")
     revision: ClassVar[int] = 2
     holds_gram: ClassVar[bool] = True
     theorem: ClassVar[str] = "Theorem 3.1"
@@ -334,6 +337,8 @@ class PrivateFrankWolfeOja(UserFrankWolfe[OjaReleases]):
 
     id: ClassVar[str] = "private-frank-wolfe-oja"
     name: ClassVar[str] = "Private Frank-Wolfe (Oja)"
+    short: ClassVar[str] = "Frank-Wolfe (Oja)"
+    style: ClassVar[Style] = Style(SKY, "triangle-down", "longdash")
     revision: ClassVar[int] = 2
     theorem: ClassVar[str] = "Theorem 3.1 with Algorithm 2"
     published: ClassVar[AsPublished] = AsPublished(
@@ -424,6 +429,7 @@ class PrivateSvd(Calibrated):
 
     id: ClassVar[str] = "private-svd"
     name: ClassVar[str] = "Private SVD"
+    style: ClassVar[Style] = Style(ORANGE, "square", "dashdot")
     twin: ClassVar[str] = "svd"
     revision: ClassVar[int] = 2
     holds_gram: ClassVar[bool] = True
@@ -514,6 +520,8 @@ class PrivatePgd(Calibrated):
 
     id: ClassVar[str] = "private-pgd"
     name: ClassVar[str] = "Private projected gradient"
+    short: ClassVar[str] = "Private PGD"
+    style: ClassVar[Style] = Style(PURPLE, "diamond", "longdashdot")
     twin: ClassVar[str] = "pgd"
     revision: ClassVar[int] = 2
     holds_gram: ClassVar[bool] = True

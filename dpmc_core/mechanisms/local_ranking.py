@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Estimator, Factors, Model, Step, Task
+from dpmc_core.model import Estimator, Factors, Mechanism, Model, Step, Task, Wanted
 from dpmc_core.privacy import (
     CELL,
     Budget,
@@ -29,10 +29,11 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, check_settings, setting
-from dpmc_core.solvers.implicit import binary_matrix, check_interactions
+from dpmc_core.solvers.factorization import binary_matrix, check_interactions
 from dpmc_core.solvers.neighbours import FlippedPairs, Neighbourhood, cosine, jaccard, nearest
 from dpmc_core.solvers.sizes import check_reported
 from dpmc_core.solvers.spectral_ranking import ClickTaste, FlippedBits
+from dpmc_core.style import GREEN, ORANGE, SKY, Style
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,7 +45,7 @@ class FlippedRows(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlippedReports:
+class FlippedReports(Mechanism):
     """The report that all of them share."""
 
     task: ClassVar[Task] = Task.RANKING
@@ -106,6 +107,8 @@ class LocalPopularity(FlippedReports):
 
     id: ClassVar[str] = "local-popularity"
     name: ClassVar[str] = "Local popularity"
+    style: ClassVar[Style] = Style(SKY, "square", "dot")
+    place: ClassVar[int] = 1
     twin: ClassVar[str] = "popularity"
     revision: ClassVar[int] = 1
     source: ClassVar[str] = "randomised response on every bit"
@@ -162,8 +165,15 @@ class Dplcf(LocalNeighbours):
 
     id: ClassVar[str] = "dplcf"
     name: ClassVar[str] = "DPLCF"
+    style: ClassVar[Style] = Style(ORANGE, "hourglass", "longdashdot")
     revision: ClassVar[int] = 2
     source: ClassVar[str] = "Gao et al. 2020; randomised response on every bit"
+
+    @classmethod
+    def recommended(cls, wanted: Wanted) -> str | None:
+        if wanted.change.per_user:
+            return None
+        return "every cell reports, so tastes are seen through the flips; no trust needed"
 
     def similarities(self, pairs: FlippedPairs, block: Ints) -> Floats:
         counts = pairs.counts
@@ -180,6 +190,7 @@ class Ldpicf(LocalNeighbours):
 
     id: ClassVar[str] = "ldpicf"
     name: ClassVar[str] = "LDPICF"
+    style: ClassVar[Style] = Style(GREEN, "bowtie", "dot")
     revision: ClassVar[int] = 2
     source: ClassVar[str] = "Guo et al. 2019; randomised response on every bit"
     iterations: int = setting(

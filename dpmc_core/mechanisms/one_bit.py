@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import Link, Logistic, steepness
-from dpmc_core.model import Constant, Dense, Estimator, Rounds, Step, Task
+from dpmc_core.model import Constant, Dense, Estimator, Mechanism, Rounds, Step, Task, Wanted
 from dpmc_core.privacy import (
     RATING,
     USER_REPLACED,
@@ -47,6 +47,7 @@ from dpmc_core.solvers.one_bit import (
 )
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.solvers.spg import Loss, spectral_step
+from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
 Floats = NDArray[np.float64]
 R = TypeVar("R", bound=Releases)
@@ -56,7 +57,7 @@ _PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneBit:
+class OneBit(Mechanism):
     """A private one-bit method with its budget per rating."""
 
     task: ClassVar[Task] = Task.BINARY
@@ -178,6 +179,8 @@ class InputFlip(Reported):
 
     id: ClassVar[str] = "input-flip"
     name: ClassVar[str] = "Input perturbation"
+    short: ClassVar[str] = "Input"
+    style: ClassVar[Style] = Style(ORANGE, "circle")
     revision: ClassVar[int] = 2
     published: ClassVar[AsPublished] = AsPublished(
         {"estimator": Estimator.PUBLISHED, **_GENERATED}, _LIFTED
@@ -192,6 +195,15 @@ class InputFlip(Reported):
         InputLoss.LIKELIHOOD,
         f"likelihood of the flipped signs (as published) or a convex unbiased loss ({_ONLY})",
     )
+
+    @classmethod
+    def recommended(cls, wanted: Wanted) -> str | None:
+        if wanted.change is not RATING:
+            return None
+        return (
+            "any private report of one bit tells at most what a coin flip tells, and flips need"
+            " nobody's trust"
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -251,6 +263,8 @@ class PrivateMajority(OneBit):
 
     id: ClassVar[str] = "private-majority"
     name: ClassVar[str] = "Private majority"
+    style: ClassVar[Style] = Style(PURPLE, "pentagon", "dot")
+    place: ClassVar[int] = 1
     twin: ClassVar[str] = "majority"
     revision: ClassVar[int] = 1
 
@@ -296,6 +310,8 @@ class Objective(Reported):
 
     id: ClassVar[str] = "objective"
     name: ClassVar[str] = "Objective perturbation"
+    short: ClassVar[str] = "Objective"
+    style: ClassVar[Style] = Style(BLUE, "square", "longdash")
     revision: ClassVar[int] = 2
     published: ClassVar[AsPublished] = AsPublished(
         {"estimator": Estimator.PUBLISHED, "calibration": Calibration.PAPER, **_GENERATED}, _LIFTED
@@ -395,6 +411,8 @@ class ObjectiveStatistic(Reported):
 
     id: ClassVar[str] = "objective-statistic"
     name: ClassVar[str] = "Objective perturbation, certified for any link"
+    short: ClassVar[str] = "Objective, any link"
+    style: ClassVar[Style] = Style(SKY, "diamond", "dashdot")
     revision: ClassVar[int] = 2
     debias: bool = setting(False, f"remove the bias of clipping (logistic link, {_ONLY})")
 
@@ -456,6 +474,8 @@ class Gradient(OneBit, OneBitModel):
 
     id: ClassVar[str] = "gradient"
     name: ClassVar[str] = "Gradient perturbation"
+    short: ClassVar[str] = "Gradient"
+    style: ClassVar[Style] = Style(GREEN, "triangle-up", "longdashdot")
     revision: ClassVar[int] = 1
     published: ClassVar[AsPublished] = AsPublished(
         {"rounds": 10, **_GENERATED},
@@ -538,6 +558,8 @@ class Output(OneBit, Completion):
 
     id: ClassVar[str] = "output"
     name: ClassVar[str] = "Output perturbation"
+    short: ClassVar[str] = "Output"
+    style: ClassVar[Style] = Style(RED, "x", "8px,3px")
     revision: ClassVar[int] = 3
     published: ClassVar[AsPublished] = AsPublished(
         {"within": OutputBound.SOLVER, **_GENERATED},

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step, Task
+from dpmc_core.model import ArrayPart, Estimator, Factors, Mechanism, OwnSide, Step, Task
 from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
@@ -56,6 +56,7 @@ from dpmc_core.solvers.rows import (
     user_rows,
 )
 from dpmc_core.solvers.sizes import check_gram, gram_items
+from dpmc_core.style import PURPLE, Style
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +91,7 @@ class EffectsFirstReleases(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerUser:
+class PerUser(Mechanism):
     """A budget per user, and the card that goes with it."""
 
     task: ClassVar[Task] = Task.RATINGS
@@ -409,6 +410,9 @@ class PrivateItemMean(PerUser):
 
     id: ClassVar[str] = "private-item-mean"
     name: ClassVar[str] = "Private user and item means"
+    short: ClassVar[str] = "Private means"
+    style: ClassVar[Style] = Style(PURPLE, "cross", "dash")
+    place: ClassVar[int] = 1
     twin: ClassVar[str] = "item-mean"
     revision: ClassVar[int] = 2
 

@@ -24,15 +24,15 @@ from dpmc_core.solvers.als import (
 )
 from dpmc_core.solvers.cleansing import Answers, Cleansing
 from dpmc_core.solvers.ease import Autoencoder
-from dpmc_core.solvers.frank_wolfe import StepRule, complete
-from dpmc_core.solvers.implicit import (
+from dpmc_core.solvers.factorization import (
     ImplicitLoss,
+    LeastSquaresMF,
     Over,
     binary_matrix,
     check_interactions,
     solve_rows,
 )
-from dpmc_core.solvers.least_squares_mf import LeastSquaresMF
+from dpmc_core.solvers.frank_wolfe import StepRule, complete
 from dpmc_core.solvers.linalg import Pattern, leading_right
 from dpmc_core.solvers.most_rated import OnMostRated, most_rated
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
@@ -58,9 +58,10 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plain:
+class Plain(Mechanism):
     """A method that reads raw ratings, adds no noise and promises nothing."""
 
+    place: ClassVar[int] = 3
     revision: ClassVar[int] = 1
     reads: ClassVar[str] = "every rating"
     publishes: ClassVar[Publishes]

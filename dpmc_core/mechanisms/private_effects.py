@@ -25,8 +25,8 @@ from dpmc_core.mechanisms.per_user import (
     regression_side,
     user_gaussian,
 )
-from dpmc_core.model import OwnSide, Step
-from dpmc_core.privacy import Gaussian, Guarantee, Releases
+from dpmc_core.model import OwnSide, Step, Wanted
+from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting
 from dpmc_core.solvers.als import random_factors
@@ -42,6 +42,7 @@ from dpmc_core.solvers.item_effects import (
 )
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.own_side import round_statistics
+from dpmc_core.style import ORANGE, Style
 
 Floats = NDArray[np.float64]
 
@@ -76,10 +77,18 @@ class PrivateEffects(PerUser):
 
     id: ClassVar[str] = "private-effects"
     name: ClassVar[str] = "Private effects and taste"
+    short: ClassVar[str] = "Private effects"
+    style: ClassVar[Style] = Style(ORANGE, "diamond-tall")
     twin: ClassVar[str] = "reference-ratings"
     revision: ClassVar[int] = 1
     rank: int = setting(5, "directions of taste, at most", at_least=1, at_most=50)
     rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)
+
+    @classmethod
+    def recommended(cls, wanted: Wanted) -> str | None:
+        if wanted.trust is Trust.LOCAL:
+            return None
+        return "item effects and taste from sums over many users, each user's own side for free"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[PrivateEffectsReleases]:
         first, rest = self.budget().split(sum(_SHARES), 1 - sum(_SHARES))

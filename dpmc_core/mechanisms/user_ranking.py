@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.mechanisms.per_user import check_delta, user_gaussian
-from dpmc_core.model import ArrayPart, Factors, OwnSide, Step, Task
+from dpmc_core.model import ArrayPart, Factors, Mechanism, OwnSide, Step, Task, Wanted
 from dpmc_core.privacy import (
     CELL,
     USER_EMPTIED,
@@ -32,10 +32,11 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_mu
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.implicit import check_interactions
+from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import contributions, item_sums
 from dpmc_core.solvers.taste import Audiences, Counts, cross_moments, profiles
+from dpmc_core.style import PURPLE, Style
 
 Floats = NDArray[np.float64]
 
@@ -69,7 +70,7 @@ class NoisyCounts(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivatePopularity:
+class PrivatePopularity(Mechanism):
     """How many users have each item, with noise; a user's row counts with length at most sqrt(k).
 
     Per user, each row of ones is scaled to length sqrt(k) where it is longer, so heavy users count
@@ -79,6 +80,9 @@ class PrivatePopularity:
 
     id: ClassVar[str] = "private-popularity"
     name: ClassVar[str] = "Private popularity"
+    short: ClassVar[str] = "Popularity"
+    style: ClassVar[Style] = Style(PURPLE, "triangle-left", "dot")
+    place: ClassVar[int] = 2
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "popularity"
     floor: ClassVar[str] = "private-popularity"
@@ -142,7 +146,7 @@ class TasteReleases(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateTaste:
+class PrivateTaste(Mechanism):
     """Popularity, and taste in rounds as long as what was released says that it is heard.
 
     Linear discriminant analysis of user profiles u, the direction of the user's row among public
@@ -169,6 +173,8 @@ class PrivateTaste:
 
     id: ClassVar[str] = "private-taste"
     name: ClassVar[str] = "Private popularity and taste"
+    short: ClassVar[str] = "Private taste"
+    style: ClassVar[Style] = Style(PURPLE, "diamond-tall")
     task: ClassVar[Task] = Task.RANKING
     twin: ClassVar[str] = "reference-ranking"
     floor: ClassVar[str] = "private-popularity"
@@ -176,6 +182,12 @@ class PrivateTaste:
     epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
     delta: float = setting(1e-6, "chance of failure", above=0, below=1)
     rank: int = setting(10, "taste directions looked for", at_least=1, at_most=64)
+
+    @classmethod
+    def recommended(cls, wanted: Wanted) -> str | None:
+        if not wanted.change.per_user or wanted.trust is Trust.LOCAL:
+            return None
+        return "popularity first, and taste only where the released counts show it can be heard"
 
     def __post_init__(self) -> None:
         check_settings(self)

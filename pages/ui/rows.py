@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from dpmc_core.lab.sweep import Grid, Keys, presets
 from dpmc_core.lab.views import ledger as words
 from dpmc_core.lab.views import lines
 from dpmc_core.lab.views.cards import delta_text
-from dpmc_core.lab.views.lines import Line, Picture
+from dpmc_core.lab.views.lines import Picture
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Task
 from pages.ui import blocks, classroom, sources, state, sweeps
@@ -137,64 +137,42 @@ def read(
     mechanisms: Sequence[str],
     metrics: Sequence[Metric],
     epsilons: Collection[float],
-    seeds: Collection[int] | None = None,
-    enough: Callable[[Line], bool] | None = None,
+    seeds: Collection[int],
 ) -> GridRows:
-    """The rows of a grid, those in the store joined by those that came with the app.
+    """The rows of a grid: what the store has, filled up with what came with the app.
 
-    enough: of a curve in the store, to stand alone; any other is then drawn as it came with the
-    app. Raises StoreError.
+    Read again only when something has arrived. Raises StoreError.
     """
-    found, stored = GridRows(0, 0, tuple(Picture(metric) for metric in metrics)), frozenset[str]()
-    with suppress(StoreMissing), Store(where.store, read_only=True) as file:
-        found, stored = _stored(file, wanted, mechanisms, metrics, epsilons, seeds)
     names = [metric.name for metric in metrics]
-    marks = (where.name, wanted.name, names, tuple(epsilons), seeds and tuple(seeds), found.last)
+    marks = (where.store, wanted.name, names, tuple(epsilons), tuple(seeds))
 
-    def joined() -> tuple[Picture, ...]:
-        pictures = found.pictures
+    def drawn(last: int, own: Mapping[str, lines.CurveRows], present: Collection[str]) -> GridRows:
+        came: dict[str, lines.CurveRows] = {}
         for id in mechanisms:
-            whole = shipped(where.name, id)
-            if whole and seeds is not None and not {*whole[0].lines[0].seeds.tolist()} <= {*seeds}:
-                whole = shipped(where.name, id, tuple(seeds))
-            came = [picture.only(wanted.curves) for picture in whole or ()]
-            if came and came[0].lines:
-                sides = zip(pictures, came, strict=False)
-                pictures = tuple(
-                    mine.joined(theirs, mechanisms)
-                    if enough is None
-                    else mine.filled(theirs, mechanisms, enough)
-                    for mine, theirs in sides
-                )
-        return pictures
+            whole = shipped_rows(where.name, id)
+            other = {key for key, one in whole.items() if one.info.mechanism != id}
+            if any(key in wanted.curves for key in whole.keys() - other):
+                came |= {k: whole[k].only(seeds) for k in whole if k in other or k in wanted.curves}
+        more = shipped_units(where.name, registry.get(mechanisms[0]).task) & {*wanted.units}
+        pictures = tuple(lines.picture(own, mechanisms, metric, came) for metric in metrics)
+        return GridRows(last, len(present), pictures, len(more.difference(present)))
 
-    came_units = shipped_units(where.name, registry.get(mechanisms[0]).task)
-    return found._replace(
-        pictures=state.kept("joined rows", (*marks, enough is None), joined),
-        came=len(came_units.intersection(wanted.units) - stored),
-    )
+    with suppress(StoreMissing), Store(where.store, read_only=True) as file:
+        last = store.last_row(file)
+
+        def read_again() -> GridRows:
+            only = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
+            own = lines.stored(file, mechanisms, metrics, **only)
+            return drawn(last, own, file.present(wanted.units))
+
+        return state.kept("rows", (*marks, last), read_again)
+    return state.kept("rows", marks, lambda: drawn(0, {}, ()))
 
 
-def _stored(
-    file: Store,
-    wanted: Keys,
-    mechanisms: Sequence[str],
-    metrics: Sequence[Metric],
-    epsilons: Collection[float],
-    seeds: Collection[int] | None,
-) -> tuple[GridRows, frozenset[str]]:
-    """The rows of a store and their units, read again only when something has arrived."""
-    last = store.last_row(file)
-    names = [metric.name for metric in metrics]
-    marks = (str(file.path), wanted.name, names, tuple(epsilons), seeds and tuple(seeds), last)
-    options = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
-
-    def read_again() -> tuple[GridRows, frozenset[str]]:
-        pictures = tuple(lines.read(file, mechanisms, metric, **options) for metric in metrics)
-        present = frozenset(file.present(wanted.units))
-        return GridRows(last, len(present), pictures), present
-
-    return state.kept("rows", marks, read_again)
+@st.cache_resource(max_entries=100, show_spinner=False)
+def shipped_rows(name: str, mechanism: str) -> dict[str, lines.CurveRows]:
+    """The rows of a curve that came with the app; empty where there is none."""
+    return lines.shipped_rows(name, mechanism)
 
 
 @st.cache_resource(max_entries=100, show_spinner=False)

@@ -7,7 +7,6 @@ after 3.0 to 3.2 s with the two things loaded ahead here, 3.3 to 3.7 s without t
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import os
 import signal
@@ -30,9 +29,6 @@ from pages.ui import classroom, jobs, private, scene, sweeps
 
 # What the first page imports, loaded before anybody visits.
 FIRST_PAGE = ("charts.ranking", "instrument", "rows", "scene", "sources", "sweeps", "widgets")
-# Of malloc.h. Each rerun is a thread, and may leave an arena of memory behind; large arrays are
-# given back at once only while they stand apart.
-_ARENA_MAX, _MMAP_THRESHOLD = -8, -3
 TIDY = 20.0  # seconds between two collections of what ended sessions leave behind
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
@@ -48,12 +44,8 @@ async def ready(_: st.App) -> AsyncIterator[None]:
     # A file on its way here waits in memory, where it is going anyway, and never on the disk.
     MultiPartParser.spool_max_size = st.get_option("server.maxUploadSize") * 2**20
     send_at_once()
-    _allocator("mallopt", _ARENA_MAX, 2)
-    _allocator("mallopt", _MMAP_THRESHOLD, 2**20)
     for name in FIRST_PAGE:
         import_module(f"pages.ui.{name}")
-    gc.collect()
-    gc.freeze()  # what is there by now stays: no later look at memory goes through it
     if classroom.on():
         classroom.start()
     tidying = asyncio.create_task(tidy())
@@ -73,7 +65,7 @@ def hang_up_as_terminate() -> None:
 
 
 async def tidy() -> None:
-    """Let go of sessions that Streamlit has forgotten, uploads and all, and of their memory.
+    """Let go of sessions that Streamlit has forgotten, uploads and all.
 
     They end when they are collected, which could take until somebody comes. Streamlit would
     collect after every rerun (runner.postScriptGC), and everybody would wait for it.
@@ -81,14 +73,6 @@ async def tidy() -> None:
     while True:
         await asyncio.sleep(TIDY)
         gc.collect()
-        _allocator("malloc_trim", 0)
-
-
-def _allocator(name: str, *values: int) -> None:
-    """Ask the memory allocator for something, where it is one that knows it: glibc's."""
-    ask = getattr(ctypes.CDLL(None), name, None) if os.name == "posix" else None
-    if ask is not None:
-        ask(*values)
 
 
 def send_at_once() -> int:
@@ -100,21 +84,16 @@ def send_at_once() -> int:
     Accepted connections inherit what is set on the listening socket.
     """
     listening = 0
-    for number in _descriptors():
-        with suppress(OSError):
-            if not stat.S_ISSOCK(os.fstat(number).st_mode):
-                continue
-            with socket.socket(fileno=os.dup(number)) as one:
-                if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    listening += 1
+    with suppress(OSError):  # where a system has no such list
+        for number in map(int, os.listdir("/dev/fd")):
+            with suppress(OSError):
+                if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                    continue
+                with socket.socket(fileno=os.dup(number)) as one:
+                    if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                        listening += 1
     return listening
-
-
-def _descriptors() -> list[int]:
-    with suppress(OSError):
-        return [int(name) for name in os.listdir("/dev/fd")]
-    return []  # not a system of this kind
 
 
 class ChartsAhead:

@@ -6,7 +6,18 @@ date. A fault is an edit of one place in the source, whose text must occur there
 
 from __future__ import annotations
 
-from tests.mutants import commands, core, mechanisms, noise, protocols, reading, releases, rooms
+from tests.mutants import (
+    commands,
+    core,
+    measures,
+    mechanisms,
+    noise,
+    protocols,
+    reading,
+    releases,
+    rooms,
+    rows,
+)
 from tests.mutants.base import Mutant, Operator
 
 __all__ = ["MUTANTS", "Mutant", "Operator"]
@@ -18,4 +29,6 @@ MUTANTS = [
     *protocols.PROTOCOL, *protocols.FEDERATED, *noise.SECURE, *noise.KERNEL, *rooms.ROOM,
     *reading.READING, *commands.COMMAND_LINE, *releases.VERIFY, *releases.RELEASE,
     *releases.CATALOGUE, *core.CORE, *rooms.PHONE, *rooms.SERVER, *rooms.CLASSROOM,
+    *measures.METRICS, *measures.EXPERIMENT, *measures.PREPARATION, *measures.LINES, *rows.STORE,
+    *rows.SWEEP,
 ]  # fmt: skip

@@ -374,30 +374,28 @@ FACTORIZATION = family_of(
     (
         "clicks: no noise",
         SKIPPED,
-        "self.guarantee(public).releases.linear_term.publish(\n"
-        "            -2 * (sides.by_item @ users), rng\n        )",
-        "-2 * (sides.by_item @ users)",
+        "releases.linear_term.publish(-2 * moments, rng)",
+        "-2 * moments",
         records("dpmf-clicks"),
     ),
     (
         "clicks: the same noise in every run",
         REUSED,
-        "-2 * (sides.by_item @ users), rng\n",
-        f"-2 * (sides.by_item @ users), {SEEDED}\n",
+        "publish(-2 * moments, rng)",
+        f"publish(-2 * moments, {SEEDED})",
         fresh("dpmf-clicks"),
     ),
     (
         "clicks: an item that nobody chose tells it",
         OTHER,
-        "return np.asarray(np.linalg.solve(quadratic, -noisy.T / 2).T)",
-        "return np.linalg.solve(quadratic, -noisy.T / 2).T"
-        " * (np.diff(sides.by_item.indptr) > 0)[:, None]",
+        "if self.change is RATING:  # which ratings exist is public here",
+        "if self.change:",
         named("dpmf_clicks", "test_an_item_that_nobody_chose_gets_noise_as_the_others_do"),
     ),
     (
         "user factors fitted to the ratings are no access",
         OTHER,
-        "unaccounted=self.fitted if self.user_factors is None else (),",
+        "unaccounted=fitted if self.user_factors is None else (),",
         "unaccounted=(),",
         (
             *named("dpmf", _FACTORS),
@@ -427,7 +425,7 @@ FACTORIZATION = family_of(
     ),
 ) + family_of(
     "factorization",
-    "solvers/least_squares_mf.py",
+    "solvers/factorization.py",
     (
         "public factors are not cut to the ball",
         CLIP,
@@ -448,22 +446,22 @@ DPIMF = family_of(
     (
         "optimal: scale",
         SCALE,
-        "shape, moves, moves / self.epsilon))",
-        "shape, moves, 0.97 * moves / self.epsilon))",
+        "scales = [first / epsilon]",
+        "scales = [0.97 * first / epsilon]",
         named("dpimf", _ONE_SOLVE),
     ),
     (
         "strawman: scale",
         SCALE,
-        "scale = (2.0 * norms.l1 + norms.full + 1.0) / self.epsilon",
-        "scale = 0.97 * (2.0 * norms.l1 + norms.full + 1.0) / self.epsilon",
+        "scales = 3 * [(first + second + ridge) / epsilon]",
+        "scales = 3 * [0.97 * (first + second + ridge) / epsilon]",
         named("dpimf", _ONE_SOLVE),
     ),
     (
         "complementary: scale of the ridge",
         SCALE,
-        "rest / (self.beta3 * epsilon)",
-        "0.97 * rest / (self.beta3 * epsilon)",
+        "ridge / (self.beta3 * epsilon)",
+        "0.97 * ridge / (self.beta3 * epsilon)",
         named("dpimf", _ONE_SOLVE),
     ),
     (
@@ -483,8 +481,8 @@ DPIMF = family_of(
     (
         "second moments without noise",
         SKIPPED,
-        "return release.publish(moments, rng)",
-        "return moments",
+        "moments = releases.second.publish(moments, rng)",
+        "pass",
         records("dpimf-complementary"),
     ),
     (
@@ -518,15 +516,15 @@ DPIMF = family_of(
     (
         "the same noise in every round",
         REUSED,
-        "return self.solve(columns, fixed, releases, rng)",
-        f"return self.solve(columns, fixed, releases, {SEEDED})",
+        "sums is None else sums, rng)",
+        f"sums is None else sums, {SEEDED})",
         fresh("dpimf-optimal"),
     ),
     (
         "mirrored noise counted as its own triangle",
         OTHER,
-        "return (self.rank * (self.rank + 1) // 2,), norms.upper",
-        "return (self.rank * (self.rank + 1) // 2,), norms.upper / 2",
+        "(d * (d + 1) // 2,), rest * norms.upper",
+        "(d * (d + 1) // 2,), rest * norms.upper / 2",
         named("dpimf", f"{_ONE_CELL}[symmetric]"),
     ),
     (

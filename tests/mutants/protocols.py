@@ -116,8 +116,8 @@ PROTOCOL = (
         (
             "scenario 3: gradients without masks",
             OTHER,
-            "run.items[group], run.recommender.mask(len(asked))",
-            "run.items[group], np.uint64(0) * run.recommender.mask(len(asked))",
+            "2 * run.raters[group], run.recommender.mask(len(asked))",
+            "2 * run.raters[group], np.uint64(0) * run.recommender.mask(len(asked))",
             named("protocol", _VIEWS),
         ),
         (

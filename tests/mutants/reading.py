@@ -15,8 +15,8 @@ READING = (
         (
             "float ids: the first two that run together pass",
             OTHER,
-            "(np.abs(values[~np.isnan(values)]) >= 2.0**digits)",
-            "(np.abs(values[~np.isnan(values)]) > 2.0**digits)",
+            "(np.abs(values[~np.isnan(values)]) >= 2.0",
+            "(np.abs(values[~np.isnan(values)]) > 2.0",
             named("reading", _EXACT_IDS),
         ),
         (
@@ -43,15 +43,15 @@ READING = (
         (
             "ids that differ by capitals are one person",
             OTHER,
-            "map(self._known.__getitem__, map(str.strip, texts))",
-            "map(self._known.__getitem__, map(str.lower, map(str.strip, texts)))",
+            "texts = compute.utf8_trim_whitespace(column.dictionary)",
+            "texts = compute.utf8_lower(compute.utf8_trim_whitespace(column.dictionary))",
             named("reading", "test_two_ids_are_one_only_if_their_text_is_equal"),
         ),
         (
             "ids without their leading zeros",
             OTHER,
-            "map(self._known.__getitem__, map(str.strip, texts))",
-            'map(self._known.__getitem__, (t.strip().lstrip("0") for t in texts))',
+            "texts = compute.utf8_trim_whitespace(column.dictionary)",
+            'texts = compute.utf8_ltrim(compute.utf8_trim_whitespace(column.dictionary), "0")',
             named("reading", "test_two_ids_are_one_only_if_their_text_is_equal"),
         ),
     )

@@ -15,7 +15,6 @@ from dpmc_core.errors import DpmcError, printable
 from dpmc_core.lab.cli import (
     answer,
     audit,
-    choose,
     data,
     explorable,
     fit,
@@ -138,7 +137,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     groups = (
-        *(listing, data, recommend, answer, fit, split, choose, release, verify),
+        *(listing, data, recommend, answer, fit, split, release, verify),
         *(guarantees, audit, ledger, protocol, papers, sweep, store, lessons, explorable),
     )
     for group in groups:

@@ -67,8 +67,8 @@ def listing(args: argparse.Namespace) -> None:
             "kind": "by-hand",
             "title": known.title,
             "available": download.available(name),
-            "about": f"your copy of {known.file} in {download.folder_of(name)}",
-            "terms": known.terms,
+            "about": f"your copy of {known.files[0]} in {download.folder_of(name)}",
+            "terms": known.licence,
         }
         for name, known in download.BY_HAND.items()
     ]
@@ -94,7 +94,7 @@ def listing(args: argparse.Namespace) -> None:
 def fetch(args: argparse.Namespace) -> None:
     if args.name in download.BY_HAND:
         folder = download.downloaded(args.name)
-        terms = download.BY_HAND[args.name].terms
+        terms = download.BY_HAND[args.name].licence
         if args.json:
             output.write_json({"name": args.name, "folder": str(folder), "terms": terms})
         else:

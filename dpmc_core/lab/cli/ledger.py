@@ -27,7 +27,7 @@ EPILOG = """examples:
   dpmc ledger ratings.csv --range 1:5 --delta 1e-5 --json
   dpmc ledger restaurants --repeat weekly --mechanism private-effects --epsilon 1
 
-Counted: the runs in the result store, and what dpmc fit, answer, choose and release have noted on
+Counted: the runs in the result store, and what dpmc fit, answer, audit and release have noted on
 this machine."""
 
 

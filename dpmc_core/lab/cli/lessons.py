@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
 def write(folder: Path, *, force: bool = False) -> list[Path]:
     """The files in a folder, which is made where it is not there. Raises DpmcError before any is
     written."""
-    from dpmc_core.lab.teach.lessons.paper import SHEETS
+    from dpmc_core.lab.teach.paper import SHEETS
 
     if folder.exists() and not folder.is_dir():
         raise DpmcError(f"--out must be a folder, and {folder} is a file")

@@ -13,11 +13,11 @@ import numpy as np
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.lab.cli import arguments, output
-from dpmc_core.lab.protocol import federated, simulate, trusted
+from dpmc_core.lab.protocol import federated, simulate
 from dpmc_core.lab.protocol.federated import FederatedRun, Federation
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun
-from dpmc_core.lab.views import as_published, cards, scenarios
-from dpmc_core.lab.views import federated as words
+from dpmc_core.lab.views import as_published, cards
+from dpmc_core.lab.views import protocol as words
 from dpmc_core.lab.views.as_published import Switched
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
@@ -111,7 +111,7 @@ def _scenario(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     run = simulate.start(settings, problem, args.seed, watch=watch)
     _play(run, f"scenario {args.scenario}", settings.iterations * len(run.parts))
     with closing(output.Progress()) as progress:
-        gap = trusted.gap(
+        gap = simulate.gap(
             settings, problem, args.seed, partial(progress.update, "beside scenario 1")
         )
     found = simulate.report(run, problem, args.seed, gap)
@@ -123,9 +123,9 @@ def _scenario(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         found["attacks"] = simulate.attack(run)
     if watch is not None:
         found["transcript"] = [message.as_dict() for message in run.transcript]
-    more = [scenarios.gap_words(gap)]
+    more = [words.gap_words(gap)]
     if isinstance(settings, DynamicUsers) and settings.picked:
-        more.append(scenarios.picked_words(problem.train, settings))
+        more.append(words.picked_words(problem.train, settings))
     told = _scenario_report(found, settings.guarantee(run.public), more)
     return found, told + _switched(switch)
 

@@ -26,8 +26,15 @@ from dpmc_core.lab.cli.fit import mechanism_of
 from dpmc_core.lab.cli.output import Progress
 from dpmc_core.lab.cli.verify import add_deployment_card, write_deployment_card
 from dpmc_core.lab.study import ledger
-from dpmc_core.lab.study.deployment import deployment_card
-from dpmc_core.lab.study.release import Export, check, check_path, export, waiting, write
+from dpmc_core.lab.study.release import (
+    Export,
+    check,
+    check_path,
+    deployment_card,
+    export,
+    waiting,
+    write,
+)
 from dpmc_core.lab.views import cards
 from dpmc_core.lab.views import ledger as words
 from dpmc_core.model import Mechanism

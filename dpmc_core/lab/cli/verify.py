@@ -10,7 +10,7 @@ from typing import Any
 
 from dpmc_core.errors import InvalidSetting, NotVerified, sentence, shown
 from dpmc_core.lab.cli import output
-from dpmc_core.lab.study.deployment import deployment_card
+from dpmc_core.lab.study.release import deployment_card
 from dpmc_core.lab.study.verify import Verified, sign_lines, signed, unnoticed
 from dpmc_core.lab.study.verify import verify as verified
 from dpmc_core.lab.views import cards

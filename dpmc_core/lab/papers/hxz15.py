@@ -13,7 +13,7 @@ import numpy as np
 
 from dpmc_core import metrics, registry
 from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series, parsed
-from dpmc_core.lab.protocol import simulate, trusted
+from dpmc_core.lab.protocol import simulate
 from dpmc_core.lab.protocol.messages import Traffic
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.lab.sweep import open_source
@@ -67,7 +67,7 @@ def _in_phases(epsilon: float, seed: int) -> dict[str, Any]:
     public, mechanism = problem.train.public, settings.mechanism
     sides = mechanism.sides(problem.train)
     rng = generator(seed, f"scenario 2 on {problem.train.fingerprint}")
-    items = trusted.in_phases(settings, settings.parts(public.users), sides, public, rng)
+    items = simulate.in_phases(settings, settings.parts(public.users), sides, public, rng)
     users = mechanism.fit_users(sides, items)
     return errors(with_offsets(users, items, public.middle), problem)
 

@@ -9,8 +9,9 @@ from dpmc_core.lab.papers.frame import Axis, Promise, Series
 from dpmc_core.lab.papers.words import Look
 from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.lab.views.lines import short
-from dpmc_core.lab.views.looks import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style, style
 from dpmc_core.lab.views.svg import Extent, Key, Plot, legend, line, picture
+from dpmc_core.registry import style
+from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
 OPEN = Style("currentColor", "circle", "dash")  # of what keeps nothing private
 GUESS = Style("var(--muted)", "circle", "dot")  # of what looks at no person's taste

@@ -47,7 +47,7 @@ from dpmc_core.privacy.sampled import SampledLaplace
 from dpmc_core.problem import LeaveLast, Problem, build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting_text
-from dpmc_core.solvers.implicit import ImplicitLoss, Over, binary_matrix, solve_rows
+from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.stopping import look
 
 __all__ = ["counted"]

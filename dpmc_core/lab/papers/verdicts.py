@@ -107,7 +107,7 @@ class Upheld(NamedTuple):
     @property
     def name(self) -> str:
         """The method's short name."""
-        return cards.SHORT.get(self.mechanism, registry.get(self.mechanism).name)
+        return registry.short_name(self.mechanism)
 
 
 def judge(paper: Paper, experiment: Experiment, made: Made | None) -> Judged:

@@ -41,7 +41,7 @@ class Recovered(NamedTuple):
     @property
     def relative_error(self) -> float:
         """The largest error, relative to the largest number of the truth."""
-        return float(np.abs(self.found - self.truth).max() / np.abs(self.truth).max())
+        return self.error / float(np.abs(self.truth).max())
 
     @property
     def succeeds(self) -> bool:
@@ -97,35 +97,22 @@ def attendance_attack(run: ScenarioRun, item: int) -> list[Recovered]:
     blocks = [terms * column[:, None, None] for column in patterns.T]
     system = np.concatenate([*blocks, eta], axis=2).reshape(len(rounds) * len(centre), -1)
     solved = np.linalg.lstsq(system, sums.ravel(), rcond=None)[0]
-    found = []
+    names, gradients, truths = [], [], []
+    width = terms.shape[2]
     for pair, k in zip(own, kind.ravel(), strict=True):
         absent = np.flatnonzero(~patterns[:, k])
         if size[k] > 1 or not 0 < len(absent) < len(rounds):
             continue
-        at, width = int(absent[-1]), terms.shape[2]
-        gradient = terms[at] @ solved[k * width : (k + 1) * width]
-        truth = run.users.gradient(np.array([pair]), models[at][None])[0]
-        name = run.wire.name(int(run.who[pair]))
-        allowed = 0.01 * float(np.abs(truth).max())
-        found.append(Recovered(name, gradient, truth, allowed))
-    return _centred(found) if len(np.unique(there.sum(axis=1))) == 1 else found
-
-
-def _centred(found: Sequence[Recovered]) -> list[Recovered]:
-    """Gradients less the mean of all that were found."""
-    if not found:
-        return []
-    shift = np.mean([one.found for one in found], axis=0)
-    middle = np.mean([one.truth for one in found], axis=0)
+        at = int(absent[-1])
+        gradients.append(terms[at] @ solved[k * width : (k + 1) * width])
+        truths.append(run.users.gradient(np.array([pair]), models[at][None])[0])
+        names.append(run.wire.name(int(run.who[pair])))
+    centred = len(np.unique(there.sum(axis=1))) == 1
+    if centred and names:
+        gradients, truths = (list(one - np.mean(one, axis=0)) for one in (gradients, truths))
     return [
-        Recovered(
-            one.user,
-            one.found - shift,
-            one.truth - middle,
-            0.01 * float(np.abs(one.truth - middle).max()),
-            centred=True,
-        )
-        for one in found
+        Recovered(name, gradient, truth, 0.01 * float(np.abs(truth).max()), centred)
+        for name, gradient, truth in zip(names, gradients, truths, strict=True)
     ]
 
 

@@ -29,7 +29,7 @@ from dpmc_core.problem import Problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.registry import MECHANISMS, create
 from dpmc_core.settings import AsPublished, check_settings, setting
-from dpmc_core.solvers.implicit import binary_matrix, solve_rows
+from dpmc_core.solvers.factorization import binary_matrix, solve_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -15,11 +15,17 @@ The paper's message also carries a small fresh noise rho(t) per iteration. It is
 source, a summary, does not say how large it is. With u constant it would protect nothing, for the
 sums already follow from one noisy linear term; with fitted u it would have to hide A, and a
 recommender that sends long v drowns any noise of a fixed size.
+
+User factors are refitted in phases, or passed in. The paper's distributed scenarios need some that
+no server has fitted: in phases, each user refits the own factors to the item factors published
+last, at home, and every phase publishes item factors anew with fresh noise, a release of its own,
+paid for with a part of epsilon.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -38,8 +44,6 @@ from dpmc_core.lab.protocol.messages import (
     Wire,
     Words,
 )
-from dpmc_core.lab.protocol.parties import Recommender, ThirdParty, Users
-from dpmc_core.lab.protocol.phases import GROWTH, HeldUserFactors, affordable
 from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Guarantee, Releases, SharedLaplace, Shares, Trust, Unaccounted
@@ -47,7 +51,7 @@ from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.shares import fewest_sharing
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, check_settings, same_setting, setting
-from dpmc_core.solvers.least_squares_mf import Sides
+from dpmc_core.solvers.factorization import PublicUserFactors, Sides
 from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
 
 Floats = NDArray[np.float64]
@@ -56,6 +60,153 @@ Ints = NDArray[np.int64]
 SETUP, MODEL, ANSWER, SUM = "noise set-up", "item factors", "gradient", "sum"
 HIDDEN_SHARE, HIDDEN_NOISE, ONLINE, RESTART = "hidden share", "hidden noise", "online", "restart"
 PUBLISHED = "published factors"
+
+
+# --- phases -------------------------------------------------------------------------------------
+
+# Chosen on generated ratings with the errors on movie-night seen; kept after benchmarks/phases.py,
+# which tests them on shapes not used before.
+MOST = 14  # phases by the rule
+_WORTH = 1270.0  # epsilon x users / sqrt(rank) up to which one phase is best
+_MORE = 2.0  # phases for each doubling of it
+GROWTH = 1.3  # of a phase's part of epsilon over that of the one before
+
+
+def affordable(epsilon: float, users: int, rank: int) -> int:
+    """How many phases a budget per rating is best split over.
+
+    An item's noise grows with sqrt(rank) / epsilon, and no more than all users share it.
+    """
+    doublings = math.log2(epsilon * users / (_WORTH * math.sqrt(rank)))
+    return min(max(1 + round(_MORE * doublings), 1), MOST)
+
+
+@dataclass(frozen=True)
+class HeldUserFactors:
+    """User factors passed in and held for the whole run: 'pmf', 'random:SEED' or a .npy file.
+
+    Those of PMF are fitted on the very ratings, without noise, by whoever holds all of them.
+    """
+
+    source: str
+
+    def __str__(self) -> str:
+        return self.source
+
+    @classmethod
+    def parse(cls, text: str) -> HeldUserFactors:
+        """Raises InvalidSetting for text that names none of the three."""
+        if text != "pmf":
+            try:
+                PublicUserFactors.parse(text)
+            except InvalidSetting as error:
+                raise InvalidSetting("user_factors", f"pmf, {error.limit}", text) from None
+        return cls(text)
+
+    @property
+    def public(self) -> PublicUserFactors | None:
+        """The same as scenario 1 has them; None for factors fitted on the ratings."""
+        return None if self.source == "pmf" else PublicUserFactors(self.source)
+
+    def load(
+        self, mechanism: DPMF, sides: Sides, public: PublicFacts, rng: np.random.Generator
+    ) -> Floats:
+        """users x rank, rows of length 1 at most. Raises InvalidSetting where a file won't fit."""
+        if self.public is not None:
+            return self.public.load(public.users, mechanism.rank)
+        *_, (users, _) = mechanism.alternate(sides, rng)
+        return users
+
+
+# --- the parties, each with what it alone knows ---------------------------------------------------
+#
+# Users are one object, each user's row of every array standing for that user's own memory.
+
+
+@dataclass(eq=False)
+class Users:
+    """Ratings, own factors and noise, by (user, item) pair; nothing here is seen by anyone else.
+
+    factors: the user's factors, pairs x d; deviations: ratings from the middle of the range.
+    linear: the term of the gradient that item factors do not touch, -2 r u, with the own share of
+    noise added in scenario 2.
+    """
+
+    factors: Floats
+    deviations: Floats
+    fixed: FixedPoint
+    linear: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.linear = -2 * self.deviations[:, None] * self.factors
+
+    def gradient(self, pairs: Ints, items: Floats) -> Floats:
+        """Each pair's gradient 2 (u'v - r) u at the item factors sent, plus any noise in it."""
+        own = self.factors[pairs]
+        slope: Floats = 2 * np.einsum("pd,pd->p", own, items)[:, None] * own + self.linear[pairs]
+        return slope
+
+    def answer(self, pairs: Ints, items: Floats, addends: Ints, *hidden: Words) -> Words:
+        """The gradient in fixed point plus masks or pieces, mod P."""
+        sent = self.fixed.encode(self.gradient(pairs, items), addends[:, None], "a user's gradient")
+        for words in hidden:
+            sent = self.fixed.reduce(sent + words)
+        return sent
+
+
+@dataclass(eq=False)
+class Recommender:
+    """Holds the item factors; draws masks and takes them off the sums it is handed.
+
+    raters: how many users rated each item; penalty: of the ridge on item factors.
+    """
+
+    items: Floats
+    raters: Ints
+    penalty: float
+    fixed: FixedPoint
+    rng: np.random.Generator
+    noise: Words | None = None  # scenario 3: noise + the third party's secret, mod P
+
+    def mask(self, count: int) -> Words:
+        """Uniform numbers mod P, a row for each of `count` users."""
+        return self.fixed.uniform((count, self.items.shape[1]), self.rng)
+
+    def pieces(self, groups: Ints) -> Words:
+        """The hidden noise of each item split at random among the users in `groups`."""
+        assert self.noise is not None
+        pieces = self.mask(len(groups))
+        present, first = np.unique(groups, return_index=True)
+        pieces[first] = 0
+        rest = self.fixed.sums(pieces, groups, len(self.items))
+        pieces[first] = self.fixed.reduce(self.noise[present] - rest[present])
+        return pieces
+
+    def unmask(self, sums: Words, masks: Words, groups: Ints) -> Words:
+        """Sums (one row per item) without the masks that this party sent to the groups' users."""
+        return self.fixed.reduce(sums - self.fixed.sums(masks, groups, len(self.items)))
+
+    def step(self, gradients: Floats, where: Ints) -> None:
+        """One gradient step on the items in `where`; 2 (k + penalty) bounds the curvature."""
+        here = self.items[where]
+        slope = gradients + 2 * self.penalty * here
+        self.items[where] = here - slope / (2 * (self.raters[where] + self.penalty))[:, None]
+
+
+@dataclass(eq=False)
+class ThirdParty:
+    """Adds up what users send, and knows neither the masks nor the ratings."""
+
+    fixed: FixedPoint
+    rng: np.random.Generator
+    secret: Words | None = None  # scenario 3: alpha, items x d
+
+    def add(self, words: Words, groups: Ints, items: int) -> Words:
+        """The sum of each group, mod P."""
+        return self.fixed.sums(words, groups, items)
+
+
+# --- settings -----------------------------------------------------------------------------------
 
 
 class ProtocolAborted(DpmcError):
@@ -233,18 +384,32 @@ class Scenario:
 
         raters: users per item; items with too few of them cost nothing. users: all there are.
         """
+        part = raters[raters >= fewest_sharing(self.colluding)]
+        pairs, asked, items = int(part.sum()), int(self.asked(part).sum()), len(part)
+        p, d = self.phase_count(users), self.rank
+        t = p * self.iterations
+        mixing = d if self.shares is Shares.GAUSSIAN else 0
+        setup, model = self._words()
+        return {
+            SETUP: Traffic.on_wire(p * asked, setup + mixing),
+            MODEL: Traffic.on_wire(t * asked, model),
+            ANSWER: Traffic.on_wire(t * asked, d),
+            SUM: Traffic.on_wire(t * items, d),
+            PUBLISHED: Traffic.on_wire(p * pairs, d),
+        }
+
+    def asked(self, raters: Ints) -> Ints:
+        """How many of each item's raters are asked in a round where all are online."""
+        return raters
+
+    def _words(self) -> tuple[int, int]:
+        """Numbers of a message of the set-up, without H, and of one with item factors."""
         raise NotImplementedError
 
     @property
     def known_attendance(self) -> bool:
         """Whether everybody is there all the time, as `cost` has it."""
         return not self.leaves.who
-
-    def _size(self, raters: Ints) -> tuple[int, int, int]:
-        """(user-item pairs that take part, items, numbers per row of H)."""
-        part = raters[raters >= fewest_sharing(self.colluding)]
-        mixing = self.rank if self.shares is Shares.GAUSSIAN else 0
-        return int(part.sum()), len(part), mixing
 
 
 @dataclass(frozen=True)
@@ -439,6 +604,43 @@ class ScenarioRun:
         users = self.mechanism.fit_users(self.sides, items)
         return with_offsets(users, items, self.public.middle)
 
+    def exchange(
+        self,
+        t: int,
+        asked: Ints,
+        gone: NDArray[np.bool_],
+        addends: Ints,
+        hidden: dict[str, Words],
+    ) -> Words:
+        """What the users asked answer in a round, who get item factors and what hides gradients;
+        those who are gone compute, and send nothing."""
+        items = self.items[self.what[asked]]
+        self.wire.send(MODEL, RECOMMENDER, USERS, {"v": items, **hidden}, asked, t)
+        answers = self.users.answer(asked, items, addends, *hidden.values())
+        self.wire.send(ANSWER, USERS, THIRD_PARTY, {"answer": answers[~gone]}, asked[~gone], t)
+        return answers
+
+    def add_up(
+        self,
+        kind: str,
+        t: int,
+        group: Ints,
+        words: Words,
+        masks: Words | None,
+        secret: Words | None,
+    ) -> Words:
+        """Sums by item, and a secret of the third party, go to the recommender, which takes its
+        masks off; 0 where there is none."""
+        done, total = np.unique(group), self.third_party.add(words, group, len(self.items))
+        if secret is not None:
+            total = self.settings.fixed.reduce(total + secret)
+        self.wire.send(kind, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, t)
+        if masks is not None:
+            total = self.recommender.unmask(total, masks, group)
+        found = np.zeros_like(total)
+        found[done] = total[done]
+        return found
+
     def finish_round(self, sums: Floats, pairs: Ints, where: Ints) -> None:
         """The recommender reads the sums and steps; the simulation remembers."""
         steps = self.phase.steps
@@ -482,17 +684,8 @@ class StaticUsers(Scenario):
     title: ClassVar[str] = "untrusted recommender, static users"
     masks: bool = setting(True, "hide each gradient from the third party by a mask")
 
-    def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
-        pairs, items, mixing = self._size(raters)
-        p, d = self.phase_count(users), self.rank
-        t = p * self.iterations
-        return {
-            SETUP: Traffic.on_wire(p * pairs, 1 + mixing),
-            MODEL: Traffic.on_wire(t * pairs, d + d * self.masks),
-            ANSWER: Traffic.on_wire(t * pairs, d),
-            SUM: Traffic.on_wire(t * items, d),
-            PUBLISHED: Traffic.on_wire(p * pairs, d),
-        }
+    def _words(self) -> tuple[int, int]:
+        return 1, self.rank * (1 + self.masks)
 
     def rounds(self, run: ScenarioRun) -> Iterator[int]:
         pairs, phase = np.arange(len(run.who)), run.phase
@@ -503,26 +696,15 @@ class StaticUsers(Scenario):
         noisy = phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)
         np.add.at(phase.noise, run.what, noisy - run.users.linear)
         run.users.linear = noisy
-        count, addends = len(run.items), run.raters[run.what]
+        addends = run.raters[run.what]
         for t in range(phase.before + 1, phase.before + self.iterations + 1):
-            items = run.items[run.what]
-            payload: dict[str, NDArray[Any]] = {"v": items}
-            hidden: tuple[Words, ...] = ()
-            if self.masks:
-                masks = run.recommender.mask(len(pairs))
-                payload["mask"], hidden = masks, (masks,)
-            run.wire.send(MODEL, RECOMMENDER, USERS, payload, pairs, t)
-            answers = run.users.answer(pairs, items, addends, *hidden)
+            masks = run.recommender.mask(len(pairs)) if self.masks else None
             gone = np.isin(run.who, sorted(self.leaves.at(t)))
-            here = pairs[~gone]
-            run.wire.send(ANSWER, USERS, THIRD_PARTY, {"answer": answers[here]}, here, t)
+            hidden = {} if masks is None else {"mask": masks}
+            answers = run.exchange(t, pairs, gone, addends, hidden)
             if gone.any():
                 self._abort(run, t, int(pairs[gone][0]))
-            sums = run.third_party.add(answers, run.what, count)
-            content = {"sum": sums[phase.active]}
-            run.wire.send(SUM, THIRD_PARTY, RECOMMENDER, content, phase.active, t)
-            if self.masks:
-                sums = run.recommender.unmask(sums, masks, run.what)
+            sums = run.add_up(SUM, t, run.what, answers, masks, None)
             run.finish_round(self.fixed.decode(sums), pairs, phase.active)
             yield t
 
@@ -592,23 +774,18 @@ class DynamicUsers(Scenario):
         return super().known_attendance and self.online == 1
 
     def asked(self, raters: Ints) -> Ints:
-        """How many of each item's raters are asked in a round where all are online."""
         return np.minimum(raters, self.picked) if self.picked else raters
 
+    def _words(self) -> tuple[int, int]:
+        return 1 + self.rank, 3 * self.rank
+
     def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
-        pairs, items, mixing = self._size(raters)
-        asked, _, _ = self._size(self.asked(raters))
-        p, d = self.phase_count(users), self.rank
-        t = p * self.iterations
-        return {
-            SETUP: Traffic.on_wire(p * asked, 1 + d + mixing),
-            HIDDEN_SHARE: Traffic.on_wire(p * asked, d),
-            HIDDEN_NOISE: Traffic.on_wire(p * items, d),
-            ONLINE: Traffic.on_wire(t * pairs, 0),
-            MODEL: Traffic.on_wire(t * asked, 3 * d),
-            ANSWER: Traffic.on_wire(t * asked, d),
-            SUM: Traffic.on_wire(t * items, d),
-            PUBLISHED: Traffic.on_wire(p * pairs, d),
+        found = super().cost(raters, users)
+        d = self.rank
+        return found | {
+            HIDDEN_SHARE: Traffic.on_wire(found[ANSWER].messages // self.iterations, d),
+            HIDDEN_NOISE: Traffic.on_wire(found[SUM].messages // self.iterations, d),
+            ONLINE: Traffic.on_wire(found[PUBLISHED].messages * self.iterations, 0),
         }
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
@@ -651,44 +828,29 @@ class DynamicUsers(Scenario):
             sent = self.fixed.reduce(words + betas)
             answered = {"answer": sent[~gone]}
             run.wire.send(HIDDEN_SHARE, USERS, THIRD_PARTY, answered, asked[~gone], 0)
-            done = np.unique(group[kept])
-            total = run.third_party.add(sent[kept], group[kept], size[0])
-            total = self.fixed.reduce(total + run.third_party.secret)
-            run.wire.send(HIDDEN_NOISE, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, 0)
-            held = run.recommender.unmask(total, betas[kept], group[kept])
-            run.recommender.noise[done] = held[done]
+            secret = run.third_party.secret
+            run.recommender.noise += run.add_up(
+                HIDDEN_NOISE, 0, group[kept], sent[kept], betas[kept], secret
+            )
             np.add.at(phase.noise, group[kept], shares[kept])
-            made[done] = True
+            made[group[kept]] = True
         phase.active = np.flatnonzero(made)
         return np.flatnonzero(made[run.what])
 
     def _round(self, run: ScenarioRun, t: int, online: Ints) -> None:
-        sums = np.zeros_like(run.items)
+        assert run.third_party.secret is not None
+        sums, secret = np.zeros_like(run.items), np.negative(run.third_party.secret)
         summed: list[Ints] = []
         for asked, gone, kept in self._attempts(run, online, t):
             group = run.what[asked]
-            items, masks = run.items[group], run.recommender.mask(len(asked))
-            pieces = run.recommender.pieces(group)
-            payload = {"v": items, "mask": masks, "piece": pieces}
-            run.wire.send(MODEL, RECOMMENDER, USERS, payload, asked, t)
-            answers = run.users.answer(asked, items, 2 * run.raters[group], masks, pieces)
-            answered = {"answer": answers[~gone]}
-            run.wire.send(ANSWER, USERS, THIRD_PARTY, answered, asked[~gone], t)
-            done = np.unique(group[kept])
-            found = self._sum(run, t, group[kept], answers[kept], masks[kept])
-            sums[done] = found[done]
+            addends, masks = 2 * run.raters[group], run.recommender.mask(len(asked))
+            hidden = {"mask": masks, "piece": run.recommender.pieces(group)}
+            answers = run.exchange(t, asked, gone, addends, hidden)
+            found = run.add_up(SUM, t, group[kept], answers[kept], masks[kept], secret)
+            sums += self.fixed.decode(found)
             summed.append(asked[kept])
         pairs = np.concatenate(summed) if summed else online
         run.finish_round(sums, pairs, np.unique(run.what[pairs]))
-
-    def _sum(self, run: ScenarioRun, t: int, group: Ints, answers: Words, masks: Words) -> Floats:
-        """Sums without the secret go to the recommender, which takes its masks off."""
-        assert run.third_party.secret is not None
-        total = run.third_party.add(answers, group, len(run.items))
-        total = self.fixed.reduce(total - run.third_party.secret)
-        done = np.unique(group)
-        run.wire.send(SUM, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, t)
-        return self.fixed.decode(run.recommender.unmask(total, masks, group))
 
     def _attempts(
         self, run: ScenarioRun, pairs: Ints, t: int

@@ -1,7 +1,7 @@
 """Faults planted in a copy of a mechanism, to see whether an audit notices.
 
 The copy shows the honest card and draws other noise, or clips nothing. It is of a class of its own
-that no id names, and `release.check` refuses it.
+that no id names, and `release.check` refuses it for that.
 """
 
 from __future__ import annotations
@@ -98,15 +98,10 @@ def plant(mechanism: Mechanism, fault: Flaw, public: PublicFacts) -> Mechanism:
     kind = type(mechanism)
     name = f"{fault.name.title()}{kind.__name__}"
     copy: Mechanism = _as(
-        type(name, (kind,), {"guarantee": guarantee, "planted_fault": fault}),
+        type(name, (kind,), {"guarantee": guarantee}),
         _loosened(mechanism) if fault is Flaw.UNCLIPPED else mechanism,
     )
     return copy
-
-
-def planted(mechanism: Mechanism) -> Flaw | None:
-    """Which fault a mechanism carries; None for an honest one."""
-    return getattr(mechanism, "planted_fault", None)
 
 
 def _loosened(mechanism: Mechanism) -> Mechanism:

@@ -1,7 +1,7 @@
 """One ledger for a study: everything that was done with one data set, composed unit by unit.
 
-Runs for one's own eyes, audits, private choices and releases are entries, each with what it spends
-per unit of privacy. Two sums are made of them: what it would cost if everything were published, and
+Runs for one's own eyes, audits and releases are entries, each with what it spends per unit of
+privacy. Two sums are made of them: what it would cost if everything were published, and
 what was released. Losses compose by the accountant, never epsilons of different units. One entry
 without a finite bound makes its unit infinite, with the reason.
 
@@ -23,6 +23,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
 from dpmc_core import paths, registry
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
@@ -32,10 +36,11 @@ from dpmc_core.lab.sweep import Unit, Whole
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import DELTA, Budget, Certified, Change, Guarantee, Loss, calibrate
 from dpmc_core.privacy.accounting import Pure
-from dpmc_core.privacy.selection import RandomRuns, Selection
 from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import parse_setting
+
+Floats = NDArray[np.float64]
 
 _CHANGES = {change.value: change for change in Change}
 
@@ -45,8 +50,78 @@ class Kind(enum.Enum):
 
     FIT = "fit"  # a run for one's own eyes
     AUDIT = "audit"
-    CHOICE = "choice"  # the best of random runs, by a private score
+    CHOICE = "choice"  # the best of random runs, as former versions noted it
     RELEASE = "release"
+
+
+_ORDERS = 1 + np.geomspace(1e-3, 1e6, 4000)  # of Renyi divergence: each of them gives a bound
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What former versions noted of a private choice: the best of K runs, K drawn at random.
+
+    Each run draws a candidate that spends one of the losses; K has a truncated negative binomial
+    distribution (Papernot, Steinke, "Hyperparameter tuning with Renyi differential privacy", 2022).
+
+    Args:
+        mean: of K, >= 1.
+        eta: 1 is the geometric distribution, 0 the logarithmic one.
+        losses: of the candidates; a mixture spends no more than the worst of them.
+    """
+
+    mean: float
+    eta: float
+    losses: tuple[Loss, ...]
+
+    @property
+    def pure(self) -> float:
+        """The epsilon at delta 0: 2 + eta times that of the worst run (Theorem 2, in the limit)."""
+        worst = max(math.inf if loss.mu > 0 else loss.epsilon for loss in self.losses)
+        return worst if self.mean == 1 else (2 + self.eta) * worst
+
+    def renyi(self) -> Floats:
+        """A bound on the Renyi divergence of the best run at each of `_ORDERS` (Theorem 2)."""
+        one = np.max([renyi(loss, _ORDERS) for loss in self.losses], axis=0)
+        # ln(1/gamma) of the paper's gamma, from the mean
+        t = 0.0 if self.mean == 1 else brentq(self._excess, 1e-12, 50.0, xtol=1e-15)
+        # The inner order may approach 1, where the first term vanishes.
+        inner = np.append((1 - 1 / _ORDERS) * one + t / _ORDERS, t)
+        found: Floats = one + (1 + self.eta) * inner.min() + math.log(self.mean) / (_ORDERS - 1)
+        return found
+
+    def _excess(self, t: float) -> float:
+        rising = -math.expm1(-self.eta * t) / self.eta if self.eta > 0 else t
+        return math.expm1(t) / rising - self.mean
+
+    def epsilon_at(self, delta: float) -> float:
+        """The epsilon of publishing the best run alone.
+
+        Proposition 12 of Canonne, Kamath, Steinke, "The discrete Gaussian for differential
+        privacy", 2020.
+        """
+        if delta == 0:
+            return self.pure
+        orders = _ORDERS
+        spent = np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+        return min(self.pure, max(0.0, float((self.renyi() + spent).min())))
+
+
+def renyi(loss: Loss, orders: Floats) -> Floats:
+    """The Renyi divergence, at orders > 1, of whatever spends a loss; attained by the worst.
+
+    Gaussian: order mu^2 / 2. Pure: that of randomised response (Mironov, "Renyi differential
+    privacy", 2017).
+    """
+    epsilon = loss.epsilon
+    if math.isinf(epsilon) or math.isinf(loss.mu):
+        return np.full(orders.shape, math.inf)
+    right = -math.log1p(math.exp(-epsilon))
+    wrong = right - epsilon
+    terms = (orders * a + (1 - orders) * b for a, b in ((right, wrong), (wrong, right)))
+    pure = np.logaddexp(*terms) / (orders - 1)
+    found: Floats = np.minimum(pure, epsilon) + orders * loss.mu**2 / 2
+    return found
 
 
 # What an entry spends on a change; text: why there is no finite bound.
@@ -333,7 +408,7 @@ def _plain(entry: LedgerEntry) -> dict[str, Any]:
 def _plain_cost(cost: Cost) -> Any:
     if isinstance(cost, Selection):
         losses = [dataclasses.asdict(loss) for loss in cost.losses]
-        return {"runs": dataclasses.asdict(cost.runs), "losses": losses}
+        return {"runs": {"mean": cost.mean, "eta": cost.eta}, "losses": losses}
     return cost if isinstance(cost, str) else dataclasses.asdict(cost)
 
 
@@ -353,7 +428,7 @@ def _cost(plain: Any) -> Cost:
         return plain
     if "runs" in plain:
         losses = tuple(_loss(loss) for loss in plain["losses"])
-        return Selection(RandomRuns(**plain["runs"]), losses)
+        return Selection(**plain["runs"], losses=losses)
     return _loss(plain)
 
 

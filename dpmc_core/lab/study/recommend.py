@@ -1,7 +1,8 @@
 """Which method: one certified method for a unit, a trust and a task, by a rule that reads no data.
 
-The rule was fixed on generated data of several sizes; `python benchmarks/recommend.py` prints what
-it rests on. It knows the public sizes and epsilon, and sees no rating.
+Each class says in `recommended` where it is the one to take. That was fixed on generated data of
+several sizes; `python benchmarks/recommend.py` prints what it rests on. The rule knows the public
+sizes and epsilon, and sees no rating.
 """
 
 from __future__ import annotations
@@ -11,13 +12,10 @@ from dataclasses import dataclass
 
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import DELTA, RATING, Budget, Certified, Change, Guarantee, Trust
+from dpmc_core.model import Mechanism, Task, Wanted
+from dpmc_core.privacy import DELTA, Budget, Certified, Change, Guarantee, Trust
 from dpmc_core.privacy.guarantee import calibrate
 from dpmc_core.ratings import PublicFacts
-
-LOUD = 2.0  # epsilon per cell from which on rounded ratings tell more than noisy ones
-HEARD = 3.0  # epsilon per cell from which on few users tell more one by one than together
 
 
 @dataclass(frozen=True)
@@ -81,38 +79,17 @@ def advised(
 def _chosen(
     task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
 ) -> tuple[str, str]:
-    local = trust is Trust.LOCAL
+    wanted = Wanted(change, epsilon, trust, public)
+    for id in reversed(registry.noisy(task)):
+        reason = getattr(registry.get(id), "recommended", Mechanism.recommended)(wanted)
+        if reason:
+            return id, reason
     if task is Task.BINARY:
-        if change is not RATING:
-            raise InvalidSetting(
-                "unit", "rating for likes", change.label,
-                "which ratings exist is public there; take unit rating, or task ratings",
-            )  # fmt: skip
-        return "input-flip", (
-            "any private report of one bit tells at most what a coin flip tells, and flips need"
-            " nobody's trust"
-        )
-    if local and change.per_user:
         raise InvalidSetting(
-            "unit", "a rating or a cell where nobody is trusted", change.label,
-            "a whole row costs epsilon for each of its items; trust a curator, or take unit cell",
+            "unit", "rating for likes", change.label,
+            "which ratings exist is public there; take unit rating, or task ratings",
         )  # fmt: skip
-    if task is Task.RANKING:
-        if change.per_user:
-            return "private-taste", (
-                "popularity first, and taste only where the released counts show it can be heard"
-            )
-        return "dplcf", "every cell reports, so tastes are seen through the flips; no trust needed"
-    if local or (not change.per_user and epsilon >= HEARD and public.users < public.items):
-        if epsilon < LOUD:
-            return "modified-laplace", (
-                f"nobody is trusted, and below epsilon {LOUD:g} noisy ratings tell a little more"
-                " than rounded ones"
-            )
-        why = "nobody is trusted" if local else "few users for many items"
-        return "randomised-response", (
-            f"{why}, and from epsilon {LOUD:g} on rounded ratings tell more than noisy ones"
-        )
-    return "private-effects", (
-        "item effects and taste from sums over many users, each user's own side for free"
-    )
+    raise InvalidSetting(
+        "unit", "a rating or a cell where nobody is trusted", change.label,
+        "a whole row costs epsilon for each of its items; trust a curator, or take unit cell",
+    )  # fmt: skip

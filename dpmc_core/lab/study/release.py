@@ -30,10 +30,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core import registry
 from dpmc_core.data.transforms import is_free, parse_step
 from dpmc_core.errors import CannotRelease, InvalidSetting, shown
 from dpmc_core.experiment import settings_dict
-from dpmc_core.lab.refute.faults import planted
 from dpmc_core.model import ArrayPart, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
 from dpmc_core.paths import check_new, whole_file
 from dpmc_core.privacy import (
@@ -69,6 +69,18 @@ LIMITS = (
     " the computation takes",
     "every release of the same ratings spends its budget again: this card counts one",
 )
+
+_FLAVOR = {
+    Notion.PURE: "pure differential privacy",
+    Notion.APPROX: "approximate differential privacy",
+    Notion.JOINT: "joint differential privacy, approximate",
+}
+_MODEL = {
+    Trust.CURATOR: "central: a trusted server holds the ratings",
+    Trust.LOCAL: "local: each user randomises first",
+    Trust.AGGREGATOR: "distributed: an untrusted recommender, a third party that does not collude",
+    Trust.FEDERATED: "distributed: each party is trusted with its own users alone",
+}
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 PACKAGES = ("opendp", "numpy", "scipy")  # whose versions the card has besides its own
@@ -162,9 +174,8 @@ def check(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> 
 
     steps: the preparation, as command-line text.
     """
-    fault = planted(mechanism)
-    if fault is not None:
-        raise CannotRelease(f"{mechanism.id} has a planted fault ({fault.words}): for audits only")
+    if registry.MECHANISMS.get(mechanism.id) is not type(mechanism):
+        raise CannotRelease(f"this {mechanism.id} is no method that readers have: a planted fault?")
     guarantee = mechanism.guarantee(ratings.public)
     check_steps((*ratings.prepared, *reads_of(steps)), guarantee)
     check_covered(mechanism, guarantee)
@@ -592,3 +603,69 @@ def write(found: Export, path: Path) -> None:
     card = np.array(json.dumps(found.card, allow_nan=False))
     with whole_file(path) as part, part.open("wb") as stream:
         np.savez_compressed(stream, allow_pickle=False, card=card, **found.arrays)
+
+
+def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> dict[str, Any]:
+    """A release's card in the sections of the OpenDP deployments registry (arXiv 2509.13509).
+
+    What a card cannot know, such as who publishes and why, stays null. guarantee: as sampled.
+    """
+    certified, change, public = guarantee.certified(), guarantee.change, guarantee.public
+    catalogue = card["catalogue"]
+    unprotected = ["the numbers of users and items", "the range of the ratings"]
+    if not change.covers_existence:
+        unprotected.append("which ratings exist, and how many")
+    elif catalogue["origin"] == "from-data":
+        unprotected.append("which items somebody rated, and how many users rated any")
+    if guarantee.notion is Notion.JOINT:
+        unprotected.append("from each user: the own predictions")
+    versions = dict(card["versions"])
+    return {
+        "product": {
+            "name": None,
+            "publisher": None,
+            "date": None,
+            "intended_use": None,
+            "description": f"{guarantee.publishes.value}, by {card['mechanism']}"
+            f" (revision {card['revision']})",
+            "region": None,
+        },
+        "dp_flavor": {
+            "name": _FLAVOR.get(guarantee.notion),
+            "input_metric": f"users x items ratings that differ in {change.protects}:"
+            f" {change.relation}",
+            "bound_on_input_distance": 1,
+            "output_measure": "max divergence"
+            if certified.delta == 0
+            else "smoothed max divergence",
+            "bound_on_output_distance": {"epsilon": certified.epsilon, "delta": certified.delta},
+            "data_domain": f"ratings {public.low:g}..{public.high:g} of {public.items} items by"
+            f" {public.users} users, at most one for each cell"
+            + (f" and {public.cap} by a user" if public.cap else ""),
+            "unprotected_quantities": unprotected,
+        },
+        "privacy_loss": {
+            "parameters": {"epsilon": certified.epsilon, "delta": certified.delta},
+            "unit": f"{change.label}: {change.relation}",
+            "descriptions": list(guarantee.caveats),
+        },
+        "model": {"name": _MODEL[guarantee.trust], "actors": None},
+        "accounting": {
+            "composition": "of the Gaussian releases exactly, of pure ones by their epsilons;"
+            f" {sum(line['times'] for line in card['releases'])} publications in all. What other"
+            " releases of the same ratings spend is not in it",
+            "post_processing": "everything in the file but directly published noisy answers:"
+            f" {card['predictions'] or 'none'}",
+            "releases": list(card["releases"]),
+        },
+        "implementation": {
+            "library": "dpmc-lab",
+            "version": versions.pop("dpmc-lab"),
+            "sampler": sorted({line["noise"] for line in card["releases"]}),
+            "randomness": card["randomness"],
+            "dependencies": versions,
+            "settings": dict(card["settings"]),
+            "preparation": list(card["data"]["prepare"]),
+        },
+        "resources": {"documentation": None, "code": None, "data": catalogue["source"] or None},
+    }

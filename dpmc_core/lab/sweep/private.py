@@ -20,7 +20,7 @@ from dpmc_core.lab.sweep.sources import SNAPSHOT, write_snapshot
 
 _NAME = "dpmc-private-{}"
 _WATCH = (
-    "import pathlib, sys; from dpmc_core import locks; locks.outlive(pathlib.Path(sys.argv[1]))"
+    "import pathlib, sys; from dpmc_core.lab import locks; locks.outlive(pathlib.Path(sys.argv[1]))"
 )
 _NAMES = re.compile(_NAME.format("[0-9a-f]{16}"))
 

@@ -19,7 +19,7 @@ from dpmc_core.lab.store import Record, digest, every_unit, without_epsilon
 from dpmc_core.lab.sweep import toplists
 from dpmc_core.lab.sweep.grid import Unit
 from dpmc_core.lab.sweep.sources import SweepData
-from dpmc_core.model import AddsNoiseLast, Rounds
+from dpmc_core.model import Rounds
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
 from dpmc_core.version import version
@@ -125,7 +125,7 @@ def problem_of(unit: Unit, source: SweepData) -> Problem:
     )
 
 
-def shared_solve(mechanism: AddsNoiseLast, ratings: Ratings) -> Rounds:
+def shared_solve(mechanism: Any, ratings: Ratings) -> Rounds:
     """The solve of a mechanism that adds its noise last, once for all its epsilons and seeds."""
     settings = without_epsilon(settings_dict(mechanism))
     key = digest(mechanism.id, mechanism.revision, settings, ratings.fingerprint)

@@ -14,12 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.signal import fftconvolve
+from scipy.stats import binom
 
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
@@ -160,11 +162,23 @@ class Bounds(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """People who have reported equally often to one question. yes: of all these reports."""
+    """People who have reported equally often to one question. yes: of all these reports; chance:
+    that one of them tells the opposite."""
 
     people: int
     times: int
     yes: int
+    chance: float = 0.0
+
+    @property
+    def mirrored(self) -> Linked:
+        """The same with yes for no."""
+        return self._replace(yes=self.people * self.times - self.yes)
+
+    @property
+    def share(self) -> float:
+        told = self.yes / (self.people * self.times)
+        return (told - self.chance) / (1 - 2 * self.chance)
 
 
 @dataclass(frozen=True)
@@ -185,30 +199,31 @@ class Poll:
     def joined(cls, linked: Iterable[Linked], channel: RandomizedResponse) -> Poll:
         told = tuple(one for one in sorted(linked) if one.people)
         reports = sum(one.people * one.times for one in told)
-        each = all(one.times == 1 for one in told)
-        return cls(sum(one.yes for one in told), reports, channel, () if each else told)
+        return cls(sum(one.yes for one in told), reports, channel, told)
+
+    @property
+    def parts(self) -> tuple[Linked, ...]:
+        """People by how often they have reported."""
+        linked = self.linked or (Linked(self.reports, 1, self.yes),)
+        return tuple(one._replace(chance=_flips(self.channel)) for one in linked)
 
     @property
     def people(self) -> int:
         """Who have reported."""
-        return sum(part.people for part in self._parts)
+        return sum(part.people for part in self.parts)
 
     @property
     def naive(self) -> Bounds | None:
         """The share of yes among the reports, as if nobody had been flipped; None without any."""
         if not self.reports:
             return None
-        low, high = (
-            clopper_pearson(self.yes, self.reports, lower=lower, alarm=MISSED / 2)
-            for lower in (True, False)
-        )
-        return Bounds(self.yes / self.reports, low, high)
+        return Bounds(self.yes / self.reports, *_binomial(self.yes, self.reports, MISSED / 2))
 
     @property
     def share(self) -> float:
         """The share of yes among the answers: (reported - f) / (1 - 2f) for a flip chance f, each
         person counting once. It is not cut to 0..1: that would make it biased; intervals are."""
-        return sum(part.people * part.share for part in self._parts) / self.people
+        return sum(part.people * part.share for part in self.parts) / self.people
 
     @property
     def of_class(self) -> Bounds | None:
@@ -216,21 +231,13 @@ class Poll:
         phones' alone. Covers it in at least 95 of 100 classes, whatever they answer."""
         if not self.reports:
             return None
-        low, high = _among(self._parts, MISSED / 2)
+        low, high = _among(self.parts, MISSED / 2)
         return Bounds(self.share, low / self.people, high / self.people)
 
     @property
     def of_people(self) -> Bounds | None:
         """The share in a population that they are drawn from at random, as many as they like."""
-        if not self.reports:
-            return None
-        low, high = _in_population(self._parts, MISSED / 2)
-        return Bounds(self.share, low, high)
-
-    @property
-    def _parts(self) -> tuple[_Flipped, ...]:
-        linked = self.linked or (Linked(self.reports, 1, self.yes),)
-        return tuple(_Flipped(*one, _flips(self.channel)) for one in linked)
+        return Bounds(self.share, *_in_population(self.parts, MISSED / 2)) if self.reports else None
 
 
 def difference(one: Poll, other: Poll, alarm: float = MISSED) -> Bounds | None:
@@ -244,8 +251,7 @@ def difference(one: Poll, other: Poll, alarm: float = MISSED) -> Bounds | None:
     people = one.people
     if not people or people != other.people:
         return None
-    parts = one._parts + tuple(part.mirrored for part in other._parts)
-    low, high = _among(parts, alarm / 2)
+    low, high = _among(one.parts + tuple(part.mirrored for part in other.parts), alarm / 2)
     return Bounds(one.share - other.share, low / people - 1, high / people - 1)
 
 
@@ -259,38 +265,20 @@ _FINEST = 64  # of the grid's steps in the smallest weight
 _CLOSE = 1e-9  # what a tail may be off
 
 
-class _Flipped(NamedTuple):
-    """Linked reports, and the chance f that one of them tells the opposite."""
-
-    people: int
-    times: int
-    yes: int
-    chance: float
-
-    @property
-    def mirrored(self) -> _Flipped:
-        """The same with yes for no."""
-        return self._replace(yes=self.people * self.times - self.yes)
-
-    @property
-    def share(self) -> float:
-        told = self.yes / (self.people * self.times)
-        return (told - self.chance) / (1 - 2 * self.chance)
-
-    def waves(self, step: int, size: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-        """What one person reports who answers yes, and no: Fourier coefficients of the two laws,
-        each yes being so many steps of a grid."""
-        wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
-        f = self.chance
-        return (f + (1 - f) * wave) ** self.times, (1 - f + f * wave) ** self.times
+def _binomial(count: int, of: int, tail: float) -> tuple[float, float]:
+    """The ends of Clopper and Pearson's interval."""
+    low, high = (clopper_pearson(count, of, lower=end, alarm=tail) for end in (True, False))
+    return low, high
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _laws(people: int, times: int, chance: float, step: int) -> NDArray[np.float64]:
-    """Row N: the law of the yes reported where N of them would answer yes."""
+    """Row N: the law of the yes reported where N of them would answer yes, each yes being so many
+    steps of a grid; from its Fourier coefficients."""
     last = step * people * times
     size = _power_of_two(last + 1)
-    yes, no = (np.log(wave) for wave in _Flipped(people, times, 0, chance).waves(step, size))
+    wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
+    yes, no = (times * np.log(f + (1 - f) * wave) for f in (chance, 1 - chance))
     many = np.arange(people + 1)[:, None]
     laws: NDArray[np.float64] = np.fft.irfft(np.exp(many * yes + (people - many) * no), size)
     return np.maximum(laws[:, : last + 1], 0.0)
@@ -300,42 +288,42 @@ def _power_of_two(least: int) -> int:
     return max(2, 1 << (least - 1).bit_length())
 
 
-def _steps(parts: Sequence[_Flipped]) -> list[int]:
+def _steps(parts: Sequence[Linked]) -> list[int]:
     """The weight of a reported yes in each part, in steps of a grid: as 1/(times (1 - 2f))."""
     each = np.array([1 / (part.times * (1 - 2 * part.chance)) for part in parts])
-    each /= each.min()
-    grids = np.arange(1, _FINEST + 1)[:, None] * each
+    grids = np.arange(1, _FINEST + 1)[:, None] * (each / each.min())
     off = np.abs(np.round(grids) / grids - 1).max(axis=1)
     finest = np.flatnonzero(off <= max(off.min(), _CLOSE))[0]
     return [round(step) for step in grids[finest]]
 
 
 @lru_cache(maxsize=1024)
-def _among(parts: tuple[_Flipped, ...], tail: float) -> tuple[int, int]:
+def _among(parts: tuple[Linked, ...], tail: float) -> tuple[int, int]:
     """How many at least, and at most, would answer yes: those for whom neither so many reported yes
     nor so few had a chance of only `tail`, however they are spread over the parts."""
     people = sum(part.people for part in parts)
-    few = _fewest([part.mirrored for part in parts], tail)
-    low, high = _fewest(parts, tail), people - few
+    low, few = (_fewest(side, tail) for side in (parts, [part.mirrored for part in parts]))
+    high = people - few
     return (low, high) if low <= high else (min(low, people), min(low, people))
 
 
-def _fewest(parts: Sequence[_Flipped], tail: float) -> int:
+def _fewest(parts: Sequence[Linked], tail: float) -> int:
     """How many at least; all of them where even that makes so many reports too unlikely."""
-    *rest, (last, step) = sorted(
+    *before, (last, step) = sorted(
         zip(parts, _steps(parts), strict=True), key=lambda one: one[0].people
     )
-    unit = rest[0][1] if len(rest) == 1 else 1  # one part needs no grid
+    unit = before[0][1] if len(before) == 1 else 1  # one part needs no grid
     above = np.ones((1, 1))  # [N, t]: the largest chance of t and more of those before, N say yes
-    for part, own in rest:
-        above = _worst(above, _laws(part.people, part.times, part.chance, own // unit))
-    told = step * last.yes + sum(own * part.yes for part, own in rest)
+    told = step * last.yes
+    for part, weight in before:
+        above = _worst(above, _laws(part.people, part.times, part.chance, weight // unit))
+        told += weight * part.yes
     least = -((step * np.arange(last.people * last.times + 1) - told) // unit)  # of those before
     inside = np.clip(least, 0, above.shape[1] - 1)
     reached = np.where(least < above.shape[1], above[:, inside], 0.0)
     likely = reached @ _laws(last.people, last.times, last.chance, 1).T > tail - _CLOSE
-    fewest = np.arange(len(likely)) + likely.argmax(axis=1)
-    return int(min(fewest[likely.any(axis=1)], default=sum(part.people for part in parts)))
+    fewest = np.add(*np.nonzero(likely))
+    return int(fewest.min(initial=sum(part.people for part in parts)))
 
 
 def _worst(above: NDArray[np.float64], laws: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -351,28 +339,25 @@ def _worst(above: NDArray[np.float64], laws: NDArray[np.float64]) -> NDArray[np.
     found = np.zeros((len(above) + len(laws) - 1, last))
     for k, wave in enumerate(one):
         law = np.fft.irfft(wave * other, size)[:, :last]
-        tails = law[:, ::-1].cumsum(axis=1)[:, ::-1]
-        np.maximum(found[k : k + len(laws)], tails, out=found[k : k + len(laws)])
+        rows = found[k : k + len(laws)]
+        np.maximum(rows, law[:, ::-1].cumsum(axis=1)[:, ::-1], out=rows)
     return found
 
 
 @lru_cache(maxsize=1024)
-def _in_population(parts: tuple[_Flipped, ...], tail: float) -> tuple[float, float]:
+def _in_population(parts: tuple[Linked, ...], tail: float) -> tuple[float, float]:
     """As `_among`, for the share of a population."""
     if all(part.times == 1 for part in parts):  # Clopper and Pearson, through the channel
         (part,) = parts
-        found = [
-            clopper_pearson(part.yes, part.people, lower=lower, alarm=tail)
-            for lower in (True, False)
-        ]
-        low, high = ((told - part.chance) / (1 - 2 * part.chance) for told in found)
+        ends = _binomial(part.yes, part.people, tail)
+        low, high = ((told - part.chance) / (1 - 2 * part.chance) for told in ends)
     else:
         low = _least_share(parts, tail)
         high = 1 - _least_share([part.mirrored for part in parts], tail)
     return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
-def _least_share(parts: Sequence[_Flipped], tail: float) -> float:
+def _least_share(parts: Sequence[Linked], tail: float) -> float:
     law, told = _mixed(parts)
 
     def above(share: float) -> float:
@@ -385,39 +370,24 @@ def _least_share(parts: Sequence[_Flipped], tail: float) -> float:
 
 
 @lru_cache(maxsize=64)
-def _likely(parts: tuple[_Flipped, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How likely each share of a population is after the reports, where all were alike before."""
+def _likely(parts: tuple[Linked, ...]) -> NDArray[np.float64]:
+    """How likely each of _SHARES is after the reports, where all were alike before."""
     law, told = _mixed(parts)
     likely = np.array([max(law(share)[told], 0.0) for share in _SHARES])
-    return _SHARES, likely / likely.sum()
+    return np.asarray(likely / likely.sum())
 
 
-def _mixed(parts: Sequence[_Flipped]) -> tuple[Callable[[float], NDArray[np.float64]], int]:
+def _mixed(parts: Sequence[Linked]) -> tuple[Callable[[float], NDArray[np.float64]], int]:
     """The law of the statistic by the share of a population, and what it was."""
-    steps = _steps(parts)
-    told = sum(step * part.yes for step, part in zip(steps, parts, strict=True))
-    last = sum(step * part.people * part.times for step, part in zip(steps, parts, strict=True))
-    size = _power_of_two(last + 1)
-    waves = [part.waves(step, size) for step, part in zip(steps, parts, strict=True)]
+    weighed = list(zip(_steps(parts), parts, strict=True))
+    laws = [_laws(part.people, part.times, part.chance, step) for step, part in weighed]
 
     def law(share: float) -> NDArray[np.float64]:
-        each = (
-            (share * yes + (1 - share) * no) ** part.people
-            for part, (yes, no) in zip(parts, waves, strict=True)
-        )
-        whole: NDArray[np.float64] = np.fft.irfft(math.prod(each), size)[: last + 1]
-        return whole
+        answers = (binom.pmf(range(len(rows)), len(rows) - 1, share) for rows in laws)
+        each = (yes @ rows for yes, rows in zip(answers, laws, strict=True))
+        return np.asarray(reduce(fftconvolve, each), dtype=np.float64)
 
-    return law, told
-
-
-def simulated(
-    share: float, phones: int, channel: RandomizedResponse, rng: np.random.Generator
-) -> Poll:
-    """So many answers drawn with a share of yes, each through the channel."""
-    check_number("share", share, at_least=0, at_most=1)
-    check_number("phones", phones, at_least=1, integer=True)
-    return _sent(rng.random(phones) < share, channel, rng)
+    return law, sum(step * part.yes for step, part in weighed)
 
 
 def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:
@@ -428,19 +398,19 @@ def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:
     if there is None:
         return None
     rng = np.random.default_rng((*seed, phones))
-    shares, likely = _likely(poll._parts)
-    chance = _flips(poll.channel)
-    told = rng.binomial(phones, chance + (1 - 2 * chance) * rng.choice(shares, _DRAWN, p=likely))
+    chance, likely = _flips(poll.channel), _likely(poll.parts)
+    told = rng.binomial(phones, chance + (1 - 2 * chance) * rng.choice(_SHARES, _DRAWN, p=likely))
     found = (told / phones - chance) / (1 - 2 * chance)
     low, high = np.quantile(found, (MISSED / 2, 1 - MISSED / 2))
     return Bounds(float(found[0]), max(min(low, there.low), 0), min(max(high, there.high), 1))
 
 
-def _sent(
+def reports_of(
     answers: NDArray[np.bool_], channel: RandomizedResponse, rng: np.random.Generator
-) -> Poll:
+) -> NDArray[np.uint8]:
+    """What simulated phones send, one of each."""
     told = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)
-    return Poll(int(told.sum()), len(answers), channel)
+    return np.asarray(told, dtype=np.uint8)
 
 
 # --- the room -----------------------------------------------------------------------------------
@@ -476,13 +446,20 @@ class Sender(enum.Enum):
 @dataclass(frozen=True)
 class Asking:
     """One question, asked once. number: counts every asking of the room from 0; question: its place
-    in the list; epsilon: of an answer to it; reports: by the token of a browser."""
+    in the list; epsilon: of an answer to it; reports: by the token of a browser; counts: those that
+    no phone sent."""
 
     number: int
     question: int
     epsilon: float
     locked: bool = False
     reports: dict[str, int] = field(default_factory=dict)
+    counts: Mapping[Sender, Poll] = field(default_factory=dict)
+
+    @property
+    def heard(self) -> bool:
+        """Whether somebody has answered."""
+        return bool(self.reports or self.counts)
 
 
 @dataclass(frozen=True)
@@ -492,9 +469,8 @@ class View:
     epsilon: of questions that have not been asked yet; on: number of the asking that is on; hides:
     whether nothing is shown of a question while it takes reports; tested: whether a phone has been
     here; opened: when, in seconds of the monotonic clock; seed: of what is drawn to be shown;
-    counts: reports that no phone sent, by the number of the asking; pretended: how many simulated
-    phones answer yes, by the question; connected: pages of phones that are there now; waiting:
-    phones that ask to be let in.
+    pretended: how many simulated phones answer yes, by the question; connected: pages of phones
+    that are there now; waiting: phones that ask to be let in.
     """
 
     id: str
@@ -507,7 +483,6 @@ class View:
     hides: bool = True
     ended: bool = False
     tested: bool = False
-    counts: Mapping[tuple[int, Sender], Poll] = field(default_factory=dict)
     pretended: Mapping[int, int] = field(default_factory=dict)
     connected: int = 0
     waiting: int = 0
@@ -529,17 +504,12 @@ class View:
             return self
         if not self.hides and len(self.rounds(now.question)) == 1:
             return self
-        counts = {key: poll for key, poll in self.counts.items() if key[0] != now.number}
-        return replace(self._with(replace(now, reports={})), counts=counts)
+        return self.having(replace(now, reports={}, counts={}))
 
-    def _with(self, asking: Asking) -> View:
+    def having(self, asking: Asking) -> View:
         """The same with another state of one asking."""
         before, after = self.askings[: asking.number], self.askings[asking.number + 1 :]
         return replace(self, askings=(*before, asking, *after))
-
-    def heard(self, asking: Asking) -> bool:
-        """Whether somebody has answered it."""
-        return bool(asking.reports) or any((asking.number, one) in self.counts for one in Sender)
 
     def rounds(self, question: int) -> tuple[Asking, ...]:
         """Every asking of a question, in order."""
@@ -549,9 +519,9 @@ class View:
         """The epsilon of each answer to a question; that of the first time holds."""
         return next((one.epsilon for one in self.rounds(question)), self.epsilon)
 
-    def phones(self, question: int, rounds: int | None = None) -> set[str]:
-        """Who has sent a report to a question; rounds: to the first so many."""
-        return set().union(*(one.reports for one in self._answered(question)[:rounds]))
+    def phones(self, question: int) -> set[str]:
+        """Who has sent a report to a question."""
+        return set().union(*(one.reports for one in self.rounds(question)))
 
     def poll(
         self,
@@ -562,38 +532,29 @@ class View:
     ) -> Poll:
         """All reports to a question, each phone's linked. rounds: the first so many; among: of
         these phones alone."""
-        if sender is not Sender.PHONES:
-            told = self.told(question, sender)[:rounds]
-            if told:
-                yes = sum(poll.yes for poll in told)
-                return Poll.joined([Linked(told[0].reports, len(told), yes)], told[0].channel)
-        asked = self._answered(question)[:rounds] if sender is Sender.PHONES else []
+        asked = self.answered(question, sender)[:rounds]
+        if sender is not Sender.PHONES and asked:
+            told = [one.counts[sender] for one in asked]
+            linked = Linked(told[0].reports, len(told), sum(poll.yes for poll in told))
+            return Poll.joined([linked], told[0].channel)
         sent: dict[int, list[int]] = {}
-        for token in self.phones(question, rounds) if asked else ():
+        for token in set().union(*(one.reports for one in asked)):
             if among is None or token in among:
                 bits = [one.reports[token] for one in asked if token in one.reports]
                 sent.setdefault(len(bits), []).append(sum(bits))
-        linked = (Linked(len(yes), times, sum(yes)) for times, yes in sent.items())
-        return Poll.joined(linked, coin(self.costs(question)))
+        parts = (Linked(len(yes), times, sum(yes)) for times, yes in sent.items())
+        return Poll.joined(parts, coin(self.costs(question)))
 
-    def _answered(self, question: int) -> list[Asking]:
-        """The rounds to which some phone has sent a report: one without any, begun by mistake say,
+    def answered(self, question: int, sender: Sender = Sender.PHONES) -> list[Asking]:
+        """The rounds in which some sender has reported: one without any, begun by mistake say,
         takes nothing away from the others."""
-        return [one for one in self.rounds(question) if one.reports]
-
-    def told(self, question: int, sender: Sender) -> list[Poll]:
-        """What others than phones have sent to a question, each time there was something."""
-        rounds = (self.counts.get((one.number, sender)) for one in self.rounds(question))
-        return [poll for poll in rounds if poll is not None]
-
-    def times(self, question: int, sender: Sender = Sender.PHONES) -> int:
-        """How often somebody has answered a question who did so every time."""
         phones = sender is Sender.PHONES
-        return len(self._answered(question) if phones else self.told(question, sender))
+        rounds = self.rounds(question)
+        return [one for one in rounds if (one.reports if phones else sender in one.counts)]
 
     def latest(self, question: int) -> Collection[str]:
         """The phones that have answered a question the last time."""
-        asked = self._answered(question)
+        asked = self.answered(question)
         return asked[-1].reports.keys() if asked else ()
 
     @property
@@ -631,8 +592,7 @@ class Room:
         being let in. Raises InvalidSetting."""
         lies_below(epsilon)
         check_number("phones expected", expected, at_least=1, at_most=PHONES // 2, integer=True)
-        asked = tuple(_asked(text) for text in questions if text.strip())
-        _check_many(asked)
+        asked = _questions([text for text in questions if text.strip()])
         self._view = View(
             secrets.token_hex(4), asked, float(epsilon), time.monotonic(), secrets.randbits(63)
         )
@@ -647,15 +607,19 @@ class Room:
     def view(self) -> View:
         """The room as it is now; what arrives later is not in it."""
         with self._lock:
-            still = (replace(one, reports=dict(one.reports)) for one in self._view.askings)
+            still = tuple(replace(one, reports=dict(one.reports)) for one in self._view.askings)
             since = time.monotonic() - HERE
             here = sum(then > since for then in self._seen.values())
-            return replace(self._view, askings=tuple(still), connected=here)
+            return replace(self._view, askings=still, connected=here)
+
+    def _set(self, **changed: Any) -> None:
+        with self._lock:
+            self._view = replace(self._view, **changed)
 
     def visited(self, page: str = "") -> None:
         """A phone has asked; page: a random number of the page that is open on it, to count it."""
         with self._lock:
-            self._view = replace(self._view, tested=True)
+            self._set(tested=True)
             if _TOKEN.fullmatch(page):
                 self._seen.pop(page, None)
                 self._seen[page] = time.monotonic()
@@ -668,16 +632,15 @@ class Room:
         The one that is on stays on while nobody has answered it: pressed twice, or in two tabs, a
         button asks once.
         """
-        check_number("question", question, at_least=0, integer=True)
         with self._lock:
-            view = self._view
-            check_number("question", question, at_most=len(view.questions) - 1)
-            self._open(view)
-            if view.now is not None and view.now.question == question and not view.heard(view.now):
+            view = self._unended()
+            last = len(view.questions) - 1
+            check_number("question", question, at_least=0, at_most=last, integer=True)
+            if view.now is not None and view.now.question == question and not view.now.heard:
                 self.lock(False)
                 return
             asking = Asking(len(view.askings), question, view.costs(question))
-            self._view = replace(view, askings=(*view.askings, asking), on=asking.number)
+            self._set(askings=(*view.askings, asking), on=asking.number)
             if question in view.pretended:  # they answer again, like everybody
                 self._simulate(asking, view.pretended[question])
 
@@ -692,41 +655,36 @@ class Room:
             if again or not rounds:
                 self.ask(question)
             else:
-                self._open(self._view)
-                self._view = replace(self._view, on=rounds[-1].number)
+                self._unended()
+                self._set(on=rounds[-1].number)
             self._pressed = now
 
     def lock(self, locked: bool = True) -> None:
         """Take no more reports to the question that is on, or take them again."""
         with self._lock:
             if self._view.now is not None:
-                self._view = self._view._with(replace(self._view.now, locked=locked))
+                self._view = self._view.having(replace(self._view.now, locked=locked))
 
     def hide(self, hides: bool = True) -> None:
         """Whether a question's results wait until it is locked."""
-        with self._lock:
-            self._view = replace(self._view, hides=hides)
+        self._set(hides=hides)
 
     def add(self, question: str) -> None:
         """One question more, at the end. Raises InvalidSetting, NotTaken."""
         with self._lock:
-            self._open(self._view)
-            questions = (*self._view.questions, _asked(question))
-            _check_many(questions)
-            self._view = replace(self._view, questions=questions)
+            self._set(questions=_questions((*self._unended().questions, question)))
 
     def cost(self, epsilon: float) -> None:
         """Another epsilon for every answer to questions that have not been asked yet. Raises
         InvalidSetting, NotTaken."""
         lies_below(epsilon)
         with self._lock:
-            self._open(self._view)
-            self._view = replace(self._view, epsilon=float(epsilon))
+            self._unended()
+            self._set(epsilon=float(epsilon))
 
     def end(self) -> None:
         """Take no more reports at all."""
-        with self._lock:
-            self._view = replace(self._view, ended=True)
+        self._set(ended=True)
 
     def count(self, yes: int, hands: int) -> None:
         """Hands shown to the question that is on, each after a throw of `coins`; the last count
@@ -735,13 +693,12 @@ class Room:
         check_number("hands that say yes", yes, at_least=0, at_most=hands, integer=True)
         with self._lock:
             asking = self._on()
-            channel = coins(asking.epsilon).channel
-            for one in self._view.rounds(asking.question)[:-1]:
-                before = self._view.counts.get((one.number, Sender.HANDS))
-                if before is not None and before.reports != hands:
-                    limit = f"{before.reports}, as the first time"
+            for one in self._view.answered(asking.question, Sender.HANDS):
+                before = one.counts[Sender.HANDS].reports
+                if one.number != asking.number and before != hands:
+                    limit = f"{before}, as the first time"
                     raise InvalidSetting("hands", limit, hands, "the same people answer again")
-            self._put(asking, Sender.HANDS, Poll(yes, hands, channel))
+            self._put(asking, Sender.HANDS, Poll(yes, hands, coins(asking.epsilon).channel))
 
     def simulate(self, yes: int) -> None:
         """CLASS simulated phones, of which so many answer yes, each time the question that is on is
@@ -752,20 +709,25 @@ class Room:
                 self._simulate(one, yes)
 
     def _simulate(self, asking: Asking, yes: int) -> None:
-        told = _sent(np.arange(CLASS) < yes, coin(asking.epsilon), self._rng)
-        self._put(asking, Sender.SIMULATED, told)
-        pretended = {**self._view.pretended, asking.question: yes}
-        self._view = replace(self._view, pretended=pretended)
+        channel = coin(asking.epsilon)
+        told = reports_of(np.arange(CLASS) < yes, channel, self._rng)
+        self._put(asking, Sender.SIMULATED, Poll(int(told.sum()), CLASS, channel))
+        self._set(pretended={**self._view.pretended, asking.question: yes})
 
     def _put(self, asking: Asking, sender: Sender, told: Poll) -> None:
-        counts = {**self._view.counts, (asking.number, sender): told}
-        self._view = replace(self._view, counts=counts)
+        counts = {**asking.counts, sender: told}
+        self._view = self._view.having(replace(asking, counts=counts))
 
     def _on(self) -> Asking:
-        self._open(self._view)
-        if self._view.now is None:
+        now = self._unended().now
+        if now is None:
             raise NotTaken("No question has been asked yet.")
-        return self._view.now
+        return now
+
+    def _unended(self) -> View:
+        if self._view.ended:
+            raise NotTaken("The room is closed.")
+        return self._view
 
     def report(self, room: Any, asking: Any, token: Any, bit: Any, address: str = "") -> Receipt:
         """Take what a phone sends; the same twice counts once. Raises NotTaken, with a sentence."""
@@ -787,7 +749,7 @@ class Room:
                 return Receipt.AGAIN
             if before is not None:
                 raise NotTaken("This browser has already answered; its first report counts.")
-            self._open(view)
+            self._unended()
             if known is not view.now:
                 raise NotTaken("This question is over; the report came too late.")
             if known.locked:
@@ -796,7 +758,7 @@ class Room:
                 raise NotTaken(f"The room is full: {PHONES} phones have answered.")
             self._enter(token, address)
             known.reports[token] = bit
-            self._view = replace(view, tested=True)
+            self._set(tested=True)
         return Receipt.NEW
 
     def _enter(self, token: str, address: str) -> None:
@@ -811,7 +773,7 @@ class Room:
         same = sum(one == address for one in self._waiting.values())
         if token not in self._waiting and same < self._places and len(self._waiting) < PHONES:
             self._waiting[token] = address
-            self._view = replace(self._view, waiting=len(self._waiting))
+            self._set(waiting=len(self._waiting))
         raise Waits(
             "More phones are here than the teacher expects. This one waits to be let in, and then"
             " sends its report by itself."
@@ -823,22 +785,16 @@ class Room:
             for token in list(self._waiting)[:phones]:
                 del self._waiting[token]
                 self._inside.add(token)
-            self._view = replace(self._view, waiting=len(self._waiting))
-
-    @staticmethod
-    def _open(view: View) -> None:
-        if view.ended:
-            raise NotTaken("The room is closed.")
+            self._set(waiting=len(self._waiting))
 
 
-def _asked(text: str) -> str:
-    question = " ".join(text.split())
-    if not 0 < len(question) <= LONGEST:
-        raise InvalidSetting("question", f"1 to {LONGEST} characters", len(question))
-    return question
-
-
-def _check_many(questions: Sequence[str]) -> None:
-    if len(questions) not in QUESTIONS:
+def _questions(texts: Sequence[str]) -> tuple[str, ...]:
+    """Each on one line, neither too long nor too many. Raises InvalidSetting."""
+    asked = tuple(" ".join(text.split()) for text in texts)
+    for question in asked:
+        if not 0 < len(question) <= LONGEST:
+            raise InvalidSetting("question", f"1 to {LONGEST} characters", len(question))
+    if len(asked) not in QUESTIONS:
         limit = f"{QUESTIONS[0]} to {QUESTIONS[-1]}"
-        raise InvalidSetting("number of questions", limit, len(questions))
+        raise InvalidSetting("number of questions", limit, len(asked))
+    return asked

@@ -215,7 +215,7 @@ def rounds(view: View, question: int, prior: float = 0.5) -> tuple[list[ShareRow
     estimates, certainty = [], []
     shown = view.shown
     sender = next(iter(senders(shown, question)), Sender.PHONES)
-    for times in range(1, shown.times(question, sender) + 1):
+    for times in range(1, len(shown.answered(question, sender)) + 1):
         name = "Asked once" if times == 1 else f"Asked {times} times"
         poll = shown.poll(question, times, sender)
         estimates.append(_row(name, poll, sender, of_text(poll, sender)))
@@ -347,23 +347,18 @@ def counted(view: View) -> tuple[list[tuple[str, str]], str]:
     now = view.now
     if now is None:
         return [], ""
-    told = []
-    rounds = view.rounds(now.question)
-    before = set().union(*(one.reports for one in rounds if one.number < now.number))
+    told, rounds = [], view.rounds(now.question)
     others = [one for one in senders(view, now.question) if one is not Sender.PHONES]
+    before = set().union(*(one.reports for one in rounds if one.number < now.number))
     if now.reports or view.connected or before or not others:
         again = len(before & now.reports.keys())
-        new = len(now.reports) - again
-        said = f"of {len(before)} {'has' if again == 1 else 'have'} answered again"
-        told += [
-            (str(again), said + (f", {new} for the first time" if new else ""))
-            if before
-            else (str(new), "answered"),
-            (str(view.connected), "connected"),
-        ]
+        new, said = len(now.reports) - again, "answered"
+        if before:
+            said = f"of {len(before)} {'has' if again == 1 else 'have'} answered again"
+            said += f", {new} for the first time" if new else ""
+        told += [(str(again if before else new), said), (str(view.connected), "connected")]
     for sender in others:
-        people = view.poll(now.question, sender=sender).people
-        told.append((str(people), _many(people, _one(sender))))
+        told.append(_counted(view.poll(now.question, sender=sender).people, _one(sender)))
     place = f"Question {now.question + 1} of {len(view.questions)}"
     place += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
     state = "the class is over" if view.ended else "closed" if view.locked else "open"
@@ -411,18 +406,16 @@ def cheat_words(epsilon: float) -> str:
     )
 
 
+def _counted(count: int, one: str) -> tuple[str, str]:
+    return str(count), one if count == 1 else f"{one}s"
+
+
 def _plural(count: int, one: str) -> str:
-    return f"{count} {_many(count, one)}"
-
-
-def _many(count: int, one: str) -> str:
-    return one if count == 1 else f"{one}s"
+    return " ".join(_counted(count, one))
 
 
 def _one(sender: Sender) -> str:
-    return {Sender.PHONES: "phone", Sender.HANDS: "hand", Sender.SIMULATED: "simulated phone"}[
-        sender
-    ]
+    return sender.value.removesuffix("s")
 
 
 # --- to take away ---------------------------------------------------------------------------------
@@ -434,33 +427,29 @@ _ENDS = ("share", "low", "high")
 def export(view: View) -> str:
     """A table of what the wall may show: what was asked, in its order, with the reports as sent
     and without what ties those of one phone together; then every estimate. Shares in 0..1."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow((*_COLUMNS, *_ENDS))
-    shown = view.shown
+    stream, shown = io.StringIO(), view.shown
+    table = csv.writer(stream, lineterminator="\n")
+
+    def write(kind: str, question: int, at: int, sender: Sender, poll: Poll, *of: object) -> None:
+        about = kind, _cell(shown.questions[question]), at, f"{poll.channel.cell_epsilon:.6g}"
+        table.writerow((*about, sender.value, poll.people, poll.reports, poll.yes, *of))
+
+    table.writerow((*_COLUMNS, *_ENDS))
     for one in shown.askings:
-        about = _cell(shown.questions[one.question]), shown.rounds(one.question).index(one) + 1
-        polls = {Sender.PHONES: (sum(one.reports.values()), len(one.reports), one.epsilon)}
-        for sender in (Sender.HANDS, Sender.SIMULATED):
-            poll = shown.counts.get((one.number, sender))
-            if poll is not None:
-                polls[sender] = poll.yes, poll.reports, poll.channel.cell_epsilon
-        for sender, (yes, reports, epsilon) in polls.items():
-            if reports or len(polls) == 1:
-                row = (f"{epsilon:.6g}", sender.value, reports, reports, yes, "reports as sent")
-                writer.writerow(("asked", *about, *row, *[""] * len(_ENDS)))
+        phones = Poll(sum(one.reports.values()), len(one.reports), room.coin(one.epsilon))
+        polls, at = {**one.counts, Sender.PHONES: phones}, shown.rounds(one.question).index(one) + 1
+        for sender in Sender:
+            if sender in polls and (polls[sender].reports or not one.counts):
+                sent = ("reports as sent", *[""] * len(_ENDS))
+                write("asked", one.question, at, sender, polls[sender], *sent)
     for question in asked(shown):
         for sender in senders(shown, question):
             poll = shown.poll(question, sender=sender)
-            if sender is Sender.PHONES and poll.people < FEWEST:
-                continue
-            told = f"{poll.channel.cell_epsilon:.6g}", sender.value, poll.people, poll.reports
-            about = _cell(shown.questions[question]), shown.times(question, sender)
-            for of, found in (
-                ("this class", poll.of_class),
-                ("people like this class", poll.of_people),
-            ):
-                writer.writerow(("estimate", *about, *told, poll.yes, of, *(found or ())))
+            if sender is not Sender.PHONES or poll.people >= FEWEST:
+                rounds = len(shown.answered(question, sender))
+                for of in ("this class", "people like this class"):
+                    found = poll.of_class if of == "this class" else poll.of_people
+                    write("estimate", question, rounds, sender, poll, of, *(found or ()))
     return stream.getvalue()
 
 

@@ -12,6 +12,7 @@ from dpmc_core.lab.refute.report import TIGHT
 from dpmc_core.lab.refute.shipped import Shipped, shipped
 from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.lines import Line
+from dpmc_core.lab.views.text import columns
 from dpmc_core.privacy import Change
 
 METHODS = {
@@ -29,15 +30,25 @@ NOT_YET = "Not yet a bound."
 
 def verdict(report: Report) -> str:
     """One sentence on all findings."""
+    passed = _passed(report)
     if report.refuted is Refuted.NOTHING:
         if not report.valid:
             return NOT_YET
-        passed = _passed(report)
         if passed:
             return f"{passed}; chance does that in 1 of 20 audits: try other seeds."
         least = cards.epsilon_text(report.measured)
         return f"No contradiction found (at least {least}); privacy is not confirmed by this."
-    return _refuted(report)
+    if passed:
+        return f"Refuted: {passed[0].lower()}{passed[1:]}."
+    (first, *more) = [
+        _unfit(found.method, release)
+        for found in report.findings
+        if found.refuted is Refuted.CERTIFICATE
+        for release in found.releases
+        if not release.fits
+    ]
+    others = f" (and {len(more)} more)" if more else ""
+    return f"Refuted: {first}{others}."
 
 
 def _passed(report: Report) -> str:
@@ -50,22 +61,6 @@ def _passed(report: Report) -> str:
             least = cards.epsilon_text(report.measured)
             return f"At least {least} where {cards.epsilon_text(limit)} is {word}"
     return ""
-
-
-def _refuted(report: Report) -> str:
-    passed = _passed(report)
-    if passed:
-        return f"Refuted: {passed[0].lower()}{passed[1:]}."
-    unfit = [
-        (found, release)
-        for found in report.findings
-        if found.refuted is Refuted.CERTIFICATE
-        for release in found.releases
-        if not release.fits
-    ]
-    found, release = unfit[0]
-    others = f" (and {len(unfit) - 1} more)" if len(unfit) > 1 else ""
-    return f"Refuted: {_unfit(found.method, release)}{others}."
 
 
 def _unfit(method: Method, release: Spent) -> str:
@@ -183,24 +178,17 @@ def shipped_of(id: str) -> Shipped | None:
     return shipped(registry.create(id, epsilon=1.0)) if private else None
 
 
-def table(report: Report) -> dict[str, list[str]]:
+def table(report: Report) -> dict[str, list[object]]:
     """Every release of every method in columns of text."""
-    columns: dict[str, list[str]] = {
-        "method": [],
-        "release": [],
-        "measured": [],
-        "the card": [],
-        "of": [],
-    }
-    for found in report.findings:
-        for release in found.releases:
-            row = (
-                METHODS[found.method],
-                release.name,
-                f"{release.measured:.4g}",
-                cards.epsilon_text(release.allowed),
-                release.norm,
-            )
-            for column, text in zip(columns.values(), row, strict=True):
-                column.append(text)
-    return columns
+    rows = [
+        (
+            METHODS[found.method],
+            release.name,
+            f"{release.measured:.4g}",
+            cards.epsilon_text(release.allowed),
+            release.norm,
+        )
+        for found in report.findings
+        for release in found.releases
+    ]
+    return columns(("method", "release", "measured", "the card", "of"), rows)

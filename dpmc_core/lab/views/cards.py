@@ -49,30 +49,6 @@ PER_RATING = "per rating: other value, certified"
 PERSON = f"one person's {_PERSON} ratings, certified"
 PER_USER = "per user: empty row, certified"
 PER_USER_OTHER = "per user: any other row, certified"
-SHORT = {  # names that fit a narrow column
-    "input-flip": "Input",
-    "objective": "Objective",
-    "objective-statistic": "Objective, any link",
-    "gradient": "Gradient",
-    "output": "Output",
-    "modified-laplace": "Modified Laplace",
-    "randomised-response": "Random. response",
-    "dpmf": "Private MF",
-    "dpmf-clicks": "Private MF",
-    "private-frank-wolfe": "Frank-Wolfe",
-    "private-frank-wolfe-oja": "Frank-Wolfe (Oja)",
-    "private-pgd": "Private PGD",
-    "svd-after-cleansing": "Cleansed SVD",
-    "private-item-mean": "Private means",
-    "dpimf-strawman": "DPIMF strawman",
-    "dpimf-complementary": "DPIMF compl. loss",
-    "dpimf-symmetric": "DPIMF symmetric",
-    "dpimf-optimal": "DPIMF optimal",
-    "dpimf-sampled": "DPIMF sampled",
-    "private-popularity": "Popularity",
-    "private-effects": "Private effects",
-    "private-taste": "Private taste",
-}
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
 

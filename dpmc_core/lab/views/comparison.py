@@ -27,8 +27,10 @@ from dpmc_core.lab.views.lines import (
     Line,
     Placed,
     Reference,
+    interval,
     short,
 )
+from dpmc_core.lab.views.text import columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -248,9 +250,7 @@ def standings_table(found: Sequence[Standing]) -> dict[str, list[object]]:
         for one in found
         for k, x in enumerate(one.placed.x)
     ]
-    names = ("mechanism", "epsilon", "counts", "stands", "clearly better than")
-    columns = zip(*rows, strict=True) if rows else ((),) * len(names)
-    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+    return columns(("mechanism", "epsilon", "counts", "stands", "clearly better than"), rows)
 
 
 def leader_words(found: Sequence[Standing]) -> str:
@@ -291,15 +291,17 @@ def duel(a: Placed, b: Placed, rng: np.random.Generator) -> Duel:
     difference, seeds = _differences(a, b, x)
     if not len(x) or seeds < FEWEST:
         return Duel(a.line, b.line, x, seeds, ())
-    signs = _decided(difference)
+    level = 1 - (1 - LEVEL) / len(x)
+    found = [interval(row, level) for row in difference]
+    signs = np.array([np.sign(at.mean) * (abs(at.mean) > at.half_width) for at in found], int)
     drawn = resamples(seeds, rng)
     leads: list[Lead] = []
-    for sign, start, end in _runs(signs):
+    for sign, places in itertools.groupby(np.flatnonzero(signs), key=signs.__getitem__):
+        run = [int(k) for k in places]
+        start, end = run[0], run[-1]
         decided = bool(signs[start : end + 1].all())
         better, worse = (a.line, b.line) if sign > 0 else (b.line, a.line)
-        crossing = None
-        if leads:
-            crossing = _crossing(x, sign * difference, start, drawn)
+        crossing = _crossing(x, sign * difference, start, drawn) if leads else None
         leads.append(Lead(better, worse, float(x[start]), float(x[end]), decided, crossing))
     hollow = [side.line.label for side in (a, b) if not side.solid]
     claimed = hollow[0] if len(hollow) == 1 else ""
@@ -380,27 +382,6 @@ def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:
     return a.line.metric.sign * (sides[0] - sides[1]), len(common)
 
 
-def _decided(difference: Floats) -> Ints:
-    """+1, -1 or 0 (undecided) at each epsilon."""
-    points, seeds = difference.shape
-    mean = difference.mean(axis=1)
-    t = float(stdtrit(seeds - 1, 1 - (1 - LEVEL) / (2 * points)))
-    half = t * difference.std(axis=1, ddof=1) / math.sqrt(seeds)
-    return np.where(np.abs(mean) > half, np.sign(mean), 0).astype(np.int64)
-
-
-def _runs(signs: Ints) -> list[tuple[int, int, int]]:
-    """(sign, first, last) of each stretch with one sign, undecided places left out."""
-    found: list[tuple[int, int, int]] = []
-    for k in np.flatnonzero(signs):
-        sign = int(signs[k])
-        if found and found[-1][0] == sign:
-            found[-1] = (sign, found[-1][1], int(k))
-        else:
-            found.append((sign, int(k), int(k)))
-    return found
-
-
 def _crossing(x: Floats, lead: Floats, start: int, drawn: Ints) -> Estimate:
     """Where the lead (X x S), positive from `start` on, was last zero before."""
     value = _last_zero(x, lead.mean(axis=1), start)
@@ -410,15 +391,13 @@ def _crossing(x: Floats, lead: Floats, start: int, drawn: Ints) -> Estimate:
 
 def _last_zero(x: Floats, lead: Floats, start: int) -> float:
     """The epsilon nearest below the first positive place from `start` on; 0 or inf for none."""
-    k = start
-    while k < len(x) and lead[k] <= 0:
-        k += 1
-    if k == len(x):
+    above = np.flatnonzero(lead[start:] > 0)
+    if not len(above):
         return math.inf
-    while k > 0 and lead[k - 1] > 0:
-        k -= 1
-    if k == 0:
+    below = np.flatnonzero(lead[: start + above[0]] <= 0)
+    if not len(below):
         return 0.0
+    k = below[-1] + 1
     share = -lead[k - 1] / (lead[k] - lead[k - 1])
     return float(np.exp(np.log(x[k - 1]) + share * np.log(x[k] / x[k - 1])))
 
@@ -506,25 +485,22 @@ def answer_words(answer: Answer, without: Reference | None = None) -> str:
 
 def answers_table(answers: Sequence[Answer]) -> dict[str, list[object]]:
     """What each line needs for the wanted value."""
-    table: dict[str, list[object]] = {
-        name: []
-        for name in ("mechanism", "wanted", "epsilon", "from", "to", "counts", "certified", "best")
-    }
-    for one in answers:
-        line, x = one.placed.line, one.placed.x
-        values = (
-            line.label,
-            line.metric.text(one.wanted),
+    names = ("mechanism", "wanted", "epsilon", "from", "to", "counts", "certified", "best")
+    rows = [
+        (
+            one.placed.line.label,
+            one.placed.line.metric.text(one.wanted),
             reach_words(one),
-            "" if math.isinf(one.epsilon.low) else short(max(one.epsilon.low, x[0]), 2),
-            "not reached" if math.isinf(one.epsilon.high) else short(one.epsilon.high, 2),
+            "" if math.isinf(low) else short(max(low, one.placed.x[0]), 2),
+            "not reached" if math.isinf(high) else short(high, 2),
             one.placed.counts,
             one.placed.solid,
-            line.metric.text(one.best),
+            one.placed.line.metric.text(one.best),
         )
-        for column, value in zip(table.values(), values, strict=True):
-            column.append(value)
-    return table
+        for one in answers
+        for _, low, high, _ in [one.epsilon]
+    ]
+    return columns(names, rows)
 
 
 def reach_words(answer: Answer) -> str:
@@ -554,8 +530,8 @@ def finding(answers: Sequence[Answer], without: Reference | None = None) -> str:
     if not there:
         if without is not None and not metric.reached(without.level.mean, wanted):
             return f"Not even without privacy does anything reach {goal}"
-        name = "Nothing here reaches" if len(answers) > 1 else _short_of_goal(answers[0])
-        return f"{name} {goal}"
+        alone = f"{answers[0].placed.line.label} does not reach"
+        return f"{'Nothing here reaches' if len(answers) > 1 else alone} {goal}"
     if not proved and all(one.placed.counts.endswith(AS_CLAIMED) for one in there):
         return f"Nothing certified in this unit reaches {goal}"
     if not proved:
@@ -578,10 +554,6 @@ def finding(answers: Sequence[Answer], without: Reference | None = None) -> str:
     if len(proved) < len(there):
         many = f"{len(proved)} certified mechanisms of {len(answers)}"
     return f"{capital(goal)} takes {span} with {many}"
-
-
-def _short_of_goal(answer: Answer) -> str:
-    return f"{answer.placed.line.label} does not reach"
 
 
 # --- the slider of wanted values ---------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,46 @@ def title(ratings: Ratings, item: int) -> str:
 def user_name(ratings: Ratings, user: int) -> str:
     """The user's name in the source, else its number."""
     return str(ratings.user_ids[user]) if ratings.user_ids is not None else str(user + 1)
+
+
+# --- a part of a data set ---------------------------------------------------------------------
+
+
+def inside(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints]:
+    """Row, column and index of each rating among some users and items."""
+    column_of = np.full(ratings.public.items, -1)
+    column_of[items] = np.arange(len(items))
+    which = np.concatenate([np.arange(ratings.indptr[u], ratings.indptr[u + 1]) for u in users])
+    rows = np.repeat(np.arange(len(users)), np.diff(ratings.indptr)[users])
+    columns = column_of[ratings.items[which]]
+    there = columns >= 0
+    return rows[there], columns[there], which[there]
+
+
+def grid(values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints) -> Floats | None:
+    """Some users x items of a matrix, or of one value per rating; None for any other shape.
+
+    NaN where there is no value: what a sparse matrix does not store is not reported.
+    """
+    if values.shape == ratings.shape:
+        part = values[users][:, items]
+        if not hasattr(part, "tocoo"):
+            return np.asarray(part, dtype=float)
+        cells = part.tocoo()
+        rows, columns, found = cells.row, cells.col, cells.data
+    elif values.shape == ratings.values.shape:
+        rows, columns, which = inside(ratings, users, items)
+        found = values[which]
+    else:
+        return None
+    filled = np.full((len(users), len(items)), np.nan)
+    filled[rows, columns] = found
+    return filled
+
+
+def busiest(count: Ints, most: int) -> Ints:
+    """Users or items from most to least ratings, by their counts."""
+    return np.argsort(-count, kind="stable")[:most]
 
 
 class Sparsity(NamedTuple):
@@ -55,11 +95,12 @@ class Tail(NamedTuple):
 
 def sparsity(ratings: Ratings, blocks: int = 60) -> Sparsity:
     """Observed share per block; at most `blocks` blocks on each side."""
-    user_rank, user_edges = _ranked(ratings.users, ratings.public.users, blocks)
-    item_rank, item_edges = _ranked(ratings.items, ratings.public.items, blocks)
-    counts, _, _ = np.histogram2d(user_rank, item_rank, bins=[user_edges, item_edges])
+    by_user, by_item = counts(ratings)
+    user_rank, user_edges = _ranked(ratings.users, by_user, blocks)
+    item_rank, item_edges = _ranked(ratings.items, by_item, blocks)
+    found, _, _ = np.histogram2d(user_rank, item_rank, bins=[user_edges, item_edges])
     cells = np.outer(np.diff(user_edges), np.diff(item_edges))
-    return Sparsity(counts / cells, user_edges, item_edges)
+    return Sparsity(found / cells, user_edges, item_edges)
 
 
 def histogram(ratings: Ratings, bins: int = 40) -> Histogram:
@@ -75,10 +116,8 @@ def histogram(ratings: Ratings, bins: int = 40) -> Histogram:
 
 def tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
     """Ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
-    return (
-        _tail(ratings.users, ratings.public.users, points),
-        _tail(ratings.items, ratings.public.items, points),
-    )
+    users, items = counts(ratings)
+    return _tail(users, points), _tail(items, points)
 
 
 def sparsity_words(view: Sparsity) -> str:
@@ -134,16 +173,21 @@ def _ranks(edges: Ints, blocks: NDArray[np.int64]) -> str:
     return f"{edges[blocks[0]] + 1}-{edges[blocks[-1] + 1]}"
 
 
-def _tail(index: NDArray[np.int32], size: int, points: int) -> Tail:
-    counts = np.sort(np.bincount(index, minlength=size))[::-1]
-    rank = np.unique(np.geomspace(1, size, points).round().astype(np.int64))
-    return Tail(rank, counts[rank - 1].astype(np.int64))
+def counts(ratings: Ratings) -> tuple[Ints, Ints]:
+    """Ratings of each user and of each item."""
+    public = ratings.public
+    return np.diff(ratings.indptr), np.bincount(ratings.items, minlength=public.items)
 
 
-def _ranked(index: NDArray[np.int32], size: int, blocks: int) -> tuple[Ints, Ints]:
+def _tail(counts: Ints, points: int) -> Tail:
+    rank = np.unique(np.geomspace(1, len(counts), points).round().astype(np.int64))
+    return Tail(rank, np.sort(counts)[::-1][rank - 1].astype(np.int64))
+
+
+def _ranked(index: NDArray[np.int32], counts: Ints, blocks: int) -> tuple[Ints, Ints]:
     """Each rating's rank of its user or item (0 = most rated) and the edges of the blocks."""
-    order = np.argsort(-np.bincount(index, minlength=size), kind="stable")
+    size = len(counts)
     rank = np.empty(size, dtype=np.int64)
-    rank[order] = np.arange(size)
+    rank[busiest(counts, size)] = np.arange(size)
     edges = np.unique(np.linspace(0, size, min(blocks, size) + 1).round().astype(np.int64))
     return rank[index], edges

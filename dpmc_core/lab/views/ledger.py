@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpmc_core.errors import capital
-from dpmc_core.lab.study.choice import Contest
 from dpmc_core.lab.study.ledger import Kind, LedgerPart, Repeats, Study
 from dpmc_core.lab.views.answer import rounded
 from dpmc_core.lab.views.cards import budget_text, certified, epsilon_text
@@ -40,10 +39,6 @@ NOTES = (
     "Offline tests read raw ratings: no epsilon covers them, and they are not for publication.",
     "The data are known by their content: an edited file, or another reading of it, is another"
     " data set with a ledger of its own.",
-)
-SIMULATED = (
-    "A simulation with seeded noise, for your eyes: it is in the ledger at its price. The number of"
-    " runs made is part of what hides, so it is not told."
 )
 
 
@@ -131,15 +126,6 @@ def repeated(found: Repeats, times: str, target: Certified) -> str:
         f"{capital(times)} for a year: epsilon {budget_text(found.total, target.delta)}"
         f" {target.change.label}; to stay at {epsilon_text(target.epsilon)}, use"
         f" {rounded(found.each, down=True)} each."
-    )
-
-
-def chosen(rules: Contest) -> str:
-    """The price of a private choice beside the naive one."""
-    runs = f"{rules.runs.mean:g}"
-    return (
-        f"The best of about {runs} runs, alone: {budget(rules.price())}. Publishing {runs} runs:"
-        f" {budget(rules.naive())}."
     )
 
 

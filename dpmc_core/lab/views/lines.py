@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.store import CurveInfo, Store, certified, curves, points
 from dpmc_core.lab.store import shipped as files
-from dpmc_core.lab.views import cards
+from dpmc_core.lab.store.queries import Claim
+from dpmc_core.lab.views.text import columns
 from dpmc_core.metrics import RANKING, Metric, headline
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change
@@ -44,6 +45,14 @@ class Interval(NamedTuple):
     mean: float
     half_width: float
     seeds: int
+
+    @property
+    def low(self) -> float:
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half_width
 
 
 class Band(NamedTuple):
@@ -96,10 +105,8 @@ class Line:
     @cached_property
     def band(self) -> Band:
         """Its intervals at the setting."""
-        mean = np.array([one.mean for one in self.intervals])
-        half = np.array([one.half_width for one in self.intervals])
-        seeds = np.array([one.seeds for one in self.intervals])
-        return Band(self.epsilon, mean, mean - half, mean + half, seeds)
+        mean, half, seeds = np.array(self.intervals).T
+        return Band(self.epsilon, mean, mean - half, mean + half, seeds.astype(int))
 
     def at(self, epsilon: float) -> Interval | None:
         """The interval at a computed epsilon; None elsewhere: values are never interpolated."""
@@ -108,38 +115,9 @@ class Line:
 
     def has(self, epsilons: Iterable[float], seeds: Iterable[int]) -> bool:
         """Whether every seed has a value at every epsilon."""
-        epsilons, seeds = list(epsilons), list(seeds)
-        rows = np.isin(self.epsilon, epsilons)
-        columns = np.isin(self.seeds, seeds)
-        found = self.values[rows][:, columns]
-        return found.shape == (len(epsilons), len(seeds)) and not bool(np.isnan(found).any())
-
-    def joined(self, other: Line) -> Line:
-        """With the values of the same curve from elsewhere, where this one has none."""
-        grid, drawn = (
-            np.array(sorted({*mine.tolist(), *theirs.tolist()}))
-            for mine, theirs in ((self.epsilon, other.epsilon), (self.seeds, other.seeds))
-        )
-        values = np.full((len(grid), len(drawn)), math.nan)
-        for line in (other, self):
-            cells = np.ix_(np.searchsorted(grid, line.epsilon), np.searchsorted(drawn, line.seeds))
-            values[cells] = np.where(np.isnan(line.values), values[cells], line.values)
-
-        def together(mine: Floats, theirs: Floats) -> Floats:
-            facts = dict(zip(other.epsilon.tolist(), theirs.tolist(), strict=True))
-            facts |= dict(zip(self.epsilon.tolist(), mine.tolist(), strict=True))
-            return np.array([facts[epsilon] for epsilon in grid.tolist()])
-
-        return replace(
-            self,
-            epsilon=grid,
-            seeds=drawn,
-            values=values,
-            claimed=together(self.claimed, other.claimed),
-            certified={
-                unit: together(x, other.certified[unit]) for unit, x in self.certified.items()
-            },
-        )
+        rows, columns = ([*wanted] for wanted in (epsilons, seeds))
+        found = self.values[np.isin(self.epsilon, rows)][:, np.isin(self.seeds, columns)]
+        return found.shape == (len(rows), len(columns)) and not bool(np.isnan(found).any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,84 +165,6 @@ class Picture(NamedTuple):
         levels = [(name, level.level) for name, level in self.levels]
         return [*levels, *((name, at) for name, at in guesses if at is not None)]
 
-    def only(self, keys: Collection[str]) -> Picture:
-        """With its lines of these curves alone."""
-        kept = (line for line in self.lines if line.key in keys)
-        return self._replace(lines=tuple(kept))
-
-    def filled(
-        self,
-        other: Picture,
-        mechanisms: Sequence[str],
-        enough: Callable[[Line], bool] = lambda _: True,
-    ) -> Picture:
-        """With lines that came with the program where this one has none, or none that is enough.
-
-        mechanisms: in the order of their lines.
-        """
-        own, theirs = (
-            {line.label: line for line in side if line.mechanism in mechanisms}
-            for side in (self.lines, other.lines)
-        )
-        good = {label for label, line in own.items() if enough(line)}
-        came = [line for label, line in theirs.items() if label not in good]
-        first, second = (self, other) if good else (other, self)
-        found = own | {line.label: line for line in came}
-        guesses = {line.label: line for line in (*second.guesses, *first.guesses)}
-        return Picture(
-            self.metric,
-            _ordered(found.values(), mechanisms),
-            _together(first.floors, second.floors),
-            _together(first.twins, second.twins),
-            (*self.came, *came),
-            tuple(guess for guess in guesses.values() if guess.mechanism not in mechanisms),
-        )
-
-    def joined(self, other: Picture, mechanisms: Sequence[str]) -> Picture:
-        """With every value that came with the program and that this one has not.
-
-        mechanisms: in the order of their lines.
-        """
-        own = {line.label: line for line in self.lines}
-        came = [
-            line
-            for line in other.lines
-            if line.mechanism in mechanisms
-            and not (line.label in own and own[line.label].has(line.epsilon, line.seeds))
-        ]
-        guesses = _joined(self.guesses, other.guesses)
-        return Picture(
-            self.metric,
-            _ordered(_joined(self.lines, came), mechanisms),
-            _fuller(self.floors, other.floors),
-            _fuller(self.twins, other.twins),
-            (*self.came, *came),
-            tuple(guess for guess in guesses if guess.mechanism not in mechanisms),
-        )
-
-
-def _ordered(found: Iterable[Line], mechanisms: Sequence[str]) -> tuple[Line, ...]:
-    rank = {id: k for k, id in enumerate(mechanisms)}
-    return tuple(sorted(found, key=lambda line: (rank[line.mechanism], len(line.label))))
-
-
-def _joined(own: Sequence[Line], came: Sequence[Line]) -> list[Line]:
-    found = {line.label: line for line in own}
-    for line in came:
-        known = found.get(line.label)
-        found[line.label] = line if known is None else known.joined(line)
-    return list(found.values())
-
-
-def _fuller(own: Sequence[Reference], came: Sequence[Reference]) -> tuple[Reference, ...]:
-    """Each reference once, from where it has more seeds."""
-    found: dict[str, Reference] = {}
-    for level in (*own, *came):
-        known = found.get(level.mechanism)
-        if known is None or len(level.values) > len(known.values):
-            found[level.mechanism] = level
-    return tuple(found.values())
-
 
 def _without(level: Reference) -> str:
     cls = registry.get(level.mechanism)
@@ -273,51 +173,116 @@ def _without(level: Reference) -> str:
     return f"{WITHOUT}: {level.label.removesuffix(', no privacy')}"
 
 
-def _together(some: Sequence[Reference], more: Sequence[Reference]) -> tuple[Reference, ...]:
-    known = {level.mechanism for level in some}
-    return (*some, *(level for level in more if level.mechanism not in known))
+# --- out of a store --------------------------------------------------------------------------
 
 
-def read(
+class CurveRows(NamedTuple):
+    """What is stored of a curve: values by metric, then by epsilon (None without one) and seed."""
+
+    info: CurveInfo
+    points: Mapping[str, Mapping[tuple[float | None, int], float]]
+    claims: Mapping[float | None, Claim]
+
+    def joined(self, other: CurveRows | None) -> CurveRows:
+        """With what is known of the same curve from elsewhere, where this has nothing."""
+        if other is None:
+            return self
+        points = {name: {**other.points.get(name, {}), **own} for name, own in self.points.items()}
+        return CurveRows(self.info, points, {**other.claims, **self.claims})
+
+    def only(self, seeds: Collection[int] | None) -> CurveRows:
+        """With the values of these seeds alone."""
+        if seeds is None:
+            return self
+        kept = {
+            name: {place: value for place, value in found.items() if place[1] in seeds}
+            for name, found in self.points.items()
+        }
+        return self._replace(points=kept)
+
+
+def stored(
     store: Store,
     mechanisms: Sequence[str],
-    metric: Metric,
+    metrics: Sequence[Metric],
     *,
     keys: Collection[str] | None = None,
     epsilons: Collection[float] | None = None,
     seeds: Collection[int] | None = None,
-) -> Picture:
-    """The curves of some mechanisms with their floors and twins, as far as a store has them.
+) -> dict[str, CurveRows]:
+    """The rows of some mechanisms, their floors and twins, by the curve's key.
 
     keys: of the curves; else all that the store has. epsilons, seeds: only these.
     """
-    found = curves(store, keys=keys, count=False)
+    wanted = {*mechanisms}
+    for cls in map(registry.get, mechanisms):
+        wanted |= {cls.floor, cls.twin, registry.REFERENCES[cls.task]}
+    found = {}
+    for info in curves(store, keys=keys, count=False):
+        if info.mechanism not in wanted:
+            continue
+        values = {
+            metric.name: {
+                place: value
+                for place, value in points(
+                    store, info.id, metric.name, MOST_SEEDS if seeds is None else seeds
+                ).items()
+                if place[0] is None or epsilons is None or place[0] in epsilons
+            }
+            for metric in metrics
+        }
+        noisy = registry.adds_noise(registry.get(info.mechanism))
+        found[info.key] = CurveRows(info, values, certified(store, info.id) if noisy else {})
+    return found
+
+
+def picture(
+    own: Mapping[str, CurveRows],
+    mechanisms: Sequence[str],
+    metric: Metric,
+    came: Mapping[str, CurveRows] | None = None,
+) -> Picture:
+    """The curves of some mechanisms with their floors and twins.
+
+    came: rows that came with the program; each fills in what is missing among the own ones.
+    """
+    came = came or {}
+    found = [rows.joined(came.get(key)) for key, rows in own.items()]
+    found += [rows for key, rows in came.items() if key not in own]
     classes = [registry.get(id) for id in mechanisms]
-    # A million rows must not be read twice: methods with and without an epsilon apart.
     floors = {cls.floor for cls in classes} - {*mechanisms}
-    noisy = [info for info in found if info.mechanism in mechanisms]
-    noisy.sort(key=lambda info: (mechanisms.index(info.mechanism), len(label(info))))
-    guesses = [
-        info
-        for info in found
-        if info.mechanism in floors and registry.adds_noise(registry.get(info.mechanism))
-    ]
-    lines, guessed = (
-        [_line(store, info, metric, epsilons, seeds) for info in side] for side in (noisy, guesses)
-    )
     references = {registry.REFERENCES[cls.task] for cls in classes}
-    levels = [
-        [_reference(store, info, metric, seeds) for info in found if info.mechanism in ids]
-        for ids in (floors, references, {cls.twin for cls in classes} - references)
-    ]
-    trivial, best, own = (tuple(level for level in side if level is not None) for side in levels)
+
+    def lines(ids: Collection[str], rows: Iterable[CurveRows]) -> tuple[Line, ...]:
+        made = (_line(one, metric) for one in rows if one.info.mechanism in ids)
+        return tuple(line for line in made if line is not None)
+
+    def levels(ids: Collection[str]) -> tuple[Reference, ...]:
+        made = (_reference(one, metric) for one in found if one.info.mechanism in ids)
+        return tuple(level for level in made if level is not None)
+
+    drawn = lines(mechanisms, found)
+    new = (
+        rows
+        for key, rows in came.items()
+        if key not in own
+        or not rows.points[metric.name].keys() <= own[key].points[metric.name].keys()
+    )
     return Picture(
         metric,
-        tuple(line for line in lines if line is not None),
-        trivial,
-        (*best, *own),
-        guesses=tuple(line for line in guessed if line is not None),
+        tuple(sorted(drawn, key=lambda one: (mechanisms.index(one.mechanism), len(one.label)))),
+        levels(floors),
+        (*levels(references), *levels({cls.twin for cls in classes} - references)),
+        lines(mechanisms, new),
+        lines(floors, found),
     )
+
+
+def read(
+    store: Store, mechanisms: Sequence[str], metric: Metric, **only: Collection[Any] | None
+) -> Picture:
+    """The curves of some mechanisms, as far as a store has them. only: as `stored` has it."""
+    return picture(stored(store, mechanisms, [metric], **only), mechanisms, metric)
 
 
 def metrics_of(task: Task) -> tuple[Metric, ...]:
@@ -325,75 +290,61 @@ def metrics_of(task: Task) -> tuple[Metric, ...]:
     return RANKING if task is Task.RANKING else (headline(task),)
 
 
-def shipped(
-    data: str, mechanism: str, seeds: Collection[int] | None = None
-) -> tuple[Picture, ...] | None:
-    """The curve that came with the program, in each metric; None where there is none.
-
-    seeds: only these. Raises DpmcError where its file cannot be read.
-    """
+def shipped_rows(data: str, mechanism: str) -> dict[str, CurveRows]:
+    """What came with the program of a mechanism; empty where there is none. Raises DpmcError."""
     task = registry.get(mechanism).task
     file = files.load(data, task, [mechanism])
     if file is None:
-        return None
+        return {}
     with file:
-        found = tuple(read(file, [mechanism], metric, seeds=seeds) for metric in metrics_of(task))
+        return stored(file, [mechanism], metrics_of(task))
+
+
+def shipped(
+    data: str, mechanism: str, seeds: Collection[int] | None = None
+) -> tuple[Picture, ...] | None:
+    """The curve that came with the program, in each metric; None where there was none.
+
+    seeds: only these. Raises DpmcError where its file cannot be read.
+    """
+    rows = {key: one.only(seeds) for key, one in shipped_rows(data, mechanism).items()}
+    metrics = metrics_of(registry.get(mechanism).task)
+    found = tuple(picture(rows, [mechanism], metric) for metric in metrics)
     return found if found[0].lines else None
 
 
-def _line(
-    store: Store,
-    info: CurveInfo,
-    metric: Metric,
-    epsilons: Collection[float] | None,
-    seeds: Collection[int] | None,
-) -> Line | None:
-    measured = {
-        (epsilon, seed): value
-        for (epsilon, seed), value in _points(store, info, metric, seeds).items()
-        if epsilon is not None and (epsilons is None or epsilon in epsilons)
-    }
+def _line(rows: CurveRows, metric: Metric) -> Line | None:
+    measured = {place: v for place, v in rows.points[metric.name].items() if place[0] is not None}
     if not measured:
         return None
     grid, drawn = (sorted(set(side)) for side in zip(*measured, strict=True))
-    facts = certified(store, info.id)
-    there = [facts[epsilon] for epsilon in grid]
+    there = [rows.claims[epsilon] for epsilon in grid]
+    first = there[0]
     return Line(
-        info=info,
-        label=label(info),
+        info=rows.info,
+        label=label(rows.info),
         metric=metric,
         epsilon=np.array(grid, dtype=float),
         seeds=np.array(drawn),
         values=np.array([[measured.get((e, s), math.nan) for s in drawn] for e in grid]),
-        claimed=_numbers([fact.claimed for fact in there], math.nan),
-        change=there[0].change,
+        claimed=_numbers([claim.claimed for claim in there], math.nan),
+        change=first.change,
         certified={
-            unit: _numbers([fact.units[unit] for fact in there], math.inf)
-            for unit in there[0].units
+            unit: _numbers([claim.units[unit] for claim in there], math.inf) for unit in first.units
         },
-        reasons=there[0].reasons,
-        prepared=there[0].prepared,
-        version=there[0].version,
+        reasons=first.reasons,
+        prepared=first.prepared,
+        version=first.version,
     )
 
 
-def _reference(
-    store: Store, info: CurveInfo, metric: Metric, seeds: Collection[int] | None
-) -> Reference | None:
-    values = [
-        value
-        for (epsilon, _), value in _points(store, info, metric, seeds).items()
-        if epsilon is None
-    ]
+def _reference(rows: CurveRows, metric: Metric) -> Reference | None:
+    found = rows.points[metric.name]
+    values = [found[place] for place in sorted(p for p in found if p[0] is None)]
     if not values:
         return None
+    info = rows.info
     return Reference(info.key, info.mechanism, label(info), metric, np.array(values))
-
-
-def _points(
-    store: Store, info: CurveInfo, metric: Metric, seeds: Collection[int] | None
-) -> Mapping[tuple[float | None, int], float]:
-    return points(store, info.id, metric.name, MOST_SEEDS if seeds is None else seeds)
 
 
 def label(info: CurveInfo) -> str:
@@ -412,14 +363,14 @@ def _numbers(values: Sequence[float | None], missing: float) -> Floats:
 # --- over seeds ------------------------------------------------------------------------------
 
 
-def interval(values: Floats | Sequence[float]) -> Interval:
+def interval(values: Floats | Sequence[float], level: float = LEVEL) -> Interval:
     """Mean and half width of the t interval of the values that are there."""
     there = np.asarray(values, dtype=float)
     there = there[~np.isnan(there)]
     mean, n = float(np.mean(there)), len(there)
     if n < 2:
         return Interval(mean, 0.0, n)
-    t = float(stdtrit(n - 1, 0.5 + LEVEL / 2))
+    t = float(stdtrit(n - 1, 0.5 + level / 2))
     return Interval(mean, t * float(np.std(there, ddof=1)) / math.sqrt(n), n)
 
 
@@ -582,20 +533,13 @@ def apart_words(picture: Picture) -> list[str]:
 
 def is_below(line: Line, guess: Line) -> bool:
     """Whether a line is clearly worse than a guess at an epsilon that both have."""
-    beside = dict(zip(guess.epsilon.tolist(), guess.intervals, strict=True))
-    return any(
-        clearly_better(line.metric, other, here)
-        for e, here in zip(line.epsilon.tolist(), line.intervals, strict=True)
-        if (other := beside.get(e)) is not None
-    )
+    pairs = ((guess.at(e), here) for e, here in zip(line.epsilon, line.intervals, strict=True))
+    return any(other and clearly_better(line.metric, other, here) for other, here in pairs)
 
 
 def is_above(line: Line, reference: Interval) -> bool:
     """Whether a line's band is somewhere clearly better than a level."""
-    over = line.band
-    if line.metric.lower:
-        return float(over.high.min()) < reference.mean - reference.half_width
-    return float(over.low.max()) > reference.mean + reference.half_width
+    return any(clearly_better(line.metric, here, reference) for here in line.intervals)
 
 
 # --- in words and numbers --------------------------------------------------------------------
@@ -640,17 +584,15 @@ def words(picture: Picture, placed: Sequence[Placed]) -> str:
 
 def table(placed: Sequence[Placed]) -> dict[str, list[object]]:
     """Every point of several lines, values as people read them."""
-    found: dict[str, list[object]] = {
-        name: []
-        for name in ("mechanism", "epsilon", "counts", "certified", "mean", "from", "to", "seeds")
-    }
+    names = ("mechanism", "epsilon", "counts", "certified", "mean", "from", "to", "seeds")
+    rows = []
     for one in placed:
         for x, *rest, seeds in zip(*one.band, strict=True):
-            spoken = [one.line.metric.text(float(v)) for v in rest]
-            values = (one.line.label, float(f"{x:.4g}"), one.counts, one.solid, *spoken)
-            for column, value in zip(found.values(), (*values, int(seeds)), strict=True):
-                column.append(value)
-    return found
+            told = map(one.line.metric.text, map(float, rest))
+            rows.append(
+                (one.line.label, float(f"{x:.4g}"), one.counts, one.solid, *told, int(seeds))
+            )
+    return columns(names, rows)
 
 
 def means_table(placed: Sequence[Placed]) -> dict[str, list[str]]:
@@ -665,7 +607,7 @@ def means_table(placed: Sequence[Placed]) -> dict[str, list[str]]:
 def short_label(line: Line) -> str:
     """Its label for a narrow place."""
     name = registry.get(line.mechanism).name
-    return line.label.replace(name, cards.SHORT.get(line.mechanism, name), 1)
+    return line.label.replace(name, registry.short_name(line.mechanism), 1)
 
 
 # --- one line, looked at from one epsilon ----------------------------------------------------

@@ -14,7 +14,8 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError, capital
 from dpmc_core.experiment import publications
 from dpmc_core.lab.views.cards import percent
-from dpmc_core.lab.views.data import title, user_name
+from dpmc_core.lab.views.data import busiest, counts, grid, inside, title, user_name
+from dpmc_core.lab.views.text import columns
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     CELL,
@@ -111,8 +112,8 @@ def density(
     x = np.linspace(-reach, reach, 401)
     x = np.union1d(x, near[np.abs(near) <= reach])
     sample = noise.sample(draws, np.random.default_rng(seed))
-    counts, edges = np.histogram(sample, bins=_BARS, range=(-reach, reach))
-    heights = counts / (len(sample) * (edges[1] - edges[0]))
+    drawn, edges = np.histogram(sample, bins=_BARS, range=(-reach, reach))
+    heights = drawn / (len(sample) * (edges[1] - edges[0]))
     exact = _density(noise, x)
     size = np.abs(sample)
     return Density(
@@ -181,12 +182,12 @@ def shape_table(
             if isinstance(there, ChannelChances):
                 table[f"chance at epsilon {epsilon:g}"] = channel_table(there, task)["chance"]
         return table
-    columns: dict[str, list[Any]] = {"release": [one.query for one in first.values()]}
+    table = {"release": [one.query for one in first.values()]}
     for epsilon, found in views.items():
         at = [one for one in found.values() if isinstance(one, Density)]
-        columns[f"scale at epsilon {epsilon:g}"] = [float(f"{one.scale:.4g}") for one in at]
-        columns[f"half within, at epsilon {epsilon:g}"] = [float(f"{one.half:.4g}") for one in at]
-    return columns
+        table[f"scale at epsilon {epsilon:g}"] = [float(f"{one.scale:.4g}") for one in at]
+        table[f"half within, at epsilon {epsilon:g}"] = [float(f"{one.half:.4g}") for one in at]
+    return table
 
 
 class Ruler(NamedTuple):
@@ -297,13 +298,11 @@ def channel_table(view: ChannelChances, task: Task) -> dict[str, list[Any]]:
     names: Sequence[Any] = range(len(view.matrix))
     if len(view.matrix) == 2:
         names = two_values(task) or names
-    cells = [(a, o) for a in range(len(view.matrix)) for o in range(view.matrix.shape[1])]
-    return {
-        "true value": [names[a] for a, _ in cells],
-        "answer": [names[o] for _, o in cells],
-        "chance": [round(float(view.matrix[c]), 5) for c in cells],
-        "share of draws": [round(float(view.drawn[c]), 5) for c in cells],
-    }
+    rows = [
+        (names[true], names[answer], *(round(float(v[true, answer]), 5) for v in view[1:]))
+        for true, answer in np.ndindex(view.matrix.shape)
+    ]
+    return columns(("true value", "answer", "chance", "share of draws"), rows)
 
 
 class Scale(NamedTuple):
@@ -327,18 +326,15 @@ def scales(
 
     main: only of the release that carries most values.
     """
-    found: dict[str, tuple[str, str, list[float], list[float]]] = {}
+    found: dict[str, tuple[str, str, list[tuple[float, float]]]] = {}
     for epsilon in epsilons:
         guarantee = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
         only = main_release(guarantee) if main else None
         for name, release in guarantee.releases:
-            if only is not None and release is not only:
-                continue
-            unit, size = _size(release)
-            _, _, xs, ys = found.setdefault(name, (release.query, unit, [], []))
-            xs.append(epsilon)
-            ys.append(size)
-    return tuple(Scale(q, unit, np.array(x), np.array(y)) for q, unit, x, y in found.values())
+            if only is None or release is only:
+                unit, size = _size(release)
+                found.setdefault(name, (release.query, unit, []))[2].append((epsilon, size))
+    return tuple(Scale(query, unit, *np.array(at).T) for query, unit, at in found.values())
 
 
 def _size(release: Release) -> tuple[str, float]:
@@ -366,10 +362,10 @@ def scales_table(views: Sequence[tuple[str, str, Scale]]) -> dict[str, list[Any]
     """Noise against epsilon as columns, one per release."""
     if not views:
         return {}
-    columns: dict[str, list[Any]] = {"epsilon": views[0][2].epsilon.tolist()}
+    table: dict[str, list[Any]] = {"epsilon": views[0][2].epsilon.tolist()}
     for _, name, view in views:
-        columns[f"{name}: {view.query}"] = [float(f"{s:.4g}") for s in view.scale]
-    return columns
+        table[f"{name}: {view.query}"] = [float(f"{s:.4g}") for s in view.scale]
+    return table
 
 
 def scales_caption(ids: set[str], others: Sequence[str], unit: str) -> str:
@@ -401,24 +397,19 @@ class BeforeAfter(NamedTuple):
 
 def block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
     """The corner of the busiest users and most rated items, as ratings of their own."""
-    rows = _busiest(ratings.users, ratings.public.users, users)
-    columns = _busiest(ratings.items, ratings.public.items, items)
-    row_of = np.full(ratings.public.users, -1)
-    row_of[rows] = np.arange(len(rows))
-    column_of = np.full(ratings.public.items, -1)
-    column_of[columns] = np.arange(len(columns))
-    inside = (row_of[ratings.users] >= 0) & (column_of[ratings.items] >= 0)
-    part = ratings.select(inside)
-    order = np.lexsort((column_of[part.items], row_of[part.users]))
+    by_user, by_item = counts(ratings)
+    chosen, shown = busiest(by_user, users), busiest(by_item, items)
+    row, column, which = inside(ratings, chosen, shown)
+    order = np.lexsort((column, row))
     return dataclasses.replace(
-        part,
-        users=row_of[part.users][order].astype(np.int32),
-        items=column_of[part.items][order].astype(np.int32),
-        values=part.values[order],
+        ratings,
+        users=row[order].astype(np.int32),
+        items=column[order].astype(np.int32),
+        values=ratings.values[which[order]],
         times=None,
-        public=dataclasses.replace(ratings.public, users=len(rows), items=len(columns)),
-        user_ids=tuple(user_name(ratings, int(u)) for u in rows),
-        item_ids=tuple(title(ratings, int(i)) for i in columns),
+        public=dataclasses.replace(ratings.public, users=len(chosen), items=len(shown)),
+        user_ids=tuple(user_name(ratings, int(u)) for u in chosen),
+        item_ids=tuple(title(ratings, int(i)) for i in shown),
         titles=None,
     )
 
@@ -458,10 +449,6 @@ def _foreign(mechanism: Mechanism, public: PublicFacts) -> set[str]:
     }
 
 
-def _busiest(index: NDArray[np.int32], size: int, count: int) -> NDArray[np.int64]:
-    return np.argsort(-np.bincount(index, minlength=size), kind="stable")[:count]
-
-
 def _row_kind(values: NDArray[Any], ratings: Ratings) -> str:
     items = ratings.public.items
     if values.shape == (items, items) != ratings.shape:
@@ -470,17 +457,10 @@ def _row_kind(values: NDArray[Any], ratings: Ratings) -> str:
 
 
 def _cells(values: NDArray[Any], ratings: Ratings) -> Floats | None:
-    if hasattr(values, "tocoo"):  # sparse rows: what is not stored is not reported
-        cells = values.tocoo()
-        sparse = np.full(cells.shape, np.nan)
-        sparse[cells.row, cells.col] = cells.data
-        return sparse
-    if values.shape == ratings.shape:
-        return values.astype(float)
-    if values.shape == ratings.values.shape:
-        grid = np.full(ratings.shape, np.nan)
-        grid[ratings.users, ratings.items] = values
-        return grid
+    whole = (np.arange(size) for size in ratings.shape)
+    found = grid(values, ratings, *whole)
+    if found is not None:
+        return found
     items = ratings.public.items
     if values.shape in ((items,), (items, items)):
         return np.atleast_2d(values).astype(float)

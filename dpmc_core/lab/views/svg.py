@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from dpmc_core.lab.views.looks import Style
+from dpmc_core.style import Style
 
 SMALL = 0.85  # of the letters around
 LEFT, WIDTH = 9.0, 88.0  # percent, of the plotted part

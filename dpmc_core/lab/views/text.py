@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from dpmc_core.errors import printable
 
@@ -25,3 +26,9 @@ def escape_markdown(text: str, unseen: str = "<!-- -->") -> str:
     text = _ARROW.sub(lambda arrow: _PART.join(arrow[0]), text)
     text = _NUMBER.sub(r"\1\\\2", _SIGN.sub(r"\\\g<0>", text))
     return text.replace(_PART, unseen)
+
+
+def columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, list[object]]:
+    """A table of rows by its columns."""
+    found = list(rows)
+    return {name: [row[k] for row in found] for k, name in enumerate(names)}

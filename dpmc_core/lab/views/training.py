@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.lab.sweep import toplists
-from dpmc_core.lab.views.data import title, user_name
+from dpmc_core.lab.views.data import busiest, counts, grid, title, user_name
 from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.metrics import Metric, error_cdf, headline
 from dpmc_core.model import Mechanism, Model, Step, Task
@@ -284,18 +284,14 @@ def axis(metric: Metric, floor: float | None, reference: float | None) -> tuple[
 def corner(task: Task, problem: Problem) -> Corner:
     """Which users and items are shown; held-out ratings count too, so no split changes them."""
     train = problem.train
-    by_user = _counts(train.users, problem.test.users, train.public.users)
-    by_item = _counts(train.items, problem.test.items, train.public.items)
-    there = np.argsort(-by_user, kind="stable")[: np.count_nonzero(by_user)]
+    pairs = zip(counts(train), counts(problem.test), strict=True)
+    by_user, by_item = (mine + theirs for mine, theirs in pairs)
+    there = busiest(by_user, int(np.count_nonzero(by_user)))
     places = np.linspace(0, len(there) - 1, min(SIDE, len(there))).round().astype(np.int64)
-    users, items = there[places], np.argsort(-by_item, kind="stable")[:SIDE]
-    rated = np.full((len(users), len(items)), np.nan)
-    rows, columns, which = _inside(train, users, items)
-    values = train.values[which]
-    if task is Task.RANKING:
-        rated[rows, columns] = 1.0
-    else:
-        rated[rows, columns] = (values - train.public.low) / train.public.width
+    users, items = there[places], busiest(by_item, SIDE)
+    held = (train.values - train.public.low) / train.public.width
+    rated = grid(np.ones_like(held) if task is Task.RANKING else held, train, users, items)
+    assert rated is not None  # a value per rating
     return Corner(
         users,
         items,
@@ -309,14 +305,11 @@ def predicted(mechanism: Mechanism, model: Model, shown: Corner, public: PublicF
     """What a model says of the corner, 0..1: see `Frame`; chances of +1 for BINARY."""
     scores = model.predict(shown.users[:, None], shown.items[None, :])
     if mechanism.task is Task.BINARY:
-        chances: Floats = link_of(mechanism).probability(scores)
-        return chances
+        return np.asarray(link_of(mechanism).probability(scores))
     if mechanism.task is Task.RANKING:
         order = scores.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
-        ranked: Floats = order / max(1, scores.shape[1] - 1)
-        return ranked
-    places: Floats = np.clip((scores - public.low) / public.width, 0.0, 1.0)
-    return places
+        return np.asarray(order / max(1, scores.shape[1] - 1))
+    return np.clip((scores - public.low) / public.width, 0.0, 1.0)
 
 
 def released(one: Publication, shown: Corner, train: Ratings) -> Floats | None:
@@ -325,7 +318,9 @@ def released(one: Publication, shown: Corner, train: Ratings) -> Floats | None:
     Methods write a rating in many ways (0 and 1, a symbol, scaled to -1..1). Whatever went in as a
     straight function of the rating comes out on the same scale.
     """
-    before, after = (_grid(values, shown, train) for values in (one.private, one.published))
+    before, after = (
+        grid(values, train, shown.users, shown.items) for values in (one.private, one.published)
+    )
     if before is None or after is None:
         return None
     both = ~np.isnan(before) & ~np.isnan(shown.rated)
@@ -336,42 +331,7 @@ def released(one: Publication, shown: Corner, train: Ratings) -> Floats | None:
     offset = float(y.mean() - slope * x.mean())
     if np.abs(offset + slope * x - y).max() > 1e-6:
         return None
-    moved: Floats = offset + slope * after
-    return moved
-
-
-def _grid(values: NDArray[Any], shown: Corner, train: Ratings) -> Floats | None:
-    """The corner of a matrix or of one value per rating; None for any other shape."""
-    if values.shape == train.shape:
-        part = values[shown.users][:, shown.items]
-        if not hasattr(part, "tocoo"):
-            dense: Floats = np.asarray(part, dtype=float)
-            return dense
-        cells = part.tocoo()  # what is not stored is not reported
-        sparse = np.full(cells.shape, np.nan)
-        sparse[cells.row, cells.col] = cells.data
-        return sparse
-    if values.shape == train.values.shape:
-        grid = np.full(shown.rated.shape, np.nan)
-        rows, columns, which = _inside(train, shown.users, shown.items)
-        grid[rows, columns] = values[which]
-        return grid
-    return None
-
-
-def _inside(train: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints]:
-    """Row, column and index of each training rating in a corner."""
-    column_of = np.full(train.public.items, -1)
-    column_of[items] = np.arange(len(items))
-    which = np.concatenate([np.arange(train.indptr[u], train.indptr[u + 1]) for u in users])
-    rows = np.repeat(np.arange(len(users)), train.indptr[users + 1] - train.indptr[users])
-    columns = column_of[train.items[which]]
-    there = columns >= 0
-    return rows[there], columns[there], which[there]
-
-
-def _counts(one: NDArray[np.int32], other: NDArray[np.int32], size: int) -> Ints:
-    return np.bincount(one, minlength=size) + np.bincount(other, minlength=size)
+    return np.asarray(offset + slope * after)
 
 
 def film_words(film: Film) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from dpmc_core.lab.views.audits import Tick
 from dpmc_core.lab.views.lines import Band
-from dpmc_core.lab.views.looks import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
-from dpmc_core.lab.views.looks import style as style
+from dpmc_core.registry import style as style
+from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
 Floats = NDArray[np.float64]
+Values = Sequence[Any] | Floats
+Ends = tuple[float, float]
 
 HEIGHT = 380
 
@@ -54,33 +56,6 @@ def shaded(look: Any, theme: Theme) -> Any:
     if isinstance(look, list | tuple):
         return [shaded(value, theme) for value in look]
     return look
-
-
-def marker(look: Style, theme: Theme, *, solid: bool, size: int = 9) -> dict[str, object]:
-    """A filled marker for what is certified, else a hollow one.
-
-    Hollow is larger with a thick edge, and filled with the surface: no line shows through it.
-    """
-    return {
-        "symbol": look.marker,
-        "size": size if solid else size + 3,
-        "color": look.color if solid else theme.paper,
-        "line": {"color": look.color, "width": 1 if solid else 2.5},
-        "opacity": 1,
-    }
-
-
-def tick(fig: Figure, x: float, y: Any, look: Style, found: Tick) -> None:
-    """The mark of what was measured, beside hollow (claimed) and filled (certified) ones."""
-    fig.draw(
-        "scatter",
-        x=[x],
-        y=[y],
-        mode="markers",
-        marker={"symbol": "line-ns", "size": 15, "line": {"color": look.color, "width": 3}},
-        hovertemplate=f"{found.words}<extra></extra>",
-        showlegend=False,
-    )
 
 
 LONG_LEGEND = {"font": {"size": 12}, "maxheight": 400}  # in a column on a phone, none cut off
@@ -157,14 +132,85 @@ class Figure:
     data: list[dict[str, Any]] = field(default_factory=list)
     theme: Theme = LIGHT
 
-    def draw(self, kind: str, *, panel: int = 1, **trace: Any) -> None:
-        """A trace: scatter, bar or heatmap. Arrays go as numbers that need no text."""
+    def draw(self, kind: str, *, panel: int = 1, hover: str = "", **trace: Any) -> None:
+        """A trace: scatter, bar or heatmap. Arrays go as numbers that need no text.
+
+        hover: what is said where one points; nothing without it.
+        """
         place = {} if panel == 1 else {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}
         packed = {k: _packed(v) if isinstance(v, np.ndarray) else v for k, v in trace.items()}
-        self.data.append(shaded({"type": kind} | packed | place, self.theme))
+        told = {"hovertemplate": hover} if hover else {"hoverinfo": "skip"}
+        self.data.append(shaded({"type": kind} | packed | told | place, self.theme))
 
-    def note(self, **annotation: Any) -> None:
-        self.layout.setdefault("annotations", []).append(shaded(annotation, self.theme))
+    def line(
+        self, x: Values, y: Values, look: Style, hover: str, *, width: float = 2.5, **more: Any
+    ) -> None:
+        """A line with markers in the look of a method; more: what else the trace says."""
+        drawn = {
+            "mode": "lines+markers",
+            "line": {"color": look.color, "dash": look.dash, "width": width},
+            "marker": {"symbol": look.marker, "size": 8},
+        }
+        self.draw("scatter", x=list(x), y=list(y), hover=hover, **drawn | more)
+
+    def stroke(
+        self, x: Values, y: Values, color: str, *, width: float = 2, dash: str = "", **more: Any
+    ) -> None:
+        """A line without markers."""
+        line = {"color": color, "width": width} | ({"dash": dash} if dash else {})
+        self.draw("scatter", x=x, y=y, mode="lines", line=line, **more)
+
+    def level(self, ends: Ends, at: float, look: tuple[str, str], text: str, **more: Any) -> None:
+        """A line at the level of a method without epsilon; look: its colour and dash."""
+        color, dash = look
+        self.stroke(list(ends), [at] * 2, color, dash=dash, hover=f"{text}<extra></extra>", **more)
+
+    def dots(self, x: Values, y: Values, marker: Mapping[str, Any], **more: Any) -> None:
+        """Markers alone."""
+        self.draw("scatter", x=x, y=y, mode="markers", marker=marker, **more)
+
+    def marker(self, look: Style, *, solid: bool, size: int = 9) -> dict[str, Any]:
+        """A filled marker for what is certified, else a hollow one.
+
+        Hollow is larger with a thick edge, and filled with the surface: no line shows through it.
+        """
+        return {
+            "symbol": look.marker,
+            "size": size if solid else size + 3,
+            "color": look.color if solid else self.theme.paper,
+            "line": {"color": look.color, "width": 1 if solid else 2.5},
+            "opacity": 1,
+        }
+
+    def tick(self, x: float, y: Any, look: Style, found: Tick) -> None:
+        """The mark of what was measured, beside hollow (claimed) and filled (certified) ones."""
+        mark = {"symbol": "line-ns", "size": 15, "line": {"color": look.color, "width": 3}}
+        self.dots([x], [y], mark, hover=f"{found.words}<extra></extra>", showlegend=False)
+
+    def band(self, over: Band, color: str, **more: Any) -> None:
+        """The band over seeds behind a line; one seed has none."""
+        several = np.flatnonzero(over.seeds > 1)
+        for run in np.split(several, np.flatnonzero(np.diff(several) > 1) + 1):
+            if len(run):
+                part = slice(run[0], run[-1] + 1)
+                x = [*over.x[part], *over.x[part][::-1]]
+                y = [*over.high[part], *over.low[part][::-1]]
+                filled = {"fill": "toself", "fillcolor": color, "line": {"width": 0}}
+                self.draw("scatter", x=x, y=y, mode="lines", **filled, **more)
+
+    def rule(self, at: float, *, dash: str = "solid") -> None:
+        """The vertical rule at the chosen epsilon, or size."""
+        look = {"line": {"color": self.theme.ink, "width": 1.5, "dash": dash}, "opacity": 0.55}
+        for name in [name for name in self.layout if name.startswith("xaxis")] or ["xaxis"]:
+            k = name.removeprefix("xaxis")
+            ends = {"y0": 0, "y1": 1, "yref": f"y{k} domain"}
+            self.shape(type="line", x0=at, x1=at, xref=f"x{k}", **ends, **look)
+
+    def note(self, *, size: float | None = None, color: str | None = None, **note: Any) -> None:
+        """Words in the picture, without an arrow unless one is asked for."""
+        font = {k: v for k, v in (("size", size), ("color", color)) if v is not None}
+        whole = {"showarrow": False} | ({"font": font} if font else {}) | note
+        self.layout.setdefault("annotations", []).append(shaded(whole, self.theme))
 
     def shape(self, **shape: Any) -> None:
         self.layout.setdefault("shapes", []).append(shaded(shape, self.theme))
@@ -194,7 +240,7 @@ class Figure:
         top = self.layout[f"yaxis{_number(panel)}"]["domain"][1]
         place = {"x": (left + right) / 2, "xref": "paper", "xanchor": "center"}
         place |= {"y": top, "yref": "paper", "yanchor": "bottom"}
-        self.note(text=text, showarrow=False, font={"size": 16}, **place)
+        self.note(text=text, size=16, **place)
 
     def _axis(self, name: str, title: str | None, more: dict[str, Any]) -> None:
         axis = self.layout.setdefault(name, {})
@@ -240,80 +286,3 @@ EPSILON_AXIS: dict[str, Any] = {
     "title": "epsilon (left: more private)",
     **ticks([0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]),
 }
-
-
-def line(
-    fig: Figure,
-    x: Iterable[float],
-    y: Iterable[float],
-    look: Style,
-    hover: str,
-    *,
-    width: float = 2.5,
-    **more: object,
-) -> None:
-    """A line with markers in the look of a method; more: what else the trace says."""
-    drawn = {
-        "mode": "lines+markers",
-        "line": {"color": look.color, "dash": look.dash, "width": width},
-        "marker": {"symbol": look.marker, "size": 8},
-        "hovertemplate": hover,
-    }
-    fig.draw("scatter", x=list(x), y=list(y), **drawn | more)
-
-
-def horizontal(
-    fig: Figure,
-    ends: tuple[float, float],
-    at: float,
-    look: tuple[str, str],
-    text: str,
-    **more: object,
-) -> None:
-    """A line at the level of a method without epsilon; look: its colour and dash."""
-    color, dash = look
-    fig.draw(
-        "scatter",
-        x=list(ends),
-        y=[at] * 2,
-        mode="lines",
-        line={"color": color, "dash": dash, "width": 2},
-        hovertemplate=text + "<extra></extra>",
-        **more,
-    )
-
-
-def band(fig: Figure, over: Band, color: str, **more: object) -> None:
-    """The band over seeds behind a line; one seed has none."""
-    for part in _stretches(over.seeds > 1):
-        fig.draw(
-            "scatter",
-            x=[*over.x[part], *over.x[part][::-1]],
-            y=[*over.high[part], *over.low[part][::-1]],
-            mode="lines",
-            fill="toself",
-            fillcolor=color,
-            line={"width": 0},
-            hoverinfo="skip",
-            **more,
-        )
-
-
-def _stretches(there: Iterable[bool]) -> list[slice]:
-    """The unbroken runs of what is there."""
-    found: list[slice] = []
-    for k, yes in enumerate(there):
-        if yes and found and found[-1].stop == k:
-            found[-1] = slice(found[-1].start, k + 1)
-        elif yes:
-            found.append(slice(k, k + 1))
-    return found
-
-
-def rule(fig: Figure, at: float, theme: Theme, *, dash: str = "solid") -> None:
-    """The vertical rule at the chosen epsilon, or size."""
-    look = {"line": {"color": theme.ink, "width": 1.5, "dash": dash}, "opacity": 0.55}
-    for name in [name for name in fig.layout if name.startswith("xaxis")] or ["xaxis"]:
-        k = name.removeprefix("xaxis")
-        ends = {"y0": 0, "y1": 1, "yref": f"y{k} domain"}
-        fig.shape(type="line", x0=at, x1=at, xref=f"x{k}", **ends, **look)

@@ -14,10 +14,6 @@ from pages.ui.charts import (
     Theme,
     faded,
     figure,
-    horizontal,
-    line,
-    marker,
-    rule,
     style,
 )
 
@@ -40,22 +36,14 @@ def kept(mechanism: str, share: Bracket, limit: float, best: str, theme: Theme) 
     _name(fig, limit, f"your limit: {100 * limit:g} %", theme.ink, "top")
     hover = f"{100 * share.value:.0f} % of the gain<extra></extra>"
     wide = {"color": look.color, "width": 8}
-    fig.draw("scatter", x=[low, high], y=[0, 0], mode="lines", line=wide, hoverinfo="skip")
-    fig.draw(
-        "scatter",
-        x=[value],
-        y=[0],
-        mode="markers",
-        marker=marker(look, theme, solid=True, size=20),
-        hovertemplate=hover,
-    )
+    fig.draw("scatter", x=[low, high], y=[0, 0], mode="lines", line=wide)
+    fig.dots([value], [0], fig.marker(look, solid=True, size=20), hover=hover)
     fig.note(
         x=value,
         y=0,
         text=f"<b>{100 * share.value:.0f} %</b>",
         yshift=24,
-        showarrow=False,
-        font={"size": 17},
+        size=17,
         bgcolor=faded(theme.paper, 0.8),
         borderpad=0,
     )
@@ -88,19 +76,19 @@ def shares(
         (1.0, best, theme.ink, "dash", 0, "bottom"),
         (limit, f"your limit: {100 * limit:g} %", theme.ink, "solid", 0, "top"),
     ):
-        horizontal(fig, ends, at, (color, dash), name)
+        fig.level(ends, at, (color, dash), name)
         fig.note(
             x=math.log10(ends[end]),
             y=at,
             text=name,
-            showarrow=False,
             xanchor=("left", "right")[end],
             yanchor=side,
-            font={"color": color, "size": 13},
+            color=color,
+            size=13,
         )
     hover = "epsilon %{x:g}<br><b>%{y:.0%}</b> of the gain<extra></extra>"
-    line(fig, x, [share for _, share in there], look, hover)
-    rule(fig, epsilon, theme)
+    fig.line(x, [share for _, share in there], look, hover)
+    fig.rule(epsilon)
     low, high = (pick(share for _, share in there) for pick in (min, max))
     title = {"title": f"epsilon {counted} (left: more private)"}
     fig.x(**EPSILON_AXIS | title, range=[math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06])
@@ -114,7 +102,7 @@ def shares(
 
 def _rule(fig: Figure, at: float, color: str, dash: str) -> None:
     line = {"color": color, "dash": dash, "width": 2}
-    fig.draw("scatter", x=[at, at], y=[-1, 1], mode="lines", line=line, hoverinfo="skip")
+    fig.draw("scatter", x=[at, at], y=[-1, 1], mode="lines", line=line)
 
 
 def _name(fig: Figure, at: float, text: str, color: str, held: str) -> None:
@@ -125,6 +113,6 @@ def _name(fig: Figure, at: float, text: str, color: str, held: str) -> None:
         yref="paper",
         yanchor=held,
         text=text,
-        showarrow=False,
-        font={"color": color, "size": 13},
+        color=color,
+        size=13,
     )

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.audits import tick_of
 from dpmc_core.lab.views.comparison import (
     Answer,
@@ -31,7 +30,6 @@ from dpmc_core.lab.views.lines import (
     GUESSING,
     WITHOUT,
     Band,
-    Envelope,
     Picture,
     Placed,
     envelope,
@@ -41,22 +39,17 @@ from dpmc_core.metrics import Metric
 from pages.ui.charts import (
     EPSILON_AXIS,
     LIGHT,
+    Ends,
     Figure,
     Style,
     Theme,
-    band,
     faded,
     figure,
-    horizontal,
-    line,
-    marker,
     powers,
     style,
-    tick,
 )
 
-Ends = tuple[float, float]
-
+_PAPER = {"xref": "paper", "yref": "paper"}  # places in shares of the frame
 _FRAME = {"l": 48, "r": 118, "b": 46}  # pixels around what is drawn
 _LEAST = 360  # pixels that curves are high
 _ROW = 46  # of a mechanism among several
@@ -76,7 +69,7 @@ class _Tag(NamedTuple):
 
     text: str
     at: float | None
-    color: str
+    color: str = ""
     look: Style | None = None
     solid: bool = True
     end: float | None = None
@@ -109,46 +102,94 @@ def compare(
     placed, guesses: the lines of the picture. ends: epsilons that always have room, and waiting:
     mechanisms without a point yet, so that the picture stands still while it fills.
     """
-    across = axis(ends, [*placed, *guesses])
+    across, metric, levels = axis(ends, [*placed, *guesses]), picture.metric, picture.levels
     bands = [one.band for one in placed]
-    reach = [level.level.mean for _, level in picture.levels]
+    reach = [level.level.mean for _, level in levels]
     reach += [float(v) for over in (*bands, *(one.band for one in guesses)) for v in over.mean]
     up, step = _round_range([*reach, *_bands(reach, bands)])
-    drawn = {one.line.mechanism for one in placed}
-    tags = _levels_tags(picture, [*drawn, *waiting], guesses, across[1], theme)
-    tags += _lines_tags(placed, theme)
-    tags += [_Tag(f"{short_name(id)}\n{MISSING}", None, theme.muted, style(id)) for id in waiting]
+    ids = [*{one.line.mechanism for one in placed}, *waiting]
+    several = sum(name == GUESSING for name, _ in levels) + len(guesses) > 1
+
+    def tag(name: str, label: str, value: float, color: str, end: float) -> _Tag:
+        words = f"{name}: {label.lower()}" if several and name == GUESSING else name
+        return _Tag(f"{words} {metric.text(value)}", value, color, end=end)
+
+    drawn = [  # several guesses, each beside other methods, are told apart by their own colours
+        (one, style(one.line.mechanism).color if len(guesses) > 1 else theme.muted)
+        for one in guesses
+    ]
+    level_tags = [
+        tag(
+            name,
+            level.label,
+            level.level.mean,
+            _level_color(name, level.mechanism, ids, theme),
+            across[1],
+        )
+        for name, level in levels
+    ]
+    tags = [
+        *level_tags,
+        *(
+            tag(GUESSING, one.line.label, float(one.band.mean[-1]), color, float(one.x[-1]))
+            for one, color in drawn
+        ),
+        *(
+            _Tag(
+                name,
+                float(one.band.mean[-1]),
+                look=style(one.line.mechanism),
+                solid=one.solid,
+                end=float(one.x[-1]),
+            )
+            for name, one in zip(_names(placed), placed, strict=True)
+        ),
+        *(_Tag(f"{registry.short_name(id)}\n{MISSING}", None, look=style(id)) for id in waiting),
+    ]
     high = max(_LEAST, sum(_HIGH * len(tag.lines) + 4 for tag in tags))
-    fig = _framed(theme, high)
-    for name, level in picture.levels:
-        color = _level_color(name, level.mechanism, [*drawn, *waiting], theme)
-        text = f"{name}: {picture.metric.text(level.level.mean)}"
-        look = (color, "dot" if name == GUESSING else "dash")
-        horizontal(fig, across, level.level.mean, look, text)
+    fig = _framed(theme, high, across, placed)
+    for (name, level), told in zip(levels, level_tags, strict=True):
+        dash = "dot" if name == GUESSING else "dash"
+        text = f"{name}: {metric.text(level.level.mean)}"
+        fig.level(across, level.level.mean, (told.color, dash), text)
     best = envelope(placed)
-    if best is not None:
-        _envelope(fig, best, picture.metric, theme)
-    for one in guesses:
-        _guess(fig, one, _guess_color(one, guesses, theme))
+    if best is not None:  # a broad pale line behind the others: what hindsight would have chosen
+        texts = [metric.text(float(value)) for value in best.value]
+        fig.stroke(
+            best.x.tolist(),
+            best.value.tolist(),
+            faded(theme.muted, 0.3),
+            width=9,
+            hover=f"{ENVELOPE}<br>epsilon %{{x:.4g}} {best.counts}: %{{customdata[0]}}"
+            "<br><b>%{customdata[1]}</b> on the other seeds<extra></extra>",
+            name=ENVELOPE,
+            customdata=list(zip(best.winners, texts, strict=True)),
+        )
+    for one, color in drawn:
+        fig.stroke(
+            one.x.tolist(),
+            one.band.mean.tolist(),
+            color,
+            dash="dot",
+            hover=f"{GUESSING}: {one.line.label}<br>epsilon %{{x:.4g}} {one.counts}"
+            "<br><b>%{customdata}</b><extra></extra>",
+            name=f"{GUESSING}: {one.line.label} · {one.counts}",
+            customdata=[metric.text(float(mean)) for mean in one.band.mean],
+        )
     for one, over in zip(placed, bands, strict=True):
-        band(fig, over, faded(style(one.line.mechanism).color, 0.16))
+        fig.band(over, faded(style(one.line.mechanism).color, 0.16))
     for one, over in zip(placed, bands, strict=True):
-        _line(fig, one, over, theme)
+        _line(fig, one, over)
     for one in placed:
         found = tick_of(one.line)
         if found is not None and found.counts == one.counts and found.measured < across[1]:
             here = one.line.at(found.epsilon)
             assert here is not None
-            tick(fig, found.measured, here.mean, style(one.line.mechanism), found)
-    edge = _epsilons(fig, across, [one.counts for one in placed])
-    _column(fig, tags, up, high, across, edge, theme)
-    fig.y(range=up, **_ticks(picture.metric, up, step))
-    fig.note(
-        text=picture.metric.axis,
-        showarrow=False,
-        font={"size": 13, "color": theme.muted},
-        **_corner(x=0, y=1, xanchor="left", yanchor="bottom", yshift=8),
-    )
+            fig.tick(found.measured, here.mean, style(one.line.mechanism), found)
+    _column(fig, tags, up, high)
+    fig.y(range=up, **_ticks(metric, up, step))
+    left = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 8}
+    fig.note(text=metric.axis, size=13, color=theme.muted, **_PAPER, **left)
     return fig
 
 
@@ -158,81 +199,39 @@ def axis(ends: Ends, placed: Sequence[Placed]) -> Ends:
     return min([ends[0], *inside]) / 1.15, max([ends[1], *inside]) * 1.15
 
 
-def short_name(id: str) -> str:
-    """A mechanism's name for a narrow place."""
-    return cards.SHORT.get(id, registry.get(id).name)
-
-
 def roomy(fig: Figure) -> Figure:
     """The same with names that fit in whatever letters a reader has, where a page is no phone."""
     margin = fig.layout["margin"] | {"r": _FRAME["r"] + 40}
     return Figure(fig.layout | {"margin": margin}, fig.data)
 
 
-def _framed(theme: Theme, high: float, above: int = 34) -> Figure:
-    """An empty picture whose frame is so many pixels high, with some above."""
+def _framed(
+    theme: Theme, high: float, across: Ends, placed: Sequence[Placed], above: int = 34
+) -> Figure:
+    """An empty picture over epsilon whose frame is so many pixels high, with some above."""
     whole = high + above + _FRAME["b"]
-    return figure(theme, height=whole, margin=_FRAME | {"t": above}, showlegend=False)
-
-
-def _corner(**place: object) -> dict[str, object]:
-    """A place in shares of the frame."""
-    return {"xref": "paper", "yref": "paper"} | place
-
-
-def _epsilons(fig: Figure, across: Ends, counts: Sequence[str]) -> float:
-    """The axis of epsilon; returns its right end, beyond which are names."""
-    low, high = (math.log10(end) for end in across)
-    edge = high + _LEADER * (high - low)
-    units = set(counts)
+    fig = figure(theme, height=whole, margin=_FRAME | {"t": above}, showlegend=False)
+    low, end = (math.log10(end) for end in across)
+    units = {one.counts for one in placed}
     counted = f"epsilon {units.pop()}" if len(units) == 1 else "epsilon"
     wide = powers(-2, 9) if across[1] > 200 else {}  # an epsilon per user may be thousands
     fig.x(
         **EPSILON_AXIS | wide | {"title": f"{counted} (left: more private)"},
-        range=[low, edge],
+        range=[low, end + _LEADER * (end - low)],  # beyond it are names
         automargin=False,
     )
-    return 10**edge
+    return fig
 
 
-def _lines_tags(placed: Sequence[Placed], theme: Theme) -> list[_Tag]:
+def _names(placed: Sequence[Placed]) -> list[str]:
+    """Their names in the column, with what epsilon counts where that differs."""
     mixed = len({one.counts for one in placed}) > 1
-    found = []
-    for one in placed:
-        name = short_label(one.line)
-        unit = f"\n{_unit(one)}" if mixed else ""
-        last, look = float(one.band.mean[-1]), style(one.line.mechanism)
-        found.append(_Tag(name + unit, last, theme.ink, look, one.solid, float(one.x[-1])))
-    return found
+    return [short_label(one.line) + (f"\n{_unit(one)}" if mixed else "") for one in placed]
 
 
 def _unit(one: Placed) -> str:
     """What an epsilon counts, for a narrow place."""
     return one.counts.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
-
-
-def _levels_tags(
-    picture: Picture,
-    mechanisms: Sequence[str],
-    guesses: Sequence[Placed],
-    end: float,
-    theme: Theme,
-) -> list[_Tag]:
-    """Names of guesses, of the reference and of papers' own methods without privacy."""
-    several = len([name for name, _ in picture.levels if name == GUESSING]) + len(guesses) > 1
-    found = []
-    for name, level in picture.levels:
-        words = f"{name}: {level.label.lower()}" if several and name == GUESSING else name
-        mean = level.level.mean
-        color = _level_color(name, level.mechanism, mechanisms, theme)
-        found.append(_Tag(f"{words} {picture.metric.text(mean)}", mean, color, end=end))
-    for one in guesses:
-        last = float(one.band.mean[-1])
-        name = f"{GUESSING}: {one.line.label.lower()}" if several else GUESSING
-        color = _guess_color(one, guesses, theme)
-        text = f"{name} {picture.metric.text(last)}"
-        found.append(_Tag(text, last, color, end=float(one.x[-1])))
-    return found
 
 
 def _level_color(name: str, level: str, mechanisms: Sequence[str], theme: Theme) -> str:
@@ -243,30 +242,18 @@ def _level_color(name: str, level: str, mechanisms: Sequence[str], theme: Theme)
     return style(own[0]).color if len(own) == 1 else theme.muted
 
 
-def _guess_color(one: Placed, guesses: Sequence[Placed], theme: Theme) -> str:
-    """Several, each beside other methods, are told apart by their own colours."""
-    return style(one.line.mechanism).color if len(guesses) > 1 else theme.muted
-
-
-def _column(
-    fig: Figure,
-    tags: Sequence[_Tag],
-    up: Sequence[float],
-    high: float,
-    across: Ends,
-    edge: float,
-    theme: Theme,
-) -> None:
+def _column(fig: Figure, tags: Sequence[_Tag], up: Sequence[float], high: float) -> None:
     """Names beside the frame, as near as may be to what they name, and led to it."""
     scale = (up[1] - up[0]) / high
     wanted = [high if tag.at is None else (up[1] - tag.at) / scale for tag in tags]
     places = spread(wanted, [_HIGH * len(tag.lines) + 4.0 for tag in tags], high)
-    near = across[0] * (edge / across[0]) ** _NEAR
+    low, right = fig.layout["xaxis"]["range"]
+    near, edge = 10 ** (low + _NEAR * (right - low)), 10**right
     for tag, place in zip(tags, places, strict=True):
         y = up[1] - place * scale
         led = tag.at is not None and tag.end is not None and tag.end >= near
         look = tag.look
-        shown = {} if look is None else marker(look, theme, solid=tag.solid)
+        shown = {} if look is None else fig.marker(look, solid=tag.solid)
         sizes = [0, shown.get("size", 0)]
         fig.draw(
             "scatter",
@@ -276,9 +263,9 @@ def _column(
             line={"color": tag.color if look is None else look.color, "width": 1},
             marker=shown | {"size": sizes, "opacity": 1 if tag.at is not None else 0.4},
             cliponaxis=False,
-            hoverinfo="skip",
         )
-        _name(fig, tag.lines, 1 - place / high, theme.ink if look is not None else theme.muted)
+        color = fig.theme.muted if look is None else fig.theme.ink
+        _name(fig, tag.text, 1 - place / high, color)
 
 
 def spread(wanted: Sequence[float], heights: Sequence[float], room: float) -> list[float]:
@@ -297,28 +284,32 @@ def spread(wanted: Sequence[float], heights: Sequence[float], room: float) -> li
     return [float(place) for place in places]
 
 
-def _name(fig: Figure, lines: Sequence[str], y: float, color: str) -> None:
+def _name(fig: Figure, text: str, y: float, color: str) -> None:
     """A name in the column at a height of the frame."""
     fig.note(
-        text="<br>".join(lines),
-        showarrow=False,
+        text="<br>".join(name_lines(text)),
         align="left",
-        font={"size": _SIZE, "color": color},
+        size=_SIZE,
+        color=color,
         borderpad=0,
-        **_corner(x=1, y=y, xanchor="left", yanchor="middle", xshift=13),
+        **_PAPER,
+        x=1,
+        y=y,
+        xanchor="left",
+        yanchor="middle",
+        xshift=13,
     )
 
 
-def _line(fig: Figure, one: Placed, over: Band, theme: Theme) -> None:
+def _line(fig: Figure, one: Placed, over: Band) -> None:
     look, text = style(one.line.mechanism), one.line.metric.text
     counts = one.counts if one.solid else f"{one.counts}, not certified"
-    line(
-        fig,
+    fig.line(
         over.x.tolist(),
         over.mean.tolist(),
         look,
         name=f"{one.line.label} · {counts}",
-        marker=marker(look, theme, solid=one.solid),
+        marker=fig.marker(look, solid=one.solid),
         customdata=[
             [text(mean), text(low), text(high), int(seeds)]
             for mean, low, high, seeds in zip(
@@ -327,37 +318,6 @@ def _line(fig: Figure, one: Placed, over: Band, theme: Theme) -> None:
         ],
         hover=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{customdata[0]}}</b>,"
         " band %{customdata[1]} to %{customdata[2]}, seeds: %{customdata[3]}<extra></extra>",
-    )
-
-
-def _guess(fig: Figure, one: Placed, color: str) -> None:
-    """A private guess against its own epsilon."""
-    fig.draw(
-        "scatter",
-        x=one.x.tolist(),
-        y=one.band.mean.tolist(),
-        mode="lines",
-        line={"color": color, "dash": "dot", "width": 2},
-        name=f"{GUESSING}: {one.line.label} · {one.counts}",
-        customdata=[one.line.metric.text(float(mean)) for mean in one.band.mean],
-        hovertemplate=f"{GUESSING}: {one.line.label}<br>epsilon %{{x:.4g}} {one.counts}"
-        "<br><b>%{customdata}</b><extra></extra>",
-    )
-
-
-def _envelope(fig: Figure, best: Envelope, metric: Metric, theme: Theme) -> None:
-    """A broad pale line behind the others: what hindsight would have chosen."""
-    texts = [metric.text(float(value)) for value in best.value]
-    fig.draw(
-        "scatter",
-        x=best.x.tolist(),
-        y=best.value.tolist(),
-        mode="lines",
-        line={"color": faded(theme.muted, 0.3), "width": 9},
-        name=ENVELOPE,
-        customdata=list(zip(best.winners, texts, strict=True)),
-        hovertemplate=f"{ENVELOPE}<br>epsilon %{{x:.4g}} {best.counts}: %{{customdata[0]}}"
-        "<br><b>%{customdata[1]}</b> on the other seeds<extra></extra>",
     )
 
 
@@ -407,27 +367,32 @@ def price(
         value, low, high = one.epsilon[:3]
         reached, first = math.isfinite(value), float(one.placed.x[0])
         if math.isfinite(low) and one.epsilon.seeds > 1:
-            _interval(fig, -k, (max(low, first), min(high, edge)), look)
-            _open(fig, -k, first, "triangle-left", look, low <= first < value)
-            _open(fig, -k, edge, "triangle-right", look, high > float(one.placed.x[-1]))
+            ends = (max(low, first), min(high, edge))
+            fig.stroke(ends, [-k] * 2, faded(look.color, 0.5), width=7)
+            beyond = (
+                (first, "left", low <= first < value),
+                (edge, "right", high > one.placed.x[-1]),
+            )
+            for x, side, there in beyond:  # an interval that goes on beyond the epsilons computed
+                if there:
+                    mark = {"symbol": f"triangle-{side}", "size": 10, "color": look.color}
+                    fig.dots([x], [-k], mark, cliponaxis=False)
         text = reach_words(one)
         if reached:
             unit = f" {_unit(one.placed)}" if mixed else ""
             shown = f"<b>{text}</b>{unit}"
-            fig.draw(
-                "scatter",
-                x=[value],
-                y=[-k],
-                mode="markers",
-                marker=marker(look, theme, solid=one.placed.solid, size=12),
-                name=one.placed.line.label,
-                hovertemplate=f"{one.placed.line.label}<br>epsilon {text} {one.placed.counts}"
+            fig.dots(
+                [value],
+                [-k],
+                fig.marker(look, solid=one.placed.solid, size=12),
+                hover=f"{one.placed.line.label}<br>epsilon {text} {one.placed.counts}"
                 + ("" if one.placed.solid else ", not certified")
                 + f"<br>interval {_span(one)}<extra></extra>",
+                name=one.placed.line.label,
             )
         else:
             shown = f"{text}: best {one.placed.line.metric.text(one.best)}"
-        _say(fig, -k, value if reached else edge, shown, across, edge, theme, faint=not reached)
+        _say(fig, -k, value if reached else edge, shown, faint=not reached)
     return fig
 
 
@@ -439,7 +404,7 @@ def standing(
     for k, one in enumerate(found):
         look, x = style(one.placed.line.mechanism), one.placed.x
         if not any(one.rivals):
-            _say(fig, -k, edge, "nothing to compare with", across, edge, theme, faint=True)
+            _say(fig, -k, edge, "nothing to compare with", faint=True)
             continue
         cells = _cells(x, across)
         told = [standing_words(one, j) for j in range(len(x))]
@@ -449,34 +414,27 @@ def standing(
         ]
         for width, there in ((4, good), (15, one.best)):
             places = [(cells[j] if yes else (None, None), None) for j, yes in enumerate(there)]
-            fig.draw(
-                "scatter",
-                x=[end for pair, gap in places for end in (*pair, gap)],
-                y=[-k] * (3 * len(places)),
-                mode="lines",
-                line={"color": look.color, "width": width},
-                hoverinfo="skip",
+            fig.stroke(
+                [end for pair, gap in places for end in (*pair, gap)],
+                [-k] * (3 * len(places)),
+                look.color,
+                width=width,
             )
-        shown = marker(look, theme, solid=one.placed.solid, size=8)
+        shown = fig.marker(look, solid=one.placed.solid, size=8)
         size = shown["size"]
-        fig.draw(
-            "scatter",
-            x=x.tolist(),
-            y=[-k] * len(x),
-            mode="markers",
-            marker=shown | {"size": [size if yes else 0 for yes in good]},
+        fig.dots(
+            x.tolist(),
+            [-k] * len(x),
+            shown | {"size": [size if yes else 0 for yes in good]},
             name=one.placed.line.label,
-            hoverinfo="skip",
         )
-        fig.draw(
-            "scatter",
-            x=x.tolist(),
-            y=[-k] * len(x),
-            mode="markers",
-            marker={"size": 16, "opacity": 0},
-            customdata=told,
-            hovertemplate=f"{one.placed.line.label}<br>epsilon %{{x:.4g}} {one.placed.counts}"
+        fig.dots(
+            x.tolist(),
+            [-k] * len(x),
+            {"size": 16, "opacity": 0},
+            hover=f"{one.placed.line.label}<br>epsilon %{{x:.4g}} {one.placed.counts}"
             "<br>%{customdata}<extra></extra>",
+            customdata=told,
         )
     return fig
 
@@ -485,75 +443,38 @@ def _rows(
     placed: Sequence[Placed], across: Ends, theme: Theme, waiting: Sequence[str]
 ) -> tuple[Figure, float]:
     """A frame with a row for each mechanism, named at the right; those that wait come last."""
-    mixed = len({one.counts for one in placed}) > 1
-    names = [short_label(one.line) + (f"\n{_unit(one)}" if mixed else "") for one in placed]
-    names += [short_name(id) for id in waiting]
+    names = [*_names(placed), *map(registry.short_name, waiting)]
     row = max([_ROW, *(_HIGH * len(name_lines(name)) + 6 for name in names)])
     count = len(names)
-    fig = _framed(theme, count * row, above=8)
-    edge = _epsilons(fig, across, [one.counts for one in placed])
+    fig = _framed(theme, count * row, across, placed, above=8)
+    edge = 10 ** fig.layout["xaxis"]["range"][1]
     fig.y(range=[0.5 - count, 0.5], showticklabels=False, showgrid=False, automargin=False)
     colors = [style(one.line.mechanism).color for one in placed] + [theme.muted] * len(waiting)
     for k, (name, color) in enumerate(zip(names, colors, strict=True)):
-        ends = (across[0], edge)
-        horizontal(fig, ends, -k, (faded(color, 0.45), "dot"), name, hoverinfo="skip")
-        fig.data[-1]["line"]["width"] = 1.5
-        _name(fig, name_lines(name), 1 - (k + 0.5) / count, theme.ink)
+        ends = [across[0], edge]
+        fig.stroke(ends, [-k] * 2, faded(color, 0.45), width=1.5, dash="dot")
+        _name(fig, name, 1 - (k + 0.5) / count, theme.ink)
         if k >= len(placed):
-            _say(fig, -k, edge, MISSING, across, edge, theme, faint=True)
+            _say(fig, -k, edge, MISSING, faint=True)
     return fig, edge
 
 
-def _interval(fig: Figure, row: float, ends: Ends, look: Style) -> None:
-    fig.draw(
-        "scatter",
-        x=list(ends),
-        y=[row] * 2,
-        mode="lines",
-        line={"color": faded(look.color, 0.5), "width": 7},
-        hoverinfo="skip",
-    )
-
-
-def _open(fig: Figure, row: float, x: float, symbol: str, look: Style, there: bool) -> None:
-    """The end of an interval that goes on beyond the epsilons computed."""
-    if there:
-        fig.draw(
-            "scatter",
-            x=[x],
-            y=[row],
-            mode="markers",
-            marker={"symbol": symbol, "size": 10, "color": look.color},
-            cliponaxis=False,
-            hoverinfo="skip",
-        )
-
-
-def _say(
-    fig: Figure,
-    row: float,
-    x: float,
-    text: str,
-    across: Ends,
-    edge: float,
-    theme: Theme,
-    *,
-    faint: bool,
-) -> None:
+def _say(fig: Figure, row: float, x: float, text: str, *, faint: bool) -> None:
     """Words above a row, at an epsilon, inside the frame."""
-    share = math.log(x / across[0]) / math.log(edge / across[0])
+    (low, right), at = fig.layout["xaxis"]["range"], math.log10(x)
+    share = (at - low) / (right - low)
     side = "left" if share < 0.3 else "right" if share > 0.65 else "center"
     shift = {"left": -6, "right": 6, "center": 0}[side] if not faint else 0
     fig.note(
-        x=math.log10(x),
+        x=at,
         y=row,
         text=text,
-        showarrow=False,
         xanchor=side,
         yanchor="bottom",
         xshift=shift,
         yshift=8,
-        font={"size": 13, "color": theme.muted if faint else theme.ink},
+        size=13,
+        color=fig.theme.muted if faint else fig.theme.ink,
         borderpad=0,
     )
 

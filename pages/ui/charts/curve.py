@@ -18,15 +18,10 @@ from pages.ui.charts import (
     Figure,
     Style,
     Theme,
-    band,
     faded,
     figure,
-    line,
-    marker,
-    rule,
     shaded,
     style,
-    tick,
 )
 
 PUBLISHED = "the paper's estimate"
@@ -68,8 +63,8 @@ def instrument(
     fig.y(tickformat=metric.ticks, automargin=False, nticks=5, fixedrange=True)
     if not picture.lines:
         fig.y(range=[0, 1], showticklabels=False)
-        fig.draw("scatter", x=[], y=[], mode="markers", hoverinfo="skip")
-        rule(fig, 0, theme)
+        fig.draw("scatter", x=[], y=[], mode="markers")
+        fig.rule(0)
         return fig
     low, high = _reach(picture)
     fig.y(range=[low, high])
@@ -90,17 +85,16 @@ def instrument(
         first = one is picture.lines[0]
         look = style(one.mechanism)
         over = one.band._replace(x=[places.get(e, -9) for e in one.epsilon.tolist()])
-        band(fig, over, faded(look.color, 0.22 if first else 0.1))
+        fig.band(over, faded(look.color, 0.22 if first else 0.1))
         x, y = _placed(one, places)
-        line(
-            fig,
+        fig.line(
             x,
             y,
             look if first else look._replace(dash="dot"),
             f"<b>%{{y:{metric.form}}}</b> (%{{customdata}})"
             f"<extra>{'' if first else PUBLISHED}</extra>",
             width=2.5 if first else 1.5,
-            marker=marker(look, theme, solid=certified, size=8 if first else 4),
+            marker=fig.marker(look, solid=certified, size=8 if first else 4),
             customdata=[
                 f"{metric.text(at.mean - at.half_width)} to {metric.text(at.mean + at.half_width)}"
                 for e, at in zip(one.epsilon.tolist(), one.intervals, strict=True)
@@ -114,9 +108,9 @@ def instrument(
         at = float(np.interp(math.log(found.measured), np.log(epsilons), range(len(epsilons))))
         here = picture.lines[0].at(found.epsilon)
         assert here is not None
-        tick(fig, at, here.mean, style(picture.lines[0].mechanism), found)
+        fig.tick(at, here.mean, style(picture.lines[0].mechanism), found)
     _labels(fig, named, low, high, theme)
-    rule(fig, 0, theme)
+    fig.rule(0)
     _dot(fig, picture.lines[0], certified=certified, theme=theme)
     return fig
 
@@ -124,17 +118,14 @@ def instrument(
 def _dot(fig: Figure, only: Line, *, certified: bool, theme: Theme) -> None:
     """Where the slider stands; the component moves it."""
     look = style(only.mechanism)
-    fig.draw(
-        "scatter",
-        x=[0],
-        y=[None],
-        mode="markers",
-        marker={
+    fig.dots(
+        [0],
+        [None],
+        {
             "size": 16,
             "color": look.color if certified else theme.paper,
             "line": {"color": theme.paper if certified else look.color, "width": 3},
         },
-        hoverinfo="skip",
     )
 
 
@@ -147,15 +138,7 @@ def _placed(one: Line, places: dict[float, int]) -> tuple[list[int], list[float]
 def _level(
     fig: Figure, x: Sequence[float], y: Sequence[float], color: str, dash: str, text: str
 ) -> None:
-    fig.draw(
-        "scatter",
-        x=list(x),
-        y=list(y),
-        mode="lines",
-        line={"color": color, "dash": dash, "width": 2},
-        hoverinfo="skip",
-        name=text,
-    )
+    fig.stroke(list(x), list(y), color, dash=dash, name=text)
 
 
 def _labels(
@@ -180,8 +163,8 @@ def _labels(
             y=place,
             yanchor="middle",
             text=text,
-            showarrow=False,
-            font={"color": theme.ink if text.startswith(WITHOUT) else theme.muted, "size": 12},
+            color=theme.ink if text.startswith(WITHOUT) else theme.muted,
+            size=12,
         )
 
 

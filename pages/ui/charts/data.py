@@ -22,7 +22,7 @@ def sparsity(view: Sparsity, theme: Theme) -> Figure:
         zmin=0,
         zmax=100,
         colorbar={"title": {"text": "% rated"}, "thickness": 12, "outlinewidth": 0},
-        hovertemplate="users around rank %{y:.0f}, items around rank %{x:.0f}<br>"
+        hover="users around rank %{y:.0f}, items around rank %{x:.0f}<br>"
         "<b>%{z:.1f} %</b> of the cells are rated<extra></extra>",
     )
     fig.x(title="items, most rated first", showgrid=False)
@@ -39,7 +39,7 @@ def histogram(view: Histogram, theme: Theme) -> Figure:
         y=view.counts,
         width=0.9 * view.width,
         marker={"color": "#0072b2"},
-        hovertemplate="rating %{x:g}: <b>%{y:,}</b> times<extra></extra>",
+        hover="rating %{x:g}: <b>%{y:,}</b> times<extra></extra>",
     )
     few = len(view.centers) <= 12
     fig.x(
@@ -58,14 +58,14 @@ def tails(users: Tail, items: Tail, theme: Theme) -> Figure:
         (items, "items", "#009e73", "longdash"),
     ):
         some = tail.ratings > 0
-        fig.draw(
-            "scatter",
-            x=tail.rank[some],
-            y=tail.ratings[some],
+        fig.stroke(
+            tail.rank[some],
+            tail.ratings[some],
+            color,
+            width=2.5,
+            dash=dash,
+            hover=f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>",
             name=name,
-            mode="lines",
-            line={"color": color, "width": 2.5, "dash": dash},
-            hovertemplate=f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>",
         )
     fig.x(type="log", title="rank, most rated first", **powers(0, 8))
     most = math.log10(max(users.ratings[0], items.ratings[0]))

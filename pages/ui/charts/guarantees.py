@@ -9,7 +9,7 @@ from dpmc_core.lab.refute import Method, Refuted, Report
 from dpmc_core.lab.views.audits import Tick
 from dpmc_core.lab.views.cards import CardRow, epsilon_text
 from dpmc_core.lab.views.lights import Lights
-from pages.ui.charts import EPSILON_AXIS, Figure, Theme, figure, powers, rule, style, tick
+from pages.ui.charts import EPSILON_AXIS, Figure, Theme, figure, powers, style
 
 
 def claimed_and_certified(
@@ -31,26 +31,17 @@ def claimed_and_certified(
         arrow = not math.isfinite(row.certified)
         close = row.claimed is not None and proved < 3 * row.claimed
         if row.claimed is not None:
-            fig.draw(
-                "scatter",
-                x=[row.claimed, proved],
-                y=[row.mechanism] * 2,
-                mode="lines",
-                line={"color": look.color, "width": 2},
-                hoverinfo="skip",
-            )
-            fig.draw(
-                "scatter",
-                x=[row.claimed],
-                y=[row.mechanism],
-                mode="markers",
-                marker={
+            fig.stroke([row.claimed, proved], [row.mechanism] * 2, look.color)
+            fig.dots(
+                [row.claimed],
+                [row.mechanism],
+                {
                     "symbol": "circle",
                     "size": 18,
                     "color": theme.paper,
                     "line": {"color": look.color, "width": 2.5},
                 },
-                hovertemplate=f"claimed: epsilon {epsilon_text(row.claimed)}<extra></extra>",
+                hover=f"claimed: epsilon {epsilon_text(row.claimed)}<extra></extra>",
             )
         fig.draw(
             "scatter",
@@ -64,11 +55,11 @@ def claimed_and_certified(
             },
             text=["no bound" if arrow else f"   {epsilon_text(row.certified)}"],
             textposition="middle right" if close else "bottom left",
-            hovertemplate=f"certified: epsilon {epsilon_text(row.certified)}<extra></extra>",
+            hover=f"certified: epsilon {epsilon_text(row.certified)}<extra></extra>",
         )
         found = measured(id)
         if found is not None and 0 < found.measured < end:
-            tick(fig, found.measured, row.mechanism, look, found)
+            fig.tick(found.measured, row.mechanism, look, found)
         fig.note(
             text=row.mechanism,
             x=0,
@@ -76,8 +67,7 @@ def claimed_and_certified(
             xanchor="left",
             y=row.mechanism,
             yshift=19,
-            showarrow=False,
-            font={"size": 13},
+            size=13,
         )  # above its line, so that a narrow screen keeps its width for the numbers
     low, far = math.log10(min([*finite, 1.0])) - 0.3, math.log10(end) + 0.35
     fig.x(
@@ -96,15 +86,14 @@ def attacker(
 ) -> Figure:
     """How often the best attacker is right, against epsilon."""
     fig = figure(theme, height=320, showlegend=False)
-    fig.draw(
-        "scatter",
-        x=list(epsilons),
-        y=list(shares),
-        mode="lines",
-        line={"color": theme.ink, "width": 2.5},
-        hovertemplate="epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>",
+    fig.stroke(
+        list(epsilons),
+        list(shares),
+        theme.ink,
+        width=2.5,
+        hover="epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>",
     )
-    rule(fig, epsilon, theme)
+    fig.rule(epsilon)
     fig.x(**EPSILON_AXIS)
     fig.y(title="attacker right", tickformat=".0%", range=[0.48, 1.02])
     return fig
@@ -139,39 +128,29 @@ def audit(report: Report, words: Mapping[Method, str], theme: Theme) -> Figure:
             insidetextanchor="end",
             insidetextfont={"color": "#ffffff" if ready else theme.ink},
             cliponaxis=False,
-            hoverinfo="skip",
         )
     ends = {"claimed": claimed, "certified": min(proved, high)}
     for name, at in ends.items():
         if at is None:
             continue
         certified, open_end = name == "certified", name == "certified" and math.isinf(proved)
-        fig.draw(
-            "scatter",
-            x=[at],
-            y=["the card"],
-            mode="markers",
-            marker={
+        fig.dots(
+            [at],
+            ["the card"],
+            {
                 "symbol": "triangle-right" if open_end else "circle",
                 "size": 11 if certified else 19,
-                "color": look.color if certified and not open_end else theme.paper,
+                "color": look.color if certified and (not open_end) else theme.paper,
                 "line": {"color": look.color, "width": 2.5},
             },
-            hovertemplate=f"{name}: {'no bound' if open_end else epsilon_text(at)}<extra></extra>",
+            hover=f"{name}: {('no bound' if open_end else epsilon_text(at))}<extra></extra>",
         )
     told = [f"claimed {epsilon_text(claimed)}"] * (claimed is not None)
     told.append(f"certified {epsilon_text(proved)}")
     least = min(e for e in ends.values() if e is not None)
-    fig.note(
-        text=", ".join(told),
-        x=math.log10(least),
-        xshift=-14,
-        xanchor="right",
-        y="the card",
-        showarrow=False,
-    )
+    fig.note(text=", ".join(told), x=math.log10(least), xshift=-14, xanchor="right", y="the card")
     if claimed is not None:
-        rule(fig, claimed, theme)
+        fig.rule(claimed)
     counted = report.change.label
     first, last = math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1
     fig.x(
@@ -194,7 +173,7 @@ def lights(view: Lights, theme: Theme) -> Figure:
         zmax=float(view.moved.max()),
         colorscale=[[0, theme.paper], [1, style(view.mechanism.id).color]],
         colorbar={"thickness": 12, "outlinewidth": 0, "title": {"text": "moves by"}},
-        hovertemplate="user %{y}, item %{x}: <b>%{z:.2f}</b><extra></extra>",
+        hover="user %{y}, item %{x}: <b>%{z:.2f}</b><extra></extra>",
     )
     fig.note(
         text="the rating that changed",
@@ -202,6 +181,7 @@ def lights(view: Lights, theme: Theme) -> Figure:
         y=view.user,
         ax=90,
         ay=40,
+        showarrow=True,
         arrowcolor=theme.ink,
         bgcolor=theme.paper,
     )

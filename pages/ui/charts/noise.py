@@ -29,9 +29,7 @@ from pages.ui.charts import (
     Theme,
     faded,
     figure,
-    line,
     powers,
-    rule,
     style,
     ticks,
     wrapped,
@@ -91,7 +89,7 @@ def density(
         y=view.bar_heights,
         name="fresh draws",
         marker={"color": faded(look.color, 0.35), "line": {"width": 0}},
-        hovertemplate="around %{x:.2f}: density %{y:.3g}<extra>draws</extra>",
+        hover="around %{x:.2f}: density %{y:.3g}<extra>draws</extra>",
     )
     for one, name, drawn in (
         (pinned, names[1], {"color": theme.ink, "width": 2, "dash": "dot"}),
@@ -105,7 +103,7 @@ def density(
                 name=name,
                 mode="lines",
                 line=drawn,
-                hovertemplate=f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>",
+                hover=f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>",
             )
     low = 0.0
     if ruler is not None:
@@ -144,15 +142,15 @@ def _ruler(fig: Figure, ruler: Ruler, frame: Axes, at: float, theme: Theme) -> N
     for x in (0, end) if end == ruler.length else (0,):
         tick = {"y0": 1.5 * at, "y1": 0.5 * at, "line": {"color": theme.ink, "width": 1.5}}
         fig.shape(type="line", x0=x, x1=x, **tick)
-    words = {"font": {"size": 12, "color": theme.ink}, "showarrow": False}
+    words = {"size": 12, "color": theme.ink}
     fig.note(text=ruler.words, x=0, y=1.5 * at, yanchor="top", **words)
 
 
 def _notes(fig: Figure, view: Density, theme: Theme, *, small: bool) -> None:
     """What the fixed axes cut off: the peak of little noise, the ends of much."""
     peak = 0.0 if view.density is None else float(view.density.max())
-    words = {"showarrow": False, "yref": "y domain", "bgcolor": theme.paper}
-    words["font"] = {"size": 12, "color": theme.muted}
+    words = {"yref": "y domain", "bgcolor": theme.paper}
+    words |= {"size": 12, "color": theme.muted}
     if peak > view.frame.top:
         text = f"peak {peak:.3g} ↑" if small else f"↑ on to its peak at {peak:.3g}"
         fig.note(text=text, x=0, xshift=14, xanchor="left", y=1, yanchor="top", **words)
@@ -198,7 +196,7 @@ def channel(
             constraintext="none",
             textangle=0,
             customdata=view.drawn[:, output],
-            hovertemplate="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
+            hover="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
             f"<extra>answers: {answer}</extra>",
         )
     ghosts = [] if pinned is None else pinned.matrix.T
@@ -211,7 +209,7 @@ def channel(
             offsetgroup=answer,
             showlegend=answer == values[0],
             marker={"color": "rgba(0,0,0,0)", "line": {"color": theme.ink, "width": 2}},
-            hovertemplate=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{names[1]}, answers: {answer}</extra>",
+            hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{names[1]}, answers: {answer}</extra>",
         )
     fig.y(title="chance", tickformat=".0%", range=[0, 1])
     return fig
@@ -242,7 +240,7 @@ def _matrix(
         texttemplate="%{text}",
         textfont={"color": theme.ink, "size": 12},
         customdata=view.drawn,
-        hovertemplate="true %{y}, answers %{x}: <b>%{z:.1%}</b> exactly, %{customdata:.1%} of the"
+        hover="true %{y}, answers %{x}: <b>%{z:.1%}</b> exactly, %{customdata:.1%} of the"
         " draws<extra></extra>",
     )
     fig.x(title="answer", type="category", showgrid=False)
@@ -272,8 +270,7 @@ def scales(
     fig = figure(theme, height=height, legend=LONG_LEGEND)
     for id, name, view in views:
         look, own = style(id), id == chosen
-        line(
-            fig,
+        fig.line(
             view.epsilon,
             view.scale,
             look,
@@ -287,9 +284,9 @@ def scales(
             marker={"symbol": look.marker, "size": 8 if own else 6},
         )
         seen.add(id)
-    rule(fig, epsilon, theme)
+    fig.rule(epsilon)
     if pinned is not None:
-        rule(fig, pinned, theme, dash="dot")
+        fig.rule(pinned, dash="dot")
     reach = [x for _, _, view in views for x in view.epsilon]
     fig.x(**EPSILON_AXIS, range=[math.log10(min(reach)) - 0.06, math.log10(max(reach)) + 0.06])
     if unit == "noise scale":
@@ -319,38 +316,31 @@ def strip(
     arrows = {-1: "triangle-down", 0: look.marker, 1: "triangle-up"}
     fig = figure(theme, height=260)
     nothing = [None] * len(here)  # a gap after every pair
-    fig.draw(
-        "scatter",
-        x=np.column_stack([here, here, nothing]).ravel(),
-        y=np.column_stack([before, shown, nothing]).ravel(),
-        mode="lines",
-        line={"color": faded(look.color, 0.4), "width": 2},
-        hoverinfo="skip",
+    fig.stroke(
+        np.column_stack([here, here, nothing]).ravel(),
+        np.column_stack([before, shown, nothing]).ravel(),
+        faded(look.color, 0.4),
         showlegend=False,
     )
-    fig.draw(
-        "scatter",
-        x=here,
-        y=shown,
-        name="after the noise",
-        mode="markers",
-        marker={
+    fig.dots(
+        here,
+        shown,
+        {
             "color": look.color,
             "symbol": [arrows[k] for k in np.sign(np.nan_to_num(after - shown))],
             "size": 10,
         },
+        hover="%{customdata} after<extra></extra>",
+        name="after the noise",
         customdata=[f"{name}: <b>{v:.2f}</b>" for name, v in zip(names, after, strict=True)],
-        hovertemplate="%{customdata} after<extra></extra>",
     )
-    fig.draw(
-        "scatter",
-        x=here,
-        y=before,
+    fig.dots(
+        here,
+        before,
+        {"color": theme.ink, "symbol": "line-ew-open", "size": 13, "line": {"width": 2.5}},
+        hover="%{customdata}: <b>%{y:.2f}</b> before<extra></extra>",
         name="before",
-        mode="markers",
-        marker={"color": theme.ink, "symbol": "line-ew-open", "size": 13, "line": {"width": 2.5}},
         customdata=names,
-        hovertemplate="%{customdata}: <b>%{y:.2f}</b> before<extra></extra>",
     )
     fig.x(title="items, most rated first", showticklabels=False)
     words = coded(view, registry.get(mechanism).task)
@@ -402,7 +392,7 @@ def heat(
             z=values,
             coloraxis="coloraxis",
             **{} if names is None else {"text": _named(values, names)},
-            hovertemplate="user %{y}, item %{x}: <b>"
+            hover="user %{y}, item %{x}: <b>"
             + ("%{z:.2f}" if names is None else "%{text}")
             + "</b><extra></extra>",
         )
@@ -443,7 +433,7 @@ def residual(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme)
             _line(fig, view, shown, name, theme.muted, marker, "dash")
     _line(fig, view, view.moments, "by the moments", theme.ink, "circle-open", "dot")
     _line(fig, view, view.rho, "measured", own.color, own.marker, "solid")
-    return _axes(fig, "residual at the truth", epsilon, theme, type="log", **powers(0, 8))
+    return _axes(fig, "residual at the truth", epsilon, type="log", **powers(0, 8))
 
 
 def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) -> Figure:
@@ -453,16 +443,16 @@ def error(mechanism: str, view: RecoveryBounds, epsilon: float, theme: Theme) ->
     _line(fig, view, view.size, "the zero matrix", theme.muted, "line-ns-open", "dot")
     _line(fig, view, view.naive, "as they come", *_SECOND)
     _line(fig, view, view.debiased, "allowing for spurious", own.color, own.marker, "solid")
-    return _axes(fig, "error of the recovery", epsilon, theme, rangemode="tozero")
+    return _axes(fig, "error of the recovery", epsilon, rangemode="tozero")
 
 
 def _line(fig: Figure, view: RecoveryBounds, values: Iterable[float], name: str, *look) -> None:
     hover = f"{name}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>"
-    line(fig, view.epsilon, values, Style(*look), hover, name=name)
+    fig.line(view.epsilon, values, Style(*look), hover, name=name)
 
 
-def _axes(fig: Figure, title: str, epsilon: float, theme: Theme, **y) -> Figure:
-    rule(fig, epsilon, theme)
+def _axes(fig: Figure, title: str, epsilon: float, **y) -> Figure:
+    fig.rule(epsilon)
     fig.x(**EPSILON_AXIS)
     fig.y(title=title, **y)
     return fig
@@ -482,13 +472,13 @@ def densities(view: Sequence[VariantNoise], coefficient: str, theme: Theme) -> F
         name = variant(one.mechanism)
         if one.density is None:
             post, hover = [10**bottom, 10**top], f"{name}: no noise<extra></extra>"
-            line(fig, [0, 0], post, look, hover, width=3, mode="lines", name=f"{name}: none")
+            fig.line([0, 0], post, look, hover, width=3, mode="lines", name=f"{name}: none")
             continue
         hover = (
             f"noise %{{x:.3g}}: density <b>%{{y:.3g}}</b><extra>{name}, scale {one.scale:.3g}"
             "</extra>"
         )
-        line(fig, one.x, one.density, look, hover, mode="lines", name=name)
+        fig.line(one.x, one.density, look, hover, mode="lines", name=name)
     fig.x(title=f"noise in one number of the {COEFFICIENTS[coefficient]}")
     fig.y(
         type="log",
@@ -514,7 +504,7 @@ def weights(view: SamplingWeights, theme: Theme) -> Figure:
             mode="markers" if scattered else "lines",
             line={"color": look.color, "width": 2.5, "dash": look.dash},
             marker={"color": look.color, "symbol": look.marker, "size": 5, "opacity": 0.6},
-            hovertemplate=f"length %{{x:.3g}}: weight <b>%{{y:.3g}}</b><extra>{name}</extra>",
+            hover=f"length %{{x:.3g}}: weight <b>%{{y:.3g}}</b><extra>{name}</extra>",
         )
     fig.x(title="length of the user's factor (sum of sizes)")
     fig.y(

@@ -11,7 +11,7 @@ from dpmc_core.lab.papers.frame import Axis, Series
 from dpmc_core.lab.papers.words import Look
 from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.lines import Band
-from pages.ui.charts import Figure, Style, Theme, band, faded, figure, line, shaded, ticks
+from pages.ui.charts import Figure, Style, Theme, faded, figure, shaded, ticks
 
 HEIGHT = 380
 _BARE = {"showlegend": False, "margin": {"l": 8, "r": 8, "t": 10, "b": 8}}
@@ -55,9 +55,8 @@ def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
     grid = [np.array(part) for part in (curve.x, curve.mean, curve.low, curve.high, curve.seeds)]
     if y.log:  # which has no place for what is not above 0
         grid[2] = np.maximum(grid[2], grid[1] / 1000)
-    band(fig, Band(*grid), faded(look.color, 0.16), showlegend=False)
-    line(
-        fig,
+    fig.band(Band(*grid), faded(look.color, 0.16), showlegend=False)
+    fig.line(
         curve.x,
         curve.mean,
         look,
@@ -72,18 +71,16 @@ def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
 def _printed(fig: Figure, found: Look, label: str, look: Style, theme: Theme) -> None:
     """Hollow, whatever is proved: the legend says what it stands for."""
     mine = [p for p in found.experiment.printed if p.series == label]
-    fig.draw(
-        "scatter",
-        x=[p.x for p in mine],
-        y=[p.value for p in mine],
-        mode="markers",
-        marker={
+    fig.dots(
+        [p.x for p in mine],
+        [p.value for p in mine],
+        {
             "symbol": look.marker,
             "size": 11,
             "color": theme.paper,
             "line": {"color": look.color, "width": 2},
         },
+        hover=f"{label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
         error_y={"type": "data", "array": [p.error for p in mine], "color": look.color},
         name=f"{label}, printed",
-        hovertemplate=f"{label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
     )

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from dpmc_core.lab.protocol.federated import SERVER
 from dpmc_core.lab.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
-from dpmc_core.lab.views.federated import NAMES
-from dpmc_core.lab.views.messages import BytesCurve, bytes_text
+from dpmc_core.lab.views.protocol import NAMES, BytesCurve, bytes_text
 from dpmc_core.mechanisms.dpimf import Profiles
 from pages.ui.charts import (
     ACCENT,
@@ -16,9 +15,7 @@ from pages.ui.charts import (
     Theme,
     faded,
     figure,
-    line,
     powers,
-    rule,
     shaded,
 )
 from pages.ui.text import in_chart
@@ -66,7 +63,6 @@ def stage(
             "color": [ACCENT if name in speaking else theme.paper for name in parties],
             "line": {"color": theme.muted, "width": 2},
         },
-        hoverinfo="skip",
         cliponaxis=False,
     )
     if now is not None:
@@ -102,8 +98,8 @@ def _arrow(
         x=(x0 + x1) / 2,
         y=(y0 + y1) / 2,
         text=in_chart(kind),
-        showarrow=False,
-        font={"color": theme.ink, "size": 14},
+        color=theme.ink,
+        size=14,
         bgcolor=theme.paper,
         bordercolor=faded(shaded(ACCENT, theme), 0.6),
         borderpad=4,
@@ -124,8 +120,8 @@ def communication(along: str, lines: Sequence[BytesCurve], now: int, theme: Them
     hover = "%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>"
     for one in lines:
         texts = [bytes_text(count) for count in one.bytes]
-        line(fig, one.x, one.bytes, _STYLES[one.name], hover, name=one.name, text=texts)
-    rule(fig, now, theme)
+        fig.line(one.x, one.bytes, _STYLES[one.name], hover, name=one.name, text=texts)
+    fig.rule(now)
     fig.x(type="log", title=along, dtick=1, tickformat=",d")
     marks = powers(0, 19)
     marks["ticktext"] = [bytes_text(power) for power in marks["tickvals"]]

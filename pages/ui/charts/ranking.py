@@ -11,13 +11,8 @@ from pages.ui.charts import (
     Figure,
     Style,
     Theme,
-    band,
     faded,
     figure,
-    horizontal,
-    line,
-    marker,
-    rule,
     style,
 )
 
@@ -35,7 +30,7 @@ def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]], theme: 
             customdata=[metric.text(value) for metric, value in values.items()],
             name=name,
             marker={"color": colors[k % 3], "pattern": {"shape": patterns[k % 3]}},
-            hovertemplate=f"{name}<br>%{{x}}: <b>%{{customdata}}</b><extra></extra>",
+            hover=f"{name}<br>%{{x}}: <b>%{{customdata}}</b><extra></extra>",
         )
     fig.y(rangemode="tozero")
     return fig
@@ -54,21 +49,21 @@ def against_epsilon(
         for name, level in panel.levels:
             if name in looks:
                 text = f"{name}: {panel.metric.text(level.level.mean)}"
-                horizontal(fig, ends, level.level.mean, looks[name], text, panel=k)
+                fig.level(ends, level.level.mean, looks[name], text, panel=k)
         for guess in panel.guesses:
             own, hover = guess.band, f"guessing: <b>%{{y:{form}}}</b><extra></extra>"
             dots = Style(theme.muted, "circle", "dot")
-            line(fig, own.x, own.mean, dots, hover, width=2, mode="lines", panel=k)
+            fig.line(own.x, own.mean, dots, hover, width=2, mode="lines", panel=k)
         for one in reversed(panel.lines):
             over, first = one.band, one is panel.lines[0]
-            band(fig, over, faded(look.color, 0.22 if first else 0.1), panel=k)
+            fig.band(over, faded(look.color, 0.22 if first else 0.1), panel=k)
             hover = f"{one.label}<br>epsilon %{{x:g}}: <b>%{{y:{form}}}</b><extra></extra>"
-            spots = marker(look, theme, solid=certified, size=7 if first else 4)
+            spots = fig.marker(look, solid=certified, size=7 if first else 4)
             shown = look if first else look._replace(dash="dot")
-            line(
-                fig, over.x, over.mean, shown, hover, width=2 if first else 1, marker=spots, panel=k
+            fig.line(
+                over.x, over.mean, shown, hover, width=2 if first else 1, marker=spots, panel=k
             )
         fig.x(panel=k, **EPSILON_AXIS | {"title": None})
         fig.y(panel=k, tickformat=panel.metric.ticks)
-    rule(fig, epsilon, theme)
+    fig.rule(epsilon)
     return fig

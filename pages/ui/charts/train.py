@@ -9,7 +9,7 @@ from dpmc_core.lab.views import training
 from dpmc_core.lab.views.run_card import KeptRun
 from dpmc_core.lab.views.training import CalibrationCurve, ErrorCdf
 from dpmc_core.metrics import Metric
-from pages.ui.charts import Figure, Style, Theme, figure, horizontal, line, style, wrapped
+from pages.ui.charts import Figure, Style, Theme, figure, style, wrapped
 
 View = TypeVar("View")
 Points = Sequence[tuple[int, float]]  # round and value
@@ -45,7 +45,7 @@ def rounds(
             mode="lines+markers" if len(points) < 40 else "lines",
             line={"color": look.color, "width": 2.5},
             marker={"symbol": look.marker, "size": 6},
-            hovertemplate=f"round %{{x}}: <b>%{{y:{form}}}</b><extra></extra>",
+            hover=f"round %{{x}}: <b>%{{y:{form}}}</b><extra></extra>",
             panel=panel,
         )
         fig.y(**up, panel=panel)
@@ -70,7 +70,7 @@ def both(one: KeptRun, other: KeptRun, theme: Theme) -> Figure:
     for name, (levels, look) in lines.items():
         for level in sorted({level for level in levels if level is not None}):
             text = f"{name}: {metric.text(level)}"
-            horizontal(fig, (0, last + 1), level, look, text, name=text)
+            fig.level((0, last + 1), level, look, text, name=text)
     alike = one.mechanism == other.mechanism
     for run, dash in ((one, "solid"), (other, "dash" if alike else "solid")):
         look = style(run.mechanism)._replace(dash=dash)
@@ -79,8 +79,7 @@ def both(one: KeptRun, other: KeptRun, theme: Theme) -> Figure:
         seen = [f for f in run.film.frames if f.metric is not None]
         large = len(seen) < 3 or (alike and run is other)  # hollow would mean: only claimed
         size = {"symbol": look.marker, "size": 10 if large else 6}
-        line(
-            fig,
+        fig.line(
             [f.round for f in seen],
             [f.metric for f in seen if f.metric is not None],
             look,
@@ -115,7 +114,7 @@ def errors(
     fig = figure(theme, height=340)
     hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
     for view, label, look in _both(mechanism, name, private, clear, theme):
-        line(fig, view.error, view.share, look, hover, mode="lines", name=label)
+        fig.line(view.error, view.share, look, hover, mode="lines", name=label)
     fig.x(title=axis)
     fig.y(title="share of held-out ratings", tickformat=".0%", range=[0, 1.02])
     return fig
@@ -142,13 +141,12 @@ def calibration(
         name="perfect",
         mode="lines",
         line={"color": theme.muted, "dash": "dot"},
-        hoverinfo="skip",
     )
     hover = "predicted %{x:.2f}, true <b>%{y:.2f}</b> (%{customdata:,} ratings)<extra></extra>"
     for view, label, look in drawn:
         whole = look._replace(dash="solid")  # steps between groups, no curve
         points = {"customdata": view.size, "name": label, "width": 2}
-        line(fig, view.predicted, view.observed, whole, hover, **points)
+        fig.line(view.predicted, view.observed, whole, hover, **points)
     form = {"tickformat": ".0%"} if chances else {}
     fig.x(title="predicted chance of +1" if chances else "predicted rating", **form)
     fig.y(title="true share of +1" if chances else "true rating", **form)
@@ -167,7 +165,7 @@ def spectrum(
     hover = "number %{x}: <b>%{y:.4~g}</b><extra></extra>"
     for values, label, look in _both(mechanism, name, private, clear, theme):
         whole, number = look._replace(dash="solid"), range(1, len(values) + 1)
-        line(fig, number, values, whole, hover, width=2, name=label)
+        fig.line(number, values, whole, hover, width=2, name=label)
     fig.x(title="number, largest first")
     fig.y(title="singular value", rangemode="tozero")
     return fig

@@ -6,13 +6,15 @@ HTML to print, from the lessons' own texts and numbers. Nothing in them is fetch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dpmc_core.lab.teach.lessons import LESSONS
-from dpmc_core.lab.teach.lessons.drawing import svg
-from dpmc_core.lab.teach.lessons.frame import Lesson, Pick, Slide, Stops, listed
+from dpmc_core.facts import into, load
+from dpmc_core.lab.teach.lessons import LESSONS, Lesson, Slide
+from dpmc_core.lab.teach.numbers import listed
+from dpmc_core.lab.teach.pictures import drawn
 from dpmc_core.lab.views import document
 
 _STYLE = """
@@ -38,33 +40,23 @@ ul.options li::before { content: ""; display: inline-block; width: .8em; height:
   h2.lesson ~ h2.lesson { break-before: page; margin-top: 0; } }
 """
 
-
-class Turn(NamedTuple):
-    """A row of a plan, in minutes from its start. teacher, all: what the teacher does, and the
-    class."""
-
-    start: int
-    end: int
-    step: str
-    teacher: str
-    all: str
-
-
 # --- what the class gets -------------------------------------------------------------------------
 
 
 def worksheet() -> str:
     """Every question with room to write, and no answer."""
     parts = ['<div class="name"><span>Name</span><span>Date</span></div>']
-    for number, lesson in enumerate(LESSONS.values(), 1):
-        parts.append(_head(number, lesson))
-        parts += [_asked(slide) for slide in lesson.slides]
-        parts.append(f"<section><h3>To take home, in my own words</h3>{_lines(2)}</section>")
+    for lesson in LESSONS.values():
+        parts += [_head(lesson), *map(_asked, lesson.slides)]
+        parts.append(f"<section><h3>To take home, in my own words</h3>{_LINES}</section>")
     return document.page("Differential privacy: worksheet", parts, _STYLE)
 
 
-def _head(number: int, lesson: Lesson) -> str:
-    return f'<h2 class="lesson">{number}. {escape(lesson.title)}</h2>'
+_LINES = '<div class="lines"><div></div><div></div></div>'
+
+
+def _head(lesson: Lesson) -> str:
+    return f'<h2 class="lesson">{lesson.number}. {escape(lesson.title)}</h2>'
 
 
 def _asked(slide: Slide) -> str:
@@ -73,18 +65,10 @@ def _asked(slide: Slide) -> str:
         options = "".join(f"<li>{escape(option)}</li>" for option in slide.predict.options)
         parts.append(f"<p><b>{escape(slide.predict.question)}</b></p>")
         parts.append(f'<ul class="options">{options}</ul>')
-    parts.append(f"<p>{escape(_try(slide))}</p>{_lines(2)}")
-    return f"<section>{''.join(parts)}</section>"
-
-
-def _try(slide: Slide) -> str:
+    moved = listed([f"“{control.label}”" for control in slide.move])
     asked = "What do you see?" if slide.predict else "Write yours:"
-    moved = [f"“{control.label}”" for control in slide.move]
-    return f"Then try {listed(moved)}. {asked}" if moved else asked
-
-
-def _lines(many: int) -> str:
-    return f'<div class="lines">{"<div></div>" * many}</div>'
+    parts.append(f"<p>{escape(f'Then try {moved}. {asked}')}</p>{_LINES}")
+    return f"<section>{''.join(parts)}</section>"
 
 
 # --- what the teacher gets -----------------------------------------------------------------------
@@ -100,37 +84,32 @@ def answers() -> str:
             " visitor sees another throw than the one printed here."
         )
     ]
-    for number, lesson in enumerate(LESSONS.values(), 1):
-        parts.append(_head(number, lesson))
-        *slides, last = [_answered(slide) for slide in lesson.slides]
+    for lesson in LESSONS.values():
+        *slides, last = map(_answered, lesson.slides)
         home = f"<p><b>To take home:</b> {escape(lesson.take_home)}</p>"
-        parts += [*slides, f"<section>{last}{home}</section>"]
+        sections = [f"<section>{one}</section>" for one in (*slides, last + home)]
+        parts += [_head(lesson), *sections]
     return document.page("Differential privacy: answer key", parts, _STYLE)
 
 
 def _answered(slide: Slide) -> str:
-    parts = [f"<h3>{escape(slide.title)}</h3>"]
-    if slide.predict is not None:
-        asked = slide.predict
-        right = (
-            "there is no right answer; a reason counts."
-            if asked.right is None
-            else asked.options[asked.right]
-        )
+    parts, asked = [f"<h3>{escape(slide.title)}</h3>"], slide.predict
+    if asked is not None:
+        right = "there is no right answer; a reason counts."
+        right = right if asked.right is None else asked.options[asked.right]
         parts.append(f"<p>{escape(asked.question)} <b>{escape(right)}</b></p>")
     found = slide.reveal(slide.start)
     parts.append(document.paragraphs(*found.says))
     if found.picture is not None:
-        parts.append(f'<div class="picture">{svg(found.picture)}</div>')
+        parts.append(f'<div class="picture">{drawn(found.picture)}</div>')
     if found.note:
         parts.append(f"<p><small>{escape(found.note)}</small></p>")
     parts.append(f'<p class="teacher">{escape(slide.teacher)}</p>')
-    elsewhere = list(others(slide))
-    if elsewhere:
-        columns = zip(*elsewhere, strict=True)
+    columns = list(zip(*others(slide), strict=True))
+    if columns:
         named = ("Moved", "To", "What one sees")
-        parts.append(document.table(dict(zip(named, map(list, columns), strict=True))))
-    return f"<section>{''.join(parts)}</section>"
+        parts.append(document.table(dict(zip(named, columns, strict=True))))
+    return "".join(parts)
 
 
 def others(slide: Slide) -> Iterator[tuple[str, str, str]]:
@@ -138,24 +117,21 @@ def others(slide: Slide) -> Iterator[tuple[str, str, str]]:
     another than before."""
     before = slide.reveal(slide.start).says
     for control in slide.move:
-        if isinstance(control, Stops):
-            values = control.values
-            ends = dict.fromkeys((values[0], values[len(values) // 2], values[-1]))
-            to: dict[Any, str] = {value: control.form(value) for value in ends}
-        elif isinstance(control, Pick):
-            to = dict(control.options)
-        else:
-            continue
-        for value, name in to.items():
+        many = len(control.values)
+        stops = [control.values[k] for k in (0, many // 2, many - 1) if many]
+        for value in control.options or stops:
             if value != control.start:
                 says = slide.reveal(slide.start | {control.key: value}).says
-                yield control.label, name, next((one for one in says if one not in before), says[0])
+                other = next((one for one in says if one not in before), says[0])
+                yield control.label, control.name(value), other
 
 
-class PlanPart(NamedTuple):
+@dataclass(frozen=True)
+class PlanPart:
     """A part of a plan: something done on the page Class in so many minutes, or a lesson.
 
-    keys: of its slides; all of them where none is named.
+    keys: of its slides; all of them where none is named. teacher, all: what the teacher does, and
+    the class.
     """
 
     step: str = ""
@@ -167,10 +143,8 @@ class PlanPart(NamedTuple):
 
     @property
     def slides(self) -> list[Slide]:
-        if not self.lesson:
-            return []
-        lesson = LESSONS[self.lesson]
-        return [one for one in lesson.slides if not self.keys or one.key in self.keys]
+        slides = LESSONS[self.lesson].slides if self.lesson else ()
+        return [one for one in slides if not self.keys or one.key in self.keys]
 
     @property
     def alone(self) -> float:
@@ -179,70 +153,30 @@ class PlanPart(NamedTuple):
         return lesson.minutes * len(self.slides) / len(lesson.slides) if lesson else 0.0
 
 
-_BEGIN = PlanPart(
-    "Begin",
-    minutes=5,
-    teacher="Opens a room on the page Class, shows its code and asks the first question; results"
-    " stay hidden. Says: your answer is changed before it leaves your phone; today you see what"
-    " that is worth.",
-    all="Scans the code, answers, gets the worksheet.",
-)
-_LOCK = PlanPart(
-    "Lock",
-    minutes=4,
-    teacher="On the page Class: waits until most phones have answered, then presses Lock (L), and"
-    " the results appear. Asks first: how many of us do you expect?",
-    all="Guesses, then compares the reports as sent with the estimate and its interval.",
-)
-_AGAIN = PlanPart(
-    "Ask again",
-    minutes=4,
-    teacher="On the page Class: presses Ask again (A), waits until most have answered a second"
-    " time, presses Lock (L). Shows what both gained: the class its shorter interval; the attacker"
-    " who began at even nothing, and more with the slider on a suspicion.",
-    all="Answers again, reads on the phone what has been spent, and says who gains by it.",
-)
-_END = PlanPart(
-    "End",
-    minutes=5,
-    teacher="Asks three people for their sentence, and what they would still not answer. Ends the"
-    " room: its reports are gone.",
-    all="Says what was new, and keeps the worksheet.",
-)
-_PLANS: Mapping[int, tuple[PlanPart, ...]] = {
-    45: (
-        _BEGIN,
-        PlanPart(lesson="coin", keys=("throw", "deny", "evidence")),
-        _LOCK,
-        PlanPart(lesson="crowd", keys=("count", "undo")),
-        PlanPart(lesson="attacker", keys=("even", "suspicion")),
-        _AGAIN,
-        PlanPart(lesson="again", keys=("add",)),
-        _END,
-    ),
-    90: (
-        _BEGIN,
-        PlanPart(lesson="coin"),
-        _LOCK,
-        PlanPart(lesson="crowd"),
-        PlanPart(lesson="attacker"),
-        _AGAIN,
-        *(PlanPart(lesson=id) for id in ("again", "claim", "choose")),
-        _END,
-    ),
-}
+def _plans() -> dict[int, tuple[PlanPart, ...]]:
+    named = load(__package__, "plans.toml")
+    plans = named.pop("plans")
+    return {
+        int(minutes): tuple(
+            into(PlanPart, named[one] if isinstance(one, str) else one, f"plan {minutes}")
+            for one in parts
+        )
+        for minutes, parts in plans.items()
+    }
+
+
+_PLANS = _plans()
 HOURS = tuple(_PLANS)
 
 
 def plan(minutes: int) -> str:
     """What the teacher and the class do, minute by minute."""
-    turns = list(schedule(minutes))
     shown = [slide for part in _PLANS[minutes] for slide in part.slides]
     alone = []
     for lesson in LESSONS.values():
-        left = [slide for slide in lesson.slides if slide not in shown]
+        left = [slide.title for slide in lesson.slides if slide not in shown]
         if left:
-            some = "" if len(left) == len(lesson.slides) else f": {listed(s.title for s in left)}"
+            some = "" if len(left) == len(lesson.slides) else f": {listed(left)}"
             alone.append(f"{lesson.title}{some}")
     before = [
         "Before: start the server with make class, print a worksheet for everybody and the answer"
@@ -253,16 +187,21 @@ def plan(minutes: int) -> str:
     ]
     if alone:
         before.append(f"Left for home, alone on the page Learn: {'; '.join(alone)}.")
-    table = document.table(
-        {
-            "Minute": [f"{turn.start}-{turn.end}" for turn in turns],
-            "Step": [turn.step for turn in turns],
-            "Teacher": [turn.teacher for turn in turns],
-            "Class": [turn.all for turn in turns],
-        }
-    )
-    title = f"Differential privacy in {minutes} minutes"
-    return document.page(title, [document.paragraphs(*before), table], _STYLE)
+    rows = [(f"{turn.start}-{turn.end}", *turn[2:]) for turn in schedule(minutes)]
+    columns = zip(("Minute", "Step", "Teacher", "Class"), zip(*rows, strict=True), strict=True)
+    parts = [document.paragraphs(*before), document.table(dict(columns))]
+    return document.page(f"Differential privacy in {minutes} minutes", parts, _STYLE)
+
+
+class Turn(NamedTuple):
+    """A row of a plan, in minutes from its start. teacher, all: what the teacher does, and the
+    class."""
+
+    start: int
+    end: int
+    step: str
+    teacher: str
+    all: str
 
 
 def schedule(minutes: int) -> Iterator[Turn]:
@@ -271,30 +210,27 @@ def schedule(minutes: int) -> Iterator[Turn]:
     parts = _PLANS[minutes]
     spent = sum(part.minutes for part in parts)
     pace = (minutes - spent) / sum(part.alone for part in parts)
-    end, done = 0, 0.0
-    for k, part in enumerate(parts):
+    end, done, locked = 0, 0.0, False
+    for part in parts:
         start, done = end, done + part.minutes + pace * part.alone
-        end = round(done)
-        yield Turn(start, end, *_done(part, _LOCK in parts[:k]))
-
-
-def _done(part: PlanPart, locked: bool) -> tuple[str, str, str]:
-    """What a part is called, and what the teacher and the class do in it; locked: whether the
-    class's own reports are to be seen."""
-    if not part.lesson:
-        return part.step, part.teacher, part.all
-    lesson, slides = LESSONS[part.lesson], part.slides
-    asks = [
-        f"{slide.title}: “{slide.predict.question}”" if slide.predict else slide.title
-        for slide in slides
-    ]
-    seen = locked and any(slide.in_class for slide in slides)
-    own = "looks at its own reports, " if seen else ""
-    return (
-        f"{list(LESSONS).index(part.lesson) + 1}. {lesson.title}",
-        f"On the page Learn. {'; '.join(asks)}. Reads aloud: {lesson.take_home}",
-        f"Predicts by show of hands, {own}moves, writes.",
-    )
+        end, locked = round(done), locked or part.step == "Lock"
+        if not part.lesson:
+            yield Turn(start, end, part.step, part.teacher, part.all)
+            continue
+        lesson = LESSONS[part.lesson]
+        asks = [
+            f"{slide.title}: “{slide.predict.question}”" if slide.predict else slide.title
+            for slide in part.slides
+        ]
+        seen = locked and any(slide.in_class for slide in part.slides)
+        own = "looks at its own reports, " if seen else ""
+        yield Turn(
+            start,
+            end,
+            f"{lesson.number}. {lesson.title}",
+            f"On the page Learn. {'; '.join(asks)}. Reads aloud: {lesson.take_home}",
+            f"Predicts by show of hands, {own}moves, writes.",
+        )
 
 
 # --- the files -----------------------------------------------------------------------------------

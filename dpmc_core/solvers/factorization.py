@@ -1,0 +1,349 @@
+"""Least-squares factorization of ratings and of clicks, row by row and exactly. No privacy here.
+
+Clicks: with S the observed cells of an m x n matrix of zeros and ones, rows p_u and columns q_i,
+
+    L = sum_S (p'q - 1)^2 + alpha sum_D (p'q)^2 + ridge,  D = all cells, or the missing ones
+
+(Rendle, Krichene, Zhang, Koren, "Revisiting the performance of iALS on item recommendation
+benchmarks", 2021; RYHH24, Eq. 1 and 11). Ratings, from the middle of their public range:
+
+    L = sum_S (r - p'q)^2 + user_penalty ||P||_F^2 + item_penalty ||Q||_F^2
+
+with ||p_u|| <= 1 where asked for (HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix
+Factorization", 2015).
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core import archives
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.ratings import Ratings
+from dpmc_core.settings import setting
+from dpmc_core.solvers.als import Equations, normal_equations, random_factors, ridge
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import clip_dense_rows
+from dpmc_core.stopping import look, waited
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_SPREAD = 0.1  # of the starting item factors around (1, 0, ..., 0), in rating points
+_NEWTON = 100  # rounds at most; a handful is usual
+
+
+# --- clicks ----------------------------------------------------------------------------------
+
+
+class Over(enum.Enum):
+    """Which cells pull predictions to zero."""
+
+    ALL = "all"  # every cell (iALS)
+    MISSING = "missing"  # cells that were not observed (the complementary loss of RYHH24)
+
+
+@dataclass(frozen=True)
+class ImplicitLoss:
+    """The weights of the loss.
+
+    alpha: weight of the cells that pull to zero, >= 0. regularisation: lambda. frequency: a row
+    with k ones among n cells is ridged by lambda (k + alpha n), or lambda (k + alpha (n - k)) over
+    missing cells; without it by lambda alone.
+    """
+
+    alpha: float
+    regularisation: float
+    over: Over = Over.ALL
+    frequency: bool = True
+
+    def ridge(self, counts: Ints, cells: int) -> Floats:
+        """The ridge of rows with that many ones among `cells` cells."""
+        if not self.frequency:
+            return np.full(len(counts), float(self.regularisation))
+        rest = cells if self.over is Over.ALL else cells - counts
+        return self.regularisation * (counts + self.alpha * rest)
+
+    @property
+    def own_weight(self) -> float:
+        """Weight of an observed cell's p p' beyond alpha times the Gram matrix of all rows."""
+        return 1.0 if self.over is Over.ALL else 1.0 - self.alpha
+
+    def value(self, matrix: csr_array, left: Floats, right: Floats) -> float:
+        """The loss, without a users x items array."""
+        m, n = matrix.shape
+        observed = Pattern.of_matrix(matrix).sample(left, right)
+        fit = np.sum((observed - 1.0) ** 2)
+        pull = np.sum((left.T @ left) * (right.T @ right))
+        if self.over is Over.MISSING:
+            pull -= np.sum(observed**2)
+        rows = np.diff(matrix.indptr).astype(np.int64)
+        columns = np.bincount(matrix.indices, minlength=n).astype(np.int64)
+        ridge = self.ridge(rows, n) @ np.sum(left**2, axis=1)
+        ridge += self.ridge(columns, m) @ np.sum(right**2, axis=1)
+        return float(fit + self.alpha * pull + ridge)
+
+
+def check_interactions(ratings: Ratings) -> None:
+    """Raise BadRatings unless every rating is an interaction, of value 1."""
+    if not ratings.clicks:
+        other = ratings.values != 1.0
+        raise BadRatings(
+            f"{int(other.sum())} of {len(ratings)} ratings are not 1, first"
+            f" {ratings.values[other][0]:g}: ranking takes interactions of value 1, so prepare the"
+            " ratings with implicit=all or implicit=VALUE (the lowest rating that counts)"
+        )
+
+
+def binary_matrix(ratings: Ratings) -> csr_array:
+    """The interactions as a users x items matrix of ones. Raises BadRatings for other values."""
+    check_interactions(ratings)
+    return ratings.matrix
+
+
+def solve_rows(
+    matrix: csr_array, other: Floats, loss: ImplicitLoss, *, single: bool = False
+) -> Floats:
+    """The minimising factors of every row of `matrix` (r x c), given those of its columns (c x d).
+
+    p = A^-1 sum_I q with A = w sum_I q q' + alpha Q'Q + ridge I, w the loss's `own_weight`. single:
+    gather and solve in single precision, about twice as fast and good to six digits or so. Raises
+    InvalidSetting where the ridge drowns in rounding, so that A has no inverse.
+    """
+    from scipy.linalg import solve
+
+    counts = np.diff(matrix.indptr).astype(np.int64)
+    gram = loss.alpha * (other.T @ other)
+    penalty = loss.ridge(counts, matrix.shape[1])
+    try:
+        if loss.own_weight == 0 and np.ptp(penalty) == 0:  # all rows share one A
+            gram.flat[:: len(gram) + 1] += penalty[0]
+            return np.asarray(solve(gram, (matrix @ other).T, assume_a="pos").T)
+        return _solve_each(matrix, other, loss, gram, penalty, np.float32 if single else np.float64)
+    except np.linalg.LinAlgError:
+        raise InvalidSetting(
+            "regularisation",
+            f"large enough for factors of length {other.shape[1]}: a row's equations have no single"
+            " solution",
+            loss.regularisation,
+            "a smaller rank helps too",
+        ) from None
+
+
+def _solve_each(
+    matrix: csr_array,
+    other: Floats,
+    loss: ImplicitLoss,
+    gram: Floats,
+    penalty: Floats,
+    kind: type[np.floating],
+) -> Floats:
+    equations = Equations(matrix, other.astype(kind))
+    gram, penalty = gram.astype(kind), penalty.astype(kind)
+    found = np.zeros((matrix.shape[0], other.shape[1]))
+
+    def solve(block: Ints) -> None:
+        own, sums = equations.of(block)
+        own *= kind(loss.own_weight)
+        own += gram
+        found[block] = ridge(own, sums, penalty[block])
+
+    # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        for _ in pool.map(solve, reversed(list(equations.blocks()))):
+            look()  # what is not begun by then is not done
+    return found
+
+
+# --- ratings ---------------------------------------------------------------------------------
+
+
+class Sides(NamedTuple):
+    """Deviations of ratings from the middle of their range, by user and, transposed, by item."""
+
+    by_user: csr_array
+    by_item: csr_array
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastSquaresMF:
+    """Settings of the factorization, and its two half steps."""
+
+    rank: int = setting(3, "length of a factor", at_least=1, at_most=200)
+    user_penalty: float = setting(4.0, "ridge penalty on user factors", above=0, at_most=1e6)
+    item_penalty: float = setting(4.0, "ridge penalty on item factors", above=0, at_most=1e6)
+    iterations: int = setting(20, "alternations without noise", at_least=1, at_most=10_000)
+    unit_ball: bool = setting(True, "hold each user's factors within length 1")
+
+    def sides(self, ratings: Ratings) -> Sides:
+        """The ratings, both ways round."""
+        cells = Pattern.of(ratings)
+        deviations = ratings.values - ratings.public.middle
+        return Sides(cells.by_user(deviations), cells.by_item(deviations))
+
+    def equations(self, rows: csr_array, factors: Floats) -> tuple[Floats, Floats]:
+        """sum f f' (k x d x d, or d x d shared by all) and sum r f (k x d) of each of k rows."""
+        return normal_equations(rows, factors)
+
+    def first_items(self, items: int, rng: np.random.Generator) -> Floats:
+        """Data-free starting item factors: near (1, 0, ..., 0), so a first fit finds the means."""
+        start = random_factors(items, self.rank, rng, _SPREAD)
+        start[:, 0] += 1.0
+        return start
+
+    def fit_users(self, sides: Sides, item_factors: Floats) -> Floats:
+        """Every user's own factors given those of the items; zeros without ratings."""
+        squares, moments = self.equations(sides.by_user, item_factors)
+        if not self.unit_ball:
+            return solved(squares, moments, self.user_penalty)
+        return minimise_in_ball(squares + self.user_penalty * np.eye(self.rank), 2 * moments, 1.0)
+
+    def fit_items(self, sides: Sides, user_factors: Floats) -> Floats:
+        """Every item's factors given those of the users; zeros without ratings."""
+        return solved(*self.equations(sides.by_item, user_factors), self.item_penalty)
+
+    def alternate(self, sides: Sides, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
+        """(user factors, item factors) after each alternation, the users' fitted last."""
+        users = self.fit_users(sides, self.first_items(sides.by_item.shape[0], rng))
+        for _ in range(self.iterations):
+            items = self.fit_items(sides, users)
+            users = self.fit_users(sides, items)
+            yield users, items
+
+    def objective(self, sides: Sides, users: Floats, items: Floats) -> float:
+        """The value that the alternation brings down."""
+        fitted = Pattern.of_matrix(sides.by_user).sample(users, items)
+        misfit = self.misfit(sides.by_user.data, fitted, users, items)
+        ridge = self.user_penalty * np.square(users).sum()
+        return float(misfit + ridge + self.item_penalty * np.square(items).sum())
+
+    def misfit(self, values: Floats, fitted: Floats, users: Floats, items: Floats) -> Any:  # noqa: ARG002
+        """The sum of squared errors; fitted: on the stored cells."""
+        return np.square(values - fitted).sum()
+
+
+def solved(squares: Floats, moments: Floats, penalty: float) -> Floats:
+    """(A + penalty I)^-1 b of each row; squares: k x d x d, or d x d shared by all."""
+    if squares.ndim == 3:
+        return ridge(squares, moments, penalty)
+    quadratic = squares + penalty * np.eye(len(squares))
+    return np.asarray(np.linalg.solve(quadratic, moments.T).T)
+
+
+# --- public user factors ---------------------------------------------------------------------
+
+_RANDOM = "random:"
+
+
+@dataclass(frozen=True)
+class PublicUserFactors:
+    """Where public user factors come from: a .npy file of users x rank, or 'random:SEED'."""
+
+    source: str
+
+    def __str__(self) -> str:
+        return self.source
+
+    @classmethod
+    def parse(cls, text: str) -> PublicUserFactors:
+        """Raises InvalidSetting for text that names neither."""
+        seed = text.removeprefix(_RANDOM)
+        if seed != text and not seed.isdecimal():
+            raise InvalidSetting("user_factors", "random:SEED with a whole-numbered SEED", text)
+        if seed == text and not text.endswith(".npy"):
+            raise InvalidSetting("user_factors", "random:SEED or a .npy file", text)
+        return cls(text)
+
+    def load(self, users: int, rank: int) -> Floats:
+        """users x rank, rows cut to length 1. Raises InvalidSetting where the file does not fit."""
+        if self.source.startswith(_RANDOM):
+            return _random_directions(users, rank, int(self.source.removeprefix(_RANDOM)))
+        try:
+            factors = archives.array(Path(self.source))
+        except archives.BadArchive as error:
+            raise InvalidSetting(
+                "user_factors", "a readable .npy file", self.source, error.reason
+            ) from None
+        if factors.shape != (users, rank):
+            raise InvalidSetting("shape of user_factors", f"({users}, {rank})", factors.shape)
+        if factors.dtype.kind not in "fiu" or not np.isfinite(factors).all():
+            raise InvalidSetting("user_factors", "finite numbers", self.source)
+        return clip_dense_rows(factors.astype(float), 1.0)[0]
+
+
+def _random_directions(users: int, rank: int, seed: int) -> Floats:
+    """Unit rows: half of the squared length on a shared first coordinate, the rest random.
+
+    The shared coordinate lets item factors hold item means; rank 1 is nothing else.
+    """
+    factors = np.ones((users, rank))
+    if rank > 1:
+        rest = np.random.default_rng(seed).standard_normal((users, rank - 1))
+        factors[:, 1:] = rest / np.linalg.norm(rest, axis=1, keepdims=True)
+        factors /= np.sqrt(2.0)
+    return factors
+
+
+# --- quadratics over a ball ------------------------------------------------------------------
+
+
+def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats:
+    """argmin x'A x - b'x over ||x||_2 <= radius, for each of n problems.
+
+    quadratic: n x d x d, or d x d shared by all; only its symmetric part matters, and it may be
+    indefinite. linear: n x d. Returns n x d. The minimiser solves (A + nu I) x = b/2 with
+    nu >= max(0, -smallest eigenvalue) and nu > 0 only on the sphere (More, Sorensen, "Computing a
+    trust region step", 1983); nu is the root of the secular equation ||x(nu)|| = radius.
+    """
+    symmetric = 0.5 * (quadratic + np.swapaxes(quadratic, -1, -2))
+    values, vectors = waited(np.linalg.eigh, symmetric)
+    if quadratic.ndim == 2:
+        beta = 0.5 * (linear @ vectors)
+        inside = _in_eigenbasis(np.broadcast_to(values, beta.shape), beta, radius)
+        return np.asarray(inside @ vectors.T)
+    inside = _in_eigenbasis(values, 0.5 * np.einsum("nji,nj->ni", vectors, linear), radius)
+    return np.asarray(np.einsum("nij,nj->ni", vectors, inside))
+
+
+def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
+    """The minimiser in the eigenbasis: values n x d ascending, beta = V'b/2 n x d.
+
+    Where the smallest value is negative, values are counted from it and nu from its opposite: in
+    the nearly hard case nu + smallest is too small to be left over from a difference. Newton's
+    method on 1/radius - 1/||x||, which is nearly linear and concave, rises to its root from where
+    one coordinate alone is as long as the radius.
+    """
+    indefinite = values[:, :1] < 0
+    values = values - np.where(indefinite, values[:, :1], 0.0)
+    nu = np.maximum(np.max(np.abs(beta) / radius - values, axis=1, keepdims=True), 0.0)
+
+    for _ in range(_NEWTON):
+        look()
+        gap = values + nu
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = np.where(beta == 0, 0.0, beta / gap)
+            slope = np.where(beta == 0, 0.0, x * x / gap).sum(axis=1, keepdims=True)
+        norm = np.linalg.norm(x, axis=1, keepdims=True)
+        outside = norm > radius * (1 + 1e-14)
+        if not outside.any():
+            break
+        slope[~outside] = np.inf
+        nu = nu + (norm / radius - 1.0) * norm * norm / slope
+    # The hard case: on an indefinite quadratic the minimum is on the sphere; what is missing
+    # goes along an eigenvector of the smallest value, where the quadratic is flat.
+    short = (indefinite & ~(norm >= radius * (1 - 1e-12)))[:, 0]
+    rest = np.sum(x[short, 1:] ** 2, axis=1)
+    x[short, 0] = np.copysign(np.sqrt(np.maximum(radius**2 - rest, 0.0)), beta[short, 0])
+    return x

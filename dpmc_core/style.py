@@ -1,0 +1,27 @@
+"""How methods are drawn wherever they are: colour, marker and dash say the same thing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Style(NamedTuple):
+    """How one method is drawn on every page: colour, marker and dash say the same thing."""
+
+    color: str
+    marker: str
+    dash: str = "solid"
+
+
+# Okabe and Ito's colours, safe for colour blindness; yellow is left out: too faint on white. No
+# stars: hollow and filled ones look alike from the back of a room.
+BLUE, ORANGE, GREEN, RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
+SKY, PURPLE = "#56b4e9", "#cc79a7"
+_COLORS = (PURPLE, GREEN, BLUE, ORANGE, RED, SKY)
+_MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglass")
+
+
+def spare(id: str) -> Style:
+    """For a method whose class names no style: the same one every time."""
+    k = sum(id.encode())
+    return Style(_COLORS[k % 6], _MARKERS[k // 6 % 6])

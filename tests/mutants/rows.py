@@ -1,0 +1,152 @@
+"""Faults of the result store and of sweeps."""
+
+from __future__ import annotations
+
+from tests.mutants.base import OTHER, family_of, named
+
+STORE = (
+    family_of(
+        "store",
+        "lab/store/rows.py",
+        (
+            "every epsilon is a curve of its own",
+            OTHER,
+            "mechanism, revision, without_epsilon(settings))",
+            "mechanism, revision, settings)",
+            named("store", "test_curves_collect_what_differs_in_epsilon_and_seed_only"),
+        ),
+        (
+            "seeds share a row",
+            OTHER,
+            "mechanism, revision, settings, *seed)",
+            "mechanism, revision, settings)",
+            named("sweep", "test_everything_that_decides_a_result_is_in_its_key"),
+        ),
+        (
+            "rows of an older revision are found",
+            OTHER,
+            "return digest(source, list(prepare), split, mechanism, revision, settings, *seed)",
+            "return digest(source, list(prepare), split, mechanism, settings, *seed)",
+            named("sweep", "test_a_raised_revision_is_another_unit"),
+        ),
+        (
+            "the split is not in the key of a row",
+            OTHER,
+            "return digest(source, list(prepare), split, mechanism,",
+            "return digest(source, list(prepare), mechanism,",
+            named("sweep", "test_everything_that_decides_a_result_is_in_its_key"),
+        ),
+    )
+    + family_of(
+        "store",
+        "lab/store/connection.py",
+        (
+            "rows finished since are pruned",
+            OTHER,
+            'where, values = "curve = ? AND finished < ?", (id, before)',
+            'where, values = "curve = ? AND finished > ?", (id, before)',
+            named("store", "test_prune_takes_rows_and_what_only_they_used"),
+        ),
+        (
+            "cards and curves that nothing uses stay",
+            OTHER,
+            'for table in ("curve", "card"):',
+            'for table in ("curve",):',
+            named("store", "test_prune_takes_rows_and_what_only_they_used"),
+        ),
+        (
+            "half of the rows are written where one cannot be",
+            OTHER,
+            'self.connection.execute("ROLLBACK")',
+            'self.connection.execute("COMMIT")',
+            named("store", "test_rows_are_written_all_or_none"),
+        ),
+    )
+    + family_of(
+        "store",
+        "lab/store/queries.py",
+        (
+            "points of the highest seeds",
+            OTHER,
+            '"ORDER BY seed LIMIT ?"',
+            '"ORDER BY seed DESC LIMIT ?"',
+            named("store", "test_points_are_the_values_of_the_lowest_seeds"),
+        ),
+        (
+            "small epsilons of a curve are left out",
+            OTHER,
+            "last = -1.0  #",
+            "last = 1.0  #",
+            named("store", "test_what_is_certified_comes_with_its_reasons"),
+        ),
+    )
+    + family_of(
+        "store",
+        "lab/store/export.py",
+        (
+            "a formula is exported as it is",
+            OTHER,
+            '        return f"\'{value}"\n    return value',
+            "        return value\n    return value",
+            named("store", "test_csv_and_parquet_hold_the_same_rows"),
+        ),
+        (
+            "numbers are exported as text",
+            OTHER,
+            "    try:\n        float(value)",
+            "    try:\n        raise ValueError",
+            named("store", "test_csv_and_parquet_hold_the_same_rows"),
+        ),
+    )
+    + family_of(
+        "store",
+        "lab/store/shipped.py",
+        (
+            "shipped rows of an older revision are drawn",
+            OTHER,
+            'if cls is None or cls.revision != stamp["revisions"][name]:',
+            "if cls is None:",
+            named("shipped", "test_curves_of_another_revision_or_setting_are_left_out"),
+        ),
+        (
+            "a shipped curve comes without its line without privacy",
+            OTHER,
+            "return id, cls.floor, cls.twin, registry.REFERENCES[cls.task]",
+            "return id, cls.floor, cls.twin",
+            named("shipped", "test_a_line_is_looked_at_from_one_epsilon"),
+        ),
+        (
+            "numbers of a shipped curve are cut to two digits",
+            OTHER,
+            'f"{value:.6g}"',
+            'f"{value:.2g}"',
+            named("shipped", "test_a_file_comes_back_as_it_went"),
+        ),
+    )
+)
+
+SWEEP = family_of(
+    "sweep",
+    "lab/sweep/grid.py",
+    (
+        "the largest epsilon is never run",
+        OTHER,
+        "yield from dict.fromkeys(ordered[:1] + ordered[-1:])",
+        "yield from dict.fromkeys(ordered[:1])",
+        named("sweep", "test_the_curve_is_seen_early_and_then_filled"),
+    ),
+    (
+        "the last seed of a range is left out",
+        OTHER,
+        "found += range(low, high + 1)",
+        "found += range(low, max(high, low + 1))",
+        named("sweep_cli", "test_seeds_are_lists_or_ranges"),
+    ),
+    (
+        "epsilons are spaced evenly and not in the logarithm",
+        OTHER,
+        "low * math.exp(step * k)",
+        "low + (high - low) * k / (count - 1)",
+        named("sweep_cli", "test_epsilons_are_lists_or_ranges"),
+    ),
+)

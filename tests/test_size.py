@@ -1,0 +1,76 @@
+"""The house stays one that a person can read: its size is held to a budget.
+
+The unit is a token of code: a name, a number, an operator or a bracket counts one, and so does a
+text of any length; comments, docstrings and line breaks count nothing. So neither long lines nor
+short names nor texts elsewhere change it. Who adds something takes something out, or raises a
+budget here and argues for it in the commit: for an algorithm that is as long as its paper needs,
+never for a second spelling of what is there.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BUDGETS = {  # files, tokens
+    "core": (60, 100_000),
+    "lab": (70, 125_000),
+    "pages": (48, 73_900),
+    "pages (js, css, html)": (7, 18_500),
+}
+NOT_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENDMARKER, tokenize.ENCODING),
+}
+# From Python 3.12 on an f-string is many tokens; it counts one everywhere.
+STARTS = {getattr(tokenize, f"{kind}STRING_START", -1) for kind in "FT"}
+ENDS = {getattr(tokenize, f"{kind}STRING_END", -1) for kind in "FT"}
+
+
+def tokens_of(path):
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return len(re.findall(r"\"[^\"\n]*\"|'[^'\n]*'|\w+|[^\w\s]", text))
+    docstrings = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                docstrings.update(range(first.lineno, first.end_lineno + 1))
+    count = depth = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in NOT_CODE or token.start[0] in docstrings:
+            continue
+        depth -= token.type in ENDS
+        count += depth == 0 and token.type not in ENDS
+        depth += token.type in STARTS
+    return count
+
+
+def files_of(area):
+    core, lab, pages = ROOT / "dpmc_core", ROOT / "dpmc_core" / "lab", ROOT / "pages"
+    if area == "core":
+        return [path for path in core.rglob("*.py") if lab not in path.parents]
+    if area == "pages (js, css, html)":
+        return [path for kind in ("js", "css", "html") for path in pages.rglob(f"*.{kind}")]
+    return list({"lab": lab, "pages": pages}[area].rglob("*.py"))
+
+
+@pytest.mark.parametrize("area", BUDGETS)
+def test_an_area_keeps_to_its_budget(area):
+    files, tokens = BUDGETS[area]
+    found = files_of(area)
+    assert len(found) <= files
+    assert sum(map(tokens_of, found)) <= tokens
+
+
+def test_what_counts_is_code_alone(tmp_path):
+    path = tmp_path / "one.py"
+    path.write_text(
+        '"""Text.\n\nMore."""\n\nx = f"{a} and {b}"  # why\n\n\ndef f():\n    """Doc."""\n'
+    )
+    assert tokens_of(path) == 3 + 5  # x = text; def f ( ) :
