@@ -179,7 +179,7 @@ def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
     across, up = picture.titles(found)
     blocks.chart(
         charts_papers.experiment(found),
-        alt=f"{up} over {across}. {words.we_see(found.made)}",
+        alt=f"{up} over {across}. {words.we_see(found)}",
         key="experiment chart",
         caption=words.legend(found),
         table=numbers,

@@ -24,13 +24,17 @@ ALONE = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
 
 
 def complementary(epsilon, rank, regularisation, largest, **split):
-    scales = bounds.complementary_scales(epsilon, rank, largest, **split)
+    scales = bounds.scales(epsilon, rank, largest, bounds.Split(**split))
     return bounds.excess_loss(scales, rank, regularisation)
 
 
 def strawman(epsilon, rank, regularisation, largest):
-    scales = bounds.strawman_scales(epsilon, rank, largest)
+    scales = bounds.scales(epsilon, rank, largest)
     return bounds.excess_loss(scales, rank, regularisation)
+
+
+def printed(*size, **split):
+    return bounds.printed_excess_loss(*size, bounds.Split(**split) if split else None)
 
 
 symmetric = partial(complementary, symmetric=True)
@@ -46,29 +50,27 @@ def test_when_the_printed_bounds_are_ordered(rank, largest, beta) -> None:
     below = []
     for ridge in (1e-6, 1e-3, 0.07, 1.0, 1e4, 1e8):
         args = (1.0, rank, ridge, largest)
-        first = bounds.printed_strawman(*args)
-        second = bounds.printed_complementary(*args, **split)
+        first = printed(*args)
+        second = printed(*args, **split)
         below.append(first >= second)
-        third = bounds.printed_complementary(*args, symmetric=True, **split)
-        assert second >= third >= bounds.printed_complementary(*args, **ALONE)
+        third = printed(*args, symmetric=True, **split)
+        assert second >= third >= printed(*args, **ALONE)
         assert complementary(*args, **split) >= symmetric(*args, **split) >= optimal(*args)
         assert strawman(2.0, *args[1:]) == pytest.approx(strawman(*args) / 2)
-    assert all(below) == bounds.complementary_wins(0.8, *beta, rank)
+    assert all(below) == bounds.complementary_wins(bounds.Split(0.8, *beta), rank)
 
 
 def test_corollary_1_as_printed_is_too_weak() -> None:
     args = (1.0, 4, 1.0, 0.3)
-    assert bounds.complementary_wins(0.8, 0.1, 0.8, 4, printed=True)
-    assert not bounds.complementary_wins(0.8, 0.1, 0.8, 4)
-    assert bounds.printed_strawman(*args) < bounds.printed_complementary(*args, **SPLIT)
+    assert bounds.complementary_wins(bounds.Split(**SPLIT), 4, printed=True)
+    assert not bounds.complementary_wins(bounds.Split(**SPLIT), 4)
+    assert printed(*args) < printed(*args, **SPLIT)
 
 
 def test_at_alpha_one_only_the_first_order_counts() -> None:
     split = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
     assert complementary(1.0, 5, 0.1, 0.3, **split) == optimal(1.0, 5, 0.1, 0.3)
-    assert bounds.printed_complementary(1.0, 5, 0.1, 0.3, **split) == pytest.approx(
-        2 * optimal(1.0, 5, 0.1, 0.3)
-    )
+    assert printed(1.0, 5, 0.1, 0.3, **split) == pytest.approx(2 * optimal(1.0, 5, 0.1, 0.3))
     for beta in ((1.0, 0.0), (0.5, 0.5)):  # nothing left for the second moment, or for the ridge
         split = {"alpha": 0.5, "beta1": beta[0], "beta2": beta[1]}
         for bound in (complementary, symmetric):
@@ -193,13 +195,13 @@ def test_scales_are_those_of_the_cards() -> None:
     split = {"alpha": 0.6, "beta1": 0.5, "beta2": 0.3}
     betas = split | {"beta3": 0.2}
     for mechanism, scales in (
-        (Strawman(**own), bounds.strawman_scales(epsilon, d, c)),
-        (Complementary(**own, **betas), bounds.complementary_scales(epsilon, d, c, **split)),
+        (Strawman(**own), bounds.scales(epsilon, d, c)),
+        (Complementary(**own, **betas), bounds.scales(epsilon, d, c, bounds.Split(**split))),
         (
             Symmetric(**own, **betas),
-            bounds.complementary_scales(epsilon, d, c, symmetric=True, **split),
+            bounds.scales(epsilon, d, c, bounds.Split(**split, symmetric=True)),
         ),
-        (Optimal(**own), bounds.complementary_scales(epsilon, d, c, **ALONE)),
+        (Optimal(**own), bounds.scales(epsilon, d, c, bounds.Split(**ALONE))),
     ):
         found = {name: release.scale for name, release in mechanism.releases(1)}
         assert found == pytest.approx({k: v for k, v in scales._asdict().items() if v})

@@ -393,15 +393,15 @@ def test_the_verdict_on_a_promise(id, change, verdict):
     (found,) = verdicts.promises(one)
     assert found.verdict is verdict
     assert found.command.startswith("dpmc audit" if verdict is Privacy.COUNTEREXAMPLE else "dpmc p")
-    assert verdicts.worst([found]) == found
+    assert looked(one, None)._replace(promises=(found,)).worst == found
 
 
 def test_the_worst_promise_stands_for_all():
-    _, one = papers.find("lwhm22-1b")
-    found = verdicts.promises(one)
-    assert verdicts.worst(found).mechanism == "output"
-    assert verdicts.worst([]) is None
-    assert "proved" in verdicts.summary(found).lower()
+    found = words.look(*papers.find("lwhm22-1b"))
+    assert found.worst.mechanism == "output"
+    assert found._replace(promises=()).worst is None
+    assert words.privacy_text(found).startswith("Proved: ")
+    assert words.privacy_text(found._replace(promises=())) == ""
 
 
 @pytest.mark.parametrize(("paper", "one"), ALL, ids=IDS)

@@ -243,7 +243,7 @@ def test_a_noisy_direction_has_the_slack_of_lemma_d_4():
 
 @pytest.fixture(scope="module")
 def tables():
-    return {key: rows() for key, rows in papers.THEOREMS.items()}
+    return {key: papers.theorems(p) for key, p in papers.PAPERS.items() if p.theory}
 
 
 @pytest.fixture(scope="module")
@@ -352,25 +352,24 @@ def test_theorem_3_2_has_no_constant_with_steps_of_one_in_t():
 def test_corollary_1_on_one_dimension():
     """Its condition holds for d = 1, beta1 = beta2 = 1/3, alpha = 2/3, and N = c = eps = 1 give
     Eq. 25 sqrt(2) 12 and Eq. 26 sqrt(2) 13."""
-    split = {"alpha": 2 / 3, "beta1": 1 / 3, "beta2": 1 / 3}
-    assert implicit.printed_strawman(1.0, 1, 1.0, 1.0) == pytest.approx(12 * math.sqrt(2))
-    better = implicit.printed_complementary(1.0, 1, 1.0, 1.0, **split)
+    split = implicit.Split(2 / 3, 1 / 3, 1 / 3)
+    assert implicit.printed_excess_loss(1.0, 1, 1.0, 1.0) == pytest.approx(12 * math.sqrt(2))
+    better = implicit.printed_excess_loss(1.0, 1, 1.0, 1.0, split)
     assert better == pytest.approx(13 * math.sqrt(2))
     assert math.sqrt(3) - 1 <= 1
-    assert not implicit.complementary_wins(rank=1, **split)
+    assert not implicit.complementary_wins(split, 1)
 
 
 def test_equations_26_and_27_are_no_function_of_the_scores():
     """Factors and ridge scaled so that no score, noise or loss moves: what is printed does."""
-    split = {"alpha": 0.8, "beta1": 0.5, "beta2": 0.4}
     for symmetric in (False, True):
-        more = split | {"symmetric": symmetric}
+        split = implicit.Split(0.8, 0.5, 0.4, symmetric)
         ours, printed = [], []
         for s in (1.0, 100.0):
             c, ridge = 0.3 * s, 0.05 * s * s
-            scales = implicit.complementary_scales(1.0, 4, c, **more)
+            scales = implicit.scales(1.0, 4, c, split)
             ours.append(implicit.excess_loss(scales, 4, ridge))
-            printed.append(implicit.printed_complementary(1.0, 4, ridge, c, **more))
+            printed.append(implicit.printed_excess_loss(1.0, 4, ridge, c, split))
         assert ours[0] == pytest.approx(ours[1])
         assert printed[1] < 0.7 * printed[0]
 

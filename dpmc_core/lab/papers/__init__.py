@@ -107,11 +107,12 @@ def _grid(table: dict[str, Any]) -> Grid:
 PAPERS: Mapping[str, Paper] = {
     paper.key: paper for paper in map(_read, (lwhm22, z16, ryhh24, hxz15, jtt18))
 }
-THEOREMS: Mapping[str, Callable[[], tuple[TheoryRow, ...]]] = {
+_THEOREMS: Mapping[str, Callable[[], tuple[TheoryRow, ...]]] = {
     "LWHM22": lwhm22.theorems,
     "Z16": z16.theorems,
     "RYHH24": ryhh24.theorems,
-    "JTT18": jtt18.theorems,  # the summary of HXZ15 that we have states none
+    "HXZ15": tuple,  # the summary that we have states none
+    "JTT18": jtt18.theorems,
 }
 
 
@@ -128,6 +129,11 @@ def find(id: str) -> tuple[Paper, Experiment]:
     if id.lower() not in known:
         raise unknown_name("experiment", id, known, listed="dpmc papers")
     return known[id.lower()]
+
+
+def theorems(paper: Paper) -> tuple[TheoryRow, ...]:
+    """A paper's statements beside measurements; takes some seconds the first time."""
+    return _THEOREMS[paper.key]()
 
 
 def presets() -> dict[str, Preset]:

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
 from dpmc_core import registry
+from dpmc_core.data import datasets
 from dpmc_core.lab.store import digest
 from dpmc_core.lab.sweep import Grid, Unit
 from dpmc_core.lab.views.lines import LEVEL, Interval, interval
@@ -290,6 +292,46 @@ class PieceRecipe:
 
 
 Recipe = GridRecipe | PieceRecipe
+
+
+def exact_curves(
+    make: Callable[[], Mapping[str, tuple[Iterable[float], Iterable[float]]]],
+    *,
+    of: Mapping[str, str] = MappingProxyType({}),
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    mechanisms: tuple[str, ...] = (),
+) -> PieceRecipe:
+    """Curves that rest on no draw, in one piece: x and y by label. of: the mechanism, by label."""
+    return PieceRecipe(
+        pieces=lambda seeds: [Piece("curves", make)],  # noqa: ARG005
+        series=lambda found: tuple(
+            Series.exact(label, x, y, of.get(label)) for label, (x, y) in found["curves"].items()
+        ),
+        settings=dict(settings),
+        mechanisms=mechanisms,
+    )
+
+
+def counted(sets: Mapping[str, str], columns: Sequence[str], clicks: bool = False) -> PieceRecipe:
+    """A table of the sizes of data sets. sets: labels by data; clicks: read for ranking."""
+
+    def sizes(data: str) -> list[float]:
+        ratings = datasets.load(data, for_ranking=clicks).ratings
+        (users, items), many, values = ratings.shape, len(ratings), ratings.values
+        found = {
+            "users": users,
+            "items": items,
+            "density": 100 * many / (users * items),
+            "lowest": float(values.min()),
+            "highest": float(values.max()),
+            "per user": many / users,
+            "per item": many / items,
+        }
+        return [found[name] for name in columns]
+
+    return exact_curves(
+        lambda: {label: (range(len(columns)), sizes(data)) for data, label in sets.items()}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

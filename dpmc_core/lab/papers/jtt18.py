@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series, curves, parsed
+from dpmc_core.lab.papers.frame import (
+    Piece,
+    PieceRecipe,
+    Point,
+    Series,
+    curves,
+    exact_curves,
+    parsed,
+)
 from dpmc_core.lab.papers.theory import TheoryRow, end_of, mean_of, rows_of
 from dpmc_core.mechanisms.frank_wolfe import (
     PrivateFrankWolfe,
@@ -477,15 +485,9 @@ def synthetic(
 def powers(theorem: str) -> PieceRecipe:
     """What our versions of a theorem give, by the rows of the theory table."""
 
-    def measured() -> list[float]:
-        return [row.measured for row in theorems() if row.theorem == theorem]
+    def measured() -> dict[str, tuple[range, list[float]]]:
+        found = [row.measured for row in theorems() if row.theorem == theorem]
+        return {"Private FW": (range(len(found)), found)}
 
-    def series(found: Mapping[str, list[float]]) -> tuple[Series, ...]:
-        row = found["powers"]
-        return (Series.exact("Private FW", range(len(row)), row, FW),)
-
-    return PieceRecipe(
-        pieces=lambda seeds: [Piece("powers", measured)],  # noqa: ARG005
-        series=series,
-        settings={"row of the theory table": theorem},
-    )
+    settings = {"row of the theory table": theorem}
+    return exact_curves(measured, of={"Private FW": FW}, settings=settings)

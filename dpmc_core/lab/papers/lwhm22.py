@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dpmc_core import links, registry
 from dpmc_core.data.synthetic import one_bit_lab
-from dpmc_core.lab.papers.run import counted
+from dpmc_core.lab.papers.frame import counted
 from dpmc_core.lab.papers.theory import TheoryRow, end_of, mean_of, rows_of
 from dpmc_core.links import LOGISTIC, Link, Probit
 from dpmc_core.mechanisms.one_bit import InputFlip, Objective, Output, OutputBound

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,14 +20,12 @@ import numpy as np
 
 from dpmc_core import paths, registry
 from dpmc_core.archives import read_json
-from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab import locks, store, sweep
 from dpmc_core.lab.papers.frame import (
     Experiment,
     GridRecipe,
     Made,
-    Piece,
     PieceRecipe,
     Point,
     Recipe,
@@ -160,7 +157,7 @@ def of_pieces(
             if stop is not None and stop():
                 raise Stopped("stopped: finished pieces are kept")
             start = time.process_time()
-            result = json.dumps(piece.make(), default=lambda value: value.tolist())  # of arrays
+            result = json.dumps(piece.make(), default=lambda of: np.asarray(of).tolist())
             kept[piece.key] = json.loads(result), time.process_time() - start
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([piece.key, *kept[piece.key]]) + "\n")
@@ -191,35 +188,6 @@ def _kept(path: Path, mark: str) -> Iterator[dict[str, tuple[Any, float]]]:
             whole.append(line)
         path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
         yield found
-
-
-def counted(
-    sets: Mapping[str, str], columns: Sequence[str], *, clicks: bool = False
-) -> PieceRecipe:
-    """A table of the sizes of data sets. sets: labels by data; clicks: read for ranking."""
-
-    def count(data: str) -> list[float]:
-        ratings = datasets.load(data, for_ranking=clicks).ratings
-        users, items = ratings.shape
-        many = len(ratings)
-        found = {
-            "users": users,
-            "items": items,
-            "lowest": float(ratings.values.min()),
-            "highest": float(ratings.values.max()),
-            "density": 100 * many / (users * items),
-            "per user": many / users,
-            "per item": many / items,
-        }
-        return [found[name] for name in columns]
-
-    def series(found: Mapping[str, Any]) -> tuple[Series, ...]:
-        return tuple(Series.exact(sets[d], range(len(row)), row) for d, row in found.items())
-
-    return PieceRecipe(
-        pieces=lambda seeds: [Piece(data, partial(count, data)) for data in sets],  # noqa: ARG005
-        series=series,
-    )
 
 
 # --- files -------------------------------------------------------------------------------------

@@ -21,8 +21,16 @@ from numpy.typing import NDArray
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series, curves, parsed
-from dpmc_core.lab.papers.run import counted
+from dpmc_core.lab.papers.frame import (
+    Piece,
+    PieceRecipe,
+    Point,
+    Series,
+    counted,
+    curves,
+    exact_curves,
+    parsed,
+)
 from dpmc_core.lab.papers.theory import TheoryRow, mean_of, rows_of
 from dpmc_core.lab.protocol import federated
 from dpmc_core.lab.protocol.simulate import measured
@@ -303,33 +311,39 @@ def laplace_norm(numbers: int, scale: float) -> float:
     return math.sqrt(2 * numbers) * scale
 
 
-def strawman_scales(epsilon: float, rank: int, largest: float) -> Scales:
-    """Eq. 9: one Delta = c^2 d^2 + 2 c d + 1 for all, at all of the budget."""
-    scale = ((largest * rank) ** 2 + 2 * largest * rank + 1) / epsilon
-    return Scales(scale, scale, scale)
+class Split(NamedTuple):
+    """How the complementary loss spends its budget: alpha, the shares of the first order and of the
+    second moment (the ridge has the rest), and whether the noise of the second is symmetric."""
+
+    alpha: float
+    beta1: float
+    beta2: float
+    symmetric: bool = False
+
+    def entries(self, rank: int) -> float:
+        """Of the second moment that are noised: d^2, or d (d + 1)/2."""
+        return rank * (rank + 1) / 2 if self.symmetric else rank**2
 
 
-def complementary_scales(
-    epsilon: float,
-    rank: int,
-    largest: float,
-    *,
-    alpha: float,
-    beta1: float,
-    beta2: float,
-    symmetric: bool = False,
-) -> Scales:
+def scales(epsilon: float, rank: int, largest: float, split: Split | None = None) -> Scales:
     """Eq. 15 to 18: 2 c d/(beta1 eps), (1 - alpha) c^2 d^2/(beta2 eps) and (1 - alpha)/(beta3 eps).
 
-    symmetric: d (d + 1)/2 for d^2. The ridge has the rest, beta3 = 1 - beta1 - beta2.
+    split: None for the strawman, Eq. 9: one Delta = c^2 d^2 + 2 c d + 1 for all, at all of the
+    budget.
     """
-    beta3 = 1 - beta1 - beta2
-    first = 2 * largest * rank / (beta1 * epsilon)
+    if split is None:
+        scale = ((largest * rank) ** 2 + 2 * largest * rank + 1) / epsilon
+        return Scales(scale, scale, scale)
+    alpha, beta1, beta2, _ = split
+    first, beta3 = 2 * largest * rank / (beta1 * epsilon), 1 - beta1 - beta2
     if alpha == 1:
         return Scales(first)
-    entries = rank * (rank + 1) / 2 if symmetric else rank**2
-    second = (1 - alpha) * entries * largest**2 / (beta2 * epsilon) if beta2 else math.inf
-    return Scales(first, second, (1 - alpha) / (beta3 * epsilon) if beta3 > 1e-9 else math.inf)
+    second = (1 - alpha) * split.entries(rank) * largest**2
+    return Scales(
+        first,
+        second / (beta2 * epsilon) if beta2 else math.inf,
+        (1 - alpha) / (beta3 * epsilon) if beta3 > 1e-9 else math.inf,
+    )
 
 
 def excess_loss(scales: Scales, rank: int, regularisation: float, sampled: float = 0.0) -> float:
@@ -353,25 +367,8 @@ def sampling_norm(lengths: Floats, weights: Floats) -> float:
     return math.sqrt(float(np.sum((weights - 1) * lengths**2)))
 
 
-def printed_strawman(epsilon: float, rank: int, regularisation: float, largest: float) -> float:
-    """Theorem 5, Eq. 25: sqrt(2) c d N (N + 2/sqrt d) (d + 1)^2/eps.
-
-    Drops one c of c^2 d^2, takes 1/c for at most 1 and leaves the ridge's noise out.
-    """
-    n, d, c = math.sqrt(1 / regularisation), rank, largest
-    return math.sqrt(2) * c * d * n * (n + 2 / math.sqrt(d)) * (d + 1) ** 2 / epsilon
-
-
-def printed_complementary(
-    epsilon: float,
-    rank: int,
-    regularisation: float,
-    largest: float,
-    *,
-    alpha: float,
-    beta1: float,
-    beta2: float,
-    symmetric: bool = False,
+def printed_excess_loss(
+    epsilon: float, rank: int, regularisation: float, largest: float, split: Split | None = None
 ) -> float:
     """Theorem 5, Eq. 26 and 27 (symmetric), with one c dropped and without the ridge.
 
@@ -381,16 +378,21 @@ def printed_complementary(
     N/eps. That is true where all cells count; with importance sampling, for which it is stated as
     we read it, the profile minimises the loss of a sample, and what that costs does not vanish as
     epsilon grows.
+
+    split: None for the strawman, Eq. 25: sqrt(2) c d N (N + 2/sqrt d) (d + 1)^2/eps. It drops one
+    c of c^2 d^2, takes 1/c for at most 1 and leaves the ridge's noise out.
     """
     n, d, c = math.sqrt(1 / regularisation), rank, largest
-    entries = d * (d + 1) / 2 if symmetric else d**2
-    second = n * entries * (1 - alpha) / beta2 if alpha < 1 else 0.0
-    return math.sqrt(2) * c * d * n * (second + 4 * math.sqrt(d) / beta1) / epsilon
+    if split is None:
+        terms = (n + 2 / math.sqrt(d)) * (d + 1) ** 2
+    else:
+        alpha, beta1, beta2, _ = split
+        second = n * split.entries(d) * (1 - alpha) / beta2 if alpha < 1 else 0.0
+        terms = second + 4 * math.sqrt(d) / beta1
+    return math.sqrt(2) * c * d * n * terms / epsilon
 
 
-def complementary_wins(
-    alpha: float, beta1: float, beta2: float, rank: int, *, printed: bool = False
-) -> bool:
+def complementary_wins(split: Split, rank: int, *, printed: bool = False) -> bool:
     """Whether the complementary loss's printed bound is below the strawman's for every N > 0.
 
     Comparing Eq. 25 and 26 term by term: (1 - alpha) d^2 <= beta2 (d + 1)^2 and
@@ -398,6 +400,7 @@ def complementary_wins(
     d >= sqrt(1/beta1) - 1, which loses the factor 2 d of the first order and is too weak: at d = 4,
     lambda = 1, alpha = 0.8, beta = (0.1, 0.8, 0.1) the strawman's bound is the smaller one.
     """
+    alpha, beta1, beta2, _ = split
     if printed:
         return alpha >= 1 - beta2 and rank >= math.sqrt(1 / beta1) - 1
     second = (1 - alpha) * rank**2 <= beta2 * (rank + 1) ** 2
@@ -417,8 +420,12 @@ def unique_weight_exists(loss: float, epsilon: float) -> bool:
 # --- beside what is measured: one item, fixed factors of 60 users, solved 600 times --------------
 
 _USERS, _SOLVES = 60, 600
-_SPLIT: dict[str, Any] = {"alpha": 0.8, "beta1": 0.5, "beta2": 0.4}
-_ALONE: dict[str, Any] = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
+_SPLITS = {
+    "complementary": Split(0.8, 0.5, 0.4),
+    "symmetric": Split(0.8, 0.5, 0.4, symmetric=True),
+    "optimal": Split(1.0, 1.0, 0.0),
+    "sampled": Split(1.0, 1.0, 0.0),
+}
 _EQUATIONS = {"strawman": 25, "complementary": 26, "symmetric": 27, "optimal": 28}
 
 
@@ -432,8 +439,7 @@ class _Item:
     epsilon: float = 1.0
 
     def mechanism(self, variant: str) -> Dpimf:
-        split = _SPLIT | {"beta3": 1 - _SPLIT["beta1"] - _SPLIT["beta2"]}
-        id = f"dpimf-{variant}"
+        id, split = f"dpimf-{variant}", {"alpha": 0.8, "beta1": 0.5, "beta2": 0.4, "beta3": 0.1}
         made = registry.create(
             id,
             epsilon=self.epsilon,
@@ -447,22 +453,9 @@ class _Item:
         assert isinstance(made, Dpimf)
         return made
 
-    def _split(self, variant: str) -> dict[str, Any]:
-        split = _ALONE if variant in ("optimal", "sampled") else _SPLIT
-        return split | {"symmetric": variant == "symmetric"}
-
     def scales(self, variant: str) -> Scales:
         """Of the noise, by the paper's sensitivities at the worst factor."""
-        size = self.epsilon, self.rank, self.largest
-        if variant == "strawman":
-            return strawman_scales(*size)
-        return complementary_scales(*size, **self._split(variant))
-
-    def printed(self, variant: str) -> float:
-        size = self.epsilon, self.rank, self.regularisation, self.largest
-        if variant == "strawman":
-            return printed_strawman(*size)
-        return printed_complementary(*size, **self._split(variant))
+        return scales(self.epsilon, self.rank, self.largest, _SPLITS.get(variant))
 
     def drawn(self, rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
         """The users' factors, and who chose the item."""
@@ -491,13 +484,14 @@ class _Item:
     def row(self, name: str, variant: str) -> TheoryRow:
         """Theorem 5 beside the excess loss of a variant."""
         sampled = self.sampled() if variant == "sampled" else 0.0
+        size = self.epsilon, self.rank, self.regularisation, self.largest
         return row(
             name,
             **self.said,
             variant=variant,
             equation=_EQUATIONS.get(variant),
             bound=excess_loss(self.scales(variant), self.rank, self.regularisation, sampled),
-            printed=self.printed(variant),
+            printed=printed_excess_loss(*size, _SPLITS.get(variant)),
             **mean_of(self.excess(variant)),
         )
 
@@ -591,20 +585,19 @@ def _variant_noise(item: _Item) -> Iterator[TheoryRow]:
 
 
 def _corollary(usual: _Item) -> Iterator[TheoryRow]:
-    split: dict[str, Any] = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}
-    ranks = range(1, 41)
+    split, ranks = Split(0.8, 0.1, 0.8), range(1, 41)
 
     def below(rank: int) -> bool:
         """Whether Eq. 26 is below Eq. 25 for N from 1e-4 to 1e4."""
         sizes = ((1.0, rank, ridge, 0.3) for ridge in np.geomspace(1e-8, 1e8, 33))
         return all(
-            printed_complementary(*size, **split) <= printed_strawman(*size) for size in sizes
+            printed_excess_loss(*size, split) <= printed_excess_loss(*size) for size in sizes
         )
 
     yield row(
         "corollary",
-        bound=next(d for d in ranks if complementary_wins(rank=d, **split)),
-        printed=next(d for d in ranks if complementary_wins(rank=d, printed=True, **split)),
+        bound=next(d for d in ranks if complementary_wins(split, d)),
+        printed=next(d for d in ranks if complementary_wins(split, d, printed=True)),
         measured=next(d for d in ranks if below(d)),
     )
     losses = {variant: float(usual.excess(variant).mean()) for variant in _EQUATIONS}
@@ -799,23 +792,13 @@ def ranked(
 
 def noise(public: Mapping[str, Any]) -> PieceRecipe:
     """Figure 5: densities of the noise on the second moment."""
-
-    def drawn() -> dict[str, Any]:
-        return {
-            one.mechanism: {"x": one.x[::5].tolist(), "density": one.density[::5].tolist()}
+    return exact_curves(
+        lambda: {
+            NAMES[one.mechanism]: (one.x[::5].tolist(), one.density[::5].tolist())
             for one in figure_5(PublicFacts(**public))
             if one.density is not None
-        }
-
-    def series(found: Mapping[str, Any]) -> tuple[Series, ...]:
-        return tuple(
-            Series.exact(NAMES[id], curve["x"], curve["density"], id)
-            for id, curve in found["noise"].items()
-        )
-
-    return PieceRecipe(
-        pieces=lambda seeds: [Piece("noise", drawn)],  # noqa: ARG005
-        series=series,
+        },
+        of={name: id for id, name in NAMES.items()},
         settings={"epsilon": FIGURE_5_EPSILON, **FIGURE_5},
         mechanisms=tuple(NAMES)[:3],
     )
@@ -824,29 +807,17 @@ def noise(public: Mapping[str, Any]) -> PieceRecipe:
 def weights(sample: int, groups: int) -> PieceRecipe:
     """Figure 6: sampling weights, as means of groups of users with factors of like length."""
 
-    def found() -> dict[str, Any]:
-        ratings = problem_of("ml-100k", 1).train
-        views = figure_6(user_factors(ratings))
+    def means(values: Floats) -> list[float]:
+        """Of groups: no single person's factor is in a result."""
+        return [float(group.mean()) for group in np.array_split(values, groups)]
+
+    def drawn() -> dict[str, tuple[list[float], list[float]]]:
+        views = figure_6(user_factors(problem_of("ml-100k", 1).train))
         (view,) = (one for one in views if one.sample == sample)
-        # Means of groups: no single person's factor is in a result.
-        return {
-            name: [float(group.mean()) for group in np.array_split(values, groups)]
-            for name, values in {"norm": view.norm, **view.weights}.items()
-        }
+        return {name: (means(view.norm), means(w)) for name, w in view.weights.items()}
 
-    def series(found: Mapping[str, Any]) -> tuple[Series, ...]:
-        drawn = dict(found["weights"])
-        norm = drawn.pop("norm")
-        return tuple(Series.exact(name, norm, values) for name, values in drawn.items())
-
-    return PieceRecipe(
-        pieces=lambda seeds: [Piece("weights", found)],  # noqa: ARG005
-        series=series,
-        settings={
-            "users": USERS,
-            "rank": RANK,
-            "sample": sample,
-            "groups": groups,
-        },
+    return exact_curves(
+        drawn,
+        settings={"users": USERS, "rank": RANK, "sample": sample, "groups": groups},
         mechanisms=("ials",),
     )

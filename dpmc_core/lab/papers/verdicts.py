@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
@@ -32,8 +32,8 @@ from dpmc_core.lab.papers.frame import (
 )
 from dpmc_core.lab.refute import Refuted
 from dpmc_core.lab.views import as_published, audits, cards
-from dpmc_core.lab.views.lines import Interval, short
-from dpmc_core.privacy import RATING, USER_REPLACED, Certified, Change, Guarantee
+from dpmc_core.lab.views.lines import Interval
+from dpmc_core.privacy import RATING, USER_REPLACED, Certified, Change
 
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
@@ -104,24 +104,33 @@ class Upheld(NamedTuple):
     words: str
     command: str
 
+    @property
+    def name(self) -> str:
+        """The method's short name."""
+        return registry.short_name(self.mechanism)
+
 
 def judge(paper: Paper, experiment: Experiment, made: Made | None) -> Judged:
     """How a result stands beside what the paper prints and says."""
     if made is None:
         reason = experiment.not_run or f"nobody has run it here yet: {experiment.command}"
         nothing = tuple(Compared(one, None, None) for one in experiment.printed)
-        unknown: list[tuple[Statement, bool | None]] = [(s, None) for s in experiment.statements]
-        return Judged(Accuracy.NOT_RUN, sentence(reason), nothing, tuple(unknown))
+        unknown = tuple((one, None) for one in experiment.statements)
+        return Judged(Accuracy.NOT_RUN, sentence(reason), nothing, unknown)
     compared = tuple(_compared(one, made) for one in experiment.printed)
     told = tuple((one, told_of(one, made)) for one in experiment.statements)
     if paper.unjudged:
         return Judged(Accuracy.UNJUDGED, sentence(paper.unjudged), compared, told)
-    verdict, reason = _verdict(compared, [held for _, held in told])
-    other = not experiment.makes(made)
+    held = [one for _, one in told]
+    verdict, reason = _verdict(compared, held), _reason(compared, held)
+    if not any(one is not None for one in (*held, *(c.within for c in compared))):
+        reason = "Nothing that is printed can be told from this result."
+    other, cut = not experiment.makes(made), experiment.cut
     if other:
         reason = f"{reason} Made with other settings than the recipe has now."
-    if verdict is Accuracy.DIFFERS and (experiment.cut or other):
-        whole = [] if other else [c for c in compared if not _cut(experiment, c.printed.series)]
+    if verdict is Accuracy.DIFFERS and (cut or other):
+        small = None if other or cut is True else cut  # labels; None: all curves
+        whole = [c for c in compared if small and c.printed.series not in small]
         if not _apart(whole):
             verdict = Accuracy.SMALLER
     return Judged(verdict, reason, compared, told)
@@ -129,9 +138,8 @@ def judge(paper: Paper, experiment: Experiment, made: Made | None) -> Judged:
 
 def _compared(printed: Printed, made: Made) -> Compared:
     ours = made.at(printed.series, printed.x)
-    if ours is None or ours.seeds == 1:
-        return Compared(printed, ours, None)
-    return Compared(printed, ours, _within(printed, ours, 1))
+    known = ours is not None and ours.seeds != 1
+    return Compared(printed, ours, _within(printed, ours, 1) if ours and known else None)
 
 
 def _within(printed: Printed, ours: Interval, among: int) -> bool:
@@ -156,42 +164,28 @@ def _apart(compared: Sequence[Compared]) -> bool:
     return not all(ours is None or _within(printed, ours, len(known)) for printed, ours in known)
 
 
-def _cut(experiment: Experiment, label: str) -> bool:
-    return experiment.cut is True or (experiment.cut is not False and label in experiment.cut)
+def _verdict(compared: Sequence[Compared], held: Sequence[bool | None]) -> Accuracy:
+    inside = [one.within for one in compared]
+    if all(held) and inside and all(inside):  # also where nothing is said
+        return Accuracy.AGREES
+    if held and all(held):
+        return Accuracy.TREND
+    return Accuracy.DIFFERS if _apart(compared) or False in held else Accuracy.OPEN
 
 
-def _verdict(compared: Sequence[Compared], held: Sequence[bool | None]) -> tuple[Accuracy, str]:
-    inside = [one.within for one in compared if one.within is not None]
-    said = _said(compared, held)
-    if not inside and set(held) <= {None}:
-        return Accuracy.OPEN, "Nothing that is printed can be told from this result."
-    differs = _apart(compared)
-    if all(held):  # also where nothing is said
-        if inside and len(inside) == len(compared) and all(inside):
-            return Accuracy.AGREES, said
-        if held:
-            return Accuracy.TREND, said
-    return (Accuracy.DIFFERS if differs or False in held else Accuracy.OPEN), said
-
-
-def _said(compared: Sequence[Compared], held: Sequence[bool | None]) -> str:
+def _reason(compared: Sequence[Compared], held: Sequence[bool | None]) -> str:
     """How many of each there are."""
+    inside = [one.within for one in compared if one.within is not None]
+    missing = len(compared) - len(inside)
     parts = []
     if compared:
-        inside = [one.within for one in compared if one.within is not None]
-        missing = len(compared) - len(inside)
         parts.append(f"{sum(inside)} of {len(inside)} printed numbers within our intervals")
-        parts += [f"{missing} without ours"] if missing else []
-    counts = [
-        f"{n} {one if n == 1 else many}"
-        for value, one, many in (
-            (True, "holds", "hold"),
-            (False, "does not", "do not"),
-            (None, "cannot be told", "cannot be told"),
-        )
-        if (n := held.count(value))
-    ]
-    parts += [f"of {len(held)} statements {', '.join(counts)}"] if held else []
+    if missing:
+        parts.append(f"{missing} without ours")
+    words = {True: ("holds", "hold"), False: ("does not", "do not"), None: ("cannot be told",) * 2}
+    counts = [f"{n} {words[value][n > 1]}" for value in words if (n := held.count(value))]
+    if held:
+        parts.append(f"of {len(held)} statements {', '.join(counts)}")
     return sentence("; ".join(parts))
 
 
@@ -200,105 +194,56 @@ def _said(compared: Sequence[Compared], held: Sequence[bool | None]) -> str:
 
 def promises(experiment: Experiment) -> tuple[Upheld, ...]:
     """What becomes of each promise of an experiment."""
-    return tuple(_kept(experiment, promise) for promise in experiment.promises)
-
-
-def summary(found: Sequence[Upheld]) -> str:
-    """All of them in a line: each verdict with the methods it is on."""
-    parts = []
-    for verdict in Privacy:
-        names = [name_of(one.mechanism) for one in found if one.verdict is verdict]
-        if names:
-            parts.append(f"{verdict.value}: {', '.join(names)}")
-    return sentence("; ".join(parts))
-
-
-def name_of(id: str) -> str:
-    """A method's short name."""
-    return registry.short_name(id)
-
-
-def worst(found: Sequence[Upheld]) -> Upheld | None:
-    """The one that says most against the experiment; None where nothing is promised."""
-    order = list(Privacy)
-    return max(found, key=lambda one: order.index(one.verdict), default=None)
-
-
-def _kept(experiment: Experiment, promise: Promise) -> Upheld:
     command = f"dpmc papers {experiment.id}"
+    return tuple(
+        Upheld(promise.mechanism, verdict, sentence(words), shown or command)
+        for promise in experiment.promises
+        for verdict, words, shown in (_kept(promise),)
+    )
+
+
+def _kept(promise: Promise) -> tuple[Privacy, str, str]:
+    """The verdict on a promise, why, and the command that shows it where it has one of its own."""
+    id, change, epsilon = promise.mechanism, promise.change, promise.epsilon
+    settings = as_published.with_published(id, promise.settings)
     try:
-        card = _card(promise)
+        made = registry.create(id, epsilon=epsilon, delta=promise.delta, **settings)
+        card = made.guarantee(promise.public)
     except DpmcError as error:
-        return Upheld(promise.mechanism, Privacy.UNPROVED, sentence(str(error)), command)
-    proved = card.certified(promise.change, _delta(promise, card))
-    if _upheld(proved, promise):
-        words = f"epsilon {cards.epsilon_text(proved.epsilon)} {promise.change.label}"
-        return Upheld(promise.mechanism, Privacy.PROVED, sentence(words), command)
-    measured = audits.shipped_of(promise.mechanism)
+        return Privacy.UNPROVED, str(error), ""
+    claimed = card.claimed.delta if card.claimed else 0.0
+    delta = claimed if promise.delta is None else promise.delta
+    proved, own = (card.certified(unit, delta) for unit in (change, card.change))
+
+    def upheld(found: Certified) -> bool:
+        return found.finite and found.epsilon <= epsilon * _SLACK
+
+    if upheld(proved):
+        return Privacy.PROVED, f"epsilon {cards.epsilon_text(proved.epsilon)} {change.label}", ""
+    told = _contradicted(id)
+    measured = audits.shipped_of(id)
     # A rating is a part of whatever is promised, and all changes are of replacing a row.
-    parts = (promise.change, RATING) if promise.change is not USER_REPLACED else tuple(Change)
-    if (
-        measured is not None
-        and measured.refuted == Refuted.CLAIM.value
-        and measured.change in parts
-    ):
+    parts = tuple(Change) if change is USER_REPLACED else (change, RATING)
+    if measured and measured.refuted == Refuted.CLAIM.value and measured.change in parts:
         words = (
             f"an audit of our default settings measures {audits.tick(measured)}"
-            f" {measured.change.label} where {measured.epsilon:g} is claimed{_theorem(promise)}"
+            f" {measured.change.label} where {measured.epsilon:g} is claimed{told}"
         )
-        audit = shlex.join(["dpmc", "audit", promise.mechanism, "--epsilon", "1"])
-        return Upheld(promise.mechanism, Privacy.COUNTEREXAMPLE, sentence(words), audit)
-    own = card.certified(card.change, _delta(promise, card))
-    if card.change is not promise.change and _upheld(own, promise):
-        words = (
-            f"proved {card.change.label}, promised {promise.change.label}: there"
-            f" {cards.certified(proved)}"
-        )
-        return Upheld(promise.mechanism, Privacy.NARROWER, sentence(words), command)
-    words = f"{promise.epsilon:g} is promised {promise.change.label}: {cards.certified(proved)}"
-    if told := _theorem(promise):
-        words, command = words + told, "dpmc papers lwhm22 --theory"
-    return Upheld(promise.mechanism, Privacy.UNPROVED, sentence(words), command)
+        return Privacy.COUNTEREXAMPLE, words, shlex.join(["dpmc", "audit", id, "--epsilon", "1"])
+    there = cards.certified(proved)
+    if card.change is not change and upheld(own):
+        words = f"proved {card.change.label}, promised {change.label}: there {there}"
+        return Privacy.NARROWER, words, ""
+    words = f"{epsilon:g} is promised {change.label}: {there}{told}"
+    return Privacy.UNPROVED, words, "dpmc papers lwhm22 --theory" if told else ""
 
 
-def _theorem(promise: Promise) -> str:
+def _contradicted(mechanism: str) -> str:
     """Where the theorem that a promise rests on is contradicted."""
-    rows = (row for row in lwhm22.promises() if row.mechanism == promise.mechanism)
+    rows = (row for row in lwhm22.promises() if row.mechanism == mechanism)
     row = next((row for row in rows if row.counterexample), None)
     if row is None:
         return ""
     return (
         f"; {row.theorem} promises {row.printed:g} where {row.measured:.3g} is lost: {row.setting}"
     )
-
-
-def _upheld(proved: Certified, promise: Promise) -> bool:
-    return proved.finite and proved.epsilon <= promise.epsilon * _SLACK
-
-
-def _delta(promise: Promise, card: Guarantee) -> float:
-    if promise.delta is not None:
-        return promise.delta
-    return card.claimed.delta if card.claimed else 0.0
-
-
-def _settings(promise: Promise) -> Mapping[str, Any]:
-    return as_published.with_published(promise.mechanism, promise.settings)
-
-
-def _card(promise: Promise) -> Guarantee:
-    made = registry.create(
-        promise.mechanism,
-        epsilon=promise.epsilon,
-        delta=promise.delta,
-        **_settings(promise),
-    )
-    return made.guarantee(promise.public)
-
-
-def number(found: Interval | None) -> str:
-    """Ours in words."""
-    if found is None:
-        return "none"
-    half = f" ± {short(found.half_width, 2)}" if found.half_width else ""
-    return f"{short(found.mean)}{half}"

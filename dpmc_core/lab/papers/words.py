@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from dpmc_core.errors import sentence
@@ -16,7 +17,7 @@ from dpmc_core.lab.views.lines import short
 
 HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
 TOLD = {"why": "Why they differ", "changed": "We changed", "unknown": "We could not know"}
-_EARLIER = "Made by an earlier version: a method has been revised since."
+Columns = dict[str, list[str]]
 
 
 class Look(NamedTuple):
@@ -30,9 +31,18 @@ class Look(NamedTuple):
     promises: tuple[Upheld, ...]
 
     @property
+    def series(self) -> tuple[Series, ...]:
+        """Our curves, none without a result."""
+        return () if self.made is None else self.made.series
+
+    @property
     def worst(self) -> Upheld | None:
-        """Of its promises, the one that fares worst."""
-        return verdicts.worst(self.promises)
+        """Of its promises, the one that says most against it."""
+        return max(self.promises, key=_badness, default=None)
+
+
+def _badness(found: Upheld) -> int:
+    return list(Privacy).index(found.verdict)
 
 
 def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look:
@@ -45,37 +55,42 @@ def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look
     return Look(paper, experiment, made, mine is not None, judged, kept)
 
 
-def all_looks(chosen: Any) -> list[Look]:
+def all_looks(chosen: Iterable[Paper]) -> list[Look]:
     """Every experiment of some papers."""
     return [look(paper, one) for paper in chosen for one in paper.experiments]
 
 
-def overview(found: list[Look]) -> dict[str, list[str]]:
+def _columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Columns:
+    there = list(rows)
+    return {head: [row[k] for row in there] for k, head in enumerate(heads)}
+
+
+def overview(found: list[Look]) -> Columns:
     """All of them as a table, verdicts first."""
-    return {
-        "accuracy": [one.judged.verdict.value for one in found],
-        "privacy": [one.worst.verdict.value if one.worst else "" for one in found],
-        "paper": [one.paper.key for one in found],
-        "place": [one.experiment.place for one in found],
-        "what it shows": [one.experiment.title for one in found],
-        "run time": [run_time(one) for one in found],
-        "preset": [one.experiment.id for one in found],
-    }
+    heads = ("accuracy", "privacy", "paper", "place", "what it shows", "run time", "preset")
+    return _columns(
+        heads,
+        (
+            (
+                judged.verdict.value,
+                one.worst.verdict.value if one.worst else "",
+                paper.key,
+                experiment.place,
+                experiment.title,
+                "" if made is None else duration(made.stamp.seconds),
+                experiment.id,
+            )
+            for one in found
+            for paper, experiment, made, _, judged, _ in (one,)
+        ),
+    )
 
 
 def count(found: list[Look]) -> str:
     """How many there are of each verdict, in a line."""
-    parts = []
-    for verdict in Accuracy:
-        n = sum(one.judged.verdict is verdict for one in found)
-        if n:
-            parts.append(f"{verdict.value} {n}")
+    there = [one.judged.verdict for one in found]
+    parts = [f"{one.value} {there.count(one)}" for one in Accuracy if one in there]
     return sentence(f"{len(found)} figures and tables: {', '.join(parts)}")
-
-
-def run_time(found: Look) -> str:
-    """How long its result took to compute."""
-    return "" if found.made is None else duration(found.made.stamp.seconds)
 
 
 def duration(seconds: float) -> str:
@@ -86,25 +101,28 @@ def duration(seconds: float) -> str:
 
 
 def privacy_text(found: Look) -> str:
-    """What becomes of its promises, in a line."""
-    if not found.promises:
-        return ""
-    return verdicts.summary(found.promises)
+    """What becomes of its promises, in a line: each verdict with the methods it is on."""
+    names = {
+        verdict: [one.name for one in found.promises if one.verdict is verdict]
+        for verdict in Privacy
+    }
+    parts = [f"{verdict.value}: {', '.join(some)}" for verdict, some in names.items() if some]
+    return sentence("; ".join(parts)) if parts else ""
 
 
 def facts(found: Look) -> list[tuple[str, str]]:
     """Name and text of what else is known, empty ones left out."""
     one, made = found.experiment, found.made
-    listed = [
-        ("we see", "" if one.x.names else we_see(made)),  # a table says it itself
-        ("why", "" if made is None else sentence(one.why)),
-        ("changed", " ".join(map(sentence, one.changed))),
-        ("unknown", " ".join(map(sentence, one.unknown))),
-        ("command", command(found)),
-    ]
-    if made is not None:
-        listed += [("made", f"{'Your own run: ' if found.own else ''}{made_text(made)}")]
-    return [(name, text) for name, text in listed if text]
+    whose = "Your own run: " if found.own else ""
+    listed = {
+        "we see": "" if one.x.names else we_see(found),  # a table says it itself
+        "why": "" if made is None else sentence(one.why),
+        "changed": " ".join(map(sentence, one.changed)),
+        "unknown": " ".join(map(sentence, one.unknown)),
+        "command": command(found),
+        "made": "" if made is None else f"{whose}{made_text(made)}",
+    }
+    return [(name, text) for name, text in listed.items() if text]
 
 
 def command(found: Look) -> str:
@@ -118,170 +136,139 @@ def made_text(made: Made) -> str:
     """Version, seeds and run time of a result, and whether it is still what this program makes."""
     stamp = made.stamp
     text = f"version {stamp.version}, seeds {stamp.seeds}, {duration(stamp.seconds)} of computing"
-    return sentence(text) + ("" if made.current else f" {_EARLIER}")
+    later = "" if made.current else " Made by an earlier version: a method has been revised since."
+    return sentence(text) + later
 
 
-def we_see(made: Made | None) -> str:
+def we_see(found: Look) -> str:
     """Each curve's ends in a sentence."""
-    if made is None:
-        return ""
-    return sentence("; ".join(_curve_words(one) for one in made.series))
-
-
-def _curve_words(one: Series) -> str:
-    first, last = one.mean[0], one.mean[-1]
-    if one.level or len(one.x) == 1:
-        return f"{one.label} {short(first, 3)}"
-    at = f"{short(one.x[0], 3)} to {short(one.x[-1], 3)}"
-    return f"{one.label} {short(first, 3)} to {short(last, 3)} (at {at})"
+    parts = []
+    for one in found.series:
+        first, last, *at = (short(v, 3) for v in (one.mean[0], one.mean[-1], one.x[0], one.x[-1]))
+        long = "" if one.level or len(one.x) == 1 else f" to {last} (at {' to '.join(at)})"
+        parts.append(f"{one.label} {first}{long}")
+    return sentence("; ".join(parts)) if parts else ""
 
 
 def legend(found: Look) -> str:
     """What the lines and marks of its picture stand for."""
-    many = [n for one in (found.made.series if found.made else ()) for n in one.seeds]
+    many = {n for one in found.series for n in one.seeds if n > 1}
     parts = []
-    if max(many, default=0) > 1:
-        least, most = min(n for n in many if n > 1), max(many)
-        seeds = f"{most}" if least == most else f"{least} to {most}"
+    if many:
+        seeds = " to ".join(map(str, sorted({min(many), max(many)})))
         parts.append(f"Lines: the mean over {seeds} seeds in its 95 % band.")
     if found.experiment.printed:
         parts.append("Hollow: printed, with the error of reading it.")
-    if max(many, default=0) > 1:
-        parts.append(sentence(EVALUATION_ONLY))
-    return " ".join(parts)
+    return " ".join([*parts, sentence(EVALUATION_ONLY)] if many else parts)
 
 
-def numbers(found: Look) -> dict[str, list[str]]:
+def numbers(found: Look) -> Columns:
     """Ours and what is printed, a row for each curve and place; empty where there is neither.
 
     Without columns that would have nothing in them.
     """
-    one, made = found.experiment, found.made
-    columns: dict[str, list[str]] = {"curve": [], one.x.title or "quantity": []}
-    columns |= {"ours": [], "printed": [], "within": [], "printed in": []}
+    axis, made = found.experiment.x, found.made
     printed = {(c.printed.series, c.printed.x): c for c in found.judged.compared}
-    rows: list[tuple[str, float]] = list(printed)
-    for curve in made.series if made else ():
-        places = curve.x[:1] if curve.level else curve.x
-        rows += [(curve.label, x) for x in places if (curve.label, x) not in printed]
-    for label, x in sorted(rows, key=lambda row: (row[0], row[1])):
+    ours = {(one.label, x) for one in found.series for x in one.x[: 1 if one.level else None]}
+    levels = {one.label for one in found.series if one.level}
+    rows = []
+    for label, x in sorted({*printed, *ours}):
         compared = printed.get((label, x))
-        curve_made = made.get(label) if made else None
-        ours = made.at(label, x) if made else None
-        where = one.x.names[int(x)] if one.x.names else f"{x:g}"
-        if curve_made is not None and curve_made.level:
-            where = "every"
-        within = None if compared is None else compared.within
-        cells = (
-            label,
-            where,
-            verdicts.number(ours),
-            "" if compared is None else _printed_text(compared.printed),
-            "" if within is None else ("yes" if within else "no"),
-            "" if compared is None else compared.printed.place,
+        number, within = (compared.printed, compared.within) if compared else (None, None)
+        here = made.at(label, x) if made else None
+        at = axis.names[int(x)] if axis.names else f"{x:g}"
+        rows.append(
+            (
+                label,
+                "every" if label in levels else at,
+                "none" if here is None else _with_error(here.mean, here.half_width),
+                "" if number is None else _with_error(number.value, number.error),
+                {None: "", True: "yes", False: "no"}[within],
+                "" if number is None else number.place,
+            )
         )
-        for column, text in zip(columns.values(), cells, strict=True):
-            column.append(text)
-    return {name: texts for name, texts in columns.items() if any(texts)}
+    heads = ("curve", axis.title or "quantity", "ours", "printed", "within", "printed in")
+    return {name: texts for name, texts in _columns(heads, rows).items() if any(texts)}
 
 
-def _printed_text(printed: Any) -> str:
-    error = f" ± {short(printed.error, 2)}" if printed.error else ""
-    return f"{short(printed.value)}{error}"
+def _with_error(value: float, error: float) -> str:
+    return short(value) + (f" ± {short(error, 2)}" if error else "")
 
 
-def statements(found: Look) -> dict[str, list[str]]:
+def statements(found: Look) -> Columns:
     """What the paper says and, before it with a result, whether it holds here."""
     told = found.judged.statements
-    here = {} if found.made is None else {"here": [HOLDS[held] for _, held in told]}
-    return {
-        **here,
-        "the paper says": [sentence(one.words) for one, _ in told],
-        "in": [one.place for one, _ in told],
-    }
+    rows = [(HOLDS[held], sentence(one.words), one.place) for one, held in told]
+    columns = _columns(("here", "the paper says", "in"), rows)
+    if found.made is None:
+        del columns["here"]
+    return columns
 
 
-def promises_table(found: Look) -> dict[str, list[str]]:
+def promises_table(found: Look) -> Columns:
     """What becomes of the methods' promises, the worst first; those that fare alike in one row."""
-    order = list(verdicts.Privacy)
-    alike: dict[tuple[Privacy, str, str], list[str]] = {}
-    for one in sorted(found.promises, key=lambda one: -order.index(one.verdict)):
-        name = verdicts.name_of(one.mechanism)
-        alike.setdefault((one.verdict, one.words, one.command), []).append(name)
-    return {
-        "method": [", ".join(names) for names in alike.values()],
-        "promise": [verdict.value for verdict, _, _ in alike],
-        "why": [words for _, words, _ in alike],
-        "command": [command for _, _, command in alike],
-    }
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for one in sorted(found.promises, key=_badness, reverse=True):
+        alike.setdefault((one.verdict.value, one.words, one.command), []).append(one.name)
+    rows = ((", ".join(names), *told) for told, names in alike.items())
+    return _columns(("method", "promise", "why", "command"), rows)
 
 
-def theory_table(paper: Paper) -> dict[str, list[str]]:
+def theory_table(paper: Paper) -> Columns:
     """A paper's theorems beside measurements; takes a second or two the first time."""
-    rows = papers.THEOREMS[paper.key]() if paper.theory else ()
-    paper_s = [row.printed is None and row.open_constant for row in rows]  # there is none of ours
-    return {
-        "theorem": [row.theorem for row in rows],
-        "bounds": [row.quantity for row in rows],
-        "printed": [
-            short(row.bound, 3) if only else "" if row.printed is None else short(row.printed, 3)
-            for row, only in zip(rows, paper_s, strict=True)
-        ],
-        "ours": [
-            "" if only else short(row.bound, 3) for row, only in zip(rows, paper_s, strict=True)
-        ],
-        "measured": [short(row.measured, 3) for row in rows],
-        "bound / measured": [short(row.factor, 3) for row in rows],
-        "printed is": [
-            "contradicted"
-            if row.counterexample
-            else "up to a constant"
-            if row.open_constant
-            else ""
-            for row in rows
-        ],
-        "instance": [row.setting for row in rows],
-    }
+    heads = "theorem", "bounds", "printed", "ours", "measured", "bound / measured", "printed is"
+    rows = []
+    for row in papers.theorems(paper):
+        theirs = row.printed is None and row.open_constant  # there is none of ours
+        numbers = row.bound if theirs else row.printed, None if theirs else row.bound
+        told = "" if not row.open_constant else "up to a constant"
+        rows.append(
+            (
+                row.theorem,
+                row.quantity,
+                *("" if n is None else short(n, 3) for n in (*numbers, row.measured, row.factor)),
+                "contradicted" if row.counterexample else told,
+                row.setting,
+            )
+        )
+    return _columns((*heads, "instance"), rows)
 
 
 def theory_notes(paper: Paper) -> list[str]:
     """What is wrong with printed theorems, each with the instance that contradicts it."""
-    rows = papers.THEOREMS[paper.key]() if paper.theory else ()
     found = []
-    for row in rows:
+    for row in papers.theorems(paper):
         said = [sentence(text) for text in (row.note, row.silence) if text]
         if row.counterexample and row.printed is not None:
-            numbers = f"{short(row.printed, 3)} is printed, {short(row.measured, 3)} is measured"
-            said.insert(0, sentence(f"{numbers} ({row.setting})"))
+            both = f"{short(row.printed, 3)} is printed, {short(row.measured, 3)} is measured"
+            said.insert(0, sentence(f"{both} ({row.setting})"))
         if said:
             found.append(f"{row.theorem}: {' '.join(said)}")
     return list(dict.fromkeys(found))
+
+
+_HEADS = ("experiment", "whose", "curve", "mechanism", "x", "value", "low", "high", "seeds", "in")
 
 
 def csv_text(found: list[Look]) -> str:
     """Ours and what is printed, a line each; numbers with all their digits."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    writer.writerow(_HEADS)
     for look in found:
-        for one in look.made.series if look.made else ():
-            for k, x in enumerate(one.x):
-                ours = (one.mean[k], one.low[k], one.high[k], one.seeds[k])
-                id = one.mechanism or ""
-                writer.writerow((look.experiment.id, "ours", one.label, id, x, *ours, ""))
-        for printed in look.experiment.printed:
-            ends = printed.value - printed.error, printed.value + printed.error
-            row = (printed.series, "", printed.x, printed.value, *ends, "", printed.place)
-            writer.writerow((look.experiment.id, "printed", *row))
+        id = look.experiment.id
+        for one in look.series:
+            for row in zip(one.x, one.mean, one.low, one.high, one.seeds, strict=True):
+                writer.writerow((id, "ours", one.label, one.mechanism or "", *row, ""))
+        for series, x, value, error, place in look.experiment.printed:
+            ends = value - error, value + error
+            writer.writerow((id, "printed", series, "", x, value, *ends, "", place))
     return stream.getvalue()
-
-
-_COLUMNS = ("experiment", "whose", "curve", "mechanism", "x", "value", "low", "high", "seeds", "in")
 
 
 def as_dict(found: Look) -> dict[str, Any]:
     """As plain JSON values."""
-    paper, one, judged = found.paper, found.experiment, found.judged
+    paper, one, judged, made = found.paper, found.experiment, found.judged, found.made
     return {
         "id": one.id,
         "paper": paper.key,
@@ -311,8 +298,8 @@ def as_dict(found: Look) -> dict[str, Any]:
             }
             for c in judged.compared
         ],
-        "result": None if found.made is None else run.as_dict(found.made),
-        "current": None if found.made is None else found.made.current,
+        "result": None if made is None else run.as_dict(made),
+        "current": None if made is None else made.current,
         "changed": list(one.changed),
         "unknown": list(one.unknown),
         "why": one.why,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
@@ -57,28 +57,22 @@ def switched(
     delta: float | None = None,
 ) -> Switched:
     """What the paper's settings change of a method with the settings given. Raises DpmcError."""
-    ours = registry.create(id, epsilon=epsilon, delta=delta, **given)
-    theirs = registry.create(id, epsilon=epsilon, delta=delta, **with_published(id, given))
-    return _switched(
-        registry.published(id),
-        given,
-        (settings_dict(ours), settings_dict(theirs)),
-        (ours.guarantee(public), theirs.guarantee(public)),
-    )
+    both = [
+        registry.create(id, epsilon=epsilon, delta=delta, **settings)
+        for settings in (given, with_published(id, given))
+    ]
+    cards = [made.guarantee(public) for made in both]
+    return _switched(registry.published(id), given, map(settings_dict, both), cards)
 
 
 def scenario(
     cls: type[Scenario], epsilon: float, given: Mapping[str, Any], public: PublicFacts
 ) -> Switched:
     """The same of a scenario without a trusted recommender. Raises InvalidSetting."""
-    whole = with_published_scenario(cls, given)
-    ours, theirs = (cls(epsilon=epsilon, **settings) for settings in (given, whole))
-    return _switched(
-        cls.published,
-        given,
-        (shown_settings(ours), shown_settings(theirs)),
-        (ours.guarantee(public), theirs.guarantee(public)),
-    )
+    tried = (given, with_published_scenario(cls, given))
+    both = [cls(epsilon=epsilon, **settings) for settings in tried]
+    cards = [made.guarantee(public) for made in both]
+    return _switched(cls.published, given, map(shown_settings, both), cards)
 
 
 def federation(
@@ -87,33 +81,25 @@ def federation(
     """The same of the federated flow with a variant. Raises InvalidSetting."""
     paper = federated.published(variant)
     own = {s.name: s.default for s in settings_of(Federation)}
-    ours, theirs = (
-        federated.build(variant, epsilon, **{**own, **settings})
-        for settings in (given, {**paper.settings, **given})
-    )
-    return _switched(
-        paper,
-        given,
-        (shown_settings(ours.mechanism, ours), shown_settings(theirs.mechanism, theirs)),
-        (ours.mechanism.guarantee(public), theirs.mechanism.guarantee(public)),
-    )
+    tried = (given, {**paper.settings, **given})
+    both = [federated.build(variant, epsilon, **{**own, **settings}) for settings in tried]
+    cards = [made.mechanism.guarantee(public) for made in both]
+    return _switched(paper, given, (shown_settings(made.mechanism, made) for made in both), cards)
 
 
 def _switched(
     paper: AsPublished,
     given: Mapping[str, Any],
-    settings: tuple[Mapping[str, Any], Mapping[str, Any]],
-    cards: tuple[Guarantee, Guarantee],
+    settings: Iterable[Mapping[str, Any]],
+    cards: Iterable[Guarantee],
 ) -> Switched:
-    before, after = settings
+    (before, after), (ours, theirs) = settings, cards
+    kept = {n: given[n] for n, v in paper.settings.items() if n in given and given[n] != v}
     return Switched(
         {name: (before[name], new) for name, new in after.items() if before[name] != new},
-        {
-            name: show_setting(given[name])
-            for name, value in paper.settings.items()
-            if name in given and given[name] != value
-        },
-        *cards,
+        {name: show_setting(value) for name, value in kept.items()},
+        ours,
+        theirs,
         paper.note,
     )
 
@@ -146,24 +132,22 @@ def words(found: Switched) -> tuple[str, ...]:
 
 def table(ids: Collection[str], public: PublicFacts, epsilon: float) -> dict[str, list[str]]:
     """What changes and what it costs, for many methods at once; unchanged ones are left out."""
-    found = {}
+    rows = []
     for id in ids:
         try:
             one = switched(id, {}, public, epsilon=epsilon)
         except DpmcError:  # settings for other data: a run of it says why
             continue
+        changes = (f"{name} = {_text(new)}" for name, (_, new) in one.changes.items())
         if one.changes:
-            found[registry.get(id).name] = one
-    sides = [one.certified for one in found.values()]
-    return {
-        "mechanism": list(found),
-        "as published": [
-            ", ".join(f"{name} = {_text(new)}" for name, (_, new) in one.changes.items())
-            for one in found.values()
-        ],
-        f"certified at epsilon {epsilon:g}, before": [_short(one) for one, _ in sides],
-        "as published, certified": [_short(one) for _, one in sides],
-    }
+            rows.append((registry.get(id).name, ", ".join(changes), *map(_short, one.certified)))
+    heads = (
+        "mechanism",
+        "as published",
+        f"certified at epsilon {epsilon:g}, before",
+        "as published, certified",
+    )
+    return {head: [row[k] for row in rows] for k, head in enumerate(heads)}
 
 
 def _cost(found: Switched) -> str:
