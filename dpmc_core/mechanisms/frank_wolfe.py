@@ -116,14 +116,11 @@ class StepRule(enum.Enum):
     DECREASING = "decreasing"  # 2/(t + 1): the first round forgets the start
     LINE_SEARCH = "line-search"  # exact, reads the ratings
 
-    def share(self, index: int, total: int, gap: float = 0.0, length: float = 0.0) -> float:
-        """gap, length: of the line search, <-A, move> and ||move||^2 on the cells."""
-        if self is StepRule.LINE_SEARCH:
-            return min(max(gap / length, 0.0), 1.0) if length > 0 else 0.0
+    def share(self, index: int, total: int) -> float:
         return 1 / total if self is StepRule.FIXED else 2 / (index + 1)
 
 
-class Round(NamedTuple):
+class FrankWolfeRound(NamedTuple):
     """A round: A before it, Y on the cells and as factors after it.
 
     gap: how far the objective 1/2 ||A||^2 was from its minimum at most, where the top pair is
@@ -151,7 +148,7 @@ def frank_wolfe(
     top_pair: TopPair,
     residual_norm: float = math.inf,
     row_norm: float = math.inf,
-) -> Iterator[Round]:
+) -> Iterator[FrankWolfeRound]:
     """min 1/2 ||P(Y - Y*)||^2 with ||Y||_nuc <= k, from zero (JTT18, Algorithms 1 and 3).
 
     With the exact top pair and no bounds: Jaggi, "Revisiting Frank-Wolfe" (2013).
@@ -172,19 +169,24 @@ def frank_wolfe(
         v, top, moves = top_pair(t, kept)
         # Each user alone, from the whole own row of A: only what leaves the user is clipped.
         column = times_vector(cells, residual, v) * (-radius / top if moves else 0.0)
-        move = column[cells.users] * v[cells.items] - observed
-        gap = -float(residual @ move)
-        share = step.share(t, rounds, gap, float(move @ move)) if moves else 0.0
-        observed += share * move  # Y = (1 - share) Y - share k / lambda' A v v'
-        left *= 1 - share
+        gap = float(residual @ observed) + radius * top
+        if step is StepRule.LINE_SEARCH:
+            move = column[cells.users] * v[cells.items] - observed
+            length = float(move @ move)
+            share = min(max(gap / length, 0.0), 1.0) if length > 0 else 0.0
+        else:
+            share = step.share(t, rounds) if moves else 0.0
+        left *= 1 - share  # Y = (1 - share) Y - share k / lambda' A v v'
         left[:, t - 1], right[:, t - 1] = share * column, v
+        for rows, k, (users, items) in cells.blocks():
+            observed[k] = (1 - share) * observed[k] + left[rows, t - 1][users] * v[items]
         factor = shrinkage(row_norms(cells, observed), row_norm)
         scaled = int((factor < 1).sum())
         if scaled:
             observed *= factor[cells.users]
             left *= factor[:, None]
         factors = Factors(left[:, :t].copy(), right[:, :t].copy())
-        yield Round(t, residual, observed, factors, top, gap, share, clipped, scaled)
+        yield FrankWolfeRound(t, residual, observed, factors, top, gap, share, clipped, scaled)
 
 
 def exact_top_pair(cells: Pattern, rng: Rng) -> TopPair:
@@ -614,7 +616,7 @@ class Schedule(enum.Enum):
         return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
 
 
-class Iterate(NamedTuple):
+class DescentRound(NamedTuple):
     """Y = left right' after a round. ratio: by what its projection multiplied the coordinates along
     the columns of right. clipped: rows of the stepped matrix."""
 
@@ -632,7 +634,7 @@ def projected_gradient(
     steps: list[float],
     eigenpairs: Callable[[Floats], tuple[Floats, Floats]],
     row_norm: float = math.inf,
-) -> Iterator[Iterate]:
+) -> Iterator[DescentRound]:
     """A gradient step, the eigenpairs of Y'Y, soft-thresholded singular values; from zero.
 
     JTT18, Algorithm 5 (which prints the gradient with the wrong sign); without noise Cai, Candes,
@@ -672,7 +674,7 @@ def projected_gradient(
             for block, rows, _ in stepped(step):
                 projected[block] = (rows @ basis) * ratio
             left, right = projected, basis
-        yield Iterate(t, Factors(left, right), step, ratio, clipped)
+        yield DescentRound(t, Factors(left, right), step, ratio, clipped)
 
 
 @dataclass(frozen=True)
@@ -736,7 +738,7 @@ class PrivatePgd(EffectsFirst):
         public = ratings.public
         releases, bound = self.guarantee(public).releases, self.row_norm(public)
         _, rows, target, clipped = self.clipped_rows(ratings, releases, rng)
-        rounds: list[Iterate] = []
+        rounds: list[DescentRound] = []
 
         def eigenpairs(exact: Floats) -> tuple[Floats, Floats]:
             noisy, edge = noisy_gram(releases.gram, exact, self.symmetric, rng)
