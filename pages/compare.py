@@ -17,7 +17,7 @@ from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import as_published, comparison, lines
 from dpmc_core.lab.views.comparison import Standing, same_seeds
 from dpmc_core.lab.views.lines import Count, Picture, Placed
-from dpmc_core.metrics import Metric, headline
+from dpmc_core.metrics import headline
 from dpmc_core.model import Task
 from dpmc_core.problem import default_split
 from pages.ui import (
@@ -522,28 +522,29 @@ def judged(placed: list[Placed]) -> tuple[list[Standing], list[str], list[str]]:
 
 def the_quality(picture: Picture, placed: list[Placed]) -> float:
     """The wanted value of the metric on a slider."""
-    metric: Metric = picture.metric
+    metric = picture.metric
     levels = [level.level.mean for _, level in picture.levels]
-    middle = sum(levels) / len(levels) if levels else 0.5
-    key = f"wanted {metric.name}"
+    label, scale = f"Wanted {metric.spoken}", 1
     if metric.share:
-        low = 50.0 if metric.name == "accuracy" else 0.0
-        state.number_from_link(key, f"the wanted {metric.spoken}", low, 100.0)
-        start = min(100.0, max(low, float(round(100 * middle))))
-        label = f"Wanted {metric.spoken}"
-        percent = st.slider(label, low, 100.0, start, 0.5, "%.1f %%", key=key, bind="query-params")
-        return float(percent) / 100
-    means = [float(v) for one in placed for v in one.band.mean]
-    low, high, step = comparison.limits([*levels, *means])
+        low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
+        start, form, scale = (
+            round(100 * sum(levels) / len(levels)) if levels else 50,
+            "%.1f %%",
+            100,
+        )
+    else:
+        means = [float(v) for one in placed for v in one.band.mean]
+        low, high, step = comparison.limits([*levels, *means])
+        middle = sum(levels) / len(levels) if levels else (low + high) / 2
+        start, form = step * round(middle / step), "%.3f" if step >= 0.001 else "%.4g"
+        label += " at most"
+    start = float(min(high, max(low, start)))
+    key = f"wanted {metric.name}"
     state.number_from_link(key, f"the wanted {metric.spoken}", low, high)
     if not low <= st.session_state.get(key, low) <= high:  # chosen for other rows
         del st.session_state[key]
-    start = step * round((middle if levels else (low + high) / 2) / step)
-    start = min(high, max(low, start))
-    label = f"Wanted {metric.spoken} at most"
-    form = "%.3f" if step >= 0.001 else "%.4g"
     chosen = st.slider(label, low, high, start, step, form, key=key, bind="query-params")
-    return float(chosen)
+    return float(chosen) / scale
 
 
 shell.enter()

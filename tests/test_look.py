@@ -167,11 +167,11 @@ def test_every_method_of_a_task_at_once_has_its_name_beside_the_frame(task):
 
 
 def test_names_are_as_near_to_their_lines_as_may_be():
-    assert charts_compare.spread([50, 10], [20, 20], 100) == [50, 10]
-    assert charts_compare.spread([50, 50], [20, 40], 100) == [pytest.approx(40 - 10 + 5), 65]
-    assert charts_compare.spread([100, 0], [20, 20], 100) == [90, 10]
-    assert charts_compare.spread([100, 100, 0], [40, 40, 40], 120) == [60, 100, 20]
-    assert charts_compare.spread([], [], 100) == []
+    assert charts.spread([50, 10], [20, 20], 100) == [50, 10]
+    assert charts.spread([50, 50], [20, 40], 100) == [pytest.approx(40 - 10 + 5), 65]
+    assert charts.spread([100, 0], [20, 20], 100) == [90, 10]
+    assert charts.spread([100, 100, 0], [40, 40, 40], 120) == [60, 100, 20]
+    assert charts.spread([], [], 100) == []
 
 
 def answers(wanted, *placed):

@@ -248,22 +248,18 @@ class Job:
         try:
             result = self._work(self._report, self._stop.is_set)
             self._finish(state="stopped" if self._stop.is_set() else "done", result=result)
+            return
         except DpmcError as error:
-            self._finish(
-                state="stopped" if self._stop.is_set() else "failed",
-                message=sentence(str(error)),
-            )
+            message = sentence(str(error))
+            if self._stop.is_set():
+                self._finish(state="stopped", message=message)
+                return
         except MemoryError:
-            self._finish(
-                state="failed",
-                message="There is not enough memory for this: use fewer users or items.",
-            )
+            message = "There is not enough memory for this: use fewer users or items."
         except Exception:
             logging.getLogger(__name__).exception("a job failed")
-            self._finish(
-                state="failed",
-                message="Something went wrong inside the program; the server's log has details.",
-            )
+            message = "Something went wrong inside the program; the server's log has details."
+        self._finish(state="failed", message=message)
 
     def _finish(self, **values: Any) -> None:
         with self._turn:

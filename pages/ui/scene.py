@@ -11,9 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import plotly as plotly_package
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
@@ -93,9 +94,7 @@ def grid(data: str, id: str, seeds: Sequence[int]) -> Grid:
 
 def plotly() -> Path:
     """Plotly's code for browsers, as its Python package brings it."""
-    found = find_spec("plotly")
-    root = Path(found.origin if found and found.origin else "")  # it is installed with the app
-    return root.parent / "package_data" / "plotly.min.js"
+    return Path(plotly_package.__file__).parent / "package_data" / "plotly.min.js"
 
 
 def view(scene: Scene, theme: Theme) -> dict[str, Any]:

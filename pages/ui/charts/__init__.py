@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.lab.views.audits import Tick
+from dpmc_core.lab.views.comparison import isotonic
 from dpmc_core.lab.views.lines import Band
 from dpmc_core.registry import style as style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
@@ -296,3 +297,19 @@ EPSILON_AXIS: dict[str, Any] = {
     "title": "epsilon (left: more private)",
     **ticks([0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]),
 }
+
+
+def spread(wanted: Sequence[float], heights: Sequence[float], room: float) -> list[float]:
+    """Places nearest to the wanted ones, in their order, for what is so high and may not overlap.
+
+    All between 0 and `room`, in its unit, where there is room for them.
+    """
+    if not len(wanted):
+        return []
+    order = np.argsort(wanted, kind="stable")
+    high = np.asarray(heights, dtype=float)[order]
+    middle = np.cumsum(high) - high / 2  # of each, were they packed at 0
+    moved = isotonic(np.asarray(wanted, dtype=float)[order] - middle, np.ones(len(order)))
+    places = np.empty(len(order))
+    places[order] = np.clip(moved, 0, max(0.0, room - float(high.sum()))) + middle
+    return [float(place) for place in places]

@@ -19,7 +19,6 @@ from dpmc_core.lab.views.audits import tick_of
 from dpmc_core.lab.views.comparison import (
     Answer,
     Standing,
-    isotonic,
     reach_words,
     span_words,
     standing_words,
@@ -46,6 +45,7 @@ from pages.ui.charts import (
     faded,
     figure,
     powers,
+    spread,
     style,
 )
 
@@ -262,22 +262,6 @@ def _column(fig: Figure, tags: Sequence[_Tag], up: Sequence[float], high: float)
         )
         color = MUTED if look is None else INK
         _name(fig, tag.text, 1 - place / high, color)
-
-
-def spread(wanted: Sequence[float], heights: Sequence[float], room: float) -> list[float]:
-    """Places nearest to the wanted ones, in their order, for what is so high and may not overlap.
-
-    All between 0 and `room`, in its unit, where there is room for them.
-    """
-    if not len(wanted):
-        return []
-    order = np.argsort(wanted, kind="stable")
-    high = np.asarray(heights, dtype=float)[order]
-    middle = np.cumsum(high) - high / 2  # of each, were they packed at 0
-    moved = isotonic(np.asarray(wanted, dtype=float)[order] - middle, np.ones(len(order)))
-    places = np.empty(len(order))
-    places[order] = np.clip(moved, 0, max(0.0, room - float(high.sum()))) + middle
-    return [float(place) for place in places]
 
 
 def _name(fig: Figure, text: str, y: float, color: str) -> None:

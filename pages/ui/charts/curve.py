@@ -14,7 +14,19 @@ import numpy as np
 
 from dpmc_core.lab.views.audits import tick_of
 from dpmc_core.lab.views.lines import GUESSING, WITHOUT, Line, Picture
-from pages.ui.charts import INK, MUTED, PAPER, Figure, Style, Theme, faded, figure, shaded, style
+from pages.ui.charts import (
+    INK,
+    MUTED,
+    PAPER,
+    Figure,
+    Style,
+    Theme,
+    faded,
+    figure,
+    shaded,
+    spread,
+    style,
+)
 
 PUBLISHED = "the paper's estimate"
 HEIGHT, TALL = 192, 340  # with people above it, and alone
@@ -128,22 +140,16 @@ def _placed(one: Line, places: dict[float, int]) -> tuple[list[int], list[float]
 
 def _labels(fig: Figure, named: Sequence[tuple[float, str]], low: float, high: float) -> None:
     """Names at the right of the lines' ends, in the margin, where they cover nothing."""
-    apart = _LABEL * (high - low) / (fig.layout["height"] - MARGIN["t"] - MARGIN["b"])
+    whole = fig.layout["height"] - MARGIN["t"] - MARGIN["b"]
+    scale = (high - low) / whole
     named = sorted(named, reverse=True)
-    places = [value for value, _ in named]
-    for down, step in ((1, -apart), (-1, apart)):  # apart from above, then back up from the end
-        for k in range(len(places) - 1)[::down]:
-            here, there = (k + 1, k) if down == 1 else (k, k + 1)
-            near = min if down == 1 else max
-            places[here] = near(places[here], places[there] + step)
-        if places and down == 1:
-            places[-1] = max(places[-1], low)
+    places = spread([(high - value) / scale for value, _ in named], [_LABEL] * len(named), whole)
     for place, (_, text) in zip(places, named, strict=True):
         fig.note(
             x=1,
             xref="paper",
             xanchor="left",
-            y=place,
+            y=high - place * scale,
             yanchor="middle",
             text=text,
             color=INK if text.startswith(WITHOUT) else MUTED,
