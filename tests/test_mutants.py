@@ -25,7 +25,7 @@ AROUND = {
     *("reading", "command line", "verify", "release", "catalogue", "ledger", "selection", "local"),
     *("item effects", "own side", "taste", "composition", "sampled sums", "rounding"),
     *("phone", "server", "class"),
-    *("metrics", "experiment", "preparation", "store", "sweep"),
+    *("metrics", "experiment", "preparation", "store", "sweep", "answer", "views", "pages"),
 }
 
 

@@ -666,6 +666,7 @@ def test_a_curve_not_yet_there_is_computed_on_request():
     expected = sum(metrics["accuracy"] for metrics in found) / 3
     assert at_stop(app)["text"] == METRICS["accuracy"].text(expected)
     assert ledger_of(app).startswith("126 private fits for your eyes")
+    assert instrument(app)["people"] is None  # of an upload no person is shown
 
 
 def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():

@@ -17,6 +17,8 @@ from tests.mutants import (
     releases,
     rooms,
     rows,
+    screens,
+    studies,
 )
 from tests.mutants.base import Mutant, Operator
 
@@ -30,5 +32,5 @@ MUTANTS = [
     *reading.READING, *commands.COMMAND_LINE, *releases.VERIFY, *releases.RELEASE,
     *releases.CATALOGUE, *core.CORE, *rooms.PHONE, *rooms.SERVER, *rooms.CLASSROOM,
     *measures.METRICS, *measures.EXPERIMENT, *measures.PREPARATION, *measures.LINES, *rows.STORE,
-    *rows.SWEEP,
+    *rows.SWEEP, *studies.ANSWER, *screens.VIEWS, *screens.PAGES,
 ]  # fmt: skip

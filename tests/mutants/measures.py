@@ -124,6 +124,13 @@ EXPERIMENT = family_of(
         "if True:",
         named("experiment", "test_a_guess_a_reference_and_the_paper_s_twin_stand_beside_a_method"),
     ),
+    (
+        "the reference without privacy is not run",
+        OTHER,
+        "ids = [mechanism.floor, registry.REFERENCES[mechanism.task]]",
+        "ids = [mechanism.floor]",
+        named("sweep", "test_every_combination_is_a_unit_once_with_its_guess_reference_and_twin"),
+    ),
 )
 
 PREPARATION = family_of(
@@ -194,6 +201,13 @@ PREPARATION = family_of(
         "truth=truth if same_units else None",
         "truth=truth",
         named("experiment", "test_are_is_measured_where_the_truth_is_known"),
+    ),
+    (
+        "a floor's own draws differ with the mechanism beside it",
+        OTHER,
+        'np.random.SeedSequence([seed, int.from_bytes(digest[:16], "little")])',
+        "np.random.SeedSequence([seed])",
+        named("experiment", "test_noise_is_keyed_by_everything_that_names_a_run"),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.base import OTHER, family_of, named
+from tests.mutants.base import OTHER, REUSED, family_of, named
 
 STORE = (
     family_of(
@@ -125,28 +125,109 @@ STORE = (
     )
 )
 
-SWEEP = family_of(
-    "sweep",
-    "lab/sweep/grid.py",
-    (
-        "the largest epsilon is never run",
-        OTHER,
-        "yield from dict.fromkeys(ordered[:1] + ordered[-1:])",
-        "yield from dict.fromkeys(ordered[:1])",
-        named("sweep", "test_the_curve_is_seen_early_and_then_filled"),
-    ),
-    (
-        "the last seed of a range is left out",
-        OTHER,
-        "found += range(low, high + 1)",
-        "found += range(low, max(high, low + 1))",
-        named("sweep_cli", "test_seeds_are_lists_or_ranges"),
-    ),
-    (
-        "epsilons are spaced evenly and not in the logarithm",
-        OTHER,
-        "low * math.exp(step * k)",
-        "low + (high - low) * k / (count - 1)",
-        named("sweep_cli", "test_epsilons_are_lists_or_ranges"),
-    ),
+SWEEP = (
+    family_of(
+        "sweep",
+        "lab/sweep/grid.py",
+        (
+            "the largest epsilon is never run",
+            OTHER,
+            "yield from dict.fromkeys(ordered[:1] + ordered[-1:])",
+            "yield from dict.fromkeys(ordered[:1])",
+            named("sweep", "test_the_curve_is_seen_early_and_then_filled"),
+        ),
+        (
+            "the last seed of a range is left out",
+            OTHER,
+            "found += range(low, high + 1)",
+            "found += range(low, max(high, low + 1))",
+            named("sweep_cli", "test_seeds_are_lists_or_ranges"),
+        ),
+        (
+            "epsilons are spaced evenly and not in the logarithm",
+            OTHER,
+            "low * math.exp(step * k)",
+            "low + (high - low) * k / (count - 1)",
+            named("sweep_cli", "test_epsilons_are_lists_or_ranges"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "lab/sweep/worker.py",
+        (
+            "all seeds share the first one's split",
+            REUSED,
+            "unit.seed if source.per_seed or unit.split is not None else 0",
+            "unit.seed if source.per_seed else 0",
+            named("sweep", "test_all_mechanisms_of_a_seed_share_its_split"),
+        ),
+        (
+            "a solve is taken for that of other data",
+            REUSED,
+            "key = digest(mechanism.id, mechanism.revision, settings, ratings.fingerprint)",
+            "key = digest(mechanism.id, mechanism.revision, settings)",
+            named("sweep", "test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own"),
+        ),
+        (
+            "a solve is taken for that of other settings",
+            REUSED,
+            "key = digest(mechanism.id, mechanism.revision, settings, ratings",
+            "key = digest(mechanism.id, mechanism.revision, ratings",
+            named("sweep", "test_two_radii_of_a_sweep_have_a_solve_each"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "lab/sweep/sources.py",
+        (
+            "one draw of generated data for all seeds",
+            REUSED,
+            "return datasets.load(self.sample, seed=seed, **self.options)",
+            "return datasets.load(self.sample, seed=0, **self.options)",
+            named("sweep_data", "test_a_private_folder_that_cannot_be_filled_is_not_left_behind"),
+        ),
+        (
+            "an upload's cap is forgotten on its way to a sweep",
+            OTHER,
+            "public.users, public.items, public.cap or 0]",
+            "public.users, public.items, 0]",
+            named("sweep_data", "test_a_private_folder_that_cannot_be_filled_is_not_left_behind"),
+        ),
+        (
+            "times do not name the data",
+            OTHER,
+            "times = None if ratings.times is None else _hash(ratings.times)",
+            "times = None",
+            named("sweep_data", "test_a_private_folder_that_cannot_be_filled_is_not_left_behind"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "lab/sweep/run.py",
+        (
+            "rows that wait for a locked store are dropped",
+            OTHER,
+            "self._again = time.monotonic() + 1.0",
+            "self._again = time.monotonic() + 1.0\n            self.waiting.clear()",
+            named("sweep", "test_a_store_that_stays_locked_is_a_sentence"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "lab/sweep/toplists.py",
+        (
+            "what is rated already is recommended",
+            OTHER,
+            "scores[train.items[train.indptr[user] : train.indptr[user + 1]]] = -np.inf",
+            "scores[train.items[train.indptr[user] : train.indptr[user]]] = -np.inf",
+            named("views", "test_top_items_are_the_best_unrated"),
+        ),
+        (
+            "the worst items are recommended",
+            OTHER,
+            'np.argsort(-scores, kind="stable")[:length]',
+            'np.argsort(scores, kind="stable")[-length:]',
+            named("views", "test_top_items_are_the_best_unrated"),
+        ),
+    )
 )

@@ -1,0 +1,138 @@
+"""Faults of views and pages."""
+
+from __future__ import annotations
+
+from tests.mutants.base import OTHER, REUSED, SKIPPED, UNIT, family_of, named
+
+VIEWS = family_of(
+    "views",
+    "lab/views/lines.py",
+    (
+        "a band of one side",
+        OTHER,
+        "stdtrit(n - 1, 0.5 + LEVEL / 2)",
+        "stdtrit(n - 1, LEVEL)",
+        named("compare", "test_the_band_is_the_t_interval_of_each_row"),
+    ),
+    (
+        "a band of seeds and not of their mean",
+        OTHER,
+        "ddof=1)) / math.sqrt(n), n)",
+        "ddof=1)), n)",
+        named("compare", "test_the_band_is_the_t_interval_of_each_row"),
+    ),
+)
+
+PAGES = (
+    family_of(
+        "pages",
+        "pages/ui/shelf.py",
+        (
+            "a third tick takes the place of the second",
+            OTHER,
+            "self.ticked = [*self.ticked[-1:], number]",
+            "self.ticked = [*self.ticked[:1], number]",
+            named(
+                "page_train",
+                "test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first",
+            ),
+        ),
+        (
+            "the newest run makes room and not the oldest",
+            OTHER,
+            "next(one for one in self.runs if one.number not in self.pinned)",
+            "next(one for one in self.runs[::-1] if one.number not in self.pinned)",
+            named("page_train", "test_the_oldest_run_that_is_not_pinned_makes_room"),
+        ),
+        (
+            "pinned runs are pushed out",
+            OTHER,
+            "next(one for one in self.runs if one.number not in self.pinned)",
+            "next(iter(self.runs))",
+            named("page_train", "test_the_oldest_run_that_is_not_pinned_makes_room"),
+        ),
+    )
+    + family_of(
+        "pages",
+        "pages/ui/jobs.py",
+        (
+            "time left as if nothing were done",
+            OTHER,
+            "seconds * (self.total - self.done) / done",
+            "seconds * self.total / done",
+            named("jobs", "test_time_left_is_told_after_three_rounds_and_two_seconds"),
+        ),
+        (
+            "the last in the queue begins first",
+            OTHER,
+            "begin = self._waiting.popleft()",
+            "begin = self._waiting.pop()",
+            named("jobs", "test_at_most_so_many_at_once_and_then_in_order"),
+        ),
+    )
+    + family_of(
+        "pages",
+        "pages/ui/sources.py",
+        (
+            "what was made of a forgotten upload stays",
+            REUSED,
+            "    state.drop_kept()\n",
+            "",
+            named("pages", "test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it"),
+        ),
+    )
+    + family_of(
+        "pages",
+        "pages/ui/state.py",
+        (
+            "the page shows what was kept of other choices",
+            REUSED,
+            "if last is None or last[0] != marks:",
+            "if last is None:",
+            named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing"),
+        ),
+    )
+    + family_of(
+        "pages",
+        "pages/compare.py",
+        (
+            "the command of a comparison leaves the last seed out",
+            OTHER,
+            "seeds=range(1, int(seeds) + 1)",
+            "seeds=range(1, int(seeds))",
+            named("pages_compare", "test_more_seeds_are_computed_beside_the_shipped_ones"),
+        ),
+        (
+            "the hold-out that was chosen is not the one compared on",
+            OTHER,
+            "split=None if split == default_split(task) else split",
+            "split=None",
+            named("pages_compare", "test_the_hold_out_is_the_one_chosen_for_every_task"),
+        ),
+        (
+            "the unit that was chosen is not the one drawn",
+            UNIT,
+            "[lines.place(line, count) for line in side]",
+            "[lines.place(line, Count.PAPER) for line in side]",
+            named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing"),
+        ),
+    )
+    + family_of(
+        "pages",
+        "pages/train.py",
+        (
+            "training takes no notice of the preparation",
+            OTHER,
+            "lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number)",
+            "lambda: build_problem(dataset, cls.task, split=split, seed=number)",
+            named("pages", "test_training_uses_the_settings_preparation_and_hold_out_on_the_page"),
+        ),
+        (
+            "training on an upload is in no ledger",
+            SKIPPED,
+            "    if data != sources.UPLOAD:\n        return lambda *_: None",
+            "    if data == sources.UPLOAD:\n        return lambda *_: None",
+            named("pages", "test_training_on_an_upload_is_counted_where_sweeps_are"),
+        ),
+    )
+)
