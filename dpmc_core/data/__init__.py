@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dpmc_core.data.catalogue import Outside, from_data, on_catalogue, read_ids
 from dpmc_core.data.datasets import Dataset, load, read_pair
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.data.source import (
@@ -17,9 +16,13 @@ from dpmc_core.data.source import (
 from dpmc_core.data.transforms import (
     Binarise,
     Implicit,
+    Outside,
     Transform,
     apply_steps,
+    from_data,
+    on_catalogue,
     parse_step,
+    read_ids,
 )
 
 __all__ = [

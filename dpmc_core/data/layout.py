@@ -55,6 +55,7 @@ _MARKUP = {  # how the first filled lines of texts begin that are no tables
     r"%%MatrixMarket\b": "a Matrix Market file: save the ratings as CSV, without its first lines",
     r"<(\?xml|!doctype|html|table|svg)\b": "HTML or XML: save the ratings as CSV",
 }
+_INDEX = re.compile(r"Unnamed: \d|__index_level_|$")  # what pandas calls an index
 _JSON = re.compile(r"\{\s*(\"|\}|$)")
 _LOOK, _LOOK_CHARACTERS = 200, 2_000_000  # filled lines looked at, fewer where they are long
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
@@ -389,9 +390,9 @@ def find_roles(
     names, else by order. by_name: columns have names but no order that means anything."""
     faults: list[Fault] = []
     roles: dict[str, int] = {}
-    without = {r for r in ("rating", "time") if getattr(options, r) == NONE}
-    for role in ROLES:
-        wanted = getattr(options, role)
+    asked = {role: getattr(options, role) for role in ROLES}
+    without = {role for role in ("rating", "time") if asked[role] == NONE}
+    for role, wanted in asked.items():
         if wanted is not None and role not in without:
             try:
                 roles[role] = _position(role, wanted, names, header)
@@ -399,35 +400,22 @@ def find_roles(
                 faults.append(Fault(str(error)))
     if faults:
         return roles, False, faults
-    if header:
-        found = [_ROLE_OF.get(_plain(name)) for name in names]
-        for role in ROLES:
-            mine = [k for k, its in enumerate(found) if its == role and k not in roles.values()]
-            if role not in roles and role not in without and mine:
-                order = _NAMES[role].split()
-                roles[role] = min(mine, key=lambda k: order.index(_plain(names[k])))
-    used = set(roles.values())
-    others = [k for k in range(len(names)) if k not in used]
-    free = others
-    if header:  # an index of pandas and what is to be left alone hold no role
-        index = re.compile(r"Unnamed: \d|__index_level_|$")
-        left = {k for k in others if _ROLE_OF.get(_plain(names[k])) in without}
-        free = [k for k in others if not index.match(names[k]) and k not in left]
-    missing = [role for role in ROLES[:3] if role not in roles and role not in without]
-    guessed = False
-    if not by_name:
-        taken = dict(zip(missing, free, strict=False))
-        guessed = header and bool(taken)
-        roles |= taken
-        if (
-            not header
-            and len(names) == 4
-            and "time" not in {*roles, *without}
-            and 3 not in roles.values()
-            and rows
-            and is_time(rows[0][3])
-        ):
-            roles["time"] = 3
+    known = [_ROLE_OF.get(_plain(name)) if header else None for name in names]
+    for role in ROLES:
+        mine = [k for k, its in enumerate(known) if its == role and k not in roles.values()]
+        if mine and role not in {*roles, *without}:
+            order = _NAMES[role].split()
+            roles[role] = min(mine, key=lambda k: order.index(_plain(names[k])))
+    others = [k for k in range(len(names)) if k not in roles.values()]
+    free = [
+        k for k in others if not (header and (known[k] in without or _INDEX.match(names[k])))
+    ]  # an index of pandas and what is to be left alone hold no role
+    missing = [role for role in ROLES[:3] if role not in {*roles, *without}]
+    taken = {} if by_name else dict(zip(missing, free, strict=False))
+    roles |= taken
+    last = not header and len(names) == 4 and 3 not in roles.values() and rows
+    if last and "time" not in {*roles, *without} and is_time(rows[0][3]):
+        roles["time"] = 3
     lost = [role for role in ("user", "item") if role not in roles]
     there = ", ".join(names)[:200] if header else f"{len(names)} without names"
     if lost:
@@ -461,18 +449,15 @@ def find_roles(
             )
         )
     for role, k in roles.items():
-        known = getattr(options, role) is None and _plain(names[k]) in _ROLE_OF
-        alike = _plain if known else str
+        alike = _plain if asked[role] is None and known[k] else str
         same = [alike(name) for name in names].count(alike(names[k])) > 1
-        if header and same and not _by_number(getattr(options, role)):
+        if header and same and not _by_number(asked[role]):
+            what = f"two columns are called '{names[k]}'"
             faults.append(
-                Fault(
-                    f"two columns are called '{names[k]}'",
-                    f"say by its number which holds the {role}",
-                    (f"{role}={k + 1}",),
-                )
+                Fault(what, f"say by its number which holds the {role}", (f"{role}={k + 1}",))
             )
-    return {role: roles[role] for role in ROLES if role in roles}, guessed, faults
+    found = {role: roles[role] for role in ROLES if role in roles}
+    return found, header and bool(taken), faults
 
 
 def is_time(text: str) -> bool:

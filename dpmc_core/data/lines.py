@@ -194,6 +194,7 @@ class Fields(Lines):
         odd = rf'(?:^|{re.escape(mark)}) +"' if mark != " " else r"^ |  | $"
         if (
             not mark.isascii()
+            or text.startswith("\ufeff")  # pyarrow would take it for a mark of the encoding
             or (mark != self.separator and '"' in text)
             or ((mark == " " or ' "' in text) and re.search(odd, text, re.MULTILINE))
             or _may_exceed(text, csv.field_size_limit())
@@ -238,7 +239,7 @@ class Fields(Lines):
         empty = compute.equal(compute.utf8_trim_whitespace(first.dictionary), "").to_numpy(False)
         keep = ~empty[first.indices.to_numpy()]
         if not keep.all():  # spreadsheets end in lines of separators alone
-            lines = text.split("\n")
+            lines = marked.split("\n")
             for k in np.flatnonzero(~keep).tolist():
                 line = lines[numbers[k] - 1]
                 keep[k] = self._is_row(next(_records([line], mark), []), numbers[k], line)
@@ -310,24 +311,30 @@ class Fields(Lines):
 
 # JSON lines ---------------------------------------------------------------------------------------
 
-_SCAN = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode
 _DEEPEST = 10_000  # characters of a line: what nests some ten thousand deep can end the process
-_PAIRS = json.JSONDecoder(object_pairs_hook=list).raw_decode  # a repeated key can be seen
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key comes twice")
+    return dict(pairs)
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_once
+)
 
 
 def json_object(line: str) -> dict[str, Any] | None:
     """The object in a line, numbers as the text they are; None where it is no such object, or has
     a key twice, or half a character."""
-    line = line.strip()
     try:
-        one, end = _SCAN(line)
-        if end < len(line) or not isinstance(one, dict) or len(_PAIRS(line)[0]) > len(one):
-            return None
+        one = _DECODER.decode(line)
         if "\\u" in line:
             json.dumps(one, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
-    return one
+    return one if isinstance(one, dict) else None
 
 
 def plain_text(value: object) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -67,18 +67,18 @@ class Table:
     """
 
     source: Source
-    known: Known | None
     user: Column
     item: Column
     ratings: Floats
-    written: Column | None
-    times: Floats | None
-    dated: Bools | None
     lines: Ints
-    broken: dict[str, Broken]
     count: LineCount
     words: str
-    rating_name: str
+    known: Known | None = None
+    written: Column | None = None
+    times: Floats | None = None
+    dated: Bools | None = None
+    broken: Mapping[str, Broken] = field(default_factory=dict)
+    rating_name: str = "the ratings"
     clicks: bool = False
     row_name: str = "line"
     whole: bool = False
@@ -321,11 +321,7 @@ def _read_jester(source: Source, layout: Layout, known: Known | None, tell: Tell
         user=Column(users, tuple(str(k + 1) for k in range(len(values)))),
         item=Column(items, tuple(str(k + 1) for k in range(100))),
         ratings=values[seen],
-        written=None,
-        times=None,
-        dated=None,
         lines=users.astype(np.int64) + 1,
-        broken={},
         count=LineCount(
             lines=len(lines),
             blank=len(lines) - len(filled),
@@ -333,7 +329,6 @@ def _read_jester(source: Source, layout: Layout, known: Known | None, tell: Tell
             entries=len(users),
         ),
         words=layout.words,
-        rating_name="the ratings",
         whole=True,
     )
 
@@ -425,9 +420,7 @@ def _read_parquet(source: Source, layout: Layout, options: ReadOptions, tell: Te
         return read.table(
             source,
             layout,
-            known=None,
             lines=np.arange(1, read.count + 1),
-            broken={},
             count=LineCount(lines=read.count, rows=read.count, entries=read.count),
             row_name="row",
         )
@@ -559,12 +552,11 @@ def recode(column: Column, names: tuple[str, ...]) -> Column:
 
 def natural_order(names: Sequence[str]) -> NDArray[np.intp]:
     """Positions that sort ids: as numbers where all are whole numbers, else as text."""
-    lines, whole = "\n".join(("", *names, "")), "".join(names)
-    longest = max(map(len, names), default=0)
+    import pyarrow as pa
+    from pyarrow import compute
+
+    texts = pa.array(names, pa.string())
     # No digit but ASCII ones and no leading zero: two texts are never one number.
-    plain = whole.isascii() and whole.isdecimal() and lines.count("\n0") == lines.count("\n0\n")
-    if plain and longest <= 18:
-        return np.argsort(np.array(list(map(int, names)), dtype=np.int64))
-    if longest <= 64:  # UTF-8 sorts as its characters do; NumPy lets other threads run meanwhile
-        return np.argsort(np.array([name.encode() for name in names]), kind="stable")
-    return np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.intp)
+    whole = compute.all(compute.match_substring_regex(texts, "^(0|[1-9][0-9]{0,17})$")).as_py()
+    order = compute.sort_indices(texts.cast(pa.int64()) if whole else texts)
+    return np.asarray(order, dtype=np.intp)

@@ -261,7 +261,7 @@ RELEASE = [
 CATALOGUE = [
     *family_of(
         "catalogue",
-        "data/catalogue.py",
+        "data/transforms.py",
         (
             "places in the order of the ids",
             OTHER,

@@ -22,8 +22,8 @@ import numpy as np
 
 from dpmc_core import archives, registry
 from dpmc_core.data import parse_step
-from dpmc_core.data.catalogue import MOST
 from dpmc_core.data.datasets import public_sources
+from dpmc_core.data.transforms import MOST
 from dpmc_core.errors import DpmcError, InvalidSetting, NotVerified, check_number, shown
 from dpmc_core.lab.study.release import (
     NAMES,
