@@ -233,7 +233,7 @@ def _signs(users: int, items: int, rank: int = 1) -> tuple[Ratings, Floats, floa
     matrix = left @ np.array([np.resize(half, items) for half in halves]) / rank
     u, i = np.nonzero(np.ones(matrix.shape))
     public = PublicFacts(users=users, items=items, low=-1, high=1)
-    nuclear = float(np.linalg.norm(matrix, "nuc"))
+    nuclear = float(np.linalg.svd(matrix, compute_uv=False).sum())
     return Ratings.build(u, i, matrix[u, i], public), matrix, nuclear
 
 
